@@ -1,0 +1,41 @@
+# Two commands matter: `make run` and `make test`. Each does all the set-up that it needs.
+SHELL := /bin/sh
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+SETUP = @$(PYTHON) scripts/setup_env.py --env $(VENV)
+ALL_EXTRAS = --extra torch --extra tensorflow --extra grpc --extra cluster --extra containers --extra gpu --extra mlperf --extra openvino --extra reference
+FILE ?= configs/submissions/quickstart.yaml
+
+.DEFAULT_GOAL := help
+.PHONY: help run test setup all dev lint types unit suites clean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: setup ## set up and run the quick start (FILE=x.yaml for another submission)
+	@$(BIN)/inferbench run $(FILE)
+
+test: dev lint types ## set up everything; lint, types and the whole test suite
+	@sh scripts/test.sh $(BIN)
+
+setup: ## the lean environment: what the quick start needs
+	$(SETUP)
+
+all: ## everything optional too: torch, TensorFlow, Celery, ...
+	$(SETUP) $(ALL_EXTRAS)
+
+dev: ## everything, with the developers' tools
+	$(SETUP) $(ALL_EXTRAS) --extra dev
+
+lint: dev ## ruff and the layers' contract
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
+
+types: dev ## mypy, strict
+	@$(BIN)/mypy
+
+unit: dev ## the fast tests only
+	@$(BIN)/pytest tests/unit -n 2
+
+clean: ## the environment and all caches of tools
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist

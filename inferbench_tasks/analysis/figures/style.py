@@ -1,0 +1,94 @@
+"""How all figures look: plotly's JSON as plain values, one palette, print-friendly, units on the axes."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+#: A figure: {"data": [...], "layout": {...}} as plotly.js takes it.
+Figure = dict[str, Any]
+
+#: Okabe and Ito's colours, told apart with colour blindness and in grey.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#000000")
+SLO_COLOUR = "#B00020"
+_DASHES = ("solid", "dash", "dot", "dashdot")
+#: 1, 2, 5 in every decade.
+LOG_TICKS = [float(f"{digit}e{decade}") for decade in range(-6, 13) for digit in (1, 2, 5)]
+#: More lines than this can't be told apart: figures by run then leave out the rest and say so.
+MAX_RUNS = 16
+
+
+def text(value: object) -> str:
+    """Text as plotly shows it literally (plotly reads a few HTML tags)."""
+    return html.escape(str(value), quote=False)
+
+
+def colour(index: int) -> str:
+    """The colour of the index-th run, the same in every figure."""
+    return PALETTE[index % len(PALETTE)]
+
+
+def line(index: int, **more: Any) -> dict[str, Any]:
+    """The line of the index-th run: colours first, then dashes."""
+    dash = _DASHES[index // len(PALETTE) % len(_DASHES)]
+    return {"color": colour(index), "dash": dash, "width": 2, **more}
+
+
+def axis(title: str, *, log: bool = False, **more: Any) -> dict[str, Any]:
+    """An axis with its title, unit included."""
+    found: dict[str, Any] = {
+        "title": {"text": text(title), "standoff": 8},
+        "gridcolor": "#e6e6e6",
+        "linecolor": "#888",
+        "ticks": "outside",
+        "tickcolor": "#888",
+        "zeroline": False,
+        "automargin": True,
+        **more,
+    }
+    if log:
+        found |= {"type": "log", "tickvals": LOG_TICKS, "ticktext": [f"{value:,.15g}" for value in LOG_TICKS]}
+    return found
+
+
+def figure(data: list[dict[str, Any]], *, title: str, xaxis: Any, yaxis: Any, **layout: Any) -> Figure:
+    """A figure in the common style."""
+    margin = {"l": 60, "r": 20, "t": 44, "b": 50}
+    height = layout.get("height", 380)
+    below = -62 / max(1, height - margin["t"] - margin["b"])  # under the axis' title, whatever the height
+    return {
+        "data": data,
+        "layout": {
+            "title": {"text": text(title), "x": 0, "xanchor": "left", "font": {"size": 15}},
+            "xaxis": xaxis,
+            "yaxis": yaxis,
+            "font": {"family": "system-ui, sans-serif", "size": 12, "color": "#222"},
+            "paper_bgcolor": "white",
+            "plot_bgcolor": "white",
+            "margin": margin,
+            "height": 380,
+            "legend": {"orientation": "h", "yanchor": "top", "y": below, "x": 0},
+            "hovermode": "closest",
+            "colorway": list(PALETTE),
+            **layout,
+        },
+    }
+
+
+def bound(value: float, label: str, *, along: str = "x") -> dict[str, Any]:
+    """A line at a bound (an SLO), as a shape with its label."""
+    across = "y" if along == "x" else "x"
+    return {
+        "type": "line",
+        f"{along}0": value,
+        f"{along}1": value,
+        f"{across}0": 0,
+        f"{across}1": 1,
+        f"{across}ref": "paper",
+        "line": {"color": SLO_COLOUR, "width": 1.5, "dash": "dash"},
+        "label": {
+            "text": text(label),
+            "textposition": "middle" if along == "x" else "end",
+            "font": {"color": SLO_COLOUR, "size": 11},
+        },
+    }

@@ -1,0 +1,96 @@
+"""Replay: the same run again; what in the environment differs, and whether the figures agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inferbench_tasks.analysis.runs import flatten
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.submission.schema import Submission
+
+#: Two runs agree on a figure within this share, or where their 95% intervals touch.
+AGREE_RATIO = 0.10
+FIGURES = (
+    ("p50, ms", "e2e_latency_ms.p50"),
+    ("p95, ms", "e2e_latency_ms.p95"),
+    ("p99, ms", "e2e_latency_ms.p99"),
+    ("throughput, requests/s", "throughput_rps"),
+    ("CPU, cores", "resources.server.cpu_cores.mean"),
+    ("accuracy", "accuracy_ratio"),
+)
+#: Facts of the environment that differ between any two runs and say nothing.
+_FLEETING = ("environment.system.host",)
+
+
+def submission_of(result: ResultDocument) -> Submission:
+    """The job of a result as a submission of one run; InputError if the result does not hold it."""
+    job = result.provenance.model_dump().get("job")
+    if not job:
+        raise InputError(f"The result of {result.run_id} does not hold its job; it can't be replayed.")
+    if job["model"]["kind"] == "file" or job.get("requests", {}).get("kind") == "files":
+        raise InputError(
+            f"{result.run_id} used files beside its submission, which PerfDB does not keep: run that submission again."
+        )
+    # Stored as JSON, so in the lax mode that JSON needs (lists for tuples).
+    return Submission.model_validate_json(_json({**job, "sweep": None}))
+
+
+def environment_differences(then: ResultDocument, now: ResultDocument) -> list[dict[str, Any]]:
+    """{what, then, now} of everything that could change a figure and is not the same."""
+    before, after = _facts(then), _facts(now)
+    return [
+        {"what": path, "then": before.get(path), "now": after.get(path)}
+        for path in dict.fromkeys([*before, *after])
+        if before.get(path) != after.get(path) and path not in _FLEETING
+    ]
+
+
+def agreement(then: ResultDocument, now: ResultDocument) -> list[dict[str, Any]]:
+    """{figure, then, now, ratio, agrees} of every figure that both have; ``agrees`` as of AGREE_RATIO."""
+    a, b = flatten(then.summary.model_dump()), flatten(now.summary.model_dump())
+    rows = []
+    for name, path in FIGURES:
+        old, new = a.get(path), b.get(path)
+        if old is None or new is None:
+            continue
+        first, second = (_interval(document, path) for document in (then, now))
+        touch = bool(first and second and first[0] <= second[1] and second[0] <= first[1])
+        close = abs(new - old) <= AGREE_RATIO * max(abs(old), abs(new))
+        rows.append(
+            {
+                "figure": name,
+                "then": old,
+                "now": new,
+                "ratio": new / old if old else None,
+                "agrees": touch or close,
+            }
+        )
+    return rows
+
+
+def _facts(result: ResultDocument) -> dict[str, Any]:
+    return flatten(
+        {
+            "environment": result.environment,
+            "versions": result.provenance.versions,
+            "commit": result.provenance.git_sha,
+            "backend": {"kind": result.backend.kind, "version": result.backend.version},
+            "device": result.device.name,
+            "model": result.model.digest,
+        }
+    )
+
+
+def _interval(result: ResultDocument, path: str) -> list[float] | None:
+    if not path.startswith("e2e_latency_ms."):
+        return None
+    intervals = result.summary.e2e_latency_ms.ci95 or {}
+    bounds = intervals.get(path.rpartition(".")[2])
+    return list(bounds) if bounds else None
+
+
+def _json(value: Any) -> str:
+    import json
+
+    return json.dumps(value)

@@ -1,0 +1,117 @@
+"""A report's tables beside its figures: stages, energy with its method, cost by instance, interference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from inferbench_tasks.analysis.page import number
+from inferbench_tasks.analysis.runs import RunView
+from inferbench_tasks.metrics.stages import PARTS, WORTH_SHOWING_RATIO
+
+Table = dict[str, Any]
+_METHODS = {
+    "per_request": "the server told its spans with every answer",
+    "server_statistics": "the server's own statistics, means over the window",
+    "difference": "the backend tells nothing, so the parts can't be told apart",
+}
+
+
+def stage_text(views: Sequence[RunView]) -> str:
+    """How the stages were got."""
+    methods = dict.fromkeys(m for view in views if (m := view.figure("stages_ms.method")))
+    return "; ".join(_METHODS[m] for m in methods).capitalize() + "." if methods else ""
+
+
+def stage_table(views: Sequence[RunView]) -> list[Table]:
+    """Mean (and p99) of each part, and what share of the latency nobody accounts for."""
+    rows = []
+    for view in views:
+        if not view.figure("stages_ms.method"):
+            continue
+        e2e = view.figure("stages_ms.e2e.mean")
+        rest = view.figure("stages_ms.unattributed.mean") or 0.0
+        cells = [_mean_and_p99(view.figure(f"stages_ms.{part}")) for part in PARTS]
+        share = f"{rest / e2e:.1%}{' (!)' if rest / e2e > WORTH_SHOWING_RATIO else ''}" if e2e else "–"
+        rows.append([view.label, *cells, _mean_and_p99(view.figure("stages_ms.e2e")), share])
+    head = ["run", *PARTS, "end to end", "unattributed share"]
+    return [{"title": "Mean (p99), ms per request", "head": head, "rows": rows}] if rows else []
+
+
+def energy_table(views: Sequence[RunView]) -> list[Table]:
+    """Energy with its method and uncertainty; why there is none."""
+    rows = []
+    for view in views:
+        energy, carbon = view.figure("energy") or {}, view.figure("carbon") or {}
+        joule = energy.get("joule_per_request")
+        if joule is None and not energy.get("reason"):
+            continue
+        error = energy.get("uncertainty_ratio")
+        others = ", ".join(
+            f"{name} {number(value)} J" for name, value in (energy.get("others") or {}).items()
+        )
+        rows.append(
+            [
+                view.label,
+                "–" if joule is None else f"{number(joule)} ± {error:.0%}",
+                energy.get("method") or "–",
+                energy.get("scope") or energy.get("reason"),
+                others or "–",
+                _emission(carbon),
+            ]
+        )
+    head = ["run", "J/request", "method", "of what", "cross-check", "CO₂e, g/1,000 requests"]
+    return [{"title": "Energy and CO₂", "head": head, "rows": rows}] if rows else []
+
+
+def cost_table(views: Sequence[RunView]) -> list[Table]:
+    """Every instance with the device, or why there is none."""
+    rows = []
+    for view in views:
+        cost = view.figure("cost") or {}
+        if cost.get("reason"):
+            rows.append([view.label, "–", "–", "–", "–", cost["reason"]])
+        for entry in cost.get("instances") or []:
+            under = entry["usd_per_1k_under_slo"]
+            note = "the product's name is hidden; an instance of its family" if entry["approximate"] else ""
+            rows.append(
+                [
+                    view.label,
+                    f"{entry['provider']} {entry['instance']} ({entry['region']})",
+                    number(entry["usd_per_hour"]),
+                    number(entry["usd_per_1k"]),
+                    number(under),
+                    f"{entry['source']}, {entry['date']}. {note}".strip(),
+                ]
+            )
+    head = ["run", "instance", "USD/h", "USD/1,000 requests", "USD/1,000 within the SLO", "source"]
+    return [{"title": "Cost at the measured throughput", "head": head, "rows": rows}] if rows else []
+
+
+def interference_table(views: Sequence[RunView]) -> list[Table]:
+    """What else happened on the machine."""
+    rows = []
+    for view in views:
+        ledger = view.figure("interference") or {}
+        rows += [
+            [view.label, finding["text"], "the run does not count" if finding["quarantine"] else "noted"]
+            for finding in ledger.get("findings", [])
+        ]
+        rows += [[view.label, f"{what}: not watched", ""] for what in ledger.get("not_watched", [])]
+    return (
+        [{"title": "What disturbed the runs", "head": ["run", "finding", ""], "rows": rows}] if rows else []
+    )
+
+
+def _emission(carbon: dict[str, Any]) -> str:
+    if carbon.get("g_per_1k") is None:
+        return "–"
+    at = f"{carbon['region']}, {carbon['g_per_kwh']:g} g/kWh, {carbon['date']}"
+    return f"{number(carbon['g_per_1k'])} ({at})"
+
+
+def _mean_and_p99(figures: Any) -> str:
+    if not figures or figures.get("mean") is None:
+        return "–"
+    p99 = figures.get("p99")
+    return number(figures["mean"]) + (f" ({number(p99)})" if p99 is not None else "")

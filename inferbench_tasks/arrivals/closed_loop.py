@@ -1,0 +1,20 @@
+"""``closed_loop``: a fixed number of users, each waiting for its answer before it asks again."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from inferbench_tasks.arrivals.base import ArrivalProcess
+
+
+class ClosedLoop(ArrivalProcess):
+    """``concurrency`` requests in flight; each user pauses ``think_time_ms`` between two requests."""
+
+    kind: Literal["closed_loop"]
+    concurrency: Annotated[int, Field(ge=1, le=100_000)]
+    """Users, and so the most requests in flight."""
+    think_time_ms: Annotated[float, Field(ge=0, le=3_600_000)] = 0.0
+    """A user's pause between an answer and its next request."""
+    loop: ClassVar[Literal["open", "closed"]] = "closed"

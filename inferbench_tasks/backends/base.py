@@ -1,0 +1,130 @@
+"""A serving backend: which protocol it speaks, and how it is configured and started.
+
+A backend starts nothing itself: ``prepare`` writes its configuration and says what to start, a launcher
+(``launchers/``) does it, a probe (``backends/probes/``) asks over its protocol. The same three work for
+every backend; see ``docs/how-to/add-a-backend.md``.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from inferbench_tasks.backends.probes.base import Probe
+from inferbench_tasks.launchers.base import Launch
+from inferbench_tasks.registry import Registry
+from inferbench_tasks.stages.handles import Endpoint, ModelArtifact
+from inferbench_tasks.submission.schema import ServeSpec
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What is to be served and how.
+
+    ``folder`` is the server's own, made and empty of other attempts' addresses; ``cache_dir`` is kept
+    between runs. ``client_batch_size`` is how many rows a request of the load will carry. ``port`` 0
+    means any free port.
+    """
+
+    run_id: str
+    model: ModelArtifact
+    spec: ServeSpec
+    folder: Path
+    cache_dir: Path
+    protocol: str = "http"
+    client_batch_size: int = 1
+    host: str = "127.0.0.1"
+    port: int = 0
+
+    @property
+    def model_name(self) -> str:
+        """The model's name as it stands in URLs and paths."""
+        return re.sub(r"[^A-Za-z0-9_.-]", "_", self.model.name)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """``endpoint()`` is None until the server's address is known; ``settings`` go into the result."""
+
+    launch: Launch
+    endpoint: Callable[[], Endpoint | None]
+    settings: dict[str, Any]
+
+
+class Backend(ABC):
+    """One serving system. The class attributes are its card in ``inferbench backends``."""
+
+    kind: ClassVar[str]
+    formats: ClassVar[tuple[str, ...]]
+    #: Protocols that the load can speak to it; see ``handles.Endpoint``.
+    protocols: ClassVar[tuple[str, ...]]
+    launchers: ClassVar[tuple[str, ...]] = ("process",)
+    devices: ClassVar[tuple[str, ...]] = ("cpu",)
+    batching: ClassVar[bool] = True
+
+    @classmethod
+    @abstractmethod
+    def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:
+        """Why it can't run here by that launcher; None if it can. Looks, installs nothing."""
+
+    @abstractmethod
+    def version(self) -> str:
+        """The serving system's version, as it really runs."""
+
+    @abstractmethod
+    def label(self) -> str:
+        """What stands beside its figures, for people: it must not promise what does not run."""
+
+    @abstractmethod
+    def prepare(self, deployment: Deployment) -> Prepared:
+        """Write the configuration under ``deployment.folder`` and say what to start."""
+
+    def image(self, spec: ServeSpec) -> str | None:
+        """The container image; None where the backend has none."""
+        return spec.image
+
+    def on_live(self, endpoint: Endpoint, timeout_s: float) -> None:  # noqa: B027 - most need nothing here
+        """Called once the server answers, before its model is waited for; may load the model, and block."""
+
+    def statistics(self, probe: Probe) -> dict[str, Any] | None:
+        """What the server counted: at least ``inference_count`` (rows) and ``execution_count`` (runs).
+
+        By default the entry of KServe's statistics extension; None where the server tells nothing.
+        """
+        return probe.statistics()
+
+    def endpoint_protocol(self, protocol: str) -> str:
+        """The endpoint's protocol for a load that asks for "http" or "grpc"."""
+        return protocol
+
+
+def thread_env(threads: int) -> dict[str, str]:
+    """The threads' settings of the usual runtimes; idle threads sleep instead of spinning."""
+    count = str(threads)
+    return {
+        "OMP_NUM_THREADS": count,
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "MKL_NUM_THREADS": count,
+        "OPENBLAS_NUM_THREADS": count,
+        "TF_NUM_INTRAOP_THREADS": count,
+        "TF_NUM_INTEROP_THREADS": "1",
+    }
+
+
+BACKENDS: Registry[type[Backend]] = Registry(
+    "serving backend",
+    "inferbench.backends",
+    {
+        "onnxruntime": "inferbench_tasks.backends.onnxruntime:OnnxRuntime",
+        "torchscript": "inferbench_tasks.backends.torchscript:TorchScript",
+        "openvino": "inferbench_tasks.backends.openvino:OpenVino",
+        "tfs_protocol": "inferbench_tasks.backends.tfs_protocol:TfsProtocol",
+        "mlserver": "inferbench_tasks.backends.mlserver:MLServer",
+        "tensorflow_serving": "inferbench_tasks.backends.tensorflow_serving:TensorFlowServing",
+        "triton": "inferbench_tasks.backends.triton:Triton",
+    },
+)

@@ -1,0 +1,112 @@
+"""Python environments of their own, for backends whose requirements don't go with ours.
+
+Made on first use with a word about what is being installed, and kept in the cache: whole or not at all,
+by one process at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock
+
+from inferbench_tasks.errors import ServerError, StorageError
+
+log = logging.getLogger(__name__)
+
+#: Written last: an environment without it was cut off in the making.
+COMPLETE = "complete"
+INSTALL_TIMEOUT_S = 1800
+
+
+@dataclass(frozen=True)
+class Environment:
+    """``requirements`` come with what they need, ``bare`` without; ``megabytes`` as measured on disk.
+
+    ``finish(folder)`` puts in place what no package brings.
+    """
+
+    name: str
+    requirements: tuple[str, ...]
+    megabytes: int
+    bare: tuple[str, ...] = ()
+    finish: Callable[[Path], None] | None = None
+
+    @property
+    def folder_name(self) -> str:
+        """Another requirement or another Python is another environment."""
+        parts = (sys.version, *self.requirements, "bare", *self.bare)
+        return f"{self.name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
+
+    def ensure(self, cache_dir: Path) -> Path:
+        """The environment's folder, made if it is not there yet. Raises ServerError, StorageError."""
+        folder = cache_dir / self.folder_name
+        if (folder / COMPLETE).is_file():
+            return folder
+        with FileLock(str(folder) + ".lock"):
+            if not (folder / COMPLETE).is_file():
+                self._make(folder)
+        return folder
+
+    def _make(self, folder: Path) -> None:
+        message = f"Installing {self.name} (about {self.megabytes} MB, once) into {folder} ..."
+        log.info(message)
+        sys.stderr.write(message + "\n")
+        sys.stderr.flush()
+        try:
+            if folder.exists():
+                shutil.rmtree(folder)
+            free = shutil.disk_usage(folder.parent).free
+            if free < self.megabytes * 2**20 * 1.5:
+                raise StorageError(
+                    f"No space for {self.name}: {self.megabytes} MB are needed in {folder.parent}, "
+                    f"{free >> 20} MB are free."
+                )
+            _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], self.name)
+            install = [
+                sys.executable,
+                "-m",
+                "pip",
+                "--disable-pip-version-check",
+                "--python",
+                str(python(folder)),
+            ]
+            install += ["install", "--quiet", "--no-input"]
+            if self.bare:
+                _run([*install, "--no-deps", *self.bare], self.name)
+            if self.requirements:
+                _run([*install, *self.requirements], self.name)
+            if self.finish is not None:
+                self.finish(folder)
+            (folder / COMPLETE).touch()
+        except OSError as error:
+            raise StorageError(f"{self.name} can't be installed into {folder}: {error.strerror}") from error
+
+
+def python(folder: Path) -> Path:
+    """An environment's interpreter."""
+    return folder / "bin" / "python"
+
+
+def site_packages(folder: Path) -> Path:
+    """Where an environment's packages lie."""
+    return folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+
+
+def _run(command: list[str], name: str) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=INSTALL_TIMEOUT_S)
+    except subprocess.TimeoutExpired as error:
+        raise ServerError(
+            f"Installing {name} took longer than {INSTALL_TIMEOUT_S} s; was stopped."
+        ) from error
+    if done.returncode:
+        end = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
+        raise ServerError(f"Installing {name} failed; is a package index reachable?\n{end}")

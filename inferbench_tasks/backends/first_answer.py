@@ -1,0 +1,150 @@
+"""The first answers of a fresh server, compared with the source model's own in value and byte length."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.backends.probes.base import Probe, Refused
+from inferbench_tasks.errors import InputError, ServerError
+from inferbench_tasks.stages.handles import ModelArtifact, RequestSet
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def load_samples(path: str) -> Arrays:
+    """All arrays of an ``.npz``; pickled objects are refused. InputError where it can't be read."""
+    try:
+        with np.load(Path(path), allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"The requests in {path} can't be read: {error}") from error
+
+
+def check_requests(samples: Arrays, model: ModelArtifact) -> None:
+    """InputError unless the requests fit the model's inputs in name, dtype and shape."""
+    wanted = {spec.name: spec for spec in model.inputs}
+    problems = [f"input {name} is missing" for name in wanted.keys() - samples.keys()]
+    problems += [f"the model has no input {name}" for name in samples.keys() - wanted.keys()]
+    for name in wanted.keys() & samples.keys():
+        spec, array = wanted[name], samples[name]
+        if array.dtype.name != spec.dtype and array.dtype.kind not in "OSU":
+            problems.append(f"input {name} is {array.dtype.name}, the model takes {spec.dtype}")
+        shape = array.shape[1:]
+        fits = len(shape) == len(spec.shape) and all(
+            want in (-1, size) for want, size in zip(spec.shape, shape, strict=True)
+        )
+        if not fits:
+            problems.append(f"input {name} has shape {list(shape)}, the model takes {list(spec.shape)}")
+    if problems:
+        known = ", ".join(f"{s.name} {s.dtype}{list(s.shape)}" for s in model.inputs)
+        raise InputError(
+            f"The requests don't fit the model {model.name}: {'; '.join(sorted(problems))}. "
+            f"It takes: {known}."
+        )
+
+
+def first_rows(samples: Arrays, rows: int) -> Arrays:
+    """``rows`` samples from the first on, cyclically."""
+    return {name: np.take(array, np.arange(rows), axis=0, mode="wrap") for name, array in samples.items()}
+
+
+def check_answer(
+    answer: Arrays, reference: Arrays, model: ModelArtifact, rows: int, tolerance_ratio: float
+) -> float:
+    """The largest max|answer - reference| / max|reference| over all outputs.
+
+    ServerError beyond the tolerance. Integer, boolean and string outputs must be equal at full precision;
+    at a reduced one a decision on the edge may fall otherwise, so there only their shape is checked.
+    """
+    names = [spec.name for spec in model.outputs]
+    by_name = set(names) <= reference.keys()
+    if not by_name and len(names) != len(reference):
+        raise ServerError(f"The model gives {names}, its reference has {list(reference)}")
+    worst = 0.0
+    for spec, key in zip(model.outputs, names if by_name else reference, strict=True):
+        expected = first_rows({key: reference[key]}, rows)[key]
+        if spec.name not in answer:
+            raise ServerError(f"The server's first answer lacks output {spec.name}; it has {list(answer)}")
+        got = answer[spec.name]
+        if got.dtype.kind not in "OSU" and got.nbytes != expected.nbytes * got.itemsize // expected.itemsize:
+            raise ServerError(
+                f"Output {spec.name} of the server's first answer has {got.nbytes} bytes, "
+                f"{expected.size * got.itemsize} are expected"
+            )
+        if got.shape != expected.shape:
+            raise ServerError(
+                f"Output {spec.name} of the server's first answer has shape {list(got.shape)}, "
+                f"the source model's has {list(expected.shape)}"
+            )
+        if expected.dtype.kind not in "fc":
+            if model.precision == "fp32" and not _equal(got, expected):
+                raise ServerError(
+                    f"Output {spec.name} of the server's first answer differs from the source model's: "
+                    f"{_show(got)} against {_show(expected)}"
+                )
+            continue
+        worst = max(worst, _difference(spec.name, got, expected, tolerance_ratio))
+    return worst
+
+
+def _difference(name: str, got: NDArray[Any], expected: NDArray[Any], tolerance_ratio: float) -> float:
+    got, expected = got.astype(np.float64), expected.astype(np.float64)
+    if not np.array_equal(np.isfinite(got), np.isfinite(expected)):
+        count, allowed = np.count_nonzero(~np.isfinite(got)), np.count_nonzero(~np.isfinite(expected))
+        raise ServerError(
+            f"Output {name} of the server's first answer has {count} values that are NaN or infinite, "
+            f"the source model's has {allowed}, or elsewhere"
+        )
+    finite = np.isfinite(expected)
+    if not finite.any():
+        raise ServerError(f"Output {name}: the source model itself answers nothing but NaN or infinity")
+    got, expected = got[finite], expected[finite]
+    scale = float(np.abs(expected).max()) or 1.0
+    ratio = float(np.abs(got - expected).max()) / scale
+    if ratio > tolerance_ratio:
+        at = int(np.abs(got - expected).argmax())
+        raise ServerError(
+            f"Output {name} of the server's first answer differs from the source model's by {ratio:.3g} of "
+            f"its largest value, {tolerance_ratio:.3g} is allowed: {got[at]:.6g} against {expected[at]:.6g}"
+        )
+    return ratio
+
+
+def _equal(got: NDArray[Any], expected: NDArray[Any]) -> bool:
+    if got.dtype.kind in "OSU" or expected.dtype.kind in "OSU":
+        text = [
+            [v.decode() if isinstance(v, bytes) else str(v) for v in a.reshape(-1)] for a in (got, expected)
+        ]
+        return text[0] == text[1]
+    return bool(np.array_equal(got, expected))
+
+
+def _show(array: NDArray[Any]) -> str:
+    return f"{array.reshape(-1)[:8].tolist()}"
+
+
+def ask_and_check(
+    probe: Probe,
+    samples: Arrays,
+    reference: Arrays,
+    model: ModelArtifact,
+    rows: int,
+    tolerance_ratio: float,
+) -> float:
+    """Send the first ``rows`` samples as one request and check the answer; returns the difference."""
+    try:
+        answer = probe.infer(first_rows(samples, rows))
+    except Refused as error:
+        raise ServerError(f"The server refused a request of {rows} sample(s): {error}") from error
+    except OSError as error:
+        raise ServerError(f"The server did not answer a request of {rows} sample(s): {error}") from error
+    return check_answer(answer, reference, model, rows, tolerance_ratio)
+
+
+def load_reference(requests: RequestSet) -> tuple[Arrays, Arrays]:
+    """Samples and the source model's answers to them."""
+    return load_samples(requests.path), load_samples(requests.reference_path)

@@ -1,0 +1,128 @@
+"""``mlserver``: Seldon's MLServer with ONNX Runtime as a custom runtime, in an environment of its own.
+
+Over gRPC only: its HTTP endpoint does not know the binary-tensor extension.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from importlib import resources
+from importlib.metadata import version
+from typing import Any
+
+from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread_env
+from inferbench_tasks.backends.environments import Environment, python
+from inferbench_tasks.backends.ports import free_ports
+from inferbench_tasks.backends.probes.base import Probe
+from inferbench_tasks.extras import require
+from inferbench_tasks.launchers.base import Launch
+from inferbench_tasks.servers.datatypes import datatype_of
+from inferbench_tasks.stages.handles import Endpoint, TensorSpec
+
+MLSERVER = "1.7.1"
+MODULE = "inferbench_onnx_model"
+
+
+def environment() -> Environment:
+    """With the same ONNX Runtime as ours, so that a comparison is one of servers."""
+    return Environment("mlserver", (f"mlserver=={MLSERVER}", f"onnxruntime=={version('onnxruntime')}"), 300)
+
+
+class MLServer(Backend):
+    """One process, or ``instances`` worker processes."""
+
+    kind = "mlserver"
+    formats = ("onnx",)
+    protocols = ("grpc",)
+
+    _metrics_port = 0
+
+    @classmethod
+    def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:
+        """Its environment is made on first use."""
+        return None
+
+    def version(self) -> str:
+        """Pinned in its environment."""
+        return MLSERVER
+
+    def label(self) -> str:
+        """Server and runtime."""
+        return f"MLServer {MLSERVER} with ONNX Runtime {version('onnxruntime')} as a custom runtime"
+
+    def prepare(self, deployment: Deployment) -> Prepared:
+        """MLServer's two JSON files, and the runtime beside them."""
+        require("grpc")
+        spec, model = deployment.spec, deployment.model
+        home = environment().ensure(deployment.cache_dir)
+        folder = deployment.folder / "mlserver"
+        (folder / "metrics").mkdir(parents=True, exist_ok=True)
+        source = resources.files("inferbench_tasks.backends.mlserver_models") / f"{MODULE}.py"
+        (folder / f"{MODULE}.py").write_text(source.read_text())
+        http_port, grpc_port, self._metrics_port = free_ports(3, deployment.host)
+        grpc_port = deployment.port or grpc_port
+        settings: dict[str, Any] = {
+            "host": deployment.host,
+            "http_port": http_port,
+            "grpc_port": grpc_port,
+            "metrics_port": self._metrics_port,
+            "metrics_dir": str(folder / "metrics"),
+            "parallel_workers": spec.instances if spec.instances > 1 else 0,
+            "debug": False,
+        }
+        (folder / "settings.json").write_text(json.dumps(settings, indent=2))
+        batching = spec.batching
+        model_settings = {
+            "name": deployment.model_name,
+            "implementation": f"{MODULE}.OnnxModel",
+            "parameters": {
+                "uri": model.path,
+                "version": str(model.version),
+                "extra": {"threads": spec.threads, "outputs": [output.name for output in model.outputs]},
+            },
+            "max_batch_size": batching.max_batch_size if batching else 0,
+            "max_batch_time": batching.max_delay_ms / 1e3 if batching else 0,
+            "inputs": [_tensor(tensor) for tensor in model.inputs],
+            "outputs": [_tensor(tensor) for tensor in model.outputs],
+        }
+        config_path = folder / "model-settings.json"
+        config_path.write_text(json.dumps(model_settings, indent=2))
+        env = {**thread_env(spec.threads), "PYTHONPATH": str(folder)}
+        launch = Launch(
+            run_id=deployment.run_id,
+            folder=deployment.folder,
+            config_path=config_path,
+            argv=(str(python(home)), "-c", "from mlserver.cli import main; main()", "start", str(folder)),
+            env=env,
+            cwd=folder,
+            port_in_use="ddress already in use",
+        )
+        endpoint = Endpoint(
+            protocol="grpc",
+            host=deployment.host,
+            port=grpc_port,
+            model_name=deployment.model_name,
+            model_version=str(model.version),
+        )
+        told = {"threads": spec.threads, "settings": settings, "model_settings": model_settings, "env": env}
+        return Prepared(launch, lambda: endpoint, told)
+
+    def statistics(self, probe: Probe) -> dict[str, Any] | None:
+        """Runs and rows, from the metrics of the custom runtime; the protocol's statistics are not there."""
+        url = f"http://127.0.0.1:{self._metrics_port}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as response:
+            text = response.read().decode()
+        found = {
+            what: re.search(rf"^inferbench_executed_rows_{what}(?:{{.*}})? (\S+)$", text, re.MULTILINE)
+            for what in ("count", "sum")
+        }
+        runs, rows = found["count"], found["sum"]
+        if runs is None or rows is None:
+            return None
+        return {"execution_count": int(float(runs[1])), "inference_count": int(float(rows[1]))}
+
+
+def _tensor(spec: TensorSpec) -> dict[str, Any]:
+    return {"name": spec.name, "datatype": datatype_of(spec.dtype), "shape": [-1, *spec.shape]}

@@ -1,0 +1,36 @@
+"""Runs inside MLServer, in MLServer's own environment: an ONNX model by ONNX Runtime."""
+
+import mlserver  # type: ignore[import-not-found]
+import onnxruntime as ort
+from mlserver.codecs import NumpyCodec  # type: ignore[import-not-found]
+from mlserver.types import InferenceResponse  # type: ignore[import-not-found]
+from prometheus_client import Histogram
+
+EXECUTED_ROWS = "inferbench_executed_rows"
+
+
+class OnnxModel(mlserver.MLModel):  # type: ignore[misc]
+    """MLServer's adaptive batching joins the requests before ``predict``."""
+
+    async def load(self) -> bool:
+        """One session, its threads waiting instead of spinning."""
+        # Not mlserver.register: without worker processes its registry is not the one that is exported.
+        self._executed_rows = Histogram(EXECUTED_ROWS, "Rows of each run of the model")
+        given = self.settings.parameters
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = int(given.extra["threads"])
+        options.inter_op_num_threads = 1
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        self._session = ort.InferenceSession(given.uri, options, providers=["CPUExecutionProvider"])
+        self._outputs = given.extra["outputs"]
+        return True
+
+    async def predict(self, payload):  # type: ignore[no-untyped-def]
+        """One run of the model."""
+        inputs = {item.name: NumpyCodec.decode_input(item) for item in payload.inputs}
+        values = self._session.run(self._outputs, inputs)
+        self._executed_rows.observe(len(values[0]))
+        outputs = [
+            NumpyCodec.encode_output(name, value) for name, value in zip(self._outputs, values, strict=True)
+        ]
+        return InferenceResponse(model_name=self.name, model_version=self.version, outputs=outputs)

@@ -1,0 +1,28 @@
+"""``onnxruntime``: ONNX models by ONNX Runtime in our FastAPI server; the default."""
+
+from __future__ import annotations
+
+from inferbench_tasks.backends.own_server import OwnServer
+
+
+class OnnxRuntime(OwnServer):
+    """One session per instance, each with its own intra-op threads."""
+
+    kind = "onnxruntime"
+    formats = ("onnx",)
+    devices = ("cpu", "gpu")
+    engine = "onnxruntime"
+    package = "onnxruntime"
+    title = "ONNX Runtime"
+
+    @classmethod
+    def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:
+        """A GPU needs the runtime's CUDA provider."""
+        reason = super().unavailable(launcher, device)
+        if reason or device == "cpu":
+            return reason
+        import onnxruntime
+
+        if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+            return "this ONNX Runtime has no CUDA provider; install onnxruntime-gpu in its place"
+        return None

@@ -1,0 +1,138 @@
+"""What the backends have in common whose server is ours (``inferbench_tasks.servers``)."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, ClassVar, Literal, cast
+
+from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread_env
+from inferbench_tasks.extras import installable, require
+from inferbench_tasks.launchers.base import Launch
+from inferbench_tasks.servers.config import Batching, ServerConfig
+from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.submission.schema import ServeSpec
+
+
+class OwnServer(Backend):
+    """Our FastAPI server with one of its engines; HTTP and gRPC, KServe v2."""
+
+    launchers = ("process", "container")
+    protocols: ClassVar[tuple[str, ...]] = ("http", "grpc")
+    #: Name in ``servers.engines``; the package that holds the runtime; its name for people.
+    engine: ClassVar[str]
+    package: ClassVar[str]
+    title: ClassVar[str]
+    #: The optional part of InferBench that brings the runtime; it is installed on first use.
+    extra: ClassVar[str | None] = None
+    grpc_service: ClassVar[Literal["kserve", "tfs"]] = "kserve"
+
+    @classmethod
+    def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:
+        """Whether the runtime is installed, or can be on first use."""
+        try:
+            version(cls.package)
+        except PackageNotFoundError:
+            if cls.extra is None:
+                return f"the package {cls.package} is not installed"
+            if not installable():
+                return f"the optional part {cls.extra} is missing: pip install 'inferbench[{cls.extra}]'"
+        return None
+
+    _address: Path | None = None
+    _model_name = ""
+
+    def version(self) -> str:
+        """The runtime's version as the server itself tells it; before a start, that of this environment."""
+        if self._address is not None and self._address.exists():
+            return str(json.loads(self._address.read_bytes())["runtime_version"])
+        return version(self.package)
+
+    def label(self) -> str:
+        """Runtime and server."""
+        return f"{self.title} {self.version()} in InferBench's FastAPI server"
+
+    def image(self, spec: ServeSpec) -> str | None:
+        """Built from ``docker/server``, one tag per backend."""
+        return spec.image or f"inferbench/server:{self.kind}"
+
+    def engine_settings(self, deployment: Deployment) -> dict[str, Any]:
+        """More settings of the engine."""
+        return {}
+
+    def prepare(self, deployment: Deployment) -> Prepared:
+        """One JSON file; the server binds its ports itself and writes them beside it."""
+        spec, model = deployment.spec, deployment.model
+        if self.extra is not None and spec.launcher == "process":
+            require(self.extra)
+        if deployment.protocol == "grpc":
+            require("grpc")
+        address = deployment.folder / "address.json"
+        self._address, self._model_name = address, deployment.model_name
+        config = ServerConfig(
+            engine=self.engine,
+            runtime_package=self.package,
+            model_name=deployment.model_name,
+            model_version=str(model.version),
+            model_path=model.path,
+            inputs=model.inputs,
+            outputs=model.outputs,
+            address_path=str(address),
+            host=deployment.host,
+            http_port=deployment.port if deployment.protocol == "http" else 0,
+            grpc_port=deployment.port if deployment.protocol == "grpc" else None,
+            grpc_service=self.grpc_service,
+            device=spec.device,
+            threads=spec.threads,
+            instances=spec.instances,
+            batching=Batching(**spec.batching.model_dump()) if spec.batching else None,
+            engine_settings=self.engine_settings(deployment),
+        )
+        # Our images have InferBench installed for the python on their PATH.
+        interpreter = sys.executable if spec.launcher == "process" else "python3"
+        config_path = deployment.folder / "config.json"
+        config_path.write_text(config.model_dump_json(indent=2))
+        launch = Launch(
+            run_id=deployment.run_id,
+            folder=deployment.folder,
+            config_path=config_path,
+            argv=(interpreter, "-m", "inferbench_tasks.servers.main", "--config", str(config_path)),
+            image=self.image(spec),
+            mounts=dict([_mount(model.path)]),
+            env={**thread_env(spec.threads), "TF_CPP_MIN_LOG_LEVEL": "1"},
+        )
+
+        def endpoint() -> Endpoint | None:
+            port = read_ports(address).get(deployment.protocol)
+            if port is None:
+                return None
+            return Endpoint(
+                protocol=cast(Any, self.endpoint_protocol(deployment.protocol)),
+                host=deployment.host,
+                port=port,
+                model_name=config.model_name,
+                model_version=config.model_version,
+            )
+
+        settings = config.model_dump(
+            mode="json", include={"engine", "device", "threads", "instances", "batching", "engine_settings"}
+        )
+        return Prepared(launch, endpoint, {**settings, "env": launch.env})
+
+
+def _mount(model_path: str) -> tuple[str, str]:
+    """A model's files where the configuration says they are; a folder, for what lies beside a file."""
+    path = Path(model_path)
+    folder = str(path if path.is_dir() else path.parent)
+    return folder, folder
+
+
+def read_ports(address: Path) -> dict[str, int]:
+    """The ports that our server has bound; empty before."""
+    try:
+        ports: dict[str, int] = json.loads(address.read_bytes())["ports"]
+    except FileNotFoundError:
+        return {}
+    return ports

@@ -1,0 +1,69 @@
+"""Asking a live backend over its protocol, one request at a time: for readiness, checks and statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.registry import Registry
+from inferbench_tasks.stages.handles import Endpoint
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class Refused(Exception):
+    """The server answered, and the answer is an error."""
+
+
+class Probe(Protocol):
+    """A connection to one endpoint. Every call ends after ``timeout_s``: OSError, or Refused."""
+
+    def live(self) -> bool:
+        """Whether the server answers at all; False while nothing listens."""
+        ...
+
+    def ready(self) -> bool:
+        """Whether the MODEL can be asked."""
+        ...
+
+    def infer(self, inputs: Arrays) -> dict[str, NDArray[Any]]:
+        """The outputs by name. Refused carries the server's own words."""
+        ...
+
+    def statistics(self) -> dict[str, Any] | None:
+        """The model's entry of KServe's statistics extension; None where the server has none."""
+        ...
+
+    def close(self) -> None:
+        """End the connection."""
+        ...
+
+
+class ProbeFactory(Protocol):
+    """Makes a probe."""
+
+    def __call__(self, endpoint: Endpoint, timeout_s: float) -> Probe: ...
+
+
+PROBES: Registry[ProbeFactory] = Registry(
+    "wire protocol",
+    "inferbench.probes",
+    {
+        "http": "inferbench_tasks.backends.probes.kserve_http:KserveHttp",
+        "grpc": "inferbench_tasks.backends.probes.kserve_grpc:KserveGrpc",
+        "grpc_tfs": "inferbench_tasks.backends.probes.tfs_grpc:TfsGrpc",
+    },
+)
+
+
+def open_probe(endpoint: Endpoint, timeout_s: float = 30.0) -> Probe:
+    """A probe for an endpoint's protocol."""
+    return PROBES.load(endpoint.protocol)(endpoint, timeout_s)
+
+
+def as_array(value: Any) -> NDArray[Any]:
+    """A contiguous array, as it goes on the wire."""
+    return np.ascontiguousarray(value)

@@ -1,0 +1,116 @@
+"""KServe v2 over HTTP with the binary-tensor extension."""
+
+from __future__ import annotations
+
+import http.client
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from inferbench_tasks.backends.probes.base import Arrays, Refused, as_array
+from inferbench_tasks.servers.codec import HEADER_LENGTH
+from inferbench_tasks.servers.datatypes import NUMPY_OF, datatype_of, pack_bytes, unpack_bytes
+from inferbench_tasks.stages.handles import Endpoint
+
+
+class KserveHttp:
+    """One connection, opened again when the server closed it."""
+
+    def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
+        self._endpoint = endpoint
+        self._connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=timeout_s)
+        self._model = f"/v2/models/{endpoint.model_name}"
+
+    def live(self) -> bool:
+        """``GET /v2/health/live``."""
+        return self._ok("/v2/health/live")
+
+    def ready(self) -> bool:
+        """``GET /v2/models/{model}/ready``."""
+        return self._ok(f"{self._model}/ready")
+
+    def infer(self, inputs: Arrays) -> dict[str, NDArray[Any]]:
+        """Binary both ways."""
+        described, tail = [], []
+        for name, value in inputs.items():
+            array = as_array(value)
+            datatype = datatype_of("object" if array.dtype.kind in "OSU" else array.dtype.name)
+            raw = pack_bytes(array) if datatype == "BYTES" else array.tobytes()
+            parameters = {"binary_data_size": len(raw)}
+            described.append(
+                {"name": name, "datatype": datatype, "shape": list(array.shape), "parameters": parameters}
+            )
+            tail.append(raw)
+        head = orjson.dumps({"inputs": described, "parameters": {"binary_data_output": True}})
+        headers = {HEADER_LENGTH: str(len(head)), "content-type": "application/octet-stream"}
+        status, answered, body = self._ask("POST", f"{self._model}/infer", b"".join([head, *tail]), headers)
+        if status != 200:
+            raise Refused(_error(body, status))
+        return _outputs(body, answered.get(HEADER_LENGTH))
+
+    def statistics(self) -> dict[str, Any] | None:
+        """``GET /v2/models/{model}/stats``."""
+        status, _, body = self._ask("GET", f"{self._model}/stats")
+        if status != 200:
+            return None
+        found: dict[str, Any] = orjson.loads(body)["model_stats"][0]
+        return found
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def _ok(self, path: str) -> bool:
+        try:
+            return self._ask("GET", path)[0] == 200
+        except OSError:
+            return False
+
+    def _ask(
+        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, dict[str, str], bytes]:
+        try:
+            self._connection.request(method, path, body, headers or {})
+            response = self._connection.getresponse()
+            found = {key.lower(): value for key, value in response.getheaders()}
+            return response.status, found, response.read()
+        except http.client.HTTPException as error:
+            self._connection.close()
+            raise ConnectionError(f"{self._endpoint.url}: {type(error).__name__}: {error}") from error
+        except OSError:
+            self._connection.close()
+            raise
+
+
+def _outputs(body: bytes, header_length: str | None) -> dict[str, NDArray[Any]]:
+    at = int(header_length) if header_length else len(body)
+    document = orjson.loads(body[:at])
+    outputs: dict[str, NDArray[Any]] = {}
+    for item in document["outputs"]:
+        name, datatype, shape = item["name"], item["datatype"], item["shape"]
+        size = item.get("parameters", {}).get("binary_data_size")
+        if size is None:
+            outputs[name] = np.array(item["data"], dtype=NUMPY_OF[datatype]).reshape(shape)
+            continue
+        raw = body[at : at + size]
+        at += size
+        count = int(np.prod(shape))
+        if datatype == "BYTES":
+            outputs[name] = unpack_bytes(raw, count, name).reshape(shape)
+            continue
+        expected = count * NUMPY_OF[datatype].itemsize
+        if len(raw) != expected:
+            raise Refused(
+                f"output {name}: {len(raw)} bytes for shape {shape} of {datatype}, {expected} expected"
+            )
+        outputs[name] = np.frombuffer(raw, dtype=NUMPY_OF[datatype]).reshape(shape)
+    return outputs
+
+
+def _error(body: bytes, status: int) -> str:
+    try:
+        return f"HTTP {status}: {orjson.loads(body)['error']}"
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return f"HTTP {status}: {body[:300].decode(errors='replace')}"

@@ -1,0 +1,145 @@
+"""From a prepared backend to a server whose model is ready, with the time that each part took."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from inferbench_tasks.backends.base import Backend, Deployment, Prepared
+from inferbench_tasks.backends.probes.base import Probe, open_probe
+from inferbench_tasks.errors import CancelledError, ServerError
+from inferbench_tasks.launchers.base import Launcher
+from inferbench_tasks.launchers.records import end_run
+from inferbench_tasks.stages.handles import Endpoint, ServerHandle
+
+log = logging.getLogger(__name__)
+
+#: How often a starting server is asked; also the resolution of the cold start.
+POLL_S = 0.005
+#: Starts before giving up on servers that can't choose a free port themselves.
+PORT_ATTEMPTS = 4
+
+
+@dataclass(frozen=True)
+class Started:
+    """A server whose model is ready.
+
+    ``process_ms``: from the start to its first sign of life; ``model_load_ms``: from there to ready.
+    """
+
+    backend: Backend
+    endpoint: Endpoint
+    server: ServerHandle
+    prepared: Prepared
+    probe: Probe
+    started_at_s: float
+    process_ms: float
+    model_load_ms: float
+
+
+def start(
+    backend: Backend,
+    deployment: Deployment,
+    launcher: Launcher,
+    servers_dir: Path,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Started:
+    """Start a backend and wait for its model.
+
+    Raises ServerError with the end of the log if it dies, is not ready in ``ready_timeout_s``, or finds
+    its port taken; the caller ends what is left (``records.end_run``).
+    """
+    for attempt in range(1, PORT_ATTEMPTS + 1):
+        for stale in deployment.folder.glob("address.json"):
+            stale.unlink()
+        prepared = backend.prepare(deployment)
+        began_s = time.monotonic()
+        server = launcher.start(prepared.launch, servers_dir)
+        try:
+            return _wait(backend, prepared, deployment, launcher, server, began_s, cancelled)
+        except ServerError:
+            taken = prepared.launch.port_in_use
+            may_choose = deployment.port == 0 and attempt < PORT_ATTEMPTS
+            if taken is None or not may_choose or taken not in launcher.log_end(server, lines=200):
+                raise
+            log.warning("a chosen port was taken meanwhile, trying others run_id=%s", deployment.run_id)
+            end_run(servers_dir, deployment.run_id)
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _on_live(
+    backend: Backend, endpoint: Endpoint | None, left_s: float, launcher: Launcher, server: ServerHandle
+) -> None:
+    assert endpoint is not None
+    try:
+        backend.on_live(endpoint, max(left_s, 1.0))
+    except ServerError as error:
+        raise ServerError(f"{error}\nThe end of {server.log_path}:\n{launcher.log_end(server)}") from error
+    except OSError as error:
+        state = "its model was not loaded in time" if launcher.alive(server) else launcher.exit_text(server)
+        raise ServerError(
+            f"The server was started but {state} ({error}); the end of {server.log_path}:\n"
+            f"{launcher.log_end(server)}"
+        ) from error
+
+
+def _wait(
+    backend: Backend,
+    prepared: Prepared,
+    deployment: Deployment,
+    launcher: Launcher,
+    server: ServerHandle,
+    began_s: float,
+    cancelled: Callable[[], bool],
+) -> Started:
+    deadline_s = began_s + deployment.spec.ready_timeout_s
+    endpoint: Endpoint | None = None
+    probe: Probe | None = None
+    live_s: float | None = None
+    try:
+        while True:
+            if cancelled():
+                raise CancelledError("The run was cancelled while its server was starting.")
+            if not launcher.alive(server):
+                raise ServerError(
+                    f"The server {launcher.exit_text(server)} while starting; the end of {server.log_path}:\n"
+                    f"{launcher.log_end(server)}"
+                )
+            if endpoint is None and (endpoint := prepared.endpoint()) is not None:
+                probe = open_probe(endpoint, timeout_s=5.0)
+            asked_s = time.monotonic()
+            # The answer may wait for a load that has begun: the server was there when it was asked.
+            if probe is not None and live_s is None and probe.live():
+                live_s = asked_s
+                _on_live(backend, endpoint, deadline_s - asked_s, launcher, server)
+            if probe is not None and live_s is not None and probe.ready():
+                break
+            if time.monotonic() > deadline_s:
+                state = "its model was not ready" if live_s else "it did not answer"
+                raise ServerError(
+                    f"The server was started but {state} within serve.ready_timeout_s = "
+                    f"{deployment.spec.ready_timeout_s:g}; the end of {server.log_path}:\n"
+                    f"{launcher.log_end(server)}"
+                )
+            time.sleep(POLL_S)
+    except BaseException:
+        if probe is not None:
+            probe.close()
+        raise
+    ready_s = time.monotonic()
+    assert endpoint is not None
+    probe.close()
+    log.info("backend ready endpoint=%s waited_s=%.2f", endpoint.url, ready_s - began_s)
+    return Started(
+        backend,
+        endpoint,
+        server,
+        prepared,
+        open_probe(endpoint, timeout_s=max(30.0, deployment.spec.ready_timeout_s)),
+        began_s,
+        (live_s - began_s) * 1e3,
+        (ready_s - live_s) * 1e3,
+    )

@@ -1,0 +1,218 @@
+"""``triton``: NVIDIA's Triton Inference Server, the real binary, with its python backend.
+
+The binary comes in the package nvidia-pytriton and is run directly, without PyTriton's own layer. Its
+python backend runs ONNX Runtime in an environment of Triton's own: there is no native ONNX Runtime
+backend in that package, and the label says so. With numpy 2 the stub answers with zero bytes, hence
+numpy 1.26 there and the check of every first answer.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import time
+from importlib import resources
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, cast
+
+from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread_env
+from inferbench_tasks.backends.environments import Environment, site_packages
+from inferbench_tasks.backends.ports import free_ports
+from inferbench_tasks.errors import ServerError
+from inferbench_tasks.launchers.base import Launch
+from inferbench_tasks.servers.datatypes import datatype_of
+from inferbench_tasks.stages.handles import Endpoint, TensorSpec
+
+PYTRITON = "0.7.0"
+#: What that package's binary says of itself.
+TRITON = "2.51.0"
+NUMPY = "1.26.4"
+
+
+def finish(folder: Path) -> None:
+    """The backend folder: the python backend with the stub of this Python beside it."""
+    server = site_packages(folder) / "pytriton" / "tritonserver"
+    shutil.copytree(server / "backends", folder / "backends")
+    stub = server / "python_backend_stubs" / "3.11" / "triton_python_backend_stub"
+    shutil.copy2(stub, folder / "backends" / "python")
+
+
+def environment() -> Environment:
+    """With the same ONNX Runtime as ours, so that a comparison is one of servers."""
+    return Environment(
+        "triton",
+        requirements=(f"numpy=={NUMPY}", f"onnxruntime=={version('onnxruntime')}"),
+        bare=(f"nvidia-pytriton=={PYTRITON}",),
+        megabytes=330,
+        finish=finish,
+    )
+
+
+class Triton(Backend):
+    """A process; HTTP and gRPC, KServe v2."""
+
+    kind = "triton"
+    formats = ("onnx",)
+    protocols = ("http", "grpc")
+
+    @classmethod
+    def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:
+        """Its binary is for Linux on x86-64."""
+        machine = os.uname().machine
+        return (
+            None if machine == "x86_64" else f"the binary of nvidia-pytriton needs x86_64, this is {machine}"
+        )
+
+    def version(self) -> str:
+        """Triton's own version."""
+        return TRITON
+
+    def label(self) -> str:
+        """Says which of Triton's backends runs the model."""
+        runtime = f"ONNX Runtime {version('onnxruntime')}"
+        return f"Triton {TRITON}, python backend with {runtime} (not Triton's native ONNX backend)"
+
+    def prepare(self, deployment: Deployment) -> Prepared:
+        """A model repository with one model, loaded once the server lives."""
+        spec, model = deployment.spec, deployment.model
+        home = environment().ensure(deployment.cache_dir)
+        name = deployment.model_name
+        repository = deployment.folder / "repository"
+        versioned = repository / name / "1"
+        versioned.mkdir(parents=True, exist_ok=True)
+        source = resources.files("inferbench_tasks.backends.triton_models") / "onnx_model.py"
+        (versioned / "model.py").write_text(source.read_text())
+        batching = spec.batching
+        rows = batching.max_batch_size if batching else max(1, deployment.client_batch_size)
+        config: dict[str, Any] = {
+            "name": name,
+            "backend": "python",
+            "max_batch_size": rows,
+            "input": [_tensor(spec_) for spec_ in model.inputs],
+            "output": [_tensor(spec_) for spec_ in model.outputs],
+            "instance_group": [{"count": spec.instances, "kind": "KIND_CPU"}],
+            "parameters": {
+                "model_path": {"string_value": model.path},
+                "threads": {"string_value": str(spec.threads)},
+            },
+        }
+        if batching:
+            config["dynamic_batching"] = {
+                "preferred_batch_size": sorted(batching.preferred_batch_sizes),
+                "max_queue_delay_microseconds": round(batching.max_delay_ms * 1000),
+            }
+        config_path = repository / name / "config.pbtxt"
+        config_path.write_text(pbtxt(config))
+        ports = free_ports(3, deployment.host)
+        if deployment.port:
+            ports[0 if deployment.protocol == "http" else 1] = deployment.port
+        server = site_packages(home) / "pytriton" / "tritonserver" / "bin" / "tritonserver"
+        shared = f"inferbench-{os.urandom(6).hex()}"
+        options = {
+            "model-repository": repository,
+            "backend-directory": home / "backends",
+            "model-control-mode": "explicit",
+            "http-address": deployment.host,
+            "grpc-address": deployment.host,
+            "http-port": ports[0],
+            "grpc-port": ports[1],
+            "metrics-port": ports[2],
+            "exit-timeout-secs": 3,
+        }
+        argv = [str(server), *(f"--{key}={value}" for key, value in options.items())]
+        argv.append("--disable-auto-complete-config")  # 1 s instead of 2 to 7 until ready
+        argv.append(f"--backend-config=python,shm-region-prefix-name={shared}")
+        env = {
+            **thread_env(spec.threads),
+            "PATH": f"{home / 'bin'}:{os.environ.get('PATH', os.defpath)}",
+            "LD_LIBRARY_PATH": str(site_packages(home) / "nvidia_pytriton.libs"),
+            "PYTHONPATH": "",
+        }
+        launch = Launch(
+            run_id=deployment.run_id,
+            folder=deployment.folder,
+            config_path=config_path,
+            argv=tuple(argv),
+            env=env,
+            port_in_use="already in use",
+            leftovers=(f"/dev/shm/{shared}*",),  # noqa: S108 - where Triton's stubs share memory
+        )
+        endpoint = Endpoint(
+            protocol=cast(Any, deployment.protocol),
+            host=deployment.host,
+            port=ports[0] if deployment.protocol == "http" else ports[1],
+            model_name=name,
+            model_version="1",
+        )
+        self._admin = (deployment.host, ports[0])
+        settings = {
+            "threads": spec.threads,
+            "instances": spec.instances,
+            "max_batch_size": rows,
+            "dynamic_batching": config.get("dynamic_batching"),
+            "python_backend": {"onnxruntime": version("onnxruntime"), "numpy": NUMPY},
+            "env": {key: env[key] for key in thread_env(1)},
+            "metrics_port": ports[2],
+        }
+        return Prepared(launch, lambda: endpoint, settings)
+
+    def on_live(self, endpoint: Endpoint, timeout_s: float) -> None:
+        """Load the model by the repository API, so that its load is timed apart from the process's start."""
+        connection = http.client.HTTPConnection(*self._admin, timeout=timeout_s)
+        deadline_s = time.monotonic() + timeout_s
+        try:
+            while True:  # gRPC answers a moment before HTTP listens
+                try:
+                    connection.connect()
+                    break
+                except ConnectionRefusedError:
+                    if time.monotonic() > deadline_s:
+                        raise
+                    time.sleep(0.02)
+            connection.request("POST", f"/v2/repository/models/{endpoint.model_name}/load", b"{}")
+            with connection.getresponse() as response:
+                body = response.read()
+                if response.status != 200:
+                    raise ServerError(f"Triton can't load the model: {_error(body)}")
+        finally:
+            connection.close()
+
+
+def _error(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["error"])
+    except (ValueError, KeyError):
+        return body[:500].decode(errors="replace")
+
+
+def _tensor(spec: TensorSpec) -> dict[str, Any]:
+    datatype = datatype_of(spec.dtype)
+    kind = "TYPE_STRING" if datatype == "BYTES" else f"TYPE_{datatype}"
+    if spec.shape:
+        return {"name": spec.name, "data_type": kind, "dims": list(spec.shape)}
+    return {"name": spec.name, "data_type": kind, "dims": [1], "reshape": {"shape": []}}
+
+
+#: Values of protobuf enumerations stand without quotes.
+_ENUMS = ("TYPE_", "KIND_")
+
+
+def pbtxt(value: dict[str, Any], indent: str = "") -> str:
+    """A model configuration in protobuf's text form; ``parameters`` is a map."""
+    lines = []
+    for key, item in value.items():
+        if key == "parameters":
+            for name, parameter in item.items():
+                lines.append(f'{indent}parameters {{ key: "{name}" value {{ {pbtxt(parameter).strip()} }} }}')
+        elif isinstance(item, dict):
+            lines.append(f"{indent}{key} {{\n{pbtxt(item, indent + '  ')}{indent}}}")
+        elif isinstance(item, list) and item and isinstance(item[0], dict):
+            lines += [f"{indent}{key} {{\n{pbtxt(element, indent + '  ')}{indent}}}" for element in item]
+        elif isinstance(item, str) and not item.startswith(_ENUMS):
+            lines.append(f"{indent}{key}: {json.dumps(item)}")
+        else:
+            lines.append(f"{indent}{key}: {item}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,29 @@
+"""``inferbench leaderboard``: the best valid results by any figure."""
+
+from __future__ import annotations
+
+import typer
+
+from inferbench_tasks import settings
+from inferbench_tasks.analysis.leaderboard import leaderboard as ranked
+from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit
+from inferbench_tasks.perfdb.queries import parse
+from inferbench_tasks.perfdb.store import PerfDB
+
+app = typer.Typer()
+
+
+@app.command()
+def leaderboard(
+    query: list[str] = typer.Argument(
+        None, metavar="[QUERY]", help="As in `results list`.", show_default=False
+    ),
+    by: str = typer.Option("p99_ms", "--by", metavar="FIGURE", help="p99_ms, throughput_rps, energy_j, ..."),
+    limit: int = typer.Option(20, "--limit", "-n", min=1, help="At most so many per task and data set."),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Rank valid results by a figure, per task and data set; those that differ within noise share a rank."""
+    parse(query or [])  # a wrong query is refused before anything is started
+    with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
+        rows = ranked(db, by, query or [], limit)
+    emit(rows, output)

@@ -1,0 +1,240 @@
+"""``inferbench load``: the load engine by itself, against any server that speaks one of its protocols."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import typer
+from pydantic import ValidationError
+
+from inferbench_tasks import settings
+from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.errors import InputError, LoadError
+from inferbench_tasks.loadgen.live import Snapshot
+
+app = typer.Typer(no_args_is_help=True)
+
+_URL = typer.Option(..., "--url", help="[http|grpc|tfs]://host:port[/model]; http without a scheme.")
+_ARRIVALS = typer.Option(
+    ...,
+    "--arrivals",
+    help="poisson:100, poisson:rate_rps=100, closed_loop:8, spike:base_rate_rps=...,...; or JSON. "
+    "See `inferbench arrivals`.",
+)
+
+
+@app.command()
+def run(
+    url: str = _URL,
+    arrivals: str = _ARRIVALS,
+    model: str | None = typer.Option(None, help="The model's name, if the URL does not give it."),
+    model_version: str | None = typer.Option(
+        None, help="The model's version; the server's choice by default."
+    ),
+    protocol: str | None = typer.Option(
+        None, help="http, grpc (both KServe v2) or tfs (TensorFlow Serving)."
+    ),
+    duration_s: float = typer.Option(10.0, "--duration", help="Seconds to measure."),
+    warmup_s: float = typer.Option(2.0, "--warmup", help="Seconds of load before that."),
+    input_file: Path | None = typer.Option(
+        None, "--input", help=".npz with one array per input, first axis = samples; made up by default."
+    ),
+    shape: list[str] = typer.Option([], help="Shape of a made-up sample: name=3,224,224. Repeatable."),
+    batch_size: str = typer.Option(
+        "1", help="Samples per request; 1:3,8:1 is a mix (three of size 1 to one of 8)."
+    ),
+    json_tensors: bool = typer.Option(False, "--json-tensors", help="HTTP with tensors as JSON, not binary."),
+    timeout_ms: float = typer.Option(10_000.0, help="A request's deadline."),
+    max_requests: int | None = typer.Option(None, help="Stop after so many measured requests."),
+    max_error_ratio: float = typer.Option(0.5, help="Stop when this share of the requests has failed."),
+    max_backlog: int | None = typer.Option(None, help="Stop when more requests than this are in flight."),
+    shards: str = typer.Option("auto", help="Sender processes."),
+    connections: int | None = typer.Option(None, help="The most connections; by default as many as needed."),
+    client: str = typer.Option("fast", help="fast, or reference (a well-known library's client)."),
+    seed: int = typer.Option(1, help="The same seed gives the same schedule and inputs."),
+    realtime: bool = typer.Option(False, "--realtime", help="SCHED_FIFO for the senders, where permitted."),
+    allow_unsafe_load: bool = typer.Option(
+        False, "--allow-unsafe-load", help="Also above half of what this client can send."
+    ),
+    save: Path | None = typer.Option(
+        None, help="Folder for the records; by default under the data directory."
+    ),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Load a server; print the figures and the certificate of the traffic; keep every record."""
+    from inferbench_tasks.loadgen import standalone
+
+    asked = standalone.Asked(
+        url=url, arrivals=arrivals, model=model, model_version=model_version, protocol=protocol,
+        input_file=input_file, shapes=tuple(shape), batch_size=batch_size, binary=not json_tensors,
+        max_backlog=max_backlog,
+        options={
+            "duration_s": duration_s, "warmup_s": warmup_s, "timeout_ms": timeout_ms, "max_requests": max_requests,
+            "max_error_ratio": max_error_ratio, "shards": shards if shards == "auto" else _number("--shards", shards),
+            "connections": connections, "client": client, "seed": seed, "realtime": realtime,
+            "allow_unsafe_load": allow_unsafe_load,
+        },
+    )  # fmt: skip
+    data_dir = settings.writable(settings.data_dir())
+    folder = save or data_dir / "loads" / time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    try:
+        plan = standalone.plan(asked, folder)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise InputError(f"The load is not valid: {problems}") from error
+    standalone.check_target(plan)
+    with _Bar() as bar, _Interruptible() as interrupt:
+        result = standalone.apply(
+            plan,
+            folder,
+            data_dir / "cache" / "ceilings",
+            allow_unsafe_load,
+            bar.show,
+            lambda: interrupt.asked,
+        )
+    emit(result.document(), output) if output is not OutputFormat.table else _print(result)
+    if result.problem:
+        raise LoadError(result.problem)
+    if result.verdict != "valid":
+        raise typer.Exit(1)
+
+
+@app.command()
+def calibrate(
+    protocol: str = typer.Option("http", help="http, grpc or tfs."),
+    request_bytes: int = typer.Option(
+        1024, min=4, max=2**30, help="Size of the tensor that each request carries."
+    ),
+    answer_bytes: int = typer.Option(64, min=4, max=2**30, help="Size of the tensor in each answer."),
+    client: str = typer.Option("fast", help="fast or reference."),
+    shards: int = typer.Option(1, min=1, max=64, help="Sender processes."),
+    fresh: bool = typer.Option(False, "--fresh", help="Measure again even if it is known."),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Measure what this machine's client can send, against a server that does nothing; remembered."""
+    from inferbench_tasks.loadgen import standalone
+
+    data_dir = settings.writable(settings.data_dir())
+    found = standalone.calibrate(
+        protocol, request_bytes, answer_bytes, client, shards, data_dir / "cache" / "ceilings", fresh=fresh
+    )
+    emit(found, output)
+
+
+def _number(option: str, text: str) -> int:
+    if not text.isdigit():
+        raise InputError(f"{option}: {text!r} is no number")
+    return int(text)
+
+
+class _Interruptible:
+    """Ctrl-C and SIGTERM end the load in good order: what was recorded is kept."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __enter__(self) -> _Interruptible:
+        self._before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        self.asked = True
+
+
+class _Bar:
+    """One line on a terminal, one line every five seconds elsewhere."""
+
+    def __enter__(self) -> _Bar:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True)
+        self._lines = not console.is_terminal
+        self._told_s = 0.0
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[text]}", markup=False),
+            TimeElapsedColumn(),
+            console=console,
+            disable=self._lines,
+            transient=True,
+        )
+        self._task = self._progress.add_task("load", total=None, text="preparing")
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def show(self, phase: str, done_s: float, total_s: float, snapshot: Snapshot | None) -> None:
+        """How it goes."""
+        text = snapshot.text() if snapshot else ""
+        self._progress.update(
+            self._task, description=phase, completed=min(done_s, total_s), total=total_s, text=text
+        )
+        if self._lines and (phase != "measuring" or done_s - self._told_s >= 5):
+            if phase != "measuring" and self._told_s:
+                return
+            self._told_s = done_s or 1e-9
+            say(f"{phase}: {text}" if text else phase)
+
+
+def _print(result: Any) -> None:
+    document = result.document()
+    summary = document["summary"]
+    rows = [
+        {
+            "latency": label,
+            **{k: summary[key].get(k) for k in ("mean", "p50", "p90", "p95", "p99", "p999", "max")},
+        }
+        for label, key in (
+            ("ms from the intended moment", "e2e_latency_ms"),
+            ("ms from the send", "send_latency_ms"),
+            ("us of lateness", "lateness_us"),
+        )
+        if summary
+    ]
+    emit(rows, OutputFormat.table)
+    if summary:
+        emit(
+            [
+                {
+                    key: summary[key]
+                    for key in ("requests", "ok", "offered_rps", "throughput_rps", "in_flight_mean")
+                }
+            ],
+            OutputFormat.table,
+        )
+        if summary["errors"]:
+            emit(
+                [{"error": kind, "count": count} for kind, count in summary["errors"].items()],
+                OutputFormat.table,
+            )
+    certificate = document["certificate"]
+    if certificate:
+        emit(
+            [
+                {
+                    "check": c["name"],
+                    "value": c["value"],
+                    "limit": c["limit"],
+                    "unit": c["unit"],
+                    "ok": c["ok"],
+                }
+                for c in certificate["checks"]
+            ],
+            OutputFormat.table,
+        )
+        for warning in certificate["warnings"]:
+            say(f"warning: {warning}")
+    typer.echo(f"certificate  {document['verdict']}")
+    typer.echo(f"samples      {document['samples_path']}")

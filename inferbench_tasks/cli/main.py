@@ -1,0 +1,109 @@
+"""The command line: ``inferbench``. One file per subcommand, imported when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from inferbench_tasks import settings
+from inferbench_tasks.errors import InferBenchError
+
+#: Command -> (help, module). The help stands here so that ``--help`` imports none of them.
+COMMANDS = {
+    "validate": ("Check submissions: every error at once, with file, line and field.", "validate"),
+    "plan": ("Show what a submission would do: its jobs and their graph; runs nothing.", "plan"),
+    "run": ("Run a submission on this machine, from YAML to report.", "run"),
+    "stage": ("Run one stage by itself, on JSON input.", "stage"),
+    "results": ("List, show, export and compare results.", "results"),
+    "replay": ("Run a recorded run again; say what differs and whether the figures agree.", "replay"),
+    "leaderboard": ("Valid runs by any metric, with ties and confidence.", "leaderboard"),
+    "recommend": ("The top three configurations under an objective, from the runs in PerfDB.", "recommend"),
+    "paper": ("Run the InferBench paper's figures, sized for this machine.", "paper"),
+    "report": ("Make the HTML report of an invocation again.", "report"),
+    "perfdb": ("Start, stop and inspect the performance database.", "perfdb"),
+    "backends": ("The known serving backends, plugins included.", "backends"),
+    "formats": ("The known model formats and what converts to what.", "formats"),
+    "arrivals": ("The known arrival processes.", "arrivals"),
+    "metrics": ("The known metrics with units and formulas.", "metrics"),
+    "models": ("The model repository: register, update, search, show, delete.", "models"),
+    "load": ("Load any server: run, calibrate.", "load"),
+    "up": ("Start the whole system on this machine: Airflow with InferBench's DAGs.", "up"),
+    "down": ("End the local system.", "down"),
+    "simulate": ("Try scheduling policies on a trace.", "simulate"),
+}
+
+
+class LazyGroup(TyperGroup):
+    """Imports a subcommand's module when that subcommand is called or asked for its help."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        app = importlib.import_module(f"inferbench_tasks.cli.{COMMANDS[cmd_name][1]}").app
+        command = typer.main.get_command(app)
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_text) for name, (help_text, _) in COMMANDS.items()])
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            ctx.fail(f"No such command {args[0]!r}; known: {', '.join(COMMANDS)}.")
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Benchmark deep-learning inference serving: from a YAML of a few lines to a report and a "
+    "recommendation.\n\nExit codes: 0 ok, 1 the run failed or is not valid, 2 bad input.",
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        typer.echo(version("inferbench"))
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    data_dir: str | None = typer.Option(
+        None, "--data-dir", metavar="DIR", help=f"Where everything is kept [{settings.DATA_DIR}]."
+    ),
+    show_version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Show the version and exit."
+    ),
+) -> None:
+    """Settings that hold for every command."""
+    if data_dir:
+        os.environ[settings.DATA_DIR] = os.path.abspath(os.path.expanduser(data_dir))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit; the only place where an error becomes an exit code."""
+    command: Any = typer.main.get_command(app)
+    try:
+        command(args=arguments, prog_name="inferbench")
+    except InferBenchError as error:
+        typer.echo(str(error), err=True)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

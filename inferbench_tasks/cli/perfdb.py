@@ -1,0 +1,80 @@
+"""``inferbench perfdb``: start, stop and inspect the performance database."""
+
+from __future__ import annotations
+
+import typer
+
+from inferbench_tasks import settings
+from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.errors import InputError, PerfDBError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Start, stop and inspect the performance database (PerfDB).\n\n"
+    f"Without {settings.PERFDB_URI} it is an embedded MongoDB in the data directory: for this user, on "
+    "this machine, without authentication, started when it is needed and running until `perfdb stop`. "
+    f"With {settings.PERFDB_URI} set, that server is used and nothing else.",
+)
+
+
+@app.command()
+def start() -> None:
+    """Start the embedded server if it does not run; print its URI."""
+    _refuse_external("start")
+    from inferbench_tasks.perfdb import embedded
+
+    typer.echo(embedded.ensure(settings.writable(settings.data_dir())))
+
+
+@app.command()
+def stop() -> None:
+    """End the embedded server. Its data stay."""
+    _refuse_external("stop")
+    from inferbench_tasks.perfdb import embedded
+
+    say("Stopped." if embedded.stop(settings.data_dir()) else "It was not running.")
+
+
+@app.command()
+def status(output: OutputFormat = OUTPUT) -> None:
+    """Show which server it is, whether it runs (exit code 1 if not), and what it holds; starts nothing."""
+    from inferbench_tasks.perfdb import embedded
+    from inferbench_tasks.perfdb.address import masked
+
+    uri = settings.perfdb_uri()
+    shown = {"server": "external", "uri": masked(uri)} if uri else embedded.status(settings.data_dir())
+    if uri or shown["running"]:
+        from inferbench_tasks.perfdb.store import PerfDB
+
+        with PerfDB.connect(uri, settings.data_dir()) as db:
+            shown |= {"running": True, **db.server(), **db.sizes()}
+            shown["server"] = "external" if uri else "embedded"
+    emit(shown, output)
+    if not shown["running"]:
+        raise typer.Exit(1)
+
+
+@app.command()
+def uri(
+    show_password: bool = typer.Option(
+        False, "--show-password", help="Print an external URI with its login."
+    ),
+) -> None:
+    """Print the URI, for mongosh and other tools. Exit code 1 if the embedded server does not run."""
+    from inferbench_tasks.perfdb import embedded
+    from inferbench_tasks.perfdb.address import masked
+
+    if external := settings.perfdb_uri():
+        typer.echo(external if show_password else masked(external))
+        return
+    found = embedded.status(settings.data_dir())
+    if not found["running"]:
+        raise PerfDBError("The embedded PerfDB is not running; `inferbench perfdb start` starts it.")
+    typer.echo(found["uri"])
+
+
+def _refuse_external(action: str) -> None:
+    if settings.perfdb_uri():
+        raise InputError(
+            f"{settings.PERFDB_URI} is set, so the embedded PerfDB is not used; unset it to {action} that."
+        )

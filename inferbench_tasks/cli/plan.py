@@ -1,0 +1,77 @@
+"""``inferbench plan``: what a submission would do; runs nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from inferbench_tasks.cli.output import OutputFormat, emit
+from inferbench_tasks.plan.compile import PIPELINE, compile_plan
+from inferbench_tasks.plan.graph import RunPlan
+from inferbench_tasks.submission.reader import read_submission
+
+app = typer.Typer()
+
+#: More jobs than this are drawn as a count; the table lists them all.
+DRAWN_JOBS = 12
+
+
+@app.command()
+def plan(
+    file: Path = typer.Argument(..., metavar="FILE", help="The submission, a YAML file."),
+    output: OutputFormat = typer.Option(OutputFormat.table, "--output", "-o", help="table, json or yaml."),
+) -> None:
+    """Show the jobs of a submission and the graph of their stages."""
+    submission = read_submission(file)
+    compiled = compile_plan(submission)
+    if output is OutputFormat.table:
+        typer.echo(draw(compiled))
+        emit([_row(compiled, index) for index in range(len(compiled.jobs))], output)
+    else:
+        emit(_document(compiled), output)
+
+
+def draw(plan: RunPlan) -> str:
+    """The graph as text: a line per job, the device held between the brackets."""
+    lines = [
+        f"submission {plan.submission_digest[:16]}: {len(plan.jobs)} job(s), {len(plan.nodes)} tasks",
+        "",
+    ]
+    for job in plan.jobs[:DRAWN_JOBS]:
+        device = job.spec.serve.device
+        held = " ─► ".join(s for s in PIPELINE if s not in ("generate", "convert"))
+        lead = "──►" if len(plan.jobs) == 1 else "─┐ "
+        lines.append(f"job-{job.index:03d}  generate ─► convert ─►[{device}: {held} ]{lead}")
+    if len(plan.jobs) > DRAWN_JOBS:
+        lines.append(f"  ... {len(plan.jobs) - DRAWN_JOBS} more")
+    last = len(lines) - 1
+    if len(plan.jobs) > 1:
+        lines.append(" " * (len(lines[last]) - 2 if len(plan.jobs) <= DRAWN_JOBS else 0) + "└─► analyze")
+    else:
+        lines[last] += " analyze"
+    return "\n".join(lines) + "\n"
+
+
+def _row(plan: RunPlan, index: int) -> dict[str, Any]:
+    job = plan.jobs[index]
+    return {
+        "job": job.job_id,
+        "device": job.spec.serve.device,
+        "backend": job.spec.serve.backend,
+        "arrivals": job.spec.load.arrivals.kind,
+        "load_s": job.spec.load.warmup_s + job.spec.load.duration_s,
+        **job.point,
+    }
+
+
+def _document(plan: RunPlan) -> dict[str, Any]:
+    return {
+        "submission_digest": plan.submission_digest,
+        "jobs": [{"index": j.index, "job_id": j.job_id, "point": j.point} for j in plan.jobs],
+        "nodes": [
+            {"id": n.id, "stage": n.stage, "needs": list(n.needs), "resource": n.resource, "lease": n.lease}
+            for n in plan.nodes
+        ],
+    }

@@ -1,0 +1,71 @@
+"""``inferbench recommend``: which configuration to use under an SLO."""
+
+from __future__ import annotations
+
+import re
+
+import typer
+
+from inferbench_tasks import settings
+from inferbench_tasks.analysis.recommend import Bound, path_of
+from inferbench_tasks.analysis.recommend import recommend as recommended
+from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.queries import parse
+from inferbench_tasks.perfdb.store import PerfDB
+
+app = typer.Typer()
+_BOUND = re.compile(r"([a-z0-9_]+)(<=|>=)([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)")
+
+
+@app.command()
+def recommend(
+    query: list[str] = typer.Argument(
+        None,
+        metavar="[QUERY]",
+        help="Which results to choose from, as in `results list`.",
+        show_default=False,
+    ),
+    slo: list[str] = typer.Option(
+        [],
+        "--slo",
+        metavar="BOUND",
+        help="'p99_ms<=100', 'throughput_rps>=50', 'rss_bytes<=2e9'; repeatable.",
+    ),
+    by: str = typer.Option(
+        "samples_per_s", "--by", metavar="FIGURE", help="What to optimise within the SLO."
+    ),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Name the top three configurations that keep the SLO, with the probability that each beats the next.
+
+    Exit code 1 if none can be recommended.
+    """
+    bounds = [_bound(text) for text in slo]
+    path_of(by)
+    parse(query or [])
+    with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
+        found = recommended(db, by, bounds, query or [])
+    for note in found.notes:
+        say(note)
+    if output is OutputFormat.table:
+        emit(found.top, output)
+    else:
+        emit(
+            {
+                "top": found.top, "notes": found.notes, "candidates": found.candidates, "fitting": found.fitting,
+            },
+            output,
+        )  # fmt: skip
+    if not found.top:
+        raise typer.Exit(1)
+
+
+def _bound(text: str) -> Bound:
+    match = _BOUND.fullmatch(text.replace(" ", ""))
+    if match is None:
+        raise InputError(
+            f"--slo {text!r}: must be FIGURE<=NUMBER or FIGURE>=NUMBER, for instance p99_ms<=100"
+        )
+    path_of(match[1])
+    return Bound(match[1], match[2] == "<=", float(match[3]))

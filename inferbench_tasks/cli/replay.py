@@ -1,0 +1,66 @@
+"""``inferbench replay``: a run again, what differs around it, and whether its figures hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from inferbench_tasks import settings
+from inferbench_tasks.analysis.replay import agreement, environment_differences, submission_of
+from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.stages.conclude import conclude
+from inferbench_tasks.stages.inline import run_inline
+from inferbench_tasks.stages.invocation import Invocation, Order
+
+app = typer.Typer()
+
+
+@app.command()
+def replay(
+    run: str = typer.Argument(..., metavar="RUN", help="A run's id, the unique start of one, or 'latest'."),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Run the same job again on this machine, and compare environment and figures with the first time.
+
+    Exit code 0 only if the new run is valid and every figure agrees.
+    """
+    data_dir = settings.writable(settings.data_dir())
+    with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
+        then = db.get_result(db.resolve_run(run))
+        submission = submission_of(then)
+        if not then.valid:
+            say(f"Warning: {then.run_id} is {then.verdict}; its figures don't count.")
+        invocation = Invocation.new(data_dir, f"replay-{submission.name}")
+        invocation.place(Order(submission=submission, base_dir=str(Path.cwd()), data_dir=str(data_dir)))
+        say(f"running {then.run_id} again as {invocation.id}")
+        run_inline(invocation)
+        results = conclude(invocation, db, cancelled=False)
+    if not results:
+        say("The run left no result.")
+        raise typer.Exit(1)
+    now = results[0]
+    differences = environment_differences(then, now)
+    figures = agreement(then, now)
+    agrees = bool(figures) and all(row["agrees"] for row in figures)
+    if output is OutputFormat.table:
+        emit(figures, output)
+        say(
+            f"{len(differences)} difference(s) in the environment."
+            if differences
+            else "The environment is the same."
+        )
+        if differences:
+            emit(differences, output)
+        say(f"{now.run_id}: {now.verdict}; the figures {'agree' if agrees else 'do not all agree'}.")
+    else:
+        emit(
+            {
+                "then": then.run_id, "now": now.run_id, "verdict": now.verdict, "agrees": agrees,
+                "figures": figures, "environment": differences,
+            },
+            output,
+        )  # fmt: skip
+    if not now.valid or not agrees:
+        raise typer.Exit(1)

@@ -1,0 +1,156 @@
+"""``inferbench results``: list, show, export, compare and delete results."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from inferbench_tasks import settings
+from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb import comparison, frames
+from inferbench_tasks.perfdb.queries import parse
+from inferbench_tasks.perfdb.store import PerfDB
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="List, show, export and compare results.\n\n"
+    "A QUERY is made of terms that must all hold: model=resnet* backend=triton,onnxruntime batch>=4 since=7d "
+    "user=x verdict=valid. (Quote terms with * < > for the shell.) Fields: `inferbench results fields`.",
+)
+QUERY = typer.Argument(
+    None, metavar="[QUERY]", help="Terms such as model=resnet* since=7d.", show_default=False
+)
+SORT = typer.Option(
+    "", "--sort", metavar="FIELDS", help="For instance p99_ms, or -throughput_rps (descending)."
+)
+RUN = typer.Argument(..., metavar="RUN", help="A run's id, the unique start of one, or 'latest'.")
+RUNS = typer.Argument(..., metavar="RUN", help="Runs, each as in `results show`.")
+FILE = typer.Argument(..., metavar="FILE", help="Ends in .csv, .parquet or .json.")
+ATTEMPT = typer.Option(None, "--attempt", min=1, help="The attempt; the latest by default.")
+
+COLUMNS = (
+    "run", "created", "model", "format", "backend", "device", "batch", "rate_rps", "p50_ms", "p99_ms",
+    "throughput_rps", "verdict",
+)  # fmt: skip
+
+
+@app.command("list")
+def list_(
+    query: list[str] = QUERY,
+    sort: str = SORT,
+    limit: int = typer.Option(50, "--limit", "-n", min=0, help="At most so many; 0 = all."),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """List results, newest first, with the runs that failed, were cancelled or are running."""
+    parse(query or [])  # a wrong query is refused before anything is started
+    with _open() as db:
+        rows = frames.rows(db, query or [], sort, limit + 1 if limit else 0)
+    if limit and len(rows) > limit:
+        rows = rows[:limit]
+        say(f"The first {limit}; more with --limit.")
+    emit(rows, output, COLUMNS)
+
+
+@app.command()
+def show(run: str = RUN, attempt: int | None = ATTEMPT, output: OutputFormat = OUTPUT) -> None:
+    """Show one result in full; of a run without a result, how its stages went."""
+    with _open() as db:
+        run_id = db.resolve_run(run)
+        found: Any = db.find_results({"run_id": run_id} | ({"attempt": attempt} if attempt else {}), limit=1)
+        document = found[0].model_dump() if found else None
+        if document is None:
+            if attempt:
+                db.get_result(run_id, attempt)  # says what is missing
+            document = db.get_run(run_id).model_dump()
+            say(f"Run {run_id} has no result: it is {document['status']}. How it went:")
+    if output is OutputFormat.table:
+        document["summary"] = {k: v for k, v in document.get("summary", {}).items() if k != "timeseries"}
+    emit(document, output)
+
+
+@app.command()
+def stages(run: str = RUN, output: OutputFormat = OUTPUT) -> None:
+    """Show how the stages of a run went: when, how long, and what failed."""
+    with _open() as db:
+        found = db.get_run(db.resolve_run(run))
+    columns = ("stage", "attempt", "state", "started_at", "duration_s", "pid", "error")
+    emit([s.model_dump() for s in found.stages], output, columns)
+
+
+@app.command()
+def export(
+    file: Path = FILE,
+    query: list[str] = QUERY,
+    sort: str = SORT,
+    limit: int = typer.Option(0, "--limit", "-n", min=0, help="At most so many; 0 = all."),
+    samples: bool = typer.Option(
+        False, "--samples", help="The raw samples of ONE run, named by run=ID (.parquet)."
+    ),
+) -> None:
+    """Write results to a file: one line per result (.csv, .parquet) or the whole documents (.json)."""
+    asked = parse(query or [])
+    with _open() as db:
+        if samples:
+            found = db.find_results(asked.filter, limit=2)
+            if len(found) != 1 or found[0].samples is None or file.suffix != ".parquet":
+                raise InputError(
+                    "--samples writes the raw samples of one result: give run=ID and a .parquet file."
+                )
+            db.files.save_to(found[0].samples, file)
+            say(f"{file}: the raw samples of {found[0].run_id}")
+            return
+        count = frames.export(db, file, query or [], sort, limit)
+    say(f"{file}: {count} result(s)")
+
+
+@app.command()
+def compare(
+    runs: list[str] = RUNS,
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Compare runs: the settings that differ, and each figure with its ratio to the first run's."""
+    if len(runs) < 2:
+        raise InputError("compare needs at least two runs; `inferbench results list` shows them.")
+    with _open() as db:
+        results = [db.get_result(db.resolve_run(run)) for run in runs]
+    for result in results:
+        if not result.valid:
+            say(f"Warning: {result.run_id} is {result.verdict}; its figures don't count.")
+    emit(comparison.compare(results), output)
+
+
+@app.command()
+def delete(
+    runs: list[str] = RUNS,
+    yes: bool = typer.Option(False, "--yes", help="Don't ask."),
+) -> None:
+    """Delete the results of runs, with their raw samples. The record that they ran stays."""
+    if not yes and not sys.stdin.isatty():
+        raise InputError("delete asks before it deletes; without a terminal, say --yes.")
+    with _open() as db:
+        for run in runs:
+            run_id = db.resolve_run(run)
+            if not yes and not typer.confirm(f"Delete the result of {run_id} and its raw samples?", err=True):
+                continue
+            say(f"{run_id}: {db.delete_result(run_id)} result(s) deleted")
+
+
+@app.command()
+def fields(output: OutputFormat = OUTPUT) -> None:
+    """The fields that a query and --sort may name."""
+    from inferbench_tasks.perfdb.fields import FIELDS
+
+    emit(
+        [{"field": f.name, "also": list(f.aliases), "kind": f.kind, "meaning": f.help} for f in FIELDS]
+        + [{"field": n, "also": [], "kind": "time", "meaning": f"{m}: an age (7d) or a date (UTC)"}
+           for n, m in (("since", "not before"), ("until", "not after"))],
+        output,
+    )  # fmt: skip
+
+
+def _open() -> PerfDB:
+    return PerfDB.connect(settings.perfdb_uri(), settings.data_dir())

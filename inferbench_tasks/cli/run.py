@@ -1,0 +1,105 @@
+"""``inferbench run``: a submission on this machine, from YAML to report."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import FrameType
+
+import typer
+
+from inferbench_tasks import settings
+from inferbench_tasks.cli.output import OutputFormat
+from inferbench_tasks.cli.progress import Watcher
+from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.stages.invocation import Invocation, Order
+from inferbench_tasks.submission.reader import read_submission
+from inferbench_tasks.submission.sweep import expand
+
+app = typer.Typer()
+
+#: How long the stages may take to clean up after a Ctrl-C before they are killed.
+GRACE_S = 30.0
+
+
+@app.command()
+def run(
+    file: Path = typer.Argument(..., metavar="FILE", help="The submission, a YAML file."),
+    inline: bool = typer.Option(False, "--inline", help="Run the same plan without Airflow."),
+    output: OutputFormat = typer.Option(
+        OutputFormat.table, "--output", "-o", help="How to print the results."
+    ),
+) -> None:
+    """Run a submission here: generate, convert, serve, load, collect, analyze.
+
+    The real DAG is run by Airflow, in a process of its own; its log is kept in a file. Progress goes
+    to stderr, the results to stdout. Exit code 0 only if every run is valid.
+    """
+    from inferbench_tasks.analysis.terminal import show_results
+    from inferbench_tasks.perfdb.store import PerfDB
+    from inferbench_tasks.stages.conclude import conclude, report_path
+
+    submission = read_submission(file)
+    jobs = expand(submission)
+    data_dir = settings.writable(settings.data_dir())
+    invocation = Invocation.new(data_dir, submission.name)
+    invocation.place(
+        Order(submission=submission, base_dir=str(file.absolute().parent), data_dir=str(data_dir))
+    )
+    module = "inferbench_tasks.stages.inline" if inline else "inferbench_tasks.provider.local"
+    log_path = invocation.dir / "log.txt"
+    # What this process has to say beside the progress goes where the stages' log goes.
+    logging.basicConfig(
+        filename=log_path, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    with open(log_path, "ab") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-m", module, str(invocation.dir)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, settings.DATA_DIR: str(data_dir)},
+        )
+    watcher = Watcher(invocation, jobs)
+    _forward_signals(child, invocation, watcher)
+    try:  # while the child imports Airflow
+        db = PerfDB.connect(settings.perfdb_uri(), data_dir)
+    except InferBenchError:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        raise
+    with db:
+        code = watcher.watch(child, grace_s=GRACE_S)
+        results = conclude(invocation, db, cancelled=watcher.stopped_by is not None)
+    report = report_path(invocation)
+    show_results(results, report, output)
+    if code and not results and not watcher.stopped_by:
+        end = "\n".join(log_path.read_text(errors="replace").splitlines()[-12:])
+        typer.echo(f"The run ended unexpectedly (exit code {code}); its log ends with:\n{end}", err=True)
+    typer.echo(f"log       {log_path}", err=True)
+    if db.embedded:
+        typer.echo("perfdb    stays up for the next command; `inferbench perfdb stop` ends it", err=True)
+    if watcher.stopped_by:
+        raise typer.Exit(128 + watcher.stopped_by)
+    if code or not results or not all(result.valid for result in results):
+        raise typer.Exit(1)
+
+
+def _forward_signals(child: subprocess.Popen[bytes], invocation: Invocation, watcher: Watcher) -> None:
+    def stop(signum: int, frame: FrameType | None) -> None:
+        again = watcher.stopped_by is not None
+        watcher.stopped_by = watcher.stopped_by or signum
+        invocation.cancel()
+        if child.poll() is None:
+            if again:
+                os.killpg(child.pid, signal.SIGKILL)
+            else:
+                child.send_signal(signal.SIGTERM)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)

@@ -1,0 +1,101 @@
+"""``inferbench stage``: one stage by itself, on JSON input."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import typer
+from pydantic import ValidationError
+
+from inferbench_tasks import settings
+from inferbench_tasks.cli.output import OutputFormat, emit
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.plan.graph import StageName
+
+app = typer.Typer()
+STAGES = get_args(StageName)
+
+
+@app.command()
+def stage(
+    name: str = typer.Argument(..., metavar="NAME", help=f"One of: {', '.join(STAGES)}."),
+    input_: str | None = typer.Option(
+        None, "--input", "-i", metavar="FILE", help="The stage's input as JSON; - for standard input."
+    ),
+    schema: bool = typer.Option(False, "--schema", help="Print the JSON schema of the stage's input."),
+    output: OutputFormat = typer.Option(OutputFormat.json, "--output", "-o", help="table, json or yaml."),
+) -> None:
+    """Run one stage and print its output.
+
+    The input has run_id, job_id and job (a submission without its sweep), and the outputs of the stages
+    it needs, each under its name. A missing output of generate or convert is made first, so that
+    `stage serve` starts a server from no more than a job. A server started by `serve` stays up until
+    `stage release` gets what `serve` printed.
+    """
+    if name not in STAGES:
+        raise InputError(f"Unknown stage {name!r}; known: {', '.join(STAGES)}")
+    module = importlib.import_module(f"inferbench_tasks.stages.{name}")
+    if schema:
+        emit(module.Input.model_json_schema(), output)
+        return
+    if input_ is None:
+        raise InputError(f"`inferbench stage {name}` needs --input FILE (or - for standard input)")
+    emit(run_stage(name, _read(input_)), output)
+
+
+def run_stage(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Run a stage on its input; generate and convert come first where their outputs are missing."""
+    from inferbench_tasks.stages.base import Context
+
+    told = ""
+
+    def show(done: float, total: float | None, text: str) -> None:
+        nonlocal told
+        if text != told:
+            told = text
+            print(f"{name}: {text}", file=sys.stderr)
+
+    context = Context(
+        data_dir=settings.writable(settings.data_dir()),
+        perfdb_uri=settings.perfdb_uri(),
+        base_dir=Path(given.pop("base_dir", Path.cwd())),
+        progress=show,
+    )
+    module = importlib.import_module(f"inferbench_tasks.stages.{name}")
+    fields = module.Input.model_fields
+    for earlier in ("generate", "convert"):
+        if earlier in fields and earlier not in given:
+            needed = {k: v for k, v in given.items() if k in _fields(earlier)}
+            given[earlier] = run_stage(earlier, needed)
+    try:
+        inp = module.Input.model_validate(given)
+    except ValidationError as error:
+        problems = "\n".join(
+            f"  {'.'.join(str(part) for part in e['loc']) or 'input'}: {e['msg']}" for e in error.errors()
+        )
+        raise InputError(f"The input of stage {name} is not valid:\n{problems}") from error
+    result: dict[str, Any] = module.run(inp, context).model_dump(mode="json")
+    return result
+
+
+def _fields(name: str) -> dict[str, Any]:
+    fields: dict[str, Any] = importlib.import_module(f"inferbench_tasks.stages.{name}").Input.model_fields
+    return fields
+
+
+def _read(source: str) -> dict[str, Any]:
+    import orjson
+
+    try:
+        data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        value = orjson.loads(data)
+    except OSError as error:
+        raise InputError(f"{source} can't be read: {error.strerror}") from error
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"{source} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{source} holds a {type(value).__name__}; a JSON object is needed")
+    return value

@@ -1,0 +1,90 @@
+"""``inferbench validate``: every error of every file at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.submission.digest import digest_of_jobs
+from inferbench_tasks.submission.reader import read_submission
+from inferbench_tasks.submission.sweep import Job, expand
+
+app = typer.Typer()
+
+
+@app.command()
+def validate(
+    files: list[Path] = typer.Argument(..., metavar="FILE...", help="Submissions, YAML files."),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Check submissions; start nothing.
+
+    Says what is wrong, on which line and field, and what is allowed: all problems of all files at once,
+    on stderr. Files that are fine are named on stdout with their number of jobs. Exit code 2 if any is
+    not. With -o json or yaml everything is on stdout.
+    """
+    checked = [check_file(path) for path in files]
+    if output is OutputFormat.table:
+        for entry in checked:
+            _print(entry)
+    else:
+        emit(checked, output)
+    if not all(entry["ok"] for entry in checked):
+        raise typer.Exit(2)
+
+
+def check_file(path: Path) -> dict[str, Any]:
+    """One file's verdict: ``ok``, and ``problems`` or what the submission amounts to."""
+    try:
+        submission = read_submission(path)
+        jobs = expand(submission)
+    except SubmissionError as error:
+        return {"file": str(path), "ok": False, "problems": [p.as_dict() for p in error.problems]}
+    return {
+        "file": str(path),
+        "ok": True,
+        "name": submission.name,
+        "jobs": len(jobs),
+        "digest": digest_of_jobs(job.digest for job in jobs),
+        "warnings": warnings(jobs),
+        "problems": [],
+    }
+
+
+def warnings(jobs: list[Job]) -> list[str]:
+    """What will run, but can't answer what is asked: an objective on a percentile of too few requests."""
+    from inferbench_tasks.loadgen.statistics import FLOORS, NAMES
+
+    floors = {NAMES[quantile]: count for quantile, count in FLOORS.items()}
+    found: dict[str, str] = {}
+    for job in jobs:
+        load, slo = job.spec.load, job.spec.slo
+        rate_rps = load.arrivals.mean_rate_rps(load.duration_s)
+        expected = None if rate_rps is None else rate_rps * load.duration_s
+        if load.max_requests is not None:
+            expected = min(expected or load.max_requests, load.max_requests)
+        for name, bound_ms in (slo.latency_bounds_ms() if slo else {}).items():
+            if expected is not None and expected < floors[name]:
+                found.setdefault(
+                    name,
+                    f"{job.job_id}: about {expected:,.0f} requests are too few to judge slo.latency_{name}_ms "
+                    f"({bound_ms:g}), which needs {floors[name]:,}; raise load.duration_s or the rate",
+                )
+    return list(found.values())
+
+
+def _print(entry: dict[str, Any]) -> None:
+    if entry["ok"]:
+        jobs = entry["jobs"]
+        typer.echo(f"{entry['file']}: ok: {entry['name']}, {jobs:,} job{'s' if jobs > 1 else ''}")
+        for text in entry["warnings"]:
+            say(f"{entry['file']}: warning: {text}")
+        return
+    for problem in entry["problems"]:
+        place = entry["file"] if problem["line"] is None else f"{entry['file']}:{problem['line']}"
+        field = f"{problem['field']}: " if problem["field"] else ""
+        say(f"{place}: {field}{problem['message']}")

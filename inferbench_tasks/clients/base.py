@@ -1,0 +1,153 @@
+"""A client: one wire protocol, many requests in flight, as little CPU for each as possible.
+
+A client that is expensive takes the CPU from the server that it measures. Therefore requests are bytes
+before the load begins (``Payload``), a call is one small object, and a client reports its end by calling
+back. Nothing here waits: what can't be sent at once is the sender's to keep (``loadgen.dispatcher``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from inferbench_tasks.clients.answers import AnswerCheck
+from inferbench_tasks.registry import Registry
+from inferbench_tasks.stages.handles import Endpoint
+
+#: The statuses that every client knows; "http_4xx", "http_5xx" and "grpc_<code>" come from the server.
+OK = "ok"
+TIMEOUT = "timeout"
+CONNECTION = "connection"
+RESET = "reset"
+BAD_RESPONSE = "bad_response"
+CANCELLED = "cancelled"
+
+#: After a connection could not be made the next attempt waits so long.
+RECONNECT_DELAY_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """One request as it goes over the wire. ``sample_index``: its first sample; ``batch_size``: how many."""
+
+    wire: bytes
+    sample_index: int
+    batch_size: int
+
+
+class Call:
+    """One request under way. Times are CLOCK_MONOTONIC ns, -1 until they happen."""
+
+    __slots__ = (
+        "bytes_received", "connection", "done", "first_byte_ns", "intended_ns", "payload", "request_id",
+        "sent_ns", "server_spans", "user",
+    )  # fmt: skip
+
+    def __init__(self, request_id: int, intended_ns: int, payload: Payload, user: int = 0) -> None:
+        self.request_id = request_id
+        self.intended_ns = intended_ns
+        self.payload = payload
+        self.user = user
+        self.sent_ns = -1
+        self.first_byte_ns = -1
+        self.bytes_received = 0
+        self.done = False
+        #: Where it is under way; the client's own business.
+        self.connection: object = None
+        #: (queue, inference, preprocess, postprocess) in ns, where the server tells.
+        self.server_spans: tuple[int, int, int, int] | None = None
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """``connections``: the most to hold open. ``connect_timeout_s`` bounds each attempt.
+
+    ``timeout_ns``: a request's deadline, for protocols that tell it to the server; the sender enforces it.
+    ``server_spans``: read the server's own times from its answers.
+    """
+
+    endpoint: Endpoint
+    connections: int
+    timeout_ns: int = 10_000_000_000
+    connect_timeout_s: float = 5.0
+    server_spans: bool = False
+
+
+class Sink(ABC):
+    """Who is told what happens; the sender."""
+
+    @abstractmethod
+    def finish(self, call: Call, status: str, done_ns: int) -> None:
+        """A call has ended. Never called from within ``Client.send``."""
+
+    @abstractmethod
+    def ready(self) -> None:
+        """There is room for another call."""
+
+    @abstractmethod
+    def again(self, call: Call) -> None:
+        """The server promises not to have looked at this call: it is to be sent once more."""
+
+    @abstractmethod
+    def unreachable(self, reason: str) -> None:
+        """No connection is there, and none could be made: whatever waits has failed."""
+
+    @abstractmethod
+    def explain(self, status: str, text: str) -> None:
+        """The server's or the system's own words about a failure."""
+
+
+class Client(ABC):
+    """One endpoint's connections, on one event loop."""
+
+    def __init__(
+        self, settings: ClientSettings, loop: asyncio.AbstractEventLoop, sink: Sink, check: AnswerCheck
+    ) -> None:
+        self.settings = settings
+        self._loop = loop
+        self._sink = sink
+        self._check = check
+
+    @abstractmethod
+    async def open(self, connections: int) -> None:
+        """Connect; OSError if not a single connection could be made."""
+
+    @abstractmethod
+    def send(self, call: Call) -> bool:
+        """Send now and set ``sent_ns``; False if there is no room (``Sink.ready`` tells when)."""
+
+    @abstractmethod
+    def want(self, waiting: int) -> None:
+        """So many calls wait for room: open more connections where that is allowed."""
+
+    @abstractmethod
+    def abandon(self, call: Call) -> None:
+        """Nobody waits for this call any more; ``finish`` is not called for it."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End every connection."""
+
+
+ClientFactory = Callable[[ClientSettings, asyncio.AbstractEventLoop, Sink, AnswerCheck], Client]
+
+#: "<protocol>" is the fast client, "<protocol>-reference" the one on a well-known library.
+CLIENTS: Registry[ClientFactory] = Registry(
+    "client",
+    "inferbench.clients",
+    {
+        "http": "inferbench_tasks.clients.http:HttpClient",
+        "grpc": "inferbench_tasks.clients.grpc:GrpcClient",
+        "grpc_tfs": "inferbench_tasks.clients.grpc:GrpcClient",
+        "http-reference": "inferbench_tasks.clients.reference_http:ReferenceHttpClient",
+        "grpc-reference": "inferbench_tasks.clients.reference_grpc:ReferenceGrpcClient",
+        "grpc_tfs-reference": "inferbench_tasks.clients.reference_grpc:ReferenceGrpcClient",
+    },
+)
+
+
+def client_kind(protocol: str, client: str) -> str:
+    """The kind of a client for a protocol and ``load.client`` ("fast", "reference")."""
+    return protocol if client == "fast" else f"{protocol}-{client}"

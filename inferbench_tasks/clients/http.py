@@ -1,0 +1,168 @@
+"""HTTP/1.1 on bare asyncio protocols: a pool of kept-alive connections, one request on each at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import httptools
+
+from inferbench_tasks.clients.base import BAD_RESPONSE, OK, RESET, Call
+from inferbench_tasks.clients.pool import Pool
+
+_SPAN_HEADERS = {
+    b"x-inferbench-queue-ns": 0,
+    b"x-inferbench-inference-ns": 1,
+    b"x-inferbench-preprocess-ns": 2,
+    b"x-inferbench-postprocess-ns": 3,
+}
+
+
+class HttpConnection(asyncio.Protocol):
+    """One connection. The parser is told of the message's end only: every callback costs."""
+
+    def __init__(self, client: HttpClient) -> None:
+        self._client = client
+        self._parser = httptools.HttpResponseParser(self)
+        self._chunks: list[bytes] = []
+        self._complete = False
+        self._reuse = False
+        self.call: Call | None = None
+        self.transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    async def established(self) -> None:
+        """Connected is all that is needed."""
+
+    def send(self, call: Call) -> None:
+        """Send a request; the connection must be idle."""
+        self.call = call
+        call.connection = self
+        call.sent_ns = time.monotonic_ns()
+        self.transport.write(call.payload.wire)
+
+    def data_received(self, data: bytes) -> None:
+        now_ns = time.monotonic_ns()
+        call = self.call
+        if call is None:
+            self.transport.abort()  # an answer that nobody asked for: the rest can't be trusted either
+            return
+        if call.first_byte_ns < 0:
+            call.first_byte_ns = now_ns
+        call.bytes_received += len(data)
+        self._chunks.append(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._end(call, BAD_RESPONSE, now_ns, reuse=False)
+            self._client.explain(BAD_RESPONSE, f"not HTTP: {error}")
+            return
+        if self._complete:
+            self._complete = False
+            self._answered(call, now_ns)
+
+    def on_message_complete(self) -> None:
+        """Called by the parser; 1xx answers are only an announcement."""
+        self._complete = self._parser.get_status_code() >= 200
+        self._reuse = self._parser.should_keep_alive()  # only true to the facts while in this call
+
+    def _answered(self, call: Call, now_ns: int) -> None:
+        chunks = self._chunks
+        code = self._parser.get_status_code()
+        status = OK
+        if code != 200:
+            status = f"http_{code // 100}xx"
+            body = b"".join(chunks).partition(b"\r\n\r\n")[2]
+            self._client.explain(status, f"HTTP {code}: {body[:300].decode(errors='replace')}")
+        else:
+            body_bytes = call.bytes_received - chunks[0].find(b"\r\n\r\n") - 4
+            check = self._client.check
+            batch_size = call.payload.batch_size
+            if not check.known(batch_size, body_bytes) and (
+                problem := check.problem(batch_size, body_bytes, b"".join(chunks))
+            ):
+                status = BAD_RESPONSE
+                self._client.explain(status, problem)
+        self._end(call, status, now_ns, reuse=self._reuse)
+
+    def _end(self, call: Call, status: str, now_ns: int, *, reuse: bool) -> None:
+        self.call = None
+        call.connection = None
+        self._chunks.clear()
+        client = self._client
+        if reuse:
+            client.free(self)
+        else:
+            client.lost(self)
+            self.transport.abort()
+        client.finish(call, status, now_ns)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._client.lost(self)
+        call, self.call = self.call, None
+        if call is not None:
+            call.connection = None
+            why = str(error) if error else "the server closed the connection before its answer was complete"
+            self._client.explain(RESET, why)
+            self._client.finish(call, RESET, time.monotonic_ns())
+
+    def drop(self) -> None:
+        """Close without a word to anybody."""
+        self.call = None
+        self._client.lost(self)
+        self.transport.abort()
+
+
+class TellingConnection(HttpConnection):
+    """Also reads the server's own times from the headers."""
+
+    def __init__(self, client: HttpClient) -> None:
+        super().__init__(client)
+        self._spans = [-1, -1, -1, -1]
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Called by the parser for each header."""
+        index = _SPAN_HEADERS.get(name.lower())
+        if index is not None and value.isdigit():
+            self._spans[index] = int(value)
+
+    def _answered(self, call: Call, now_ns: int) -> None:
+        queue, inference, preprocess, postprocess = self._spans
+        call.server_spans = (queue, inference, preprocess, postprocess)
+        self._spans = [-1, -1, -1, -1]
+        super()._answered(call, now_ns)
+
+
+class HttpClient(Pool[HttpConnection]):
+    """The last connection that became free is taken first, so that no more are kept warm than needed."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._kind = TellingConnection if self.settings.server_spans else HttpConnection
+        self._idle: list[HttpConnection] = []
+
+    def make(self) -> HttpConnection:
+        return self._kind(self)
+
+    def send(self, call: Call) -> bool:
+        if not self._idle:
+            return False
+        self._idle.pop().send(call)
+        return True
+
+    def abandon(self, call: Call) -> None:
+        connection = call.connection
+        call.connection = None
+        if isinstance(connection, HttpConnection):
+            connection.drop()
+
+    def free(self, connection: HttpConnection) -> None:
+        self._idle.append(connection)
+
+    def lost(self, connection: HttpConnection) -> None:
+        super().lost(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)

@@ -1,0 +1,56 @@
+"""KServe v2 over gRPC as bytes: requests built before the load, answers read back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inferbench_tasks.clients.answers import BadAnswer, Outputs
+from inferbench_tasks.clients.grpc_message import frame, unframe
+from inferbench_tasks.clients.kserve_http import tensor_from_bytes
+from inferbench_tasks.servers.datatypes import NUMPY_OF, datatype_of, pack_bytes
+from inferbench_tasks.servers.kserve_proto import message
+from inferbench_tasks.stages.handles import Endpoint
+
+_TYPED = {
+    "BOOL": "bool_contents", "INT8": "int_contents", "INT16": "int_contents", "INT32": "int_contents",
+    "INT64": "int64_contents", "UINT8": "uint_contents", "UINT16": "uint_contents",
+    "UINT32": "uint_contents", "UINT64": "uint64_contents", "FP32": "fp32_contents",
+    "FP64": "fp64_contents", "BYTES": "bytes_contents",
+}  # fmt: skip
+
+
+def encode_request(endpoint: Endpoint, inputs: Outputs) -> bytes:
+    """A framed ``ModelInferRequest`` with raw contents."""
+    request = message("ModelInferRequest")(
+        model_name=endpoint.model_name, model_version=endpoint.model_version
+    )
+    for name, value in inputs.items():
+        array = np.ascontiguousarray(value)
+        datatype = datatype_of("object" if array.dtype.kind in "OSU" else array.dtype.name)
+        request.inputs.add(name=name, datatype=datatype, shape=array.shape)
+        request.raw_input_contents.append(pack_bytes(array) if datatype == "BYTES" else array.tobytes())
+    return frame(request.SerializeToString())
+
+
+def decode_answer(data: bytes) -> Outputs:
+    """The outputs of a framed ``ModelInferResponse``, raw or typed; BadAnswer says what is wrong."""
+    from google.protobuf.message import DecodeError
+
+    try:
+        answer = message("ModelInferResponse").FromString(unframe(data))
+    except DecodeError as error:
+        raise BadAnswer(f"not a ModelInferResponse: {error}") from error
+    raw = answer.raw_output_contents
+    if raw and len(raw) != len(answer.outputs):
+        raise BadAnswer(f"{len(answer.outputs)} outputs with {len(raw)} raw contents")
+    outputs: Outputs = {}
+    for index, item in enumerate(answer.outputs):
+        shape = tuple(item.shape)
+        if raw:
+            outputs[item.name] = tensor_from_bytes(item.name, item.datatype, shape, raw[index])
+            continue
+        values = getattr(item.contents, _TYPED.get(item.datatype, ""), None)
+        if values is None or len(values) != int(np.prod(shape)):
+            raise BadAnswer(f"output {item.name}: no values for the shape {list(shape)} of {item.datatype}")
+        outputs[item.name] = np.array(values, dtype=NUMPY_OF[item.datatype]).reshape(shape)
+    return outputs

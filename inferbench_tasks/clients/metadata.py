@@ -1,0 +1,150 @@
+"""What a server says of its model: names, types and shapes of inputs and outputs."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.extras import require
+from inferbench_tasks.servers.datatypes import NUMPY_OF
+from inferbench_tasks.stages.handles import Endpoint
+
+_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """``dtype`` is numpy's name; ``shape`` is whole, -1 for any size, None where nothing is known."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class ModelMetadata:
+    """A model's signature."""
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+
+def fetch_metadata(endpoint: Endpoint) -> ModelMetadata:
+    """Ask the server; InputError if it does not answer or does not know the model."""
+    fetch = {"http": _http, "grpc": _grpc, "grpc_tfs": _tfs}[endpoint.protocol]
+    return fetch(endpoint)
+
+
+def list_models(endpoint: Endpoint) -> list[str]:
+    """The models that a KServe v2 server offers by its repository extension; [] if it has none."""
+    if endpoint.protocol != "http":
+        return []
+    status, body = _ask(endpoint, "POST", "/v2/repository/index", b"{}")
+    if status != 200:
+        return []
+    try:
+        return [entry["name"] for entry in orjson.loads(body) if entry.get("state", "READY") == "READY"]
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        return []
+
+
+def _http(endpoint: Endpoint) -> ModelMetadata:
+    version = f"/versions/{endpoint.model_version}" if endpoint.model_version else ""
+    path = f"/v2/models/{endpoint.model_name}{version}"
+    status, body = _ask(endpoint, "GET", path)
+    if status != 200:
+        raise InputError(
+            f"http://{endpoint.url}{path} answers {status}: {body[:300].decode(errors='replace')!r}. Is the "
+            "model's name right? With --input FILE.npz no metadata is needed."
+        )
+    try:
+        found = orjson.loads(body)
+        return ModelMetadata(
+            endpoint.model_name, _kserve(found["inputs"], dict.get), _kserve(found["outputs"], dict.get)
+        )
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise InputError(
+            f"http://{endpoint.url}{path} gives no model metadata of KServe v2: {error}"
+        ) from error
+
+
+def _kserve(tensors: Any, get: Callable[[Any, str], Any]) -> tuple[Tensor, ...]:
+    made = []
+    for tensor in tensors:
+        datatype = get(tensor, "datatype").removeprefix("TYPE_")
+        if datatype not in NUMPY_OF:
+            known = ", ".join(NUMPY_OF)
+            raise InputError(f"{get(tensor, 'name')}: datatype {datatype!r} is not supported; known: {known}")
+        made.append(
+            Tensor(get(tensor, "name"), NUMPY_OF[datatype].name, tuple(map(int, get(tensor, "shape"))))
+        )
+    return tuple(made)
+
+
+def _ask(endpoint: Endpoint, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=_TIMEOUT_S)
+    try:
+        connection.request(method, path, body)
+        response = connection.getresponse()
+        return response.status, response.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise InputError(f"No HTTP answer from {endpoint.url}: {error or type(error).__name__}") from error
+    finally:
+        connection.close()
+
+
+def _unary(endpoint: Endpoint, method: str, request: bytes) -> bytes:
+    require("grpc")
+    import grpc
+
+    with grpc.insecure_channel(endpoint.url) as channel:
+        try:
+            answer: bytes = channel.unary_unary(method)(request, timeout=_TIMEOUT_S)
+        except grpc.RpcError as error:
+            raise InputError(
+                f"{endpoint.url}{method} answers {error.code().name}: {error.details()}. Is the model's name right? "
+                "With --input FILE.npz no metadata is needed."
+            ) from error
+    return answer
+
+
+def _grpc(endpoint: Endpoint) -> ModelMetadata:
+    from inferbench_tasks.servers.kserve_proto import SERVICE, message
+
+    request = message("ModelMetadataRequest")(name=endpoint.model_name, version=endpoint.model_version)
+    raw = _unary(endpoint, f"/{SERVICE}/ModelMetadata", request.SerializeToString())
+    found = message("ModelMetadataResponse").FromString(raw)
+    return ModelMetadata(endpoint.model_name, _kserve(found.inputs, getattr), _kserve(found.outputs, getattr))
+
+
+def _tfs(endpoint: Endpoint) -> ModelMetadata:
+    from inferbench_tasks.clients.tfs_grpc import SIGNATURE
+    from inferbench_tasks.clients.tfs_metadata import METHOD, NAMES, message
+
+    request = message("Request")(metadata_field=["signature_def"])
+    request.model_spec.name = endpoint.model_name
+    raw = _unary(endpoint, METHOD, request.SerializeToString())
+    found = message("Response").FromString(raw)
+    signatures = message("SignatureDefMap").FromString(found.metadata["signature_def"].value).signature_def
+    if SIGNATURE not in signatures:
+        known = ", ".join(signatures) or "none"
+        raise InputError(f"{endpoint.model_name} has no signature {SIGNATURE}; it has: {known}")
+    signature = signatures[SIGNATURE]
+
+    def tensors(infos: Any) -> tuple[Tensor, ...]:
+        return tuple(
+            Tensor(
+                name,
+                NAMES.get(info.dtype, "object"),
+                None if info.tensor_shape.unknown_rank else tuple(dim.size for dim in info.tensor_shape.dim),
+            )
+            for name, info in sorted(infos.items())
+        )
+
+    return ModelMetadata(endpoint.model_name, tensors(signature.inputs), tensors(signature.outputs))

@@ -1,0 +1,86 @@
+"""HTTP/1.1 by aiohttp."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from inferbench_tasks.clients.base import CONNECTION, OK, RESET, Call, Payload
+from inferbench_tasks.clients.kserve_http import answer_of
+from inferbench_tasks.clients.tasks import TaskClient
+from inferbench_tasks.extras import require
+
+_OWN_HEADERS = ("host", "content-length")
+
+
+class ReferenceHttpClient(TaskClient):
+    """One session; aiohttp's pool has as many connections as are allowed."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        require("reference")
+        import aiohttp
+
+        self._aiohttp = aiohttp
+        self._requests: dict[int, tuple[str, dict[str, str], bytes]] = {}
+        self._session: aiohttp.ClientSession | None = None
+
+    async def open(self, connections: int) -> None:
+        endpoint = self.settings.endpoint
+        opening = asyncio.open_connection(endpoint.host, endpoint.port)
+        try:
+            _, writer = await asyncio.wait_for(opening, self.settings.connect_timeout_s)
+        except OSError as error:
+            raise ConnectionError(
+                f"no connection to {endpoint.url}: {error or 'no answer in time'}"
+            ) from error
+        writer.close()
+        connector = self._aiohttp.TCPConnector(limit=self.settings.connections)
+        timeout = self._aiohttp.ClientTimeout(total=None)  # the sender ends what takes too long
+        self._session = self._aiohttp.ClientSession(
+            connector=connector,
+            timeout=timeout,
+            auto_decompress=False,
+            skip_auto_headers=("Accept-Encoding",),  # the fast client offers no compression either
+        )
+
+    async def exchange(self, call: Call) -> tuple[str, bytes]:
+        url, headers, body = self._request(call.payload)
+        assert self._session is not None
+        try:
+            async with self._session.post(url, data=body, headers=headers) as response:
+                call.first_byte_ns = time.monotonic_ns()
+                answer = await response.read()
+                call.bytes_received = len(answer)
+                if response.status != 200:
+                    status = f"http_{response.status // 100}xx"
+                    text = answer[:300].decode(errors="replace")
+                    self._sink.explain(status, f"HTTP {response.status}: {text}")
+                    return status, b""
+                length = response.headers.get("inference-header-content-length")
+                return OK, answer_of(answer, int(length) if length else None)
+        except self._aiohttp.ClientConnectorError as error:
+            self._sink.explain(CONNECTION, str(error))
+            await asyncio.sleep(0.02)  # a dead server is not hammered
+            return CONNECTION, b""
+        except (self._aiohttp.ClientError, OSError) as error:
+            self._sink.explain(RESET, str(error) or type(error).__name__)
+            return RESET, b""
+
+    async def close(self) -> None:
+        await super().close()
+        if self._session is not None:
+            await self._session.close()
+
+    def _request(self, payload: Payload) -> tuple[str, dict[str, str], bytes]:
+        """The pre-built request taken apart again, once."""
+        found = self._requests.get(id(payload))
+        if found is None:
+            head, _, body = payload.wire.partition(b"\r\n\r\n")
+            first, *lines = head.decode().split("\r\n")
+            pairs = (line.split(": ", 1) for line in lines)
+            headers = {name: value for name, value in pairs if name.lower() not in _OWN_HEADERS}
+            found = f"http://{self.settings.endpoint.url}{first.split()[1]}", headers, body
+            self._requests[id(payload)] = found
+        return found

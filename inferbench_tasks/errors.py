@@ -1,0 +1,94 @@
+"""What can go wrong, as one tree.
+
+InferBenchError
+├── InputError            the user's input is wrong; exit code 2
+│   ├── SubmissionError   a submission does not validate; carries every problem at once
+│   └── UnknownKindError  no variant of that name is registered
+├── StageError            a stage of a run failed; exit code 1
+│   ├── ConversionError   a conversion failed or changed the model's answers
+│   ├── ServerError       a server did not start, died, or answered wrongly
+│   └── LoadError         the load could not be applied
+├── CancelledError        the user stopped the run
+├── StorageError          a file or folder can't be read or written (no space, no permission)
+├── PerfDBError           the performance database can't be reached or used
+└── MissingExtraError     an optional part of InferBench is not installed
+
+Only the CLI and the Airflow operators catch the base class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from inferbench_tasks.submission.problem import Problem
+
+
+class InferBenchError(Exception):
+    """Base of all errors meant for a user: the message says what, where, and what to do about it.
+
+    Survives pickling whatever a subclass's ``__init__`` takes: Celery and multiprocessing pickle errors.
+    """
+
+    exit_code = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__.copy())
+
+
+def _rebuild(cls: type[InferBenchError], args: tuple[Any, ...], state: dict[str, Any]) -> InferBenchError:
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class InputError(InferBenchError):
+    """The user's input is wrong; nothing was started."""
+
+    exit_code = 2
+
+
+class SubmissionError(InputError):
+    """A submission does not validate; ``problems`` holds every one of them, the message a line for each."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class UnknownKindError(InputError):
+    """No variant of that name is registered; the message lists those that are."""
+
+
+class StageError(InferBenchError):
+    """A stage of a run failed."""
+
+
+class ConversionError(StageError):
+    """A conversion failed, or its model's answers differ from the source's beyond the tolerance."""
+
+
+class ServerError(StageError):
+    """A server did not start, died, or answered wrongly; the message has the end of its log."""
+
+
+class LoadError(StageError):
+    """The load could not be applied."""
+
+
+class CancelledError(InferBenchError):
+    """The user stopped the run."""
+
+
+class StorageError(InferBenchError):
+    """A file or folder can't be read or written."""
+
+
+class PerfDBError(InferBenchError):
+    """The performance database can't be reached or used."""
+
+
+class MissingExtraError(InferBenchError):
+    """An optional part of InferBench is not installed; the message names the command that installs it."""

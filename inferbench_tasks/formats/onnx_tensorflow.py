@@ -1,0 +1,36 @@
+"""A TensorFlow SavedModel to ONNX, by tf2onnx; names of inputs and outputs stay."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+from inferbench_tasks.errors import ConversionError
+from inferbench_tasks.stages.handles import ModelArtifact
+
+
+def export(source: ModelArtifact, path: Path, opset: int) -> None:
+    """Write ``path``. ConversionError where TensorFlow operators are left that ONNX has no word for."""
+    import tensorflow as tf
+
+    from inferbench_tasks.formats import savedmodel
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import tf2onnx
+
+        loaded, call = savedmodel.load(Path(source.path))
+
+        def serve(*given: object) -> object:
+            return call(**{spec.name: value for spec, value in zip(source.inputs, given, strict=True)})
+
+        specs = [savedmodel.tensor_spec(spec) for spec in source.inputs]
+        # The calls by name are what keeps the names, so no further signature is needed.
+        model, _ = tf2onnx.convert.from_function(
+            tf.function(serve, input_signature=specs), specs, opset=opset
+        )
+        del loaded
+    foreign = sorted({node.op_type for node in model.graph.node if node.domain not in ("", "ai.onnx")})
+    if foreign:
+        raise ConversionError(f"tf2onnx left operators that no runtime has: {', '.join(foreign)}")
+    path.write_bytes(model.SerializeToString())

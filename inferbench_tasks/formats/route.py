@@ -1,0 +1,86 @@
+"""The way from one format to another, over formats between them where there is no direct one."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.formats.base import FORMATS
+
+PRECISIONS = ("fp32", "fp16", "bf16", "int8")
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One conversion of a way."""
+
+    source: str
+    target: str
+    precision: str
+
+
+def route(source: str, target: str, precision: str = "fp32", framework: str | None = None) -> tuple[Hop, ...]:
+    """The shortest way; empty where nothing has to be done.
+
+    All hops but one keep full precision; the one that reduces it comes as late as possible.
+    Raises InputError, which names what is possible, where there is no way.
+    """
+    FORMATS.load(target, "convert.format")
+    if source == target and precision == "fp32":
+        return ()
+    best = _search(source, target, precision)
+    if best is None:
+        raise InputError(_refusal(source, target, precision, framework or source))
+    return best
+
+
+def _search(source: str, target: str, precision: str) -> tuple[Hop, ...] | None:
+    """Breadth first over (format, whether the precision is reached); FIFO order keeps it deterministic."""
+    start = (source, "fp32")
+    queue: deque[tuple[tuple[str, str], tuple[Hop, ...]]] = deque([(start, ())])
+    seen = {start}
+    found: list[tuple[Hop, ...]] = []
+    while queue:
+        (at, reached), hops = queue.popleft()
+        if found and len(hops) >= len(found[0]):
+            break
+        for kind in FORMATS:
+            for possible in FORMATS.load(kind).sources.get(at, ()):
+                if reached == "fp32" and possible not in ("fp32", precision):
+                    continue
+                if reached != "fp32" and possible != "fp32":
+                    continue
+                now = precision if reached != "fp32" else possible
+                if (kind, now) == (target, precision):
+                    found.append((*hops, Hop(at, kind, possible)))
+                elif (kind, now) not in seen:
+                    seen.add((kind, now))
+                    queue.append(((kind, now), (*hops, Hop(at, kind, possible))))
+    if not found:
+        return None
+    return max(found, key=lambda hops: [hop.precision != "fp32" for hop in reversed(hops)])
+
+
+def possible_precisions(source: str, target: str) -> tuple[str, ...]:
+    """The precisions that some way from one format to another gives; fp32 alone for the same format."""
+    return tuple(
+        p for p in PRECISIONS if (source == target and p == "fp32") or _search(source, target, p) is not None
+    )
+
+
+def targets(source: str) -> dict[str, tuple[str, ...]]:
+    """Every format that can be served and reached -> its precisions."""
+    found = {kind: possible_precisions(source, kind) for kind in FORMATS if FORMATS.load(kind).servable}
+    return {kind: precisions for kind, precisions in found.items() if precisions}
+
+
+def _refusal(source: str, target: str, precision: str, name: str) -> str:
+    here = possible_precisions(source, target)
+    if here:
+        return (
+            f"convert.precision: {name} -> {target} is not possible in {precision}; "
+            f"allowed: {', '.join(here)}"
+        )
+    known = ", ".join(f"{kind} ({', '.join(ps)})" for kind, ps in targets(source).items())
+    return f"convert.format: {name} can't be converted to {target}; allowed: {known or 'nothing'}"

@@ -1,0 +1,91 @@
+"""PyTorch weights (safetensors) with the name of the network that takes them: a source only.
+
+The network takes its inputs in the order of the model's signature and returns a tensor, or several in
+the order of the outputs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.extras import require
+from inferbench_tasks.formats import architectures
+from inferbench_tasks.formats.base import Format, Predict
+from inferbench_tasks.requests.base import Arrays
+from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
+
+WEIGHTS = "model.safetensors"
+
+
+class TorchFormat(Format):
+    """Run eagerly."""
+
+    kind = "torch"
+    title = "PyTorch"
+    extra = "torch"
+    packages = ("torch",)
+    file = "model"
+    servable = False
+
+    def open(self, model: ModelArtifact) -> Predict:
+        return predictor(load(Path(model.path)), model)
+
+
+def save(module: Any, architecture: dict[str, Any], folder: Path) -> None:
+    """Write the weights and what they belong to."""
+    from safetensors.torch import save_file
+
+    # Tied weights are one tensor under two names, which safetensors refuses; a copy each is the same model.
+    state = {name: tensor.detach().clone().contiguous() for name, tensor in module.state_dict().items()}
+    save_file(state, folder / WEIGHTS)
+    architectures.write(folder, architecture)
+
+
+def load(folder: Path) -> Any:
+    """The network with its weights, in evaluation mode. InputError where the file is damaged."""
+    require("torch")
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    torch.set_num_threads(1)
+    module = architectures.build(folder, "torch")
+    try:
+        module.load_state_dict(load_file(folder / WEIGHTS))
+    except (SafetensorError, OSError, RuntimeError) as error:
+        raise InputError(f"The weights {folder / WEIGHTS} can't be read: {error}") from error
+    return module.eval()
+
+
+def predictor(module: Any, model: ModelArtifact) -> Predict:
+    """Run any callable of tensors: a network, a TorchScript or an exported program."""
+    import torch
+
+    def predict(arrays: Arrays) -> Arrays:
+        given = [torch.from_numpy(np.ascontiguousarray(arrays[spec.name])) for spec in model.inputs]
+        with torch.inference_mode():
+            answer = module(*given)
+        if isinstance(answer, dict):
+            answer = tuple(answer.values())
+        parts = answer if isinstance(answer, (tuple, list)) else (answer,)
+        if len(parts) != len(model.outputs):
+            raise InputError(
+                f"The model {model.name} gives {len(parts)} outputs, its signature has {len(model.outputs)}"
+            )
+        return {spec.name: part.numpy() for spec, part in zip(model.outputs, parts, strict=True)}
+
+    return predict
+
+
+def examples(inputs: tuple[TensorSpec, ...], rows: int = 2) -> tuple[Any, ...]:
+    """Tensors to trace with: seeded, ``rows`` samples, 16 where a size is dynamic."""
+    import torch
+
+    from inferbench_tasks.modelrepo.base import noise_like
+
+    rng = np.random.default_rng(0)
+    return tuple(torch.from_numpy(noise_like(spec, rows, rng)) for spec in inputs)

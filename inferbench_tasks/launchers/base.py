@@ -1,0 +1,95 @@
+"""How a server is started, watched and ended; what is started is a backend's business."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from inferbench_tasks.registry import Registry
+from inferbench_tasks.stages.handles import ServerHandle
+
+if TYPE_CHECKING:
+    from inferbench_tasks.launchers.records import ServerRecord
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A server about to be started.
+
+    ``folder`` takes the log and everything that the server writes. ``argv`` is a process's command, or
+    the arguments of ``image``'s entry point. ``env`` is added to a small, known environment. ``mounts``
+    (host path -> path in the container) are read-only. ``port_in_use`` is what the log says when a
+    chosen port was taken in the meantime: then the start is tried again with others.
+    """
+
+    run_id: str
+    folder: Path
+    config_path: Path
+    argv: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+    cwd: Path | None = None
+    port_in_use: str | None = None
+    #: Patterns of files outside of ``folder`` that a server killed by force leaves (shared memory).
+    leftovers: tuple[str, ...] = ()
+    image: str | None = None
+    mounts: dict[str, str] = field(default_factory=dict)
+    cpus: float | None = None
+    memory_bytes: int | None = None
+
+
+class Launcher(Protocol):
+    """One way to run a server."""
+
+    kind: ClassVar[str]
+
+    def unavailable(self) -> str | None:
+        """Why servers can't be run this way here; None if they can."""
+        ...
+
+    def start(self, launch: Launch, servers_dir: Path) -> ServerHandle:
+        """Start it, registered under ``servers_dir`` before it can be lost. Raises ServerError."""
+        ...
+
+    def alive(self, server: ServerHandle) -> bool:
+        """Whether the server that was started still runs; a recycled pid does not count."""
+        ...
+
+    def exit_text(self, server: ServerHandle) -> str:
+        """How a dead server ended ("exit code 3", "killed by SIGKILL"), as far as is known."""
+        ...
+
+    def log_end(self, server: ServerHandle, lines: int = 20) -> str:
+        """The last lines of its log, indented; ``server.log_path`` holds all of it once it has ended."""
+        ...
+
+    def close(self) -> None:
+        """End connections of the launcher's own; servers go on."""
+        ...
+
+    def stop(self, record: ServerRecord, grace_s: float = 5.0) -> bool:
+        """End it with everything it started; False if nothing of it was left. The caller drops the record."""
+        ...
+
+
+LAUNCHERS: Registry[type[Launcher]] = Registry(
+    "launcher",
+    "inferbench.launchers",
+    {
+        "process": "inferbench_tasks.launchers.process:ProcessLauncher",
+        "container": "inferbench_tasks.launchers.container:ContainerLauncher",
+    },
+)
+
+
+def log_end(path: str | Path, lines: int = 20) -> str:
+    """The last lines of a server's log, indented; says so when there are none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - 16_384))
+            text = file.read().decode(errors="replace")
+    except OSError as error:
+        return f"  (the log can't be read: {error.strerror})"
+    end = [line for line in text.splitlines() if line.strip()][-lines:]
+    return "\n".join(f"  {line[:500]}" for line in end) or "  (the log is empty)"

@@ -1,0 +1,199 @@
+"""A server as a container of this machine's Docker engine: without privileges, read-only, with limits."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import psutil
+
+from inferbench_tasks import extras
+from inferbench_tasks.errors import ServerError
+from inferbench_tasks.launchers import processes, records
+from inferbench_tasks.launchers.base import Launch, log_end
+from inferbench_tasks.stages.handles import ServerHandle
+
+log = logging.getLogger(__name__)
+
+#: Every container of ours carries its token in this label.
+LABEL = "inferbench.server"
+DEFAULT_HOST = "unix:///var/run/docker.sock"
+PIDS_LIMIT = 4096
+TMPFS_BYTES = 256 * 2**20
+SHM_BYTES = 256 * 2**20
+API_TIMEOUT_S = 30
+
+
+class ContainerLauncher:
+    """The network is the host's, so that no bridge or proxy stands in a measured path.
+
+    The container runs as the calling user with all capabilities dropped; only its run's folder can be
+    written, and a small ``/tmp`` in memory.
+    """
+
+    kind: ClassVar[str] = "container"
+
+    def unavailable(self) -> str | None:
+        """Whether the SDK is there and an engine answers."""
+        if extras.missing("containers") and not extras.installable():
+            return "the optional part 'containers' is missing: pip install 'inferbench[containers]'"
+        address = os.environ.get("DOCKER_HOST", DEFAULT_HOST)
+        if address.startswith("unix://") and not Path(address.removeprefix("unix://")).is_socket():
+            return f"no Docker engine listens at {address}; start one, or set DOCKER_HOST"
+        if extras.missing("containers"):
+            return None  # installed on first use
+        import docker
+
+        try:
+            client = docker.from_env(timeout=API_TIMEOUT_S)
+            try:
+                client.ping()
+            finally:
+                client.close()
+        except docker.errors.DockerException as error:
+            return f"no Docker engine answers ({type(error).__name__}); start one, or set DOCKER_HOST"
+        return None
+
+    def start(self, launch: Launch, servers_dir: Path) -> ServerHandle:
+        """Run the image. Raises ServerError where it is missing or can't be started."""
+        import docker
+
+        if launch.image is None:
+            raise ServerError("This backend has no container image; use serve.launcher: process")
+        token = f"{launch.run_id}-{secrets.token_hex(4)}"
+        record = records.ServerRecord(
+            run_id=launch.run_id, token=token, launcher=self.kind, leftovers=launch.leftovers
+        )
+        path = records.write(servers_dir, record)
+        folders = {str(launch.folder): {"bind": str(launch.folder), "mode": "rw"}}
+        folders |= {host: {"bind": inside, "mode": "ro"} for host, inside in launch.mounts.items()}
+        options: dict[str, Any] = {
+            "command": list(launch.argv),
+            "detach": True,
+            "environment": {**launch.env, processes.MARK: token, "HOME": "/tmp"},  # noqa: S108 - in the container
+            "labels": {LABEL: token},
+            "network_mode": "host",
+            "user": f"{os.getuid()}:{os.getgid()}",
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges"],
+            "read_only": True,
+            "tmpfs": {"/tmp": f"size={TMPFS_BYTES}"},  # noqa: S108
+            "shm_size": SHM_BYTES,
+            "pids_limit": PIDS_LIMIT,
+            "volumes": folders,
+            "working_dir": str(launch.folder),
+            "init": False,
+        }
+        if launch.cpus is not None:
+            options["nano_cpus"] = int(launch.cpus * 1e9)
+        if launch.memory_bytes is not None:
+            options["mem_limit"] = options["memswap_limit"] = launch.memory_bytes
+        try:
+            container = self._client.containers.run(launch.image, **options)
+        except docker.errors.ImageNotFound as error:
+            path.unlink()
+            raise ServerError(_no_image(launch.image, error)) from error
+        except docker.errors.APIError as error:
+            # An engine that can't reach the registry answers 500 instead of 404.
+            self._remove(token, None)
+            path.unlink()
+            reason = str(error.explanation or error)
+            if "pull" in reason or "manifest" in reason or "registry" in reason or "dial tcp" in reason:
+                raise ServerError(_no_image(launch.image, error)) from error
+            raise ServerError(f"The container of {launch.image} can't be started: {reason}") from error
+        server = ServerHandle(
+            launcher="container",
+            pid=0,
+            started_ns=0,
+            log_path=str(launch.folder / "server.log"),
+            config_path=str(launch.config_path),
+            container_id=container.id,
+        )
+        container.reload()
+        pid = int(container.attrs["State"]["Pid"])
+        # If it has ended already, whoever waits for it is told by ``alive``.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            server = server.model_copy(update={"pid": pid, "started_ns": processes.created_ns(pid)})
+        records.write(servers_dir, record.model_copy(update={"server": server}))
+        log.info("container started id=%s image=%s pid=%d", container.short_id, launch.image, pid)
+        return server
+
+    def alive(self, server: ServerHandle) -> bool:
+        """Whether its first process, which the host sees, runs."""
+        return server.pid > 0 and processes.is_alive(server.pid, server.started_ns)
+
+    def exit_text(self, server: ServerHandle) -> str:
+        """The engine knows the exit code, and whether memory ran out."""
+        container = self._find(server)
+        if container is None:
+            return "ended"
+        state = container.attrs["State"]
+        if state.get("OOMKilled"):
+            return "was killed: it used more memory than it was given"
+        return f"ended with exit code {state.get('ExitCode')}"
+
+    def log_end(self, server: ServerHandle, lines: int = 20) -> str:
+        """The last lines of what it said."""
+        self._save_log(server)
+        return log_end(server.log_path, lines)
+
+    def stop(self, record: records.ServerRecord, grace_s: float = 5.0) -> bool:
+        """Stop, keep the log, remove."""
+        if record.server is not None:
+            self._save_log(record.server)
+        return self._remove(record.token, record.server, grace_s)
+
+    def _remove(self, token: str, server: ServerHandle | None, grace_s: float = 0.0) -> bool:
+        import docker
+
+        found = self._client.containers.list(all=True, filters={"label": f"{LABEL}={token}"})
+        running = False
+        for container in found:
+            try:
+                running = running or container.status == "running"
+                container.stop(timeout=max(1, round(grace_s)))
+                if server is not None:
+                    self._save_log(server)
+                container.remove(force=True)
+            except docker.errors.NotFound:
+                continue  # removed meanwhile
+            except docker.errors.APIError as error:
+                raise ServerError(f"The container {container.short_id} can't be ended: {error}") from error
+        return running
+
+    def _save_log(self, server: ServerHandle) -> None:
+        container = self._find(server)
+        if container is not None:
+            Path(server.log_path).write_bytes(container.logs())
+
+    def _find(self, server: ServerHandle) -> Any:
+        import docker
+
+        try:
+            return self._client.containers.get(server.container_id)
+        except docker.errors.NotFound:
+            return None
+
+    @cached_property
+    def _client(self) -> Any:
+        extras.require("containers")
+        import docker
+
+        return docker.from_env(timeout=API_TIMEOUT_S)
+
+    def close(self) -> None:
+        """Close the connection to the engine."""
+        if "_client" in self.__dict__:
+            self._client.close()
+
+
+def _no_image(image: str, error: Exception) -> str:
+    return (
+        f"The image {image} is not on this machine and can't be pulled: {error}. "
+        f"Build it (see docker/) or `docker pull` it, or name another with serve.image."
+    )

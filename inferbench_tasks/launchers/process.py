@@ -1,0 +1,111 @@
+"""A server as a process of this machine, in a session of its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+from inferbench_tasks.errors import ServerError
+from inferbench_tasks.launchers import processes, records
+from inferbench_tasks.launchers.base import Launch, log_end
+from inferbench_tasks.stages.handles import ServerHandle
+
+log = logging.getLogger(__name__)
+
+#: What a server may see of our environment. Everything else, credentials first, stays out.
+PASSED_ON = (
+    "PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH",
+    "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "JAVA_HOME",
+)  # fmt: skip
+#: Servers that this process started and has not reaped: their ends are ours to collect.
+_children: dict[int, subprocess.Popen[bytes]] = {}
+
+
+class ProcessLauncher:
+    """Each server leads its own session; it outlives the process that starts it, until it is stopped."""
+
+    kind: ClassVar[str] = "process"
+
+    def unavailable(self) -> str | None:
+        """Processes are only watched properly on Linux."""
+        return None if sys.platform == "linux" else f"needs Linux, this is {sys.platform}"
+
+    def start(self, launch: Launch, servers_dir: Path) -> ServerHandle:
+        """Start the command; its output goes to ``server.log``. Raises ServerError if it can't be run."""
+        token = f"{launch.run_id}-{secrets.token_hex(4)}"
+        record = records.ServerRecord(
+            run_id=launch.run_id, token=token, launcher=self.kind, leftovers=launch.leftovers
+        )
+        path = records.write(servers_dir, record)
+        log_path = launch.folder / "server.log"
+        env = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        env |= {**launch.env, processes.MARK: token}
+        try:
+            with open(log_path, "ab") as output:
+                child = subprocess.Popen(
+                    launch.argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    cwd=launch.cwd or launch.folder,
+                    env=env,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            path.unlink()
+            raise ServerError(
+                f"The server's program {launch.argv[0]} can't be run: {error.strerror}"
+            ) from error
+        _children[child.pid] = child
+        server = ServerHandle(
+            launcher="process",
+            pid=child.pid,
+            started_ns=processes.created_ns(child.pid),  # our child: it stays until we reap it
+            log_path=str(log_path),
+            config_path=str(launch.config_path),
+        )
+        records.write(servers_dir, record.model_copy(update={"server": server}))
+        log.info("server started pid=%d log=%s", child.pid, log_path)
+        return server
+
+    def alive(self, server: ServerHandle) -> bool:
+        """Whether its first process runs."""
+        if (child := _children.get(server.pid)) is not None and child.poll() is not None:
+            return False
+        return processes.is_alive(server.pid, server.started_ns)
+
+    def exit_text(self, server: ServerHandle) -> str:
+        """Known while the process that started it lives."""
+        child = _children.get(server.pid)
+        code = child.poll() if child is not None else None
+        if code is None:
+            return "ended"
+        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+    def log_end(self, server: ServerHandle, lines: int = 20) -> str:
+        """The log is a file from the start."""
+        return log_end(server.log_path, lines)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def stop(self, record: records.ServerRecord, grace_s: float = 5.0) -> bool:
+        """End all its processes, gently first; ServerError if one of them can't be ended."""
+        pid, started_ns = (record.server.pid, record.server.started_ns) if record.server else (0, 0)
+        found = processes.members(record.token, pid, started_ns)
+        left = processes.end(found, grace_s)
+        # What was started while the others were being ended.
+        left += processes.end(processes.members(record.token, pid, started_ns), 0.0)
+        if (child := _children.pop(pid, None)) is not None:
+            child.wait(timeout=5)
+        if left:
+            raise ServerError(
+                f"Processes of the server can't be ended: {', '.join(str(p.pid) for p in left)}"
+            )
+        return bool(found)

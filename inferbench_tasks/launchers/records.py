@@ -1,0 +1,94 @@
+"""One file per running server under ``<data>/servers/``, so that an orphan can be found and ended."""
+
+from __future__ import annotations
+
+import glob
+import json
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from inferbench_tasks.stages.handles import ServerHandle
+
+log = logging.getLogger(__name__)
+
+
+class ServerRecord(BaseModel):
+    """A started server and the run that it belongs to; ``token`` is in its environment.
+
+    Written before the start, with ``server`` None, so that no moment is left in which a server could be lost.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run_id: str
+    token: str
+    launcher: str
+    server: ServerHandle | None = None
+    leftovers: tuple[str, ...] = ()
+
+
+def write(servers_dir: Path, record: ServerRecord) -> Path:
+    """Write a server's record; whole or not at all."""
+    servers_dir.mkdir(parents=True, exist_ok=True)
+    path = servers_dir / f"{record.token}.json"
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    partial.write_text(record.model_dump_json())
+    partial.replace(path)
+    return path
+
+
+def read_all(servers_dir: Path) -> dict[Path, ServerRecord]:
+    """Every record; a file that can't be understood is skipped and logged."""
+    found: dict[Path, ServerRecord] = {}
+    for path in sorted(servers_dir.glob("*.json")):
+        try:
+            found[path] = ServerRecord.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            continue  # its server was ended meanwhile
+        except (ValidationError, json.JSONDecodeError) as error:
+            log.warning("server record can't be read path=%s error=%s", path, error)
+    return found
+
+
+def sweep(servers_dir: Path, is_over: Callable[[str], bool]) -> list[str]:
+    """End the servers whose run ``is_over``; returns these runs. Records of dead servers are removed.
+
+    Of a start that was interrupted nothing is known but its token: it is ended once its run is over.
+    """
+    from inferbench_tasks.launchers.base import LAUNCHERS
+
+    ended = []
+    for path, record in read_all(servers_dir).items():
+        launcher = LAUNCHERS.load(record.launcher)()
+        over = is_over(record.run_id)
+        if not over and (record.server is None or launcher.alive(record.server)):
+            continue
+        try:
+            stopped = launcher.stop(record)
+        finally:
+            launcher.close()
+        if stopped:
+            log.info("ended a server run_id=%s token=%s", record.run_id, record.token)
+            ended.append(record.run_id)
+        for pattern in record.leftovers:
+            for left in glob.glob(pattern):
+                Path(left).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+    return ended
+
+
+def end_run(servers_dir: Path, run_id: str) -> bool:
+    """End every server of one run; whether there was one."""
+    return bool(sweep(servers_dir, lambda of: of == run_id))
+
+
+def find(servers_dir: Path, server: ServerHandle) -> ServerRecord | None:
+    """The record of a server; None once it was ended."""
+    for record in read_all(servers_dir).values():
+        if record.server == server:
+            return record
+    return None

@@ -1,0 +1,163 @@
+"""The stimulus certificate: did the server get the traffic that was promised, and did the client see it right?
+
+A load generator that was stopped, throttled or too slow still prints figures. Each run is therefore
+judged by its own records against its plan; where a check fails the run is invalid, with both numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.loadgen.closed_loop_checks import closed_loop_checks
+from inferbench_tasks.loadgen.evidence import Check, ClosedPlan, OpenPlan, ShardUsage
+from inferbench_tasks.loadgen.open_loop_checks import open_loop_checks
+from inferbench_tasks.loadgen.thresholds import Thresholds
+from inferbench_tasks.loadgen.window import Window
+
+__all__ = ["Certificate", "Check", "ClosedPlan", "OpenPlan", "ShardUsage", "Thresholds", "certify"]
+
+#: The backlog counts as growing from this factor (and by this number) between the window's first and last quarter.
+_BACKLOG_FACTOR, _BACKLOG_REQUESTS = 2.0, 8.0
+
+
+class Certificate(BaseModel):
+    """``valid`` only if every check holds; ``reasons`` says in words, with both numbers, which do not.
+
+    ``warnings`` tell what a reader of the figures should know though it doesn't invalidate them.
+    ``figures`` holds what was measured on the way, units in the names; None where nothing was.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    valid: bool
+    reasons: list[str]
+    warnings: list[str]
+    checks: list[Check]
+    figures: dict[str, Any]
+    thresholds: Thresholds
+
+
+def certify(
+    table: pa.Table,
+    plan: OpenPlan | ClosedPlan,
+    shards: Sequence[ShardUsage],
+    *,
+    measure_start_ns: int,
+    measure_end_ns: int,
+    thresholds: Thresholds | None = None,
+) -> Certificate:
+    """Judge a load by its records.
+
+    ``plan``: what was promised for the measured window. ``shards``: what each sender used and how long
+    its loop was held up at worst. InputError for an empty window, or without a word from the senders.
+    """
+    if not shards:
+        raise InputError("A certificate needs the usage of every sender (shards); none was given")
+    limits = thresholds or Thresholds()
+    window = Window.of(table, measure_start_ns, measure_end_ns)
+    latency_ms = (window.done_ns - window.sent_ns)[window.answered & (window.sent_ns >= 0)] / 1e6
+    checks = [*_record_checks(window), *_client_checks(shards, limits), *_failure_checks(window, limits)]
+    figures: dict[str, Any] = {
+        "requests": int(window.measured.sum()),
+        "errors": window.error_counts(),
+        "client_cpu_ratio": max(usage.cpu_s / usage.wall_s if usage.wall_s > 0 else 1.0 for usage in shards),
+        "max_stall_ms": max(usage.max_stall_ns for usage in shards) / 1e6,
+        "send_latency_p50_ms": float(np.median(latency_ms)) if len(latency_ms) else None,
+        "in_flight_mean": window.in_flight_mean(),
+    }
+    if isinstance(plan, OpenPlan):
+        more, measured = open_loop_checks(window, plan, latency_ms, limits)
+    else:
+        more, measured = closed_loop_checks(window, plan, limits)
+    checks += more
+    figures |= measured
+    return Certificate(
+        valid=all(check.ok for check in checks),
+        reasons=[check.reason for check in checks if not check.ok],
+        warnings=_warnings(window, latency_ms),
+        checks=checks,
+        figures=figures,
+        thresholds=limits,
+    )
+
+
+def _record_checks(window: Window) -> list[Check]:
+    """The records themselves: there are some, each once, and their labels fit the window."""
+    requests = int(window.measured.sum())
+    unique = len(np.unique(window.request_id))
+    repeated = len(window.request_id) - unique
+    return [
+        Check.at_most(
+            "empty", float(requests == 0), 0, "", f"{requests} requests were measured, at least 1 is needed"
+        ),
+        Check.at_most(
+            "repeated_records", repeated, 0, "records",
+            f"{repeated} of {len(window.request_id)} records carry a request id that another record has",
+        ),
+        Check.at_most(
+            "mislabelled_records", window.mislabelled, 0, "records",
+            f"{window.mislabelled} of {len(window.request_id)} records lie on the other side of the measured "
+            "window than their phase says",
+        ),
+    ]  # fmt: skip
+
+
+def _client_checks(shards: Sequence[ShardUsage], limits: Thresholds) -> list[Check]:
+    worst = max(shards, key=lambda usage: usage.max_stall_ns)
+    busiest = max(shards, key=lambda usage: usage.cpu_s / max(usage.wall_s, 1e-9))
+    cpu = busiest.cpu_s / busiest.wall_s if busiest.wall_s > 0 else 1.0
+    stall_ms = worst.max_stall_ns / 1e6
+    return [
+        Check.at_most(
+            "client_stall", stall_ms, limits.stall_ms, "ms",
+            f"the sender of shard {worst.shard} was held up for {stall_ms:.1f} ms (at most {limits.stall_ms:g} ms): "
+            "it was stopped, or the machine was too busy",
+        ),
+        Check.at_most(
+            "client_cpu", cpu, limits.client_cpu_ratio, "cores",
+            f"the sender of shard {busiest.shard} used {cpu:.0%} of a core (at most {limits.client_cpu_ratio:.0%}): "
+            "the client was the bottleneck; use more shards or a lower load",
+        ),
+    ]  # fmt: skip
+
+
+def _failure_checks(window: Window, limits: Thresholds) -> list[Check]:
+    requests = max(1, int(window.measured.sum()))
+    dropped = window.dropped
+    failed = sum(window.error_counts().values()) - dropped
+    kinds = ", ".join(f"{count} {kind}" for kind, count in window.error_counts().items())
+    return [
+        Check.at_most(
+            "dropped", dropped / requests, limits.dropped_ratio, "ratio",
+            f"{dropped} of {requests} requests were never sent ({dropped / requests:.2%}, at most "
+            f"{limits.dropped_ratio:.2%})",
+        ),
+        Check.at_most(
+            "errors", failed / requests, limits.error_ratio, "ratio",
+            f"{failed} of {requests} requests failed ({failed / requests:.2%}, at most {limits.error_ratio:.2%}): "
+            f"{kinds}; the latencies are of the others only",
+        ),
+    ]  # fmt: skip
+
+
+def _warnings(window: Window, latency_ms: NDArray[Any]) -> list[str]:
+    """A backlog that grows: latencies then depend on how long the load ran."""
+    quarter = (window.end_ns - window.start_ns) // 4
+    times = np.linspace(0, quarter, 64).astype(np.int64)
+    first = float(window.in_flight_at(window.start_ns + times).mean())
+    last = float(window.in_flight_at(window.end_ns - quarter + times).mean())
+    if last > first * _BACKLOG_FACTOR and last > first + _BACKLOG_REQUESTS:
+        return [
+            f"the backlog grew from {first:.0f} to {last:.0f} requests in flight: the server did not keep up, "
+            "and its latency depends on how long the load lasts"
+        ]
+    if not len(latency_ms):
+        return ["no request got a good answer: there is no latency"]
+    return []

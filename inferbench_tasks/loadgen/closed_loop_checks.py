@@ -1,0 +1,61 @@
+"""Checks of a load with a fixed number of users: all of them were busy, and none was there twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.loadgen.evidence import Check, ClosedPlan
+from inferbench_tasks.loadgen.thresholds import Thresholds
+from inferbench_tasks.loadgen.window import NS_PER_S, Window
+
+
+def closed_loop_checks(
+    window: Window, plan: ClosedPlan, limits: Thresholds
+) -> tuple[list[Check], dict[str, Any]]:
+    """The checks and what they measured.
+
+    Little's law for a closed system of N users (the response-time law): N = X (R + Z), with the rate of
+    completions X, the mean time from send to end R and the think time Z. What is missing is time that a
+    user spent neither in flight nor thinking: the client's own pauses.
+    """
+    ended = (window.done_ns > window.start_ns) & (window.done_ns <= window.end_ns) & (window.sent_ns >= 0)
+    count = int(ended.sum())
+    if count == 0:
+        return [], {"in_flight_max": None, "littles_law_error_ratio": None}
+    users = plan.concurrency
+    rate = count / window.duration_s
+    latency_s = float((window.done_ns - window.sent_ns)[ended].mean()) / NS_PER_S
+    think_s = plan.think_time_ns / NS_PER_S
+    busy = window.in_flight_mean() + rate * think_s
+    by_law = rate * (latency_s + think_s)
+    in_flight_error = abs(users - busy) / users
+    law_error = abs(users - by_law) / users
+    # A completion is counted whole though its request began before the window; the others that end after
+    # it make up for that but for chance, which is of the order of one request per user.
+    edge = users / count
+    events = np.unique(window.sent_ns[(window.sent_ns >= window.start_ns) & (window.sent_ns < window.end_ns)])
+    most = int(window.in_flight_at(events).max()) if len(events) else 0
+    checks = [
+        Check.at_most(
+            "in_flight", in_flight_error, limits.in_flight_error_ratio, "ratio",
+            f"on average {busy:.2f} of {users} users were in flight or thinking: {in_flight_error:.1%} off "
+            f"(at most {limits.in_flight_error_ratio:.1%})",
+        ),
+        Check.at_most(
+            "in_flight_max", most, users, "requests", f"{most} requests were in flight at once, {users} were asked for"
+        ),
+        Check.at_most(
+            "littles_law", law_error, limits.littles_law_error_ratio + edge, "ratio",
+            f"by Little's law {by_law:.2f} users were there, {users} were asked for: {law_error:.1%} off "
+            f"(at most {limits.littles_law_error_ratio + edge:.1%})",
+        ),
+    ]  # fmt: skip
+    figures = {
+        "in_flight_max": most,
+        "in_flight_error_ratio": in_flight_error,
+        "littles_law_error_ratio": law_error,
+        "completions_rps": rate,
+    }
+    return checks, figures

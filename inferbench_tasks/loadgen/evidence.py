@@ -1,0 +1,63 @@
+"""What a certificate is made from: the promise, what the senders used, and single checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+
+@dataclass(frozen=True)
+class OpenPlan:
+    """The promise of an open loop: the intended times within the measured window, ns, all shards.
+
+    Of a load that was stopped early on purpose: those before the stop. ``paced`` is False where all
+    requests are handed over at once (offline), so that lateness has no meaning.
+    """
+
+    intended_ns: NDArray[np.int64] = field(repr=False)
+    paced: bool = True
+
+
+@dataclass(frozen=True)
+class ClosedPlan:
+    """The promise of a closed loop: so many users, each with a request in flight or thinking."""
+
+    concurrency: int
+    think_time_ns: int = 0
+
+
+class ShardUsage(BaseModel):
+    """What a sender's process used between the ends of the measured window.
+
+    ``cpu_s``: user and system time of the process. ``max_stall_ns``: the longest time that its loop was
+    held up, seen by a heartbeat in the loop itself (every 10 ms or less: how late its timer ran at worst),
+    because a sender that is stopped while it only waits for answers leaves no other trace in the records.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    shard: int
+    cpu_s: float
+    wall_s: float
+    max_stall_ns: int
+
+
+class Check(BaseModel):
+    """One thing that was checked: ``ok`` means value <= limit. ``reason`` is what it says if it fails."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    value: float
+    limit: float
+    unit: str
+    ok: bool
+    reason: str
+
+    @classmethod
+    def at_most(cls, name: str, value: float, limit: float, unit: str, reason: str) -> Check:
+        """The only kind there is."""
+        return cls(name=name, value=value, limit=limit, unit=unit, ok=bool(value <= limit), reason=reason)

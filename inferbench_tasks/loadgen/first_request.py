@@ -1,0 +1,61 @@
+"""One request by the same client that the load uses, before the load."""
+
+from __future__ import annotations
+
+import asyncio
+
+from inferbench_tasks.backends.probes.base import Refused
+from inferbench_tasks.clients.base import CLIENTS, OK, Call, ClientSettings, Sink, client_kind
+from inferbench_tasks.loadgen.payloads import answer_check, build_payloads
+from inferbench_tasks.loadgen.plan import LoadPlan
+
+
+class _One(Sink):
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.ended: asyncio.Future[str] = loop.create_future()
+        self.words = ""
+
+    def finish(self, call: Call, status: str, done_ns: int) -> None:
+        if not self.ended.done():
+            self.ended.set_result(status)
+
+    def ready(self) -> None:
+        """Nothing waits."""
+
+    def again(self, call: Call) -> None:
+        self.finish(call, "refused", -1)
+
+    def unreachable(self, reason: str) -> None:
+        """Nothing waits."""
+
+    def explain(self, status: str, text: str) -> None:
+        self.words = self.words or text
+
+
+def ask_once(plan: LoadPlan) -> None:
+    """Send the plan's first request; Refused with the server's words, or OSError, if it has no good answer."""
+
+    async def ask() -> None:
+        loop = asyncio.get_running_loop()
+        sink = _One(loop)
+        settings = ClientSettings(
+            plan.endpoint,
+            connections=1,
+            timeout_ns=plan.timeout_ns,
+            connect_timeout_s=min(5.0, plan.timeout_ns / 1e9),
+        )
+        kind = client_kind(plan.endpoint.protocol, plan.client)
+        client = CLIENTS.load(kind)(settings, loop, sink, answer_check(plan))
+        await client.open(1)
+        try:
+            if not client.send(Call(0, 0, build_payloads(plan)[0])):
+                raise Refused("it takes no request")
+            status = await asyncio.wait_for(sink.ended, plan.timeout_ns / 1e9)
+            if status != OK:
+                raise Refused(f"{status}: {sink.words}")
+        except TimeoutError as error:
+            raise TimeoutError(f"no answer in {plan.timeout_ns / 1e9:g} s") from error
+        finally:
+            await client.close()
+
+    asyncio.run(ask())

@@ -1,0 +1,108 @@
+"""All requests of a load as bytes, before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.clients.answers import AnswerCheck, Decode, ExpectedOutput, Outputs
+from inferbench_tasks.clients.base import Payload
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.loadgen.plan import LoadPlan
+
+#: Distinct requests are kept up to so many bytes for each shard; then the first are sent again.
+_MAX_BYTES = 256 * 2**20
+#: A mix of sizes is drawn as a sequence so long, which is then repeated.
+_MIX_LENGTH = 8192
+
+Encode = Callable[[Outputs], bytes]
+
+
+def read_inputs(path: str) -> Outputs:
+    """The arrays of an ``.npz``; InputError if it can't be read or has no samples."""
+    try:
+        with np.load(Path(path), allow_pickle=False) as archive:
+            arrays: Outputs = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(
+            f"The inputs in {path} can't be read as .npz without pickled objects: {error}"
+        ) from error
+    sizes = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
+    if not arrays or 0 in sizes.values() or len(set(sizes.values())) > 1:
+        raise InputError(
+            f"The inputs in {path} need one array per input with the samples along the first axis, as many "
+            f"in each; found {sizes or 'none'}"
+        )
+    return arrays
+
+
+def protocol_codec(plan: LoadPlan) -> tuple[Encode, Decode]:
+    """How requests of the plan's protocol are written and its answers read."""
+    endpoint = plan.endpoint
+    if endpoint.protocol == "http":
+        from inferbench_tasks.clients import kserve_http
+
+        return lambda inputs: kserve_http.encode_request(
+            endpoint, inputs, binary=plan.binary
+        ), kserve_http.decode_answer
+    if endpoint.protocol == "grpc":
+        from inferbench_tasks.clients import kserve_grpc
+
+        return lambda inputs: kserve_grpc.encode_request(endpoint, inputs), kserve_grpc.decode_answer
+    from inferbench_tasks.clients import tfs_grpc
+
+    return lambda inputs: tfs_grpc.encode_request(endpoint, inputs), tfs_grpc.decode_answer
+
+
+def answer_check(plan: LoadPlan) -> AnswerCheck:
+    """What the plan's answers must look like."""
+    expected = {name: ExpectedOutput(o.shape, o.batched) for name, o in plan.expected.items()}
+    return AnswerCheck(protocol_codec(plan)[1], expected)
+
+
+def build_payloads(plan: LoadPlan) -> Sequence[Payload]:
+    """The requests in the order in which they are sent, cyclically; the same for every shard.
+
+    A request of several samples has neighbours of the data set, the last ones followed by the first.
+    """
+    inputs = read_inputs(plan.inputs_path)
+    encode, _ = protocol_codec(plan)
+    rng = np.random.default_rng([plan.seed, 0x5A11])
+    samples = len(next(iter(inputs.values())))
+    budget = _MAX_BYTES // len(plan.batches)
+    by_size = [
+        _of_size(inputs, samples, share.batch_size, plan.batched, encode, budget) for share in plan.batches
+    ]
+    orders = [rng.permutation(len(payloads)) for payloads in by_size]
+    if len(by_size) == 1:
+        return [by_size[0][index] for index in orders[0]]
+    weights = np.array([share.weight for share in plan.batches])
+    drawn = rng.choice(len(by_size), size=_MIX_LENGTH, p=weights / weights.sum())
+    taken = [0] * len(by_size)
+    sequence = []
+    for size in drawn.tolist():
+        order = orders[size]
+        sequence.append(by_size[size][order[taken[size] % len(order)]])
+        taken[size] += 1
+    return sequence
+
+
+def _of_size(
+    inputs: Outputs, samples: int, batch_size: int, batched: bool, encode: Encode, budget: int
+) -> list[Payload]:
+    payloads: list[Payload] = []
+    total = 0
+    for start in range(0, samples, batch_size):
+        rows = np.arange(start, start + batch_size) % samples
+        arrays: dict[str, NDArray[np.generic]] = {
+            name: array[rows] if batched else array[start] for name, array in inputs.items()
+        }
+        wire = encode(arrays)
+        payloads.append(Payload(wire, start, batch_size))
+        total += len(wire)
+        if total + len(wire) > budget:
+            break
+    return payloads

@@ -1,0 +1,98 @@
+"""What is to be sent, in full, before anything is sent: the senders' orders, as files in one folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from inferbench_tasks.stages.handles import Endpoint
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class Segment(_Data):
+    """A stretch of the load; times in ns after the load's start.
+
+    "open" sends at the times of ``offsets_path`` (``.npy`` of int64, ns after the load's start, all
+    shards' together); "closed" keeps ``concurrency`` users busy, all shards' together, from start to end.
+    The next segment starts at its time whether the answers of this one have come or not.
+    ``max_requests`` ends a closed segment's sending early, whichever shard sends them.
+    """
+
+    kind: Literal["open", "closed"]
+    start_ns: int
+    end_ns: int
+    offsets_path: str | None = None
+    concurrency: int = 0
+    think_time_ns: int = 0
+    max_requests: int | None = None
+    first_request_id: int = 0
+    #: False: all requests are there from the start and wait for their turn; none is dropped.
+    paced: bool = True
+
+
+class OutputShape(_Data):
+    """See ``clients.answers.ExpectedOutput``."""
+
+    shape: tuple[int, ...] | None = None
+    batched: bool = True
+
+
+class BatchShare(_Data):
+    """Requests of one size in a mix: ``weight`` of all weights have ``batch_size`` samples."""
+
+    batch_size: int = Field(ge=1)
+    weight: float = Field(gt=0, default=1.0)
+
+
+class LoadPlan(_Data):
+    """One load. ``folder`` holds the records and the logs of its shards.
+
+    ``inputs_path``: ``.npz``, one array per input, first axis = samples. ``measure_start_ns`` and
+    ``measure_end_ns`` (after the load's start) bound the measured window as planned.
+    """
+
+    folder: str
+    endpoint: Endpoint
+    client: str = "fast"
+    inputs_path: str
+    batches: tuple[BatchShare, ...] = (BatchShare(batch_size=1),)
+    #: Whether arrays have a batch axis in front; False sends a sample as it is.
+    batched: bool = True
+    binary: bool = True
+    expected: dict[str, OutputShape] = {}
+    segments: tuple[Segment, ...]
+    measure_start_ns: int
+    measure_end_ns: int
+    timeout_ns: int
+    shards: int = 1
+    #: Of all shards together.
+    connections: int
+    initial_connections: int
+    max_error_ratio: float = 1.0
+    #: The load ends early when more requests than this are in flight or waiting.
+    max_backlog: int | None = None
+    server_spans: bool = False
+    realtime: bool = False
+    seed: int = 1
+
+    def spool_path(self, shard: int) -> Path:
+        """Where a shard records."""
+        return Path(self.folder) / f"shard-{shard}.spool"
+
+    def log_path(self, shard: int) -> Path:
+        """Where a shard's own words go."""
+        return Path(self.folder) / f"shard-{shard}.log"
+
+    @property
+    def path(self) -> Path:
+        """Where the plan itself lies."""
+        return Path(self.folder) / "plan.json"
+
+    def share(self, total: int, shard: int) -> int:
+        """A shard's part of a number that belongs to all shards together."""
+        return total // self.shards + (shard < total % self.shards)

@@ -1,0 +1,174 @@
+"""From what the user asked for to the senders' orders: the schedule is drawn, nothing is sent."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.arrivals.base import ArrivalProcess
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.loadgen.evidence import ClosedPlan, OpenPlan
+from inferbench_tasks.loadgen.plan import BatchShare, LoadPlan, OutputShape, Segment
+from inferbench_tasks.loadgen.realtime import realtime_problem
+from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.submission.schema import LoadSpec
+
+#: ``shards: auto``: one sender up to such a rate or concurrency; a second one then costs more than it brings.
+_RATE_PER_SHARD_RPS = 8_000.0
+_USERS_PER_SHARD = 512
+_NS = 1_000_000_000
+#: Connections of HTTP/1.1 that an open loop may hold, and with how many it begins.
+_HTTP_LIMIT = 1024
+_HTTP_FIRST = 16
+#: A gRPC connection carries many requests at once; a few spread them over the server's threads.
+_GRPC_CONNECTIONS = 4
+
+
+def prepare(
+    spec: LoadSpec,
+    *,
+    folder: Path,
+    endpoint: Endpoint,
+    inputs_path: str,
+    base_dir: Path,
+    expected: Mapping[str, OutputShape] | None = None,
+    batches: tuple[BatchShare, ...] | None = None,
+    batched: bool = True,
+    binary: bool = True,
+    server_spans: bool = False,
+    max_backlog: int | None = None,
+) -> LoadPlan:
+    """The plan of a load; its schedule is written to ``folder``. InputError where it can't be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if spec.realtime and (problem := realtime_problem()):
+        raise InputError(f"load.realtime: {problem}")
+    arrivals = spec.arrivals.bind(base_dir)
+    try:
+        arrivals.check(spec.duration_s)
+    except ValueError as error:
+        raise InputError(f"load.arrivals: {error}") from error
+    warmup_ns, duration_ns = round(spec.warmup_s * _NS), round(spec.duration_s * _NS)
+    segments = _segments(spec, arrivals, folder, warmup_ns, duration_ns)
+    users = segments[-1].concurrency
+    shards = _shards(spec, arrivals, users)
+    connections, first = _connections(spec, endpoint.protocol, users, shards)
+    measure_end_ns = _measure_end_ns(segments[-1], spec.max_requests, warmup_ns + duration_ns)
+    return LoadPlan(
+        folder=str(folder),
+        endpoint=endpoint,
+        client=spec.client,
+        inputs_path=inputs_path,
+        batches=batches or (BatchShare(batch_size=arrivals.samples_per_request(spec.batch_size)),),
+        batched=batched,
+        binary=binary,
+        expected=dict(expected or {}),
+        segments=segments,
+        measure_start_ns=warmup_ns,
+        measure_end_ns=measure_end_ns,
+        timeout_ns=round(spec.timeout_ms * 1e6),
+        shards=shards,
+        connections=connections,
+        initial_connections=first,
+        max_error_ratio=spec.max_error_ratio,
+        max_backlog=max_backlog,
+        server_spans=server_spans,
+        realtime=spec.realtime,
+        seed=spec.seed,
+    )
+
+
+def promised(
+    plan: LoadPlan, start_ns: int, measure_start_ns: int, measure_end_ns: int
+) -> OpenPlan | ClosedPlan:
+    """What the certificate holds the load to, for the window as it was in the end."""
+    segment = plan.segments[-1]
+    if segment.kind == "closed":
+        return ClosedPlan(segment.concurrency, segment.think_time_ns)
+    assert segment.offsets_path is not None
+    intended = np.concatenate([np.load(s.offsets_path) for s in plan.segments if s.offsets_path]) + start_ns
+    inside = (intended >= measure_start_ns) & (intended < measure_end_ns)
+    return OpenPlan(intended[inside], paced=segment.paced)
+
+
+def _segments(
+    spec: LoadSpec, arrivals: ArrivalProcess, folder: Path, warmup_ns: int, duration_ns: int
+) -> tuple[Segment, ...]:
+    rng = np.random.default_rng(spec.seed)
+    warmup = arrivals.warmup()
+    end_ns = warmup_ns + duration_ns
+    if arrivals.loop == "closed" and warmup == arrivals and spec.max_requests is None:
+        return (_closed(arrivals, 0, end_ns),)  # the same users go on: no seam
+    segments: list[Segment] = []
+    count = 0
+    if warmup_ns and warmup.loop == "closed":
+        segments.append(_closed(warmup, 0, warmup_ns))
+        count = 1_000_000_000  # of a closed loop nobody knows how many there will be
+    elif warmup_ns:
+        offsets = warmup.offsets_ns(spec.warmup_s, rng)
+        segments.append(_open(offsets, folder / "warmup.npy", 0, warmup_ns, 0))
+        count = len(offsets)
+    if arrivals.loop == "closed":
+        closed = _closed(arrivals, warmup_ns, end_ns)
+        extra = {"max_requests": spec.max_requests, "first_request_id": count}
+        segments.append(closed.model_copy(update=extra))
+        return tuple(segments)
+    offsets = arrivals.offsets_ns(spec.duration_s, rng)
+    if not len(offsets):
+        raise InputError(
+            f"load.arrivals: {arrivals.kind} gives no request in {spec.duration_s:g} s; raise the rate or the duration"
+        )
+    if spec.max_requests is not None and spec.max_requests < len(offsets):
+        end_ns = warmup_ns + max(1, int(offsets[spec.max_requests]))
+        offsets = offsets[: spec.max_requests]
+    measured = _open(offsets + warmup_ns, folder / "measure.npy", warmup_ns, end_ns, count)
+    segments.append(measured.model_copy(update={"paced": arrivals.paced}))
+    return tuple(segments)
+
+
+def _open(offsets_ns: NDArray[np.int64], path: Path, start_ns: int, end_ns: int, first_id: int) -> Segment:
+    np.save(path, offsets_ns)
+    return Segment(
+        kind="open", start_ns=start_ns, end_ns=end_ns, offsets_path=str(path), first_request_id=first_id
+    )
+
+
+def _closed(arrivals: Any, start_ns: int, end_ns: int) -> Segment:
+    return Segment(
+        kind="closed",
+        start_ns=start_ns,
+        end_ns=end_ns,
+        concurrency=arrivals.concurrency,
+        think_time_ns=round(arrivals.think_time_ms * 1e6),
+    )
+
+
+def _measure_end_ns(segment: Segment, max_requests: int | None, planned_ns: int) -> int:
+    return segment.end_ns if segment.kind == "open" and max_requests is not None else planned_ns
+
+
+def _shards(spec: LoadSpec, arrivals: ArrivalProcess, users: int) -> int:
+    if spec.shards != "auto":
+        return spec.shards if not users else min(spec.shards, users)
+    rate = arrivals.mean_rate_rps(spec.duration_s) if arrivals.paced else None
+    wanted = (
+        math.ceil((rate or 0) / _RATE_PER_SHARD_RPS) if not users else math.ceil(users / _USERS_PER_SHARD)
+    )
+    return max(1, min(wanted, (os.cpu_count() or 2) // 2))
+
+
+def _connections(spec: LoadSpec, protocol: str, users: int, shards: int) -> tuple[int, int]:
+    """The most connections, and how many are there from the start; all shards together."""
+    if protocol != "http":
+        count = spec.connections or max(shards, min(_GRPC_CONNECTIONS, users or _GRPC_CONNECTIONS))
+        return max(count, shards), max(count, shards)
+    if users:
+        count = spec.connections or users
+        return max(count, shards), max(count, shards)
+    limit = spec.connections or _HTTP_LIMIT
+    return max(limit, shards), max(min(limit, spec.connections or _HTTP_FIRST), shards)

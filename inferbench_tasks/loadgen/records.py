@@ -1,0 +1,169 @@
+"""The record of every request: the schema, the Parquet file, and how both are read back.
+
+Raw records are the truth of a load; every figure can be derived from them again. While a load runs they
+go through ``loadgen.spool``; afterwards they lie in one Parquet file, in the order of ``intended_ns``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from inferbench_tasks.errors import StorageError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+PHASES = ("warmup", "measure", "cooldown")
+WARMUP, MEASURE, COOLDOWN = range(3)
+#: The status of a request that was answered as it should be; every other status is the kind of an error.
+OK = "ok"
+#: Never sent: the sender gave it up (too many in flight, the load ended).
+DROPPED = "dropped"
+
+_NAMES = pa.dictionary(pa.int16(), pa.string())
+#: Times are CLOCK_MONOTONIC in ns; -1 means that it did not happen. ``done_ns`` is the end of a failed
+#: request too (its timeout, its reset); -1 only where the load ended before the request did.
+SCHEMA = pa.schema(
+    [
+        pa.field("request_id", pa.int64(), nullable=False),
+        pa.field("shard", pa.int16(), nullable=False),
+        pa.field("phase", _NAMES, nullable=False),
+        pa.field("intended_ns", pa.int64(), nullable=False),
+        pa.field("sent_ns", pa.int64(), nullable=False),
+        pa.field("first_byte_ns", pa.int64(), nullable=False),
+        pa.field("done_ns", pa.int64(), nullable=False),
+        pa.field("status", _NAMES, nullable=False),
+        pa.field("bytes_sent", pa.int64(), nullable=False),
+        pa.field("bytes_received", pa.int64(), nullable=False),
+        pa.field("sample_index", pa.int32(), nullable=False),
+        pa.field("batch_size", pa.int16(), nullable=False),
+    ]
+)
+#: What the server says of a request's way through it, ns; -1 where it said nothing. In the file or not.
+SERVER_SPANS = ("server_queue_ns", "server_inference_ns", "server_preprocess_ns", "server_postprocess_ns")
+SCHEMA_WITH_SPANS = pa.schema([*SCHEMA, *(pa.field(n, pa.int64(), nullable=False) for n in SERVER_SPANS)])
+
+_DEFAULTS: dict[str, Any] = {
+    "shard": 0, "phase": "measure", "first_byte_ns": -1, "done_ns": -1, "status": OK, "bytes_sent": 0,
+    "bytes_received": 0, "sample_index": 0, "batch_size": 1,
+}  # fmt: skip
+
+
+def samples_table(columns: Mapping[str, ArrayLike | Sequence[str]]) -> pa.Table:
+    """A table of records from columns; those left out get a default (``request_id``: 0, 1, 2 ...).
+
+    ``intended_ns`` is needed; ``sent_ns`` is taken from it unless given. Server spans come in if one is given.
+    """
+    spans = any(name in columns for name in SERVER_SPANS)
+    schema = SCHEMA_WITH_SPANS if spans else SCHEMA
+    if unknown := set(columns) - set(schema.names):
+        raise ValueError(f"unknown columns {sorted(unknown)}; known: {', '.join(SCHEMA_WITH_SPANS.names)}")
+    rows = len(np.asarray(columns["intended_ns"]))
+    arrays = []
+    for field in schema:
+        values: Any = columns.get(field.name)
+        if values is None and field.name == "request_id":
+            values = np.arange(rows)
+        elif values is None and field.name == "sent_ns":
+            values = columns["intended_ns"]
+        if values is None:
+            values = [_DEFAULTS.get(field.name, -1)] * rows
+        if pa.types.is_dictionary(field.type):
+            arrays.append(pa.array(list(values), pa.string()).dictionary_encode().cast(field.type))
+        else:
+            arrays.append(pa.array(np.asarray(values), field.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write records that are already in memory; the file appears whole or not at all."""
+    with SamplesWriter(path, spans=SERVER_SPANS[0] in table.column_names) as writer:
+        writer.write(table)
+
+
+class SamplesWriter:
+    """Streams record batches into one Parquet file; it appears under its name when it is complete."""
+
+    def __init__(self, path: Path, *, spans: bool = False, metadata: Mapping[str, str] | None = None) -> None:
+        import pyarrow.parquet as pq
+
+        self.schema = SCHEMA_WITH_SPANS if spans else SCHEMA
+        if metadata:
+            self.schema = self.schema.with_metadata(dict(metadata))
+        self._path = path
+        self._partial = path.with_name(path.name + ".partial")
+        names = [f.name for f in self.schema if pa.types.is_dictionary(f.type)]
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(
+                self._partial,
+                self.schema,
+                compression="zstd",
+                use_dictionary=names,
+                column_encoding={n: "DELTA_BINARY_PACKED" for n in self.schema.names if n not in names},
+            )
+        except OSError as error:
+            raise StorageError(f"The records can't be written to {path}: {error}") from error
+
+    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
+        """Add rows as one row group or more."""
+        try:
+            if isinstance(rows, pa.RecordBatch):
+                rows = pa.Table.from_batches([rows])
+            self._writer.write_table(rows.select(self.schema.names).cast(self.schema))
+        except OSError as error:
+            raise StorageError(f"The records can't be written to {self._path}: {error}") from error
+
+    def __enter__(self) -> SamplesWriter:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._writer.close()
+        if kind is None:
+            self._partial.replace(self._path)
+        else:
+            self._partial.unlink(missing_ok=True)
+
+
+def read_samples(path: Path, columns: Iterable[str] | None = None) -> pa.Table:
+    """The records of a load, all columns or some; StorageError if the file holds no records."""
+    import pyarrow.parquet as pq
+
+    wanted = list(columns) if columns is not None else None
+    try:
+        table = pq.read_table(path, columns=wanted)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise StorageError(f"{path} can't be read as the records of a load: {error}") from error
+    needed = wanted if wanted is not None else SCHEMA.names
+    if missing := [name for name in needed if name not in table.column_names]:
+        raise StorageError(f"{path} holds no records of a load: no column {', '.join(missing)}")
+    return table
+
+
+def column(table: pa.Table, name: str) -> NDArray[Any]:
+    """A number column as a numpy array, without a copy where it lies in one piece."""
+    chunked = table.column(name)
+    if chunked.num_chunks == 1:
+        return np.asarray(chunked.chunk(0).to_numpy(zero_copy_only=False))
+    return np.asarray(chunked.to_numpy())
+
+
+def codes(table: pa.Table, name: str) -> tuple[NDArray[np.int64], list[str]]:
+    """A name column (``status``, ``phase``) as codes and the names that they stand for."""
+    unified = table.column(name).unify_dictionaries()
+    if unified.num_chunks == 0:
+        return np.empty(0, np.int64), []
+    names: list[str] = unified.chunk(0).dictionary.to_pylist()
+    parts = [np.asarray(chunk.indices.to_numpy(zero_copy_only=False)) for chunk in unified.chunks]
+    return np.concatenate(parts).astype(np.int64), names
+
+
+def is_ok(table: pa.Table) -> NDArray[np.bool_]:
+    """Which records are of requests that were answered as they should be."""
+    status, names = codes(table, "status")
+    return status == names.index(OK) if OK in names else np.zeros(len(status), np.bool_)

@@ -1,0 +1,200 @@
+"""One sender: a process of its own with one loop. ``python -m inferbench_tasks.loadgen.shard PLAN INDEX``.
+
+It builds its requests, connects, says that it is ready, and starts with all the others at the time that
+it is given. It ends when its orders' pipe is closed: it never outlives its controller.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import gc
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import uvloop
+
+from inferbench_tasks.clients.base import CLIENTS, ClientSettings, client_kind
+from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.loadgen.closed_loop import ClosedLoop
+from inferbench_tasks.loadgen.dispatcher import Dispatcher
+from inferbench_tasks.loadgen.heartbeat import Heartbeat
+from inferbench_tasks.loadgen.messages import Order, Report
+from inferbench_tasks.loadgen.open_loop import OpenLoop
+from inferbench_tasks.loadgen.payloads import answer_check, build_payloads
+from inferbench_tasks.loadgen.plan import LoadPlan, Segment
+from inferbench_tasks.loadgen.realtime import become_realtime
+from inferbench_tasks.loadgen.spool import Recorder
+
+_REPORT_NS = 200_000_000
+_FLUSH_NS = 200_000_000
+
+
+class Shard:
+    """Everything one sender has."""
+
+    def __init__(
+        self, plan: LoadPlan, index: int, loop: asyncio.AbstractEventLoop, recorder: Recorder
+    ) -> None:
+        self._plan = plan
+        self._index = index
+        self._loop = loop
+        self._recorder = recorder
+        self._payloads = build_payloads(plan)
+        self._dispatcher = Dispatcher(recorder, plan.timeout_ns, server_spans=plan.server_spans)
+        self._dispatcher.drops = all(segment.paced for segment in plan.segments)
+        settings = ClientSettings(
+            endpoint=plan.endpoint,
+            connections=max(1, plan.share(plan.connections, index)),
+            connect_timeout_s=min(5.0, plan.timeout_ns / 1e9),
+            timeout_ns=plan.timeout_ns,
+            server_spans=plan.server_spans,
+        )
+        factory = CLIENTS.load(client_kind(plan.endpoint.protocol, plan.client))
+        self._client = factory(settings, loop, self._dispatcher, answer_check(plan))
+        self._dispatcher.client = self._client
+        self._drivers: list[OpenLoop | ClosedLoop] = []
+        self._over = asyncio.Event()
+        self._orders: asyncio.Queue[Order] = asyncio.Queue()
+        self._end_ns = 0
+        self._told_ns = self._flushed_ns = 0
+        self._gave_up = False
+
+    async def run(self) -> None:
+        """From the connections to the last record."""
+        listener = asyncio.create_task(self._listen())
+        plan = self._plan
+        await self._client.open(max(1, plan.share(plan.initial_connections, self._index)))
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(100_000, 50, 100)
+        if plan.realtime:
+            become_realtime()
+        _tell(Report(state="ready"))
+        order = await self._orders.get()
+        if order.start_ns is None:
+            await self._client.close()
+            return
+        start_ns = order.start_ns
+        self._drivers = [self._driver(segment, start_ns) for segment in plan.segments]
+        self._end_ns = start_ns + max(segment.end_ns for segment in plan.segments)
+        heartbeat = Heartbeat(
+            self._loop,
+            self._index,
+            start_ns + plan.measure_start_ns,
+            start_ns + plan.measure_end_ns,
+            self._beat,
+        )
+        heartbeat.begin()
+        for driver in self._drivers:
+            driver.begin()
+        stopping = asyncio.create_task(self._orders.get())
+        over = asyncio.create_task(self._over.wait())
+        await asyncio.wait({stopping, over}, return_when=asyncio.FIRST_COMPLETED)
+        usage = heartbeat.usage()
+        heartbeat.stop()
+        for driver in self._drivers:
+            driver.stop()
+        self._dispatcher.cancel()
+        self._recorder.close()
+        await self._client.close()
+        quotas = [d.ended_ns for d in self._drivers if isinstance(d, ClosedLoop) and d.ended_ns >= 0]
+        _tell(
+            Report(
+                state="done",
+                usage=usage,
+                explanations=self._dispatcher.explanations,
+                quota_ns=max(quotas, default=-1),
+            )
+        )
+        for task in (listener, stopping, over):
+            task.cancel()
+
+    def _driver(self, segment: Segment, start_ns: int) -> OpenLoop | ClosedLoop:
+        plan, index = self._plan, self._index
+        first_id = segment.first_request_id + index
+        if segment.kind == "open":
+            assert segment.offsets_path is not None
+            mine = np.load(segment.offsets_path, mmap_mode="r")[index :: plan.shards] + start_ns
+            intended = array.array("q", mine.astype(np.int64).tobytes())
+            return OpenLoop(self._loop, self._dispatcher, self._payloads, intended, first_id, plan.shards)
+        quota = segment.max_requests
+        return ClosedLoop(
+            self._loop,
+            self._dispatcher,
+            self._payloads,
+            users=plan.share(segment.concurrency, index),
+            think_time_ns=segment.think_time_ns,
+            start_ns=start_ns + segment.start_ns,
+            end_ns=start_ns + segment.end_ns,
+            first_id=first_id,
+            id_step=plan.shards,
+            quota=None if quota is None else plan.share(quota, index),
+        )
+
+    def _beat(self, now_ns: int) -> None:
+        dispatcher = self._dispatcher
+        dispatcher.expire(now_ns)
+        if now_ns - self._flushed_ns > _FLUSH_NS:
+            self._flushed_ns = now_ns
+            self._recorder.flush()
+        if now_ns - self._told_ns > _REPORT_NS:
+            self._told_ns = now_ns
+            _tell(Report(state="running", outstanding=dispatcher.outstanding))
+        if now_ns >= self._end_ns and not dispatcher.drops and not self._gave_up:
+            self._gave_up = True
+            for driver in self._drivers:
+                driver.stop()
+            dispatcher.drop_waiting()
+        if dispatcher.outstanding == 0 and all(driver.finished for driver in self._drivers):
+            self._over.set()
+
+    async def _listen(self) -> None:
+        reader = asyncio.StreamReader()
+        await self._loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        while line := await reader.readline():
+            self._orders.put_nowait(Order.model_validate_json(line))
+        self._orders.put_nowait(Order(stop=True))
+
+
+def _tell(report: Report) -> None:
+    sys.stdout.write(report.model_dump_json(exclude_defaults=True) + "\n")
+    sys.stdout.flush()
+
+
+def _raise_file_limit() -> None:
+    """A connection is a file: as many as the system lets us have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def main(plan_path: str, index: int) -> int:
+    """Run one shard; 0 if it came to its end."""
+    plan = LoadPlan.model_validate_json(Path(plan_path).read_bytes())
+    _raise_file_limit()
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        with Recorder(plan.spool_path(index), index, server_spans=plan.server_spans) as recorder:
+            await Shard(plan, index, loop, recorder).run()
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run())
+    except (InferBenchError, OSError) as error:
+        text = str(error) or type(error).__name__
+        _tell(Report(state="done", error=text))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    started = time.monotonic_ns()
+    code = main(sys.argv[1], int(sys.argv[2]))
+    sys.stdout.flush()
+    os._exit(code)  # nothing is left to do, and an interpreter takes its time to end

@@ -1,0 +1,230 @@
+"""A load without a submission: what ``inferbench load`` does."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.backends.probes.base import Refused
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.loadgen.ceiling import Ceiling, ceiling, check_ceiling
+from inferbench_tasks.loadgen.certificate import Certificate
+from inferbench_tasks.loadgen.live import Snapshot
+from inferbench_tasks.loadgen.outcome import Outcome, apply_load
+from inferbench_tasks.loadgen.payloads import read_inputs
+from inferbench_tasks.loadgen.plan import BatchShare, LoadPlan
+from inferbench_tasks.loadgen.prepare import prepare
+from inferbench_tasks.loadgen.summary import summarise
+from inferbench_tasks.loadgen.target import inputs_for, parse_arrivals, parse_url
+from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.submission.schema import LoadSpec
+
+Show = Callable[[str, float, float, Snapshot | None], None]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The command line, not yet checked; ``options`` are those of ``LoadSpec``."""
+
+    url: str
+    arrivals: str
+    options: dict[str, Any]
+    model: str | None = None
+    model_version: str | None = None
+    protocol: str | None = None
+    input_file: Path | None = None
+    shapes: tuple[str, ...] = ()
+    batch_size: str = "1"
+    binary: bool = True
+    max_backlog: int | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came out; ``problem`` says why the load could not go on, None if it could."""
+
+    plan: LoadPlan
+    outcome: Outcome
+    summary: dict[str, Any] | None
+    certificate: Certificate | None
+    ceiling: Ceiling
+    warnings: tuple[str, ...]
+
+    @property
+    def problem(self) -> str | None:
+        """Why it could not go on."""
+        return self.outcome.applied.problem
+
+    @property
+    def verdict(self) -> str:
+        """As a run's: valid, invalid, failed or cancelled."""
+        applied = self.outcome.applied
+        if applied.cancelled:
+            return "cancelled: load"
+        if applied.problem:
+            return f"failed: load, {applied.problem.splitlines()[0]}"
+        reasons = [f"the load ended early: {applied.stopped_early}"] if applied.stopped_early else []
+        reasons += self.certificate.reasons if self.certificate else ["nothing was measured"]
+        return f"invalid: {'; '.join(reasons)}" if reasons else "valid"
+
+    def document(self) -> dict[str, Any]:
+        """Everything, as plain data."""
+        certificate = self.certificate.model_dump() if self.certificate else None
+        if certificate:
+            certificate["warnings"] += self.warnings
+        return {
+            "verdict": self.verdict,
+            "endpoint": self.plan.endpoint.model_dump(),
+            "samples_path": str(self.outcome.samples_path),
+            "window": {
+                "start_ns": self.outcome.measure_start_ns,
+                "end_ns": self.outcome.measure_end_ns,
+                "epoch_offset_ns": self.outcome.epoch_offset_ns,
+            },
+            "summary": self.summary,
+            "certificate": certificate,
+            "ceiling": self.ceiling.model_dump(),
+        }
+
+
+def plan(asked: Asked, folder: Path) -> LoadPlan:
+    """Check everything, ask the server for its model's signature, draw the schedule; nothing is sent.
+
+    InputError, or pydantic's ValidationError for the options.
+    """
+    batches = parse_batches(asked.batch_size)
+    fields = {
+        **asked.options,
+        "arrivals": parse_arrivals(asked.arrivals),
+        "batch_size": batches[0].batch_size,
+    }
+    spec = LoadSpec.model_validate(fields)
+    endpoint = parse_url(asked.url, asked.model, asked.model_version, asked.protocol)
+    made = inputs_for(endpoint, asked.input_file, _shapes(asked.shapes), folder, spec.seed)
+    read_inputs(str(made.path))
+    if not made.batched and [share.batch_size for share in batches] != [1]:
+        raise InputError("--batch-size: the model has no batch axis, only 1 is possible")
+    return prepare(
+        spec,
+        folder=folder / "load",
+        endpoint=endpoint,
+        inputs_path=str(made.path),
+        base_dir=Path.cwd(),
+        expected=made.expected,
+        batches=batches if len(batches) > 1 else None,
+        batched=made.batched,
+        binary=asked.binary,
+        max_backlog=asked.max_backlog,
+    )
+
+
+def parse_batches(text: str) -> tuple[BatchShare, ...]:
+    """``4``, or a mix: ``1:3,8:1``."""
+    shares = []
+    for part in text.split(","):
+        size, _, weight = part.partition(":")
+        try:
+            shares.append(BatchShare(batch_size=int(size), weight=float(weight or 1)))
+        except ValueError as error:
+            raise InputError(
+                f"--batch-size: {part!r} is no size; write 4, or 1:3,8:1 for a mix by weights"
+            ) from error
+    return tuple(shares)
+
+
+def _shapes(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    shapes = {}
+    for text in texts:
+        name, equals, sizes = text.partition("=")
+        try:
+            shapes[name] = tuple(int(size) for size in sizes.split(",") if size)
+        except ValueError:
+            equals = ""
+        if not equals or any(size < 1 for size in shapes[name]):
+            raise InputError(f"--shape: {text!r} is no shape; for instance image=3,224,224")
+    return shapes
+
+
+def check_target(load_plan: LoadPlan) -> None:
+    """One request, checked; InputError if the server refuses it or its answer is none."""
+    from inferbench_tasks.loadgen.first_request import ask_once
+
+    try:
+        ask_once(load_plan)
+    except (Refused, OSError) as error:
+        raise InputError(f"The server does not answer a first request: {error}") from error
+
+
+def apply(
+    load_plan: LoadPlan,
+    folder: Path,
+    cache: Path,
+    allow_unsafe: bool,
+    show: Show,
+    cancelled: Callable[[], bool],
+) -> Result:
+    """Apply a plan and sum up what was recorded."""
+    show("measuring this client's ceiling", 0.0, 1.0, None)
+    found = check_ceiling(load_plan, 64, cache, allow_unsafe=allow_unsafe)
+
+    def progress(done_s: float, total_s: float, snapshot: Snapshot | None) -> None:
+        phase = "warm-up" if done_s * 1e9 < load_plan.measure_start_ns else "measuring"
+        show(phase, done_s, total_s, snapshot)
+
+    outcome = apply_load(load_plan, folder / "samples.parquet", progress=progress, cancelled=cancelled)
+    summary = certificate = None
+    if outcome.requests:
+        summary = summarise(
+            outcome.table(), measure_start_ns=outcome.measure_start_ns, measure_end_ns=outcome.measure_end_ns
+        )
+        if outcome.applied.usages:
+            certificate = outcome.certificate(load_plan)
+    words = [f"first {kind}: {text}" for kind, text in outcome.applied.explanations.items()]
+    if near := near_ceiling(summary, found):
+        words.append(near)
+    return Result(load_plan, outcome, summary, certificate, found, (*outcome.warnings, *words))
+
+
+def near_ceiling(summary: dict[str, Any] | None, found: Ceiling) -> str | None:
+    """A word where a load came closer to the client's ceiling than is safe."""
+    rate = summary["throughput_rps"] if summary else 0.0
+    if rate <= 0.5 * found.requests_per_s:
+        return None
+    return (
+        f"{rate:,.0f} requests/s are {rate / found.requests_per_s:.0%} of what this client can send at all "
+        f"({found.requests_per_s:,.0f}): the client may have been the bottleneck"
+    )
+
+
+def calibrate(
+    protocol: str,
+    request_bytes: int,
+    answer_bytes: int,
+    client: str,
+    shards: int,
+    cache: Path,
+    *,
+    fresh: bool,
+) -> Ceiling:
+    """The ceiling for requests that carry one tensor of so many bytes."""
+    kinds = {"http": "http", "grpc": "grpc", "tfs": "grpc_tfs", "grpc_tfs": "grpc_tfs"}
+    if protocol not in kinds:
+        raise InputError(f"--protocol: unknown protocol {protocol!r}; known: http, grpc, tfs")
+    if client not in ("fast", "reference"):
+        raise InputError(f"--client: unknown client {client!r}; known: fast, reference")
+    with tempfile.TemporaryDirectory(prefix="inferbench-calibrate-") as folder:
+        inputs = Path(folder) / "inputs.npz"
+        np.savez(inputs, input=np.zeros((4, max(1, request_bytes // 4)), np.float32))
+        spec = LoadSpec.model_validate(
+            {"arrivals": {"kind": "closed_loop", "concurrency": 1}, "client": client, "shards": shards}
+        )
+        endpoint = Endpoint(protocol=kinds[protocol], host="127.0.0.1", port=1, model_name="null")
+        made = prepare(
+            spec, folder=Path(folder), endpoint=endpoint, inputs_path=str(inputs), base_dir=Path(folder)
+        ).model_copy(update={"shards": shards})
+        return ceiling(made, answer_bytes, cache, fresh=fresh)

@@ -1,0 +1,221 @@
+"""When a server has warmed up, and whether it stays as it is: decided from the stream of its answers.
+
+Time is cut into bins; each has a level (the median latency: robust against single slow answers) and a
+throughput. A stretch of bins is steady if neither shows a trend that would matter over the whole load, nor
+a change of level, and if it is known well enough. The stretch begins where the start's transient ends.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from inferbench_tasks.loadgen.bins import cut_into_bins
+from inferbench_tasks.loadgen.level_changes import (
+    Series,
+    long_run_variance,
+    merged,
+    noise_variance,
+    segments,
+    straight_line,
+    without_spikes,
+)
+from inferbench_tasks.loadgen.window import Window
+
+_NS_PER_S = 1e9
+
+
+class SteadySettings(BaseModel):
+    """What counts as steady; data, and stated with the result."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    #: A change of level, or a trend over the whole load, of this share of the level matters.
+    tolerance_ratio: float = Field(default=0.1, gt=0, lt=1)
+    #: Changes of the latency below this are the machine's, not the server's.
+    tolerance_ms: float = Field(default=0.1, ge=0)
+    #: Standard errors beyond which a trend is no chance.
+    trend_z: float = Field(default=3.0, gt=0)
+    #: What a change of level must explain, in long-run variances of the noise times ln(bins).
+    step_penalty: float = Field(default=4.0, gt=0)
+    #: Changes closer together than this are noise.
+    min_level_s: float = Field(default=4.0, gt=0)
+    #: After a change of level: the trend over the load that the new level's stretch can't exclude.
+    unknown_trend_ratio: float = Field(default=0.3, gt=0)
+    #: The standard error of the level must be below this share of it.
+    precision_ratio: float = Field(default=0.1, gt=0, lt=1)
+    #: A steady stretch is at least this long, and at least this share of what is looked at; it has at least
+    #: so many bins, and so many answers.
+    min_stretch_s: float = Field(default=5.0, gt=0)
+    min_stretch_ratio: float = Field(default=0.2, gt=0, lt=1)
+    min_bins: int = Field(default=24, ge=8)
+    min_answers: int = Field(default=100, ge=10)
+    #: Bins are as short as possible with this many answers on average, and no shorter than the next.
+    answers_per_bin: int = Field(default=10, ge=1)
+    min_bin_s: float = Field(default=0.25, gt=0)
+    max_bins: int = Field(default=2000, ge=100)
+
+
+@dataclass(frozen=True)
+class SteadyState:
+    """``start_ns``: where the steady stretch begins, None if there is none. ``reason`` says why, in words."""
+
+    start_ns: int | None
+    reason: str
+
+    @property
+    def steady(self) -> bool:
+        """Whether there is a steady stretch up to the end."""
+        return self.start_ns is not None
+
+
+def find_steady_state(
+    done_ns: NDArray[np.int64],
+    latency_ns: NDArray[np.int64],
+    *,
+    start_ns: int,
+    end_ns: int,
+    horizon_s: float | None = None,
+    settings: SteadySettings | None = None,
+) -> SteadyState:
+    """The longest steady stretch of [start_ns, end_ns) that reaches to its end.
+
+    ``done_ns`` and ``latency_ns``: of the good answers, in any order. ``horizon_s``: how long the load
+    lasts, over which a trend is projected; by default the length of what is given.
+    """
+    limits = settings or SteadySettings()
+    inside = (done_ns >= start_ns) & (done_ns < end_ns)
+    done, latency = done_ns[inside], latency_ns[inside]
+    span_s = (end_ns - start_ns) / _NS_PER_S
+    if len(done) < limits.min_answers or span_s < limits.min_stretch_s:
+        return SteadyState(
+            None,
+            f"{len(done)} answers in {span_s:.1f} s are too few to tell (at least {limits.min_answers} answers "
+            f"and {limits.min_stretch_s:g} s)",
+        )
+    width_s = max(limits.min_bin_s, limits.answers_per_bin * span_s / len(done), span_s / limits.max_bins)
+    bins = cut_into_bins(done, latency, start_ns, end_ns, width_s)
+    stretch_s = max(limits.min_stretch_s, limits.min_stretch_ratio * span_s)
+    least = max(limits.min_bins, math.ceil(stretch_s / bins.width_s - 1e-9))
+    if len(bins.level) < least:
+        return SteadyState(None, f"{len(bins.level)} bins of {bins.width_s:.2f} s are too few to tell")
+    first = bins.transient(limits.tolerance_ratio / 2)
+    start = first
+    for name, unit, series, floor in (
+        ("latency", "ms", bins.level, limits.tolerance_ms),
+        ("throughput", "requests/s", bins.rate, 0.0),
+    ):
+        # A tolerance of a share of the level, or of an absolute amount if that is more.
+        tolerance = max(limits.tolerance_ratio, floor / max(float(np.median(series)), 1e-12))
+        look = _Look(first, least, bins.width_s, horizon_s or span_s, min(tolerance, 10.0), unit)
+        found = _stretch(series, look, limits)
+        if isinstance(found, str):
+            return SteadyState(None, f"the {name} {found}")
+        start = max(start, found)
+    if len(bins.level) - start < least:
+        return SteadyState(
+            None,
+            f"steady only for the last {(len(bins.level) - start) * bins.width_s:.1f} s "
+            f"(at least {least * bins.width_s:.1f} s)",
+        )
+    return SteadyState(start_ns + round(start * bins.width_s * _NS_PER_S), "steady")
+
+
+def check_window(
+    table: pa.Table, *, measure_start_ns: int, measure_end_ns: int, settings: SteadySettings | None = None
+) -> SteadyState:
+    """Whether a load's measured window was steady, and from when on.
+
+    Only for loads that are meant to be steady: a ramp or a spike is not, whatever the server does.
+    Latencies count from the send, so that it is the server that is judged.
+    """
+    window = Window.of(table, measure_start_ns, measure_end_ns)
+    good = window.completed & (window.sent_ns >= 0)
+    return find_steady_state(
+        window.done_ns[good], (window.done_ns - window.sent_ns)[good],
+        start_ns=measure_start_ns, end_ns=measure_end_ns, settings=settings,
+    )  # fmt: skip
+
+
+class SteadyStateDetector:
+    """The same on a live stream: add answers as they come, ask now and then; 16 bytes an answer.
+
+    ``horizon_s``: how long the load is to last, the warm-up included.
+    """
+
+    def __init__(self, start_ns: int, horizon_s: float, settings: SteadySettings | None = None) -> None:
+        self._start_ns = start_ns
+        self._horizon_s = horizon_s
+        self._settings = settings or SteadySettings()
+        self._done = array("q")
+        self._latency = array("q")
+
+    def add(self, done_ns: int, latency_ns: int) -> None:
+        """A good answer."""
+        self._done.append(done_ns)
+        self._latency.append(latency_ns)
+
+    def poll(self, now_ns: int) -> SteadyState:
+        """How it looks now; takes milliseconds."""
+        return find_steady_state(
+            np.array(self._done), np.array(self._latency),
+            start_ns=self._start_ns, end_ns=now_ns, horizon_s=self._horizon_s, settings=self._settings,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Look:
+    """How a series is looked at: from bin ``first`` on, for a stretch of ``least`` bins."""
+
+    first: int
+    least: int
+    width_s: float
+    horizon_s: float
+    tolerance_ratio: float
+    unit: str
+
+
+def _stretch(series: Series, look: _Look, limits: SteadySettings) -> int | str:
+    """The bin in which the last steady stretch begins; or why there is none."""
+    first, width_s, unit = look.first, look.width_s, look.unit
+    clean = without_spikes(series)[first:]
+    level = float(clean.mean())
+    if len(clean) < limits.min_bins or level <= 0:
+        return (
+            f"settled only after {first * width_s:.1f} s, at {level:.4g} {unit}: too little is left to tell"
+        )
+    noise = noise_variance(clean)
+    penalty = limits.step_penalty * noise * math.log(len(clean))
+    least = max(4, round(limits.min_level_s / width_s))
+    pieces = merged(segments(clean, penalty, least), look.tolerance_ratio)
+    levels = [f"{piece.level:.4g}" for piece in pieces]
+    shown = ", ".join(levels[:8] + ["..."] * (len(levels) > 8)) + f" {unit}"
+    changes = np.sign(np.diff([piece.level for piece in pieces]))
+    if np.any(changes[1:] != changes[:-1]):
+        return f"switches between levels: {shown}"
+    last = clean[pieces[-1].start :]
+    slope, error, _ = straight_line(last)
+    if len(pieces) > 1:
+        whole_slope, whole_error, line_squares = straight_line(clean)
+        step_squares = sum(float(((clean[p.start : p.stop] - p.level) ** 2).sum()) for p in pieces)
+        step_cost = step_squares + penalty * (len(pieces) - 1)
+        if line_squares < step_cost and abs(whole_slope) > limits.trend_z * whole_error:
+            slope, error, last = whole_slope, whole_error, clean
+        elif len(last) < look.least:
+            return f"changed {len(last) * width_s:.1f} s before the end: {shown}"
+    bins = look.horizon_s / width_s
+    level = float(last.mean())
+    if abs(slope) > limits.trend_z * error and abs(slope) * bins > look.tolerance_ratio * level:
+        return f"drifts by {slope * bins / level:+.0%} over the load, about a level of {level:.4g} {unit}"
+    if len(pieces) > 1 and (abs(slope) + error) * bins > limits.unknown_trend_ratio * level:
+        return f"changed too late to tell whether it stays: {shown}"
+    error = math.sqrt(long_run_variance(last - level) / len(last))
+    if error > max(limits.precision_ratio, look.tolerance_ratio) * level:
+        return f"varies too much to be known: {level:.4g} +- {2 * error:.2g} {unit}"
+    return first + pieces[-1].start

@@ -1,0 +1,175 @@
+"""From raw records to the figures of a load; the same records give the same figures, always."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from inferbench_tasks.loadgen.statistics import FLOORS, NAMES, intervals, percentiles
+from inferbench_tasks.loadgen.timeseries import per_second
+from inferbench_tasks.loadgen.window import Window
+from inferbench_tasks.submission.schema import SloSpec
+
+_NS_PER_MS = 1e6
+_NS_PER_US = 1e3
+
+
+def summarise(
+    table: pa.Table, *, measure_start_ns: int, measure_end_ns: int, slo: SloSpec | None = None
+) -> dict[str, Any]:
+    """The figures of the measured window [start, end) on CLOCK_MONOTONIC; plain JSON values.
+
+    Latencies are of the window's requests with a good answer: ``e2e_latency_ms`` from the intended moment
+    (a late sender can't hide queueing), ``send_latency_ms`` from the real one. Failed requests are
+    counted in ``errors`` and nowhere else. Throughput counts the good answers that ARRIVED in the window,
+    so that a backlog worked off afterwards doesn't count; goodput counts those of them that were within
+    the SLO's bound of the highest percentile given. What was not measured is None.
+    """
+    window = Window.of(table, measure_start_ns, measure_end_ns)
+    answered, completed = window.answered, window.completed
+    e2e = (window.done_ns - window.intended_ns)[answered] / _NS_PER_MS
+    send = (window.done_ns - window.sent_ns)[answered] / _NS_PER_MS
+    has_first = answered & (window.first_byte_ns >= 0)
+    was_sent = window.measured & (window.sent_ns >= 0)
+    lateness = (window.sent_ns - window.intended_ns)[was_sent] / _NS_PER_US
+    requests = int(window.measured.sum())
+    errors = window.error_counts()
+    e2e_stats = distribution(e2e)
+    throughput_rps = int(completed.sum()) / window.duration_s
+    error_ratio = sum(errors.values()) / requests if requests else None
+    limit_ms = _request_limit_ms(slo)
+    within = completed & (window.done_ns - window.intended_ns <= (limit_ms or 0) * _NS_PER_MS)
+    return {
+        "requests": requests,
+        "ok": int(answered.sum()),
+        "errors": errors,
+        "error_ratio": error_ratio,
+        "duration_s": window.duration_s,
+        "e2e_latency_ms": e2e_stats,
+        "send_latency_ms": distribution(send),
+        "first_byte_latency_ms": distribution(
+            (window.first_byte_ns - window.intended_ns)[has_first] / _NS_PER_MS, with_intervals=False
+        ),
+        "lateness_us": distribution(lateness, with_intervals=False),
+        "offered_rps": requests / window.duration_s,
+        "throughput_rps": throughput_rps,
+        "throughput_samples_per_s": float(window.batch_size[completed].sum()) / window.duration_s,
+        "goodput_rps": int(within.sum()) / window.duration_s if limit_ms is not None else None,
+        "goodput_limit_ms": limit_ms,
+        "in_flight_mean": window.in_flight_mean(),
+        "slo": _judge(slo, e2e_stats, throughput_rps, error_ratio),
+        "stages_ms": _server_stages(window),
+        "cold_start": _cold_start(window, e2e_stats),
+        "timeseries": per_second(window),
+        "excluded": {
+            name: int(np.count_nonzero((window.phase == code) & ~window.measured))
+            for code, name in enumerate(window.phase_names)
+            if np.any((window.phase == code) & ~window.measured)
+        },
+    }
+
+
+def distribution(values: NDArray[Any], *, with_intervals: bool = True) -> dict[str, Any]:
+    """Count, mean, standard deviation, extremes, exact percentiles; values in the order of time.
+
+    ``ci95``: bounds at 95% by name, ``ci95_method`` how they were got: "order_statistics" where
+    requests are independent, "block_bootstrap" where neighbours resemble each other, for about
+    ``autocorrelation_time`` requests in a row.
+    """
+    found = percentiles(values)
+    stats: dict[str, Any] = {
+        "count": len(values),
+        "mean": float(values.mean()) if len(values) else None,
+        "std": float(values.std(ddof=1)) if len(values) > 1 else None,
+        "min": float(values.min()) if len(values) else None,
+        "max": float(values.max()) if len(values) else None,
+        **{NAMES[q]: found[q] for q in FLOORS},
+    }
+    if with_intervals:
+        bounds = intervals(values)
+        stats["ci95"] = {k: list(b) if b is not None else None for k, b in bounds.bounds.items()}
+        stats["ci95_method"] = bounds.method
+        stats["autocorrelation_time"] = bounds.autocorrelation_time
+    return stats
+
+
+def _request_limit_ms(slo: SloSpec | None) -> float | None:
+    """What a single request has to keep: the bound of the highest percentile that has one."""
+    bounds = slo.latency_bounds_ms() if slo else {}
+    ordered = [name for name in NAMES.values() if name in bounds]
+    return bounds[ordered[-1]] if ordered else None
+
+
+def _judge(
+    slo: SloSpec | None, latency_ms: dict[str, Any], throughput_rps: float, error_ratio: float | None
+) -> dict[str, Any] | None:
+    """Each part of the objective as {value, bound, met}; ``met`` is None where there is no value."""
+    if slo is None:
+        return None
+    checks: dict[str, dict[str, Any]] = {}
+    for name, bound in slo.latency_bounds_ms().items():
+        value = latency_ms[name]
+        checks[f"latency_{name}_ms"] = {
+            "value": value,
+            "bound": bound,
+            "met": value <= bound if value is not None else None,
+        }
+    if slo.min_throughput_rps is not None:
+        bound = slo.min_throughput_rps
+        checks["throughput_rps"] = {"value": throughput_rps, "bound": bound, "met": throughput_rps >= bound}
+    checks["error_ratio"] = {
+        "value": error_ratio,
+        "bound": slo.max_error_ratio,
+        "met": error_ratio <= slo.max_error_ratio if error_ratio is not None else None,
+    }
+    verdicts = [check["met"] for check in checks.values()]
+    met = False if False in verdicts else None if None in verdicts else True
+    return {"met": met, "checks": checks}
+
+
+def _server_stages(window: Window) -> dict[str, Any]:
+    """Where the time of the good answers went by the server's own account, ms.
+
+    ``transmit`` is what is left of the latency from the send: network, protocol, and the client itself.
+    Only requests of which the server told everything count; {} if it told nothing.
+    """
+    if not window.spans:
+        return {}
+    spans = {name.split("_")[1]: values for name, values in window.spans.items()}
+    told = window.answered & np.logical_and.reduce([values >= 0 for values in spans.values()])
+    if not told.any():
+        return {}
+    spans["transmit"] = window.done_ns - window.sent_ns - np.sum(list(spans.values()), axis=0)
+    order = ("preprocess", "transmit", "queue", "inference", "postprocess")
+    return {
+        name: {
+            "mean": float(spans[name][told].mean()) / _NS_PER_MS,
+            **{
+                NAMES[q]: v / _NS_PER_MS if v is not None else None
+                for q, v in percentiles(spans[name][told], (0.5, 0.99)).items()
+            },
+        }
+        for name in order
+    }
+
+
+def _cold_start(window: Window, steady_ms: dict[str, Any]) -> dict[str, Any]:
+    """What came before the window and is left out of its figures: the warm-up."""
+    before = window.intended_ns < window.start_ns
+    good = before & window.ok
+    latency = (window.done_ns - window.intended_ns)[good] / _NS_PER_MS
+    first = float(latency[0]) if len(latency) else None
+    mean, found = steady_ms["mean"], percentiles(latency, (0.5, 0.9, 0.99))
+    return {
+        "requests": int(before.sum()),
+        "errors": int(before.sum() - good.sum()),
+        "duration_s": float(window.start_ns - window.intended_ns[0]) / 1e9 if before.any() else 0.0,
+        "first_latency_ms": first,
+        "first_to_steady_ratio": first / mean if first is not None and mean else None,
+        "mean_latency_ms": float(latency.mean()) if len(latency) else None,
+        "max_latency_ms": float(latency.max()) if len(latency) else None,
+        **{f"{NAMES[q]}_latency_ms": value for q, value in found.items()},
+    }

@@ -1,0 +1,56 @@
+"""What the stimulus certificate allows; data, and stated with every result."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+_Ratio = Annotated[float, Field(ge=0, le=1)]
+_Ms = Annotated[float, Field(gt=0)]
+
+
+class Thresholds(BaseModel):
+    """Limits on the sender's own faults.
+
+    Where a limit depends on what is measured, it is the larger of an absolute one and a share of the
+    latency: one ms of lateness spoils the figures of a server that answers in one ms, and is nothing to
+    one that takes a second. The absolute parts are several times what timers do on a busy two-core
+    machine (median 0.1 ms, p99 2-5 ms, worst below 20 ms), so that plain scheduling noise passes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    #: Median lateness: above it the whole schedule is shifted, not only its worst moments.
+    lateness_p50_ms: _Ms = 1.0
+    lateness_p50_latency_ratio: _Ratio = 0.1
+    #: p99 of the lateness, against the median latency from the send.
+    lateness_p99_ms: _Ms = 10.0
+    lateness_p99_latency_ratio: _Ratio = 0.25
+    #: The worst lateness, and the longest time that a sender's loop was held up. Percentiles don't see a
+    #: single stop of the sender in a long run, and its burst afterwards is no traffic that was asked for.
+    #: Not relative: nothing but a stopped or starved client holds up a loop for this long.
+    stall_ms: _Ms = 100.0
+    #: How much of a reported percentile may be the sender's lateness: percentile from the intended moment
+    #: minus percentile from the send. Wider than for the p99 of the lateness, for it reaches out to p99.9.
+    client_share_ms: _Ms = 20.0
+    client_share_ratio: _Ratio = 0.25
+    #: Gaps between requests: largest difference between the distributions of planned and actual gaps
+    #: (Kolmogorov-Smirnov), where differences below the slack don't count (see ``pacing.gap_distance``). The
+    #: absolute slack is a little more than a time slice of the scheduler (4 ms), by which a busy machine
+    #: delays single requests whatever the sender does.
+    gap_distance: _Ratio = 0.05
+    gap_slack_ms: _Ms = 5.0
+    gap_slack_latency_ratio: _Ratio = 0.1
+    #: Requests sent within the window against those planned for it.
+    rate_error_ratio: _Ratio = 0.01
+    #: Closed loop: users in flight or thinking against the concurrency asked for. Above it the client's
+    #: own pauses understate the throughput by as much.
+    in_flight_error_ratio: _Ratio = 0.1
+    littles_law_error_ratio: _Ratio = 0.1
+    #: CPU time of the busiest sender, in cores; a loop that is busier than this queues its own work.
+    client_cpu_ratio: _Ratio = 0.85
+    #: Requests that were never sent.
+    dropped_ratio: _Ratio = 0.001
+    #: Failed requests. Latencies are of the good answers only: beyond 1% their p99 isn't that of the requests.
+    error_ratio: _Ratio = 0.01

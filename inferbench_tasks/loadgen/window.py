@@ -1,0 +1,124 @@
+"""The measured window of a load, as arrays: which records count for what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.loadgen.records import DROPPED, SERVER_SPANS, codes, column, is_ok
+
+NS_PER_S = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Window:
+    """The records of a load, ordered by ``intended_ns``, and masks over them.
+
+    A REQUEST belongs to the window if it was meant to leave within [start, end) and is labelled
+    "measure". A COMPLETION belongs to it if it happened within (start, end], whatever its request's
+    phase: what a saturated server finishes in the window is its work, and what it finishes later is not.
+    """
+
+    start_ns: int
+    end_ns: int
+    request_id: NDArray[np.int64]
+    intended_ns: NDArray[np.int64]
+    sent_ns: NDArray[np.int64]
+    first_byte_ns: NDArray[np.int64]
+    done_ns: NDArray[np.int64]
+    batch_size: NDArray[np.int64]
+    status: NDArray[np.int64]
+    status_names: list[str]
+    phase: NDArray[np.int64]
+    phase_names: list[str]
+    #: The server's own times by column name, empty where it told none.
+    spans: dict[str, NDArray[np.int64]]
+    #: Answered as it should be, at any time.
+    ok: NDArray[np.bool_]
+    #: The requests of the window.
+    measured: NDArray[np.bool_]
+    #: The records whose label and whose intended time disagree about the window.
+    mislabelled: int
+
+    @classmethod
+    def of(cls, table: pa.Table, start_ns: int, end_ns: int) -> Window:
+        """Order the records and mark what lies in the window; InputError for an empty window."""
+        if end_ns <= start_ns:
+            raise InputError(
+                f"The measured window is empty: it starts at {start_ns} ns and ends at {end_ns} ns"
+            )
+        intended = column(table, "intended_ns")
+        if len(intended) and np.any(intended[1:] < intended[:-1]):
+            table = table.take(pa.array(np.argsort(intended, kind="stable")))
+            intended = column(table, "intended_ns")
+        status, status_names = codes(table, "status")
+        phase, phase_names = codes(table, "phase")
+        labelled = np.array([name == "measure" for name in phase_names] or [False])
+        labelled_measure = labelled[phase] if len(phase) else np.zeros(0, np.bool_)
+        inside = (intended >= start_ns) & (intended < end_ns)
+        return cls(
+            start_ns=start_ns,
+            end_ns=end_ns,
+            request_id=column(table, "request_id"),
+            intended_ns=intended,
+            sent_ns=column(table, "sent_ns"),
+            first_byte_ns=column(table, "first_byte_ns"),
+            done_ns=column(table, "done_ns"),
+            batch_size=column(table, "batch_size"),
+            status=status,
+            status_names=status_names,
+            phase=phase,
+            phase_names=phase_names,
+            spans={name: column(table, name) for name in SERVER_SPANS if name in table.column_names},
+            ok=is_ok(table),
+            measured=inside & labelled_measure,
+            mislabelled=int(np.count_nonzero(inside != labelled_measure)),
+        )
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the window."""
+        return (self.end_ns - self.start_ns) / NS_PER_S
+
+    @property
+    def completed(self) -> NDArray[np.bool_]:
+        """The good answers that arrived within the window."""
+        return self.ok & (self.done_ns > self.start_ns) & (self.done_ns <= self.end_ns)
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """The window's requests that got a good answer, whenever it came."""
+        return self.measured & self.ok
+
+    def error_counts(self) -> dict[str, int]:
+        """The window's failed requests by kind, the most frequent first."""
+        failed = np.bincount(self.status[self.measured & ~self.ok], minlength=len(self.status_names))
+        kinds = [(self.status_names[code], int(count)) for code, count in enumerate(failed) if count]
+        return dict(sorted(kinds, key=lambda item: (-item[1], item[0])))
+
+    @property
+    def dropped(self) -> int:
+        """The window's requests that were never sent."""
+        return self.error_counts().get(DROPPED, 0)
+
+    def in_flight_at(self, times_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Requests sent and not yet done at each time; those that never ended stay in flight."""
+        sent = np.sort(self.sent_ns[self.sent_ns >= 0])
+        done = np.sort(self.done_ns[(self.sent_ns >= 0) & (self.done_ns >= 0)])
+        found: NDArray[Any] = np.searchsorted(sent, times_ns, "right") - np.searchsorted(
+            done, times_ns, "right"
+        )
+        return found.astype(np.int64)
+
+    def in_flight_mean(self) -> float:
+        """The mean number in flight over the window, exact."""
+        was_sent = self.sent_ns >= 0
+        done = np.where(self.done_ns >= 0, self.done_ns, self.end_ns)[was_sent]
+        begin = np.clip(self.sent_ns[was_sent], self.start_ns, self.end_ns)
+        end = np.clip(done, self.start_ns, self.end_ns)
+        return float((end - begin).clip(0).sum()) / (self.end_ns - self.start_ns)

@@ -1,0 +1,47 @@
+"""CO2 of 1,000 requests: the energy times the carbon intensity of a region's electricity."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, ClassVar
+
+from inferbench_tasks.analysis.catalogue import carbon_rows
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.metrics.base import Measured, Metric
+
+#: A region's name in ``configs/carbon.yaml``; the world's mean without it.
+REGION = "INFERBENCH_CARBON_REGION"
+DEFAULT_REGION = "world"
+_J_PER_KWH = 3.6e6
+
+
+class Carbon(Metric):
+    """Emission by electricity; what the hardware's making emitted is not in it, cooling neither."""
+
+    tag: ClassVar[str] = "co2_g_per_1k"
+    unit: ClassVar[str] = "g CO2e/1,000 requests"
+    formula: ClassVar[str] = "J/request x 1,000 / 3.6e6 J/kWh x g/kWh of the region"
+    path: ClassVar[str] = "co2_g_per_1k"
+
+    def compute(self, measured: Measured) -> dict[str, Any]:
+        """{g_per_1k, region, g_per_kwh, source, date, uncertainty_ratio, reason}."""
+        energy = measured.summary.get("energy") or {}
+        joule = energy.get("joule_per_request")
+        if joule is None:
+            return {"g_per_1k": None, "reason": f"no energy is known: {energy.get('reason')}"}
+        region = os.environ.get(REGION, DEFAULT_REGION)
+        rows = carbon_rows()
+        if not rows:
+            return {"g_per_1k": None, "reason": "configs/carbon.yaml is missing"}
+        row = next((row for row in rows if row.region.lower() == region.lower()), None)
+        if row is None:
+            raise InputError(f"{REGION}: {region!r} is unknown; known: {', '.join(r.region for r in rows)}")
+        return {
+            "g_per_1k": joule * 1000 / _J_PER_KWH * row.g_per_kwh,
+            "region": row.region,
+            "g_per_kwh": row.g_per_kwh,
+            "source": row.source,
+            "date": row.date,
+            "uncertainty_ratio": energy["uncertainty_ratio"],
+            "reason": None,
+        }

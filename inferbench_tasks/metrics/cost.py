@@ -1,0 +1,70 @@
+"""Money for 1,000 requests: an instance's hourly rate over what was answered in an hour."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from inferbench_tasks.analysis.catalogue import Price, price_rows, prices_for
+from inferbench_tasks.metrics.base import Measured, Metric
+
+
+class Cost(Metric):
+    """Cost on every instance with the same device, the cheapest first.
+
+    A CPU instance's rate is scaled to this machine's number of logical cores, so that half an instance costs
+    half. ``usd_per_1k_under_slo`` uses the goodput: what was answered within the SLO's bound.
+    """
+
+    tag: ClassVar[str] = "cost_usd_per_1k"
+    unit: ClassVar[str] = "USD/1,000 requests"
+    formula: ClassVar[str] = "USD/h / 3,600 s/h / throughput_rps x 1,000"
+    path: ClassVar[str] = "cost_usd_per_1k"
+
+    def compute(self, measured: Measured) -> dict[str, Any]:
+        """{usd_per_1k, usd_per_1k_under_slo, instances [...], reason}; the first instance is the cheapest."""
+        throughput = measured.summary.get("throughput_rps")
+        gpu = measured.device.startswith("gpu")
+        gpus = measured.hardware.get("gpus") or []
+        name = (gpus[0]["name"] if gpus else None) if gpu else measured.hardware.get("cpu")
+        if not throughput:
+            return {"usd_per_1k": None, "reason": "nothing was answered"}
+        if not price_rows():
+            return {"usd_per_1k": None, "reason": "configs/prices.yaml is missing"}
+        matching = prices_for("gpu" if gpu else "cpu", str(name))
+        if not matching:
+            return {"usd_per_1k": None, "reason": f"configs/prices.yaml has no instance with {name!r}"}
+        cores = measured.hardware.get("cores_logical")
+        goodput = measured.summary.get("goodput_rps")
+        instances = sorted(
+            (_priced(row, throughput, goodput, None if gpu else cores) for row in matching),
+            key=lambda entry: float(entry["usd_per_1k"]),
+        )
+        return {
+            "usd_per_1k": instances[0]["usd_per_1k"],
+            "usd_per_1k_under_slo": instances[0]["usd_per_1k_under_slo"],
+            "instances": instances,
+            "reason": None,
+        }
+
+
+def _priced(row: Price, throughput: float, goodput: float | None, cores: int | None) -> dict[str, Any]:
+    rate = row.usd_per_hour / row.devices
+    if cores and row.vcpus:
+        rate = row.usd_per_hour * cores / row.vcpus
+    return {
+        "provider": row.provider,
+        "instance": row.instance,
+        "region": row.region,
+        "device": row.device,
+        "usd_per_hour": rate,
+        "usd_per_1k": usd_per_1k(rate, throughput),
+        "usd_per_1k_under_slo": usd_per_1k(rate, goodput) if goodput else None,
+        "approximate": row.approximate,
+        "source": row.source,
+        "date": row.date,
+    }
+
+
+def usd_per_1k(usd_per_hour: float, requests_per_s: float) -> float:
+    """Cost of 1,000 requests at that rate."""
+    return usd_per_hour / 3600 / requests_per_s * 1000

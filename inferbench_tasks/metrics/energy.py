@@ -1,0 +1,137 @@
+"""Energy per request: measured where something measures it, estimated by a documented method otherwise.
+
+- ``nvml_counter``: the GPU's own energy counter (Volta and later), the whole board. NVIDIA states 5%.
+- ``nvml_integrated``: the GPU's power, integrated over its samples by trapezoids: 5% of the reading, more where
+  power changes faster than it is sampled.
+- ``rapl``: the processor packages' counters, the whole packages, whoever used them. 3%, see Khan et al. 2018,
+  "RAPL in Action".
+- ``tdp_estimate``: CPU time of the server x the processor's TDP per core (``configs/hardware.yaml``): what the
+  server's work draws, without what an idle machine draws. A model, not a measurement: 60%.
+
+Never 0 for "not known": then it is None, and ``reason`` says why.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from inferbench_tasks.analysis.catalogue import find_hardware
+from inferbench_tasks.metrics.base import Measured, Metric
+
+UNCERTAINTY_RATIO = {"nvml_counter": 0.05, "nvml_integrated": 0.10, "rapl": 0.03, "tdp_estimate": 0.60}
+SCOPE = {
+    "nvml_counter": "the whole GPU board",
+    "nvml_integrated": "the whole GPU board",
+    "rapl": "all processor packages, idle power and other processes included",
+    "tdp_estimate": "the server's share of the processor, without idle power",
+}
+
+
+class Energy(Metric):
+    """Energy of an answered request."""
+
+    tag: ClassVar[str] = "joule_per_request"
+    unit: ClassVar[str] = "J/request"
+    formula: ClassVar[str] = "energy drawn in the window / good answers that arrived in it"
+    path: ClassVar[str] = "energy"
+
+    def compute(self, measured: Measured) -> dict[str, Any]:
+        """{joule_per_request, method, uncertainty_ratio, scope, power_w, others {method: J}, reason}."""
+        found: dict[str, float] = {}
+        reasons = []
+        order = (
+            ("nvml_counter", "nvml_integrated")
+            if measured.device.startswith("gpu")
+            else ("rapl", "tdp_estimate")
+        )
+        for method in order:
+            joules, reason = _METHODS[method](measured)
+            if joules is not None:
+                found[method] = joules
+            elif reason:
+                reasons.append(f"{method}: {reason}")
+        if not measured.requests:
+            reasons.insert(0, "no request was answered in the window")
+        if not found or not measured.requests:
+            return {"joule_per_request": None, "method": None, "reason": "; ".join(reasons)}
+        method = next(iter(found))
+        per_request = {name: joules / measured.requests for name, joules in found.items()}
+        return {
+            "joule_per_request": per_request[method],
+            "joule_per_sample": found[method]
+            / float(measured.window.batch_size[measured.window.completed].sum()),
+            "method": method,
+            "uncertainty_ratio": UNCERTAINTY_RATIO[method],
+            "scope": SCOPE[method],
+            "power_w": found[method] / measured.window.duration_s,
+            "others": {name: value for name, value in per_request.items() if name != method},
+            "disagreement_ratio": max(per_request.values()) / min(per_request.values()) - 1
+            if len(per_request) > 1 and min(per_request.values()) > 0
+            else None,
+            "reason": None,
+        }
+
+
+def _nvml_counter(measured: Measured) -> tuple[float | None, str]:
+    series = measured.recording.get("gpu", "energy_j_total")
+    if series is None:
+        return None, _why(measured, "gpu", "this GPU has no energy counter")
+    return _not_zero(series.increase(measured.window.start_ns, measured.window.end_ns))
+
+
+def _nvml_integrated(measured: Measured) -> tuple[float | None, str]:
+    series = measured.recording.get("gpu", "power_w")
+    if series is None:
+        return None, _why(measured, "gpu", "this GPU tells no power")
+    start_ns, end_ns = measured.window.start_ns, measured.window.end_ns
+    inside = (series.t_ns > start_ns) & (series.t_ns < end_ns)
+    if inside.sum() < 3:
+        return None, "too few samples of the power"
+    t_ns = np.concatenate([[start_ns], series.t_ns[inside], [end_ns]])
+    watts = np.interp(t_ns, series.t_ns, series.values)
+    return _not_zero(float(np.trapezoid(watts, t_ns / 1e9)))
+
+
+def _rapl(measured: Measured) -> tuple[float | None, str]:
+    start_ns, end_ns = measured.window.start_ns, measured.window.end_ns
+    series = measured.recording.get("rapl", "package_j_total")
+    if series is None:
+        return None, _why(measured, "rapl", "no packages")
+    joules = series.increase(start_ns, end_ns)
+    memory = measured.recording.get("rapl", "dram_j_total")
+    return _not_zero(
+        None if joules is None else joules + ((memory.increase(start_ns, end_ns) or 0.0) if memory else 0.0)
+    )
+
+
+def _tdp_estimate(measured: Measured) -> tuple[float | None, str]:
+    used = measured.recording.get("server", "cpu_s_total")
+    cpu_s = used.increase(measured.window.start_ns, measured.window.end_ns) if used else None
+    if cpu_s is None:
+        return None, _why(measured, "server", "the server's CPU time was not sampled")
+    name = str(measured.hardware.get("cpu"))
+    row = find_hardware(name)
+    if row is None or row.watt_per_core is None:
+        return None, f"configs/hardware.yaml has no TDP for {name!r}"
+    return _not_zero(cpu_s * row.watt_per_core)
+
+
+_METHODS = {
+    "nvml_counter": _nvml_counter,
+    "nvml_integrated": _nvml_integrated,
+    "rapl": _rapl,
+    "tdp_estimate": _tdp_estimate,
+}
+
+
+def _not_zero(joules: float | None) -> tuple[float | None, str]:
+    """A counter that did not move, or did not reach over the window, measured nothing."""
+    if joules is None:
+        return None, "the samples do not cover the window"
+    return (joules, "") if joules > 0 else (None, "the counter did not move")
+
+
+def _why(measured: Measured, monitor: str, otherwise: str) -> str:
+    return str((measured.recording.about.get("unavailable") or {}).get(monitor, otherwise))

@@ -1,0 +1,159 @@
+"""The interference ledger: what else happened on the machine while a run was measured.
+
+A finding at or above its quarantine threshold makes the run ``invalid: interference ...``; one above its
+warning threshold is shown. Thresholds in shares of the machine's cores, or counts.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, ClassVar, Literal
+
+from inferbench_tasks.metrics.base import Measured, Metric
+from inferbench_tasks.monitors.gpu import HELD_BACK
+
+#: ``note``: findings are shown and make no run invalid, for tests of other things on a busy machine.
+MODE = "INFERBENCH_INTERFERENCE"
+#: Steal: the share of the machine's CPU time that the hypervisor gave to others.
+STEAL_WARN_RATIO, STEAL_QUARANTINE_RATIO = 0.01, 0.05
+#: CPU used by processes that are neither the server nor the load: worth noting from here on.
+FOREIGN_WARN_RATIO = 0.10
+#: The share of its runnable time in which the server waited for a core. While others use the CPU, so much
+#: waiting is theirs; without them it is the server's own (more busy threads than cores), and no interference.
+WAITED_WARN_RATIO, WAITED_QUARANTINE_RATIO = 0.20, 0.70
+#: A clock that moved by more than this share within the window.
+CLOCK_WARN_RATIO = 0.10
+
+
+class Interference(Metric):
+    """What disturbed a run."""
+
+    tag: ClassVar[str] = "interference"
+    unit: ClassVar[str] = "-"
+    formula: ClassVar[str] = (
+        "steal, foreign CPU = host - server - client, GPU processes, throttling, ECC, clocks"
+    )
+    path: ClassVar[str] = "interference"
+    better: ClassVar[Literal["lower", "higher"] | None] = None
+
+    def compute(self, measured: Measured) -> dict[str, Any]:
+        """{findings: [{kind, value, quarantine, text}], not_watched: [...]}, the gravest first."""
+        findings: list[dict[str, Any]] = []
+        missing: list[str] = []
+        _cpu(measured, findings, missing)
+        _clock(measured, "host", "frequency_mhz", "the processor's clock", findings)
+        if measured.device.startswith("gpu"):
+            _gpu(measured, findings, missing)
+        findings.sort(key=lambda finding: not finding["quarantine"])
+        return {"findings": findings, "not_watched": missing}
+
+
+def reasons(ledger: dict[str, Any]) -> list[str]:
+    """Why the run is quarantined, as parts of its verdict; none where the user asked for notes only."""
+    if os.environ.get(MODE) == "note":
+        return []
+    return [f"interference: {f['text']}" for f in ledger.get("findings", []) if f["quarantine"]]
+
+
+def _cpu(measured: Measured, findings: list[dict[str, Any]], missing: list[str]) -> None:
+    window, recording = measured.window, measured.recording
+    cores = measured.hardware.get("cores_logical") or 1
+
+    def grown(source: str, metric: str) -> float | None:
+        series = recording.get(source, metric)
+        return series.increase(window.start_ns, window.end_ns) if series else None
+
+    steal_s = grown("host", "cpu_steal_s_total")
+    if steal_s is None:
+        missing.append("steal")
+    else:
+        ratio = steal_s / window.duration_s / cores
+        _judge(
+            findings, "steal", ratio, STEAL_WARN_RATIO, STEAL_QUARANTINE_RATIO,
+            f"the hypervisor took {ratio:.1%} of the machine's CPU time (at most {STEAL_QUARANTINE_RATIO:.0%})",
+        )  # fmt: skip
+    busy_s, server_s, client_s = (
+        grown(s, "cpu_s_total" if s != "host" else "cpu_busy_s_total") for s in ("host", "server", "client")
+    )
+    if busy_s is None or server_s is None or client_s is None:
+        missing.append("foreign CPU")
+        return
+    # The kernel's ticks and the CPU clocks are different instruments: a little below zero is zero.
+    foreign = max(0.0, busy_s - server_s - client_s) / window.duration_s
+    ratio = foreign / cores
+    _judge(
+        findings, "foreign_cpu", ratio, FOREIGN_WARN_RATIO, None,
+        f"processes that are neither server nor load used {foreign:.2f} of {cores} cores ({ratio:.0%})",
+    )  # fmt: skip
+    waited_s = grown("server", "waited_s_total")
+    if waited_s is None:
+        missing.append("waiting for a core")
+    elif ratio >= FOREIGN_WARN_RATIO and waited_s + server_s > 0:
+        share = waited_s / (waited_s + server_s)
+        _judge(
+            findings, "waited_for_cpu", share, WAITED_WARN_RATIO, WAITED_QUARANTINE_RATIO,
+            f"the server waited for a core in {share:.0%} of the time in which it had work to do (at most "
+            f"{WAITED_QUARANTINE_RATIO:.0%}) while other processes used {foreign:.2f} of {cores} cores",
+        )  # fmt: skip
+
+
+def _clock(measured: Measured, source: str, metric: str, what: str, findings: list[dict[str, Any]]) -> None:
+    series = measured.recording.get(source, metric)
+    values = series.within(measured.window.start_ns, measured.window.end_ns) if series else None
+    if values is None or len(values) < 2 or not values.max():
+        return
+    ratio = 1 - float(values.min() / values.max())
+    _judge(
+        findings, f"{source}_clock", ratio, CLOCK_WARN_RATIO, None,
+        f"{what} moved between {values.min():.0f} and {values.max():.0f} MHz",
+    )  # fmt: skip
+
+
+def _gpu(measured: Measured, findings: list[dict[str, Any]], missing: list[str]) -> None:
+    start_ns, end_ns = measured.window.start_ns, measured.window.end_ns
+    if not any(source == "gpu" for source, _ in measured.recording.series):
+        missing.append("GPU")
+        return
+    processes = measured.recording.get("gpu", "processes")
+    if processes is None:
+        missing.append("GPU processes")
+    elif len(seen := processes.within(start_ns, end_ns)):
+        ours = measured.recording.get("server", "processes")
+        allowed = (
+            float(ours.within(start_ns, end_ns).max()) if ours and len(ours.within(start_ns, end_ns)) else 1.0
+        )
+        _judge(
+            findings, "foreign_gpu_process", float(seen.max()), allowed + 1, allowed + 1,
+            f"{seen.max():.0f} processes used the GPU, the server has {allowed:.0f}",
+        )  # fmt: skip
+    held = measured.recording.get("gpu", "held_back")
+    if held is None:
+        missing.append("GPU throttling")
+    else:
+        mask = 0
+        for value in held.within(start_ns, end_ns):
+            mask |= int(value)
+        for bit, name in HELD_BACK.items():
+            if mask & bit:
+                grave = name != "software power cap"  # the normal state of a busy board
+                _judge(
+                    findings,
+                    "gpu_throttling",
+                    1.0,
+                    1.0,
+                    1.0 if grave else None,
+                    f"the GPU was held back: {name}",
+                )
+    errors = measured.recording.get("gpu", "ecc_uncorrected_total")
+    grown = errors.increase(start_ns, end_ns) if errors else None
+    if grown:
+        _judge(findings, "gpu_ecc", grown, 1.0, 1.0, f"{grown:.0f} uncorrected ECC error(s) on the GPU")
+    _clock(measured, "gpu", "sm_clock_mhz", "the GPU's clock", findings)
+
+
+def _judge(
+    findings: list[dict[str, Any]], kind: str, value: float, warn: float, quarantine: float | None, text: str
+) -> None:
+    if value >= warn:
+        grave = quarantine is not None and value >= quarantine
+        findings.append({"kind": kind, "value": value, "quarantine": grave, "text": text})

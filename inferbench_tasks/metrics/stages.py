@@ -1,0 +1,135 @@
+"""The prober: where the time of a request went, stage by stage.
+
+Three ways, the best that a backend allows:
+
+- ``per_request``: the server told its spans with every answer. ``transmit`` is the time from the send to the
+  answer that lies outside of the spans: network, protocol, event loops on both sides.
+- ``server_statistics``: the server counts the time of its spans in total (Triton): means over the window.
+- ``difference``: the server tells nothing (TensorFlow Serving): the time from the send to the answer is one
+  block, ``unattributed``.
+
+``unattributed`` also holds what the request waited in the sender before it left. All parts of one request
+add up to its end-to-end latency exactly.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.loadgen.statistics import NAMES, percentiles
+from inferbench_tasks.loadgen.window import Window
+from inferbench_tasks.metrics.base import Measured, Metric
+from inferbench_tasks.monitors.records import Recording
+
+PARTS = ("preprocess", "transmit", "queue", "inference", "postprocess", "unattributed")
+#: Unattributed time below this share of the latency is not worth a reader's attention.
+WORTH_SHOWING_RATIO = 0.02
+#: Triton's counters, in us: part -> name.
+_TRITON = {
+    "queue": "nv_inference_queue_duration_us_total",
+    "preprocess": "nv_inference_compute_input_duration_us_total",
+    "inference": "nv_inference_compute_infer_duration_us_total",
+    "postprocess": "nv_inference_compute_output_duration_us_total",
+}
+_TRITON_REQUESTS = "nv_inference_request_success_total"
+
+
+class Stages(Metric):
+    """Time per stage of the pipeline."""
+
+    tag: ClassVar[str] = "stages_ms"
+    unit: ClassVar[str] = "ms"
+    formula: ClassVar[str] = "server spans; transmit = (done - sent) - spans; unattributed = e2e - all parts"
+    path: ClassVar[str] = "stages_ms"
+    better: ClassVar[Literal["lower", "higher"] | None] = "lower"
+
+    def compute(self, measured: Measured) -> dict[str, Any]:
+        """{part: {mean, p50, p99}, method, coverage_ratio}; parts that nobody told are None."""
+        return breakdown(measured.window, measured.recording)
+
+
+def breakdown(window: Window, recording: Recording) -> dict[str, Any]:
+    """See ``Stages.compute``. {} without a good answer."""
+    if not window.answered.any():
+        return {}
+    parts = per_request(window)
+    if parts:
+        told = parts.pop("told")
+        return {
+            **{part: _figures(parts[part][told] / 1e6) for part in PARTS},
+            "e2e": _figures((window.done_ns - window.intended_ns)[told] / 1e6),
+            "method": "per_request",
+            "coverage_ratio": float(told.sum() / window.answered.sum()),
+        }
+    return _by_statistics(window, recording) or _by_difference(window)
+
+
+def per_request(window: Window) -> dict[str, NDArray[Any]]:
+    """Each part's time of every record, ns, and ``told``: good answers whose server told all its spans.
+
+    {} if it told none. The parts of a request add up to ``done_ns - intended_ns`` exactly.
+    """
+    if not window.spans:
+        return {}
+    spans = {name.split("_")[1]: values for name, values in window.spans.items()}
+    told = window.answered & np.logical_and.reduce([values >= 0 for values in spans.values()])
+    if not told.any():
+        return {}
+    inside = np.sum([spans[name] for name in ("preprocess", "queue", "inference", "postprocess")], axis=0)
+    return {
+        **spans,
+        "transmit": window.done_ns - window.sent_ns - inside,
+        "unattributed": window.sent_ns - window.intended_ns,
+        "told": told,
+    }
+
+
+def _by_statistics(window: Window, recording: Recording) -> dict[str, Any] | None:
+    counters = {part: recording.get("server_metrics", name) for part, name in _TRITON.items()}
+    requests = recording.get("server_metrics", _TRITON_REQUESTS)
+    if requests is None or any(series is None for series in counters.values()):
+        return None
+    answered = requests.increase(window.start_ns, window.end_ns)
+    if not answered:
+        return None
+    grown = {
+        part: series.increase(window.start_ns, window.end_ns) for part, series in counters.items() if series
+    }
+    if any(value is None for value in grown.values()):
+        return None
+    means: dict[str, float] = {part: (value or 0.0) / answered / 1e3 for part, value in grown.items()}
+    sent, e2e = _client_means(window)
+    means["transmit"] = sent - sum(means.values())
+    means["unattributed"] = e2e - sent
+    return {
+        **{part: {"mean": means[part], "p50": None, "p99": None} for part in PARTS},
+        "e2e": {"mean": e2e, "p50": None, "p99": None},
+        "method": "server_statistics",
+        "coverage_ratio": 1.0,
+    }
+
+
+def _by_difference(window: Window) -> dict[str, Any]:
+    _, e2e = _client_means(window)
+    return {
+        **dict.fromkeys(PARTS),
+        "unattributed": {"mean": e2e, "p50": None, "p99": None},
+        "e2e": {"mean": e2e, "p50": None, "p99": None},
+        "method": "difference",
+        "coverage_ratio": 0.0,
+        "reason": "the backend tells no times of its own, so the parts can't be told apart",
+    }
+
+
+def _client_means(window: Window) -> tuple[float, float]:
+    good = window.answered
+    sent = float((window.done_ns - window.sent_ns)[good].mean()) / 1e6
+    return sent, float((window.done_ns - window.intended_ns)[good].mean()) / 1e6
+
+
+def _figures(values: NDArray[Any]) -> dict[str, Any]:
+    found = percentiles(values, (0.5, 0.99))
+    return {"mean": float(values.mean()), **{NAMES[q]: value for q, value in found.items()}}

@@ -1,0 +1,135 @@
+"""Make a source model and measure what is known of it: accuracy, parameters, FLOPs, bytes."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.formats.base import FORMATS, Predict
+from inferbench_tasks.formats.conversion import convert_model
+from inferbench_tasks.modelrepo.base import ModelSource, Watch
+from inferbench_tasks.modelrepo.cache import ArtifactCache, Entry
+from inferbench_tasks.requests.base import Dataset, accuracy_ratio
+from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
+
+log = logging.getLogger(__name__)
+
+#: Raised by one whenever the way that cost is counted changes.
+COSTS_RECIPE = 1
+
+
+def caches(data_dir: Path, name: str) -> ArtifactCache:
+    """The cache of that name: "models", "costs", "requests", "conversions", "checks"."""
+    return ArtifactCache(data_dir / "cache" / name)
+
+
+def find_model(source: ModelSource, data_dir: Path) -> ModelArtifact | None:
+    """The source's cached artefact with its costs, or None where something is missing."""
+    entry = caches(data_dir, "models").find(source.settings())
+    if entry is None:
+        return None
+    model = _artifact(source, entry)
+    costs = caches(data_dir, "costs").find(_costs_settings(source, model))
+    return None if costs is None else model.model_copy(update=costs.facts)
+
+
+def build_model(source: ModelSource, data_dir: Path, watch: Watch) -> ModelArtifact:
+    """The source's artefact, made where it is not cached."""
+
+    def make(folder: Path) -> dict[str, Any]:
+        source.folder = folder
+        made = source.make(folder, watch)
+        facts: dict[str, Any] = {
+            "format": made.format,
+            "file": made.file,
+            "inputs": [s.model_dump(mode="json") for s in made.inputs],
+            "outputs": [s.model_dump(mode="json") for s in made.outputs],
+            "parameters": made.parameters,
+            "accuracy_ratio": None,
+        }
+        model = _from_facts(source, folder, facts, digest="")
+        dataset = source.dataset()
+        if dataset is not None and is_classifier(model) and dataset.labels() is not None:
+            predict = FORMATS.load(made.format)().open(model)
+            facts["accuracy_ratio"] = evaluate(predict, model, dataset, watch)
+        return facts
+
+    model = _artifact(source, caches(data_dir, "models").get(source.settings(), make))
+
+    def count(folder: Path) -> dict[str, Any]:
+        return _costs(model, data_dir, source.dynamic_size, watch)
+
+    costs = caches(data_dir, "costs").get(_costs_settings(source, model), count)
+    return model.model_copy(update=costs.facts)
+
+
+def is_classifier(model: ModelArtifact) -> bool:
+    """Whether its first output scores classes."""
+    return (model.task or "").endswith("classification")
+
+
+def evaluate(predict: Predict, model: ModelArtifact, dataset: Dataset, watch: Watch) -> float:
+    """The share of ALL held-out samples that a classifier's first output gets right."""
+    right = total = 0.0
+    for inputs, labels in dataset.batches():
+        watch.step(total, len(dataset), f"accuracy on {dataset.name}")
+        assert labels is not None
+        scores = predict(inputs)
+        right += accuracy_ratio(scores.get(model.outputs[0].name, next(iter(scores.values()))), labels) * len(
+            labels
+        )
+        total += len(labels)
+    return right / total
+
+
+def _costs_settings(source: ModelSource, model: ModelArtifact) -> dict[str, Any]:
+    return {
+        "model": model.digest,
+        "format": model.format,
+        "dynamic_size": source.dynamic_size,
+        "recipe": COSTS_RECIPE,
+    }
+
+
+def _costs(model: ModelArtifact, data_dir: Path, dynamic_size: int, watch: Watch) -> dict[str, Any]:
+    """FLOPs and bytes, counted over the model's ONNX graph; None where it has none."""
+    from inferbench_tasks.analysis.flops import graph_costs
+
+    try:
+        onnx_model = convert_model(model, "onnx", "fp32", caches(data_dir, "conversions"), watch=watch).model
+        watch.step(0, None, "counting FLOPs")
+        costs = graph_costs(Path(onnx_model.path), model.inputs, dynamic_size)
+    except InferBenchError as error:
+        log.warning("FLOPs are not known model=%s: %s", model.name, error)
+        return {"flops": None, "bytes": None}
+    found: dict[str, Any] = {"flops": costs.flops, "bytes": costs.bytes}
+    if model.parameters is None:
+        found["parameters"] = costs.parameters
+    return found
+
+
+def _artifact(source: ModelSource, entry: Entry) -> ModelArtifact:
+    source.folder = entry.folder
+    digest = FORMATS.load(entry.facts["format"])().digest(entry.folder / entry.facts["file"])
+    return _from_facts(source, entry.folder, entry.facts, digest)
+
+
+def _from_facts(source: ModelSource, folder: Path, facts: dict[str, Any], digest: str) -> ModelArtifact:
+    dataset = source.dataset()
+    return ModelArtifact(
+        name=source.name,
+        version=source.version,
+        framework=source.framework,
+        format=facts["format"],
+        path=str(folder / facts["file"]),
+        digest=digest,
+        task=source.task,
+        dataset=dataset.name if dataset else None,
+        licence=source.licence,
+        parameters=facts["parameters"],
+        accuracy_ratio=facts["accuracy_ratio"],
+        inputs=tuple(TensorSpec.model_validate(s) for s in facts["inputs"]),
+        outputs=tuple(TensorSpec.model_validate(s) for s in facts["outputs"]),
+    )

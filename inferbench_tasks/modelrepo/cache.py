@@ -1,0 +1,149 @@
+"""Artefacts that are made once and kept: trained models, request sets, conversions.
+
+An entry is a folder ``<root>/<key>`` with its files and ``entry.json``: what was made, and the SHA-256
+of every file. It appears by one rename, so a crash leaves none or a whole one; a lock per key lets two
+processes that want the same entry make it once. An entry whose files no longer match is made again.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from inferbench_tasks.errors import StorageError
+
+log = logging.getLogger(__name__)
+
+MANIFEST = "entry.json"
+
+
+def key_of(settings: dict[str, Any]) -> str:
+    """The cache key of settings: SHA-256 of their canonical JSON."""
+    text = json.dumps(settings, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of one file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def tree_digest(path: Path) -> str:
+    """SHA-256 over a file, or over the names and contents of a folder's files."""
+    if path.is_file():
+        return file_digest(path)
+    return _digest_of(_digests(path))
+
+
+def digest_of_files(paths: list[Path]) -> str:
+    """SHA-256 over the names and contents of some files of one folder."""
+    return _digest_of({path.name: file_digest(path) for path in paths})
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != MANIFEST)
+    return {p.relative_to(folder).as_posix(): file_digest(p) for p in files}
+
+
+def _digest_of(digests: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """``facts`` is what the maker returned; ``digest`` covers the entry's files."""
+
+    folder: Path
+    facts: dict[str, Any]
+    digest: str
+    cached: bool
+
+
+class ArtifactCache:
+    """Entries under one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def find(self, settings: dict[str, Any]) -> Entry | None:
+        """The whole and unchanged entry of these settings, or None."""
+        folder = self.root / key_of(settings)
+        try:
+            manifest = json.loads((folder / MANIFEST).read_bytes())
+            recorded, facts = manifest["files"], manifest["facts"]
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError):
+            log.warning("a cache entry's manifest can't be read; it is made again entry=%s", folder)
+            return None
+        present = _digests(folder)
+        if present != recorded:
+            changed = sorted(n for n in {*present, *recorded} if present.get(n) != recorded.get(n))
+            log.warning("a cache entry was changed; it is made again entry=%s files=%s", folder, changed)
+            return None
+        return Entry(folder, facts, _digest_of(recorded), cached=True)
+
+    def get(self, settings: dict[str, Any], make: Callable[[Path], dict[str, Any]]) -> Entry:
+        """The entry of these settings; ``make(folder)`` fills an empty folder and returns its facts.
+
+        Raises StorageError without space or permission, and whatever ``make`` raises; then nothing is
+        left behind.
+        """
+        if found := self.find(settings):
+            return found
+        folder = self.root / key_of(settings)
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            with FileLock(self.root / f".{folder.name}.lock"):
+                if found := self.find(settings):  # another process made it meanwhile
+                    return found
+                for leftover in self.root.glob(f".{folder.name}.tmp-*"):
+                    shutil.rmtree(leftover)  # of a process that was killed; the lock is ours
+                return self._make(folder, settings, make)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS):
+                raise StorageError(
+                    f"The cache {self.root} can't be written: {error.strerror}. Free or fix it, or choose "
+                    f"another data directory (--data-dir)."
+                ) from error
+            raise
+
+    def _make(self, folder: Path, settings: dict[str, Any], make: Callable[[Path], dict[str, Any]]) -> Entry:
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.tmp-", dir=self.root))
+        try:
+            facts = make(temporary)
+            digests = _digests(temporary)
+            manifest = {"settings": settings, "facts": facts, "files": digests}
+            (temporary / MANIFEST).write_text(json.dumps(manifest, indent=1, allow_nan=False))
+            for path in temporary.rglob("*"):
+                _sync(path)  # a rename that survives a power cut must not point at empty files
+            if folder.exists():
+                # A changed entry: whoever has its files open keeps them until they close.
+                doomed = temporary.with_name(temporary.name.replace(".tmp-", ".tmp-old-"))
+                os.replace(folder, doomed)
+                os.replace(temporary, folder)
+                shutil.rmtree(doomed)
+            else:
+                os.replace(temporary, folder)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        return Entry(folder, json.loads(json.dumps(facts)), _digest_of(digests), cached=False)
+
+
+def _sync(path: Path) -> None:
+    if path.is_file():
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())

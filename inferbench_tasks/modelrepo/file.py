@@ -1,0 +1,174 @@
+"""``model: {kind: file}``: a model of the user's, in a format that can be read without running its code.
+
+Nothing is unpickled. The file is checked, copied into the cache (so that it can't change under a run)
+and its signature read; everything that is wrong with it is said before anything is served.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.extras import require
+from inferbench_tasks.formats.base import FORMATS
+from inferbench_tasks.modelrepo import safe_files
+from inferbench_tasks.modelrepo.base import Made, ModelSource, Watch
+from inferbench_tasks.modelrepo.cache import tree_digest
+from inferbench_tasks.stages.handles import Handle, TensorSpec
+from inferbench_tasks.submission.model import FileModel
+
+#: Ending -> format; a folder is a SavedModel.
+ENDINGS = {
+    ".onnx": "onnx",
+    ".pt": "torchscript",
+    ".ts": "torchscript",
+    ".torchscript": "torchscript",
+    ".pt2": "pt2",
+}
+SAFE = (
+    "allowed: ONNX (.onnx), TorchScript (.pt, .ts), an exported program (.pt2), a SavedModel folder "
+    "(saved_model.pb)"
+)
+#: Formats whose files run code when they are read.
+UNSAFE = {
+    ".pkl": "a pickle", ".pickle": "a pickle", ".joblib": "a pickle", ".pth": "a pickled PyTorch checkpoint",
+    ".bin": "a pickled PyTorch checkpoint", ".ckpt": "a pickled checkpoint", ".h5": "a Keras archive",
+    ".hdf5": "a Keras archive", ".keras": "a Keras archive", ".npz": "an archive of arrays",
+}  # fmt: skip
+
+
+class Signature(Handle):
+    """``<file>.signature.json``: what a TorchScript module takes and gives; the batch axis is left out."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+class FileSource(ModelSource):
+    """A model file or folder below the submission's folder."""
+
+    licence = None
+
+    def __init__(self, spec: FileModel, base_dir: Path) -> None:
+        self.path = safe_files.inside(base_dir, spec.path, "model.path")
+        self.format = _format_of(self.path, spec)
+        self.name = re.sub(r"[^A-Za-z0-9_-]+", "-", self.path.stem).strip("-") or "model"
+        self.framework = {"savedmodel": "tensorflow", "onnx": "onnx"}.get(self.format, "torch")
+        safe_files.check_size(self.path)
+
+    def settings(self) -> dict[str, Any]:
+        sidecar = _sidecar(self.path)
+        return {
+            "file": tree_digest(self.path),
+            "external": [tree_digest(path) for path in self._external()],
+            "signature": sidecar.read_text() if sidecar.is_file() else None,
+            "format": self.format,
+            "name": self.name,
+            "recipe": 1,
+        }
+
+    def _external(self) -> list[Path]:
+        return safe_files.external_data(self.path) if self.format == "onnx" else []
+
+    def make(self, folder: Path, watch: Watch) -> Made:
+        watch.step(0, None, f"checking {self.path.name}")
+        extra = FORMATS.load(self.format).extra
+        if extra:
+            require(extra)
+        file = FORMATS.load(self.format).file
+        if self.format in ("torchscript", "pt2"):
+            safe_files.check_torch_archive(self.path, self.format)
+        if self.format == "savedmodel":
+            safe_files.check_saved_model(self.path)
+            shutil.copytree(self.path, folder / file)
+        else:
+            shutil.copyfile(self.path, folder / file)
+            for path in self._external():
+                target = folder / path.relative_to(self.path.parent)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
+        inputs, outputs = self._signature(folder / file)
+        return Made(format=self.format, file=file, inputs=inputs, outputs=outputs)
+
+    def _signature(self, path: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+        if self.format == "onnx":
+            return _onnx_signature(path)
+        if self.format == "savedmodel":
+            return _saved_model_signature(path)
+        sidecar = _sidecar(self.path)
+        try:
+            told = TypeAdapter(Signature).validate_json(sidecar.read_bytes())
+        except FileNotFoundError:
+            example = {"inputs": [{"name": "input", "dtype": "float32", "shape": [3, 224, 224]}]}
+            example["outputs"] = [{"name": "scores", "dtype": "float32", "shape": [1000]}]
+            raise InputError(
+                f"model.path: {self.path.name} doesn't say what it takes; put {sidecar.name} beside it, for "
+                f"instance {json.dumps(example)} (shapes without the batch axis, -1 for a free size)"
+            ) from None
+        except ValidationError as error:
+            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            raise InputError(f"{sidecar}: {problems}") from None
+        return told.inputs, told.outputs
+
+
+def _sidecar(path: Path) -> Path:
+    return path.with_name(path.name + ".signature.json")
+
+
+def _format_of(path: Path, spec: FileModel) -> str:
+    if path.is_dir():
+        found = "savedmodel" if (path / "saved_model.pb").is_file() else None
+        what = "is a folder without saved_model.pb"
+    else:
+        ending = path.suffix.lower()
+        found = ENDINGS.get(ending)
+        kind = UNSAFE.get(ending)
+        what = (
+            f"is {kind}, and reading that can run code: nothing is unpickled here"
+            if kind
+            else f"has an unknown ending {ending!r}"
+        )
+    if found is None:
+        raise InputError(f"model.path: {spec.path} {what}; {SAFE}")
+    if spec.format not in (None, found):
+        raise InputError(f"model.format: {spec.path} is {found}, not {spec.format}; leave format out")
+    return found
+
+
+def _onnx_signature(path: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    from inferbench_tasks.formats.onnx import open_session, signature
+
+    session = open_session(path, optimise=False)
+    for value in session.get_inputs():
+        if not value.shape or isinstance(value.shape[0], int):
+            raise InputError(
+                f"model.path: input {value.name} has shape {value.shape}: its first axis must be a free batch "
+                f"axis; export the model with a dynamic batch"
+            )
+    return signature(session)
+
+
+def _saved_model_signature(path: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    from inferbench_tasks.formats.savedmodel import load
+
+    _, call = load(path)
+
+    def specs(named: Any) -> tuple[TensorSpec, ...]:
+        found = []
+        for name, tensor in named.items():
+            if tensor.shape.rank is None or tensor.shape.rank == 0 or tensor.shape[0] is not None:
+                raise InputError(
+                    f"model.path: {name} has shape {tensor.shape}: its first axis must be a free batch axis"
+                )
+            shape = tuple(-1 if size is None else int(size) for size in tensor.shape[1:])
+            dtype = "str" if tensor.dtype.name == "string" else tensor.dtype.name
+            found.append(TensorSpec(name=name, dtype=dtype, shape=shape))
+        return tuple(found)
+
+    return specs(call.structured_input_signature[1]), specs(call.structured_outputs)

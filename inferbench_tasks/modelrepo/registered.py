@@ -1,0 +1,70 @@
+"""``model: {kind: registry, name: ..., version: ...}``: a model of the repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from inferbench_tasks import settings
+from inferbench_tasks.modelrepo.base import Made, ModelSource, Watch
+from inferbench_tasks.modelrepo.repository import ModelRepository
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.requests.base import Arrays, Dataset
+from inferbench_tasks.stages.handles import TensorSpec
+from inferbench_tasks.submission.model import ModelSpec, RegistryModel
+
+
+class RegisteredSource(ModelSource):
+    """What was registered from a built-in model keeps that model's data set and requests."""
+
+    def __init__(self, spec: RegistryModel, base_dir: Path) -> None:
+        """Looks the model up; raises InputError if there is none of that name and version."""
+        with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
+            self.card = ModelRepository(db).show(spec.name, spec.version)
+        self.name, self.version = self.card.name, self.card.version
+        self.framework = self.card.framework or "unknown"
+        self.task, self.licence = self.card.task, self.card.licence
+        self._base_dir = base_dir
+
+    def settings(self) -> dict[str, Any]:
+        """The version's content: a copy under another name is the same model."""
+        signature = [s.model_dump(mode="json") for s in (*self.card.inputs, *self.card.outputs)]
+        return {"registered": self.card.digest, "format": self.card.format, "signature": signature}
+
+    def make(self, folder: Path, watch: Watch) -> Made:
+        watch.step(0, None, f"fetching {self.card.name}@{self.card.version}")
+        with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
+            path = ModelRepository(db).fetch(self.card, folder)
+        assert self.card.format is not None
+        return Made(
+            format=self.card.format,
+            file=path.relative_to(folder).as_posix(),
+            inputs=tuple(self.card.inputs),
+            outputs=tuple(self.card.outputs),
+            parameters=self.card.parameters,
+        )
+
+    def dataset(self) -> Dataset | None:
+        origin = self._origin()
+        return origin.dataset() if origin else None
+
+    def noise(self, inputs: tuple[TensorSpec, ...], count: int, rng: np.random.Generator) -> Arrays:
+        origin = self._origin()
+        return origin.noise(inputs, count, rng) if origin else super().noise(inputs, count, rng)
+
+    def _origin(self) -> ModelSource | None:
+        from inferbench_tasks.modelrepo.resolve import resolve
+
+        if self.card.origin is None or self.card.origin.get("kind") not in ("zoo", "canonical"):
+            return None
+        spec: ModelSpec = TypeAdapter(ModelSpec).validate_json(_json(self.card.origin))
+        return resolve(spec, self._base_dir)
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    import orjson
+
+    return orjson.dumps(value)

@@ -1,0 +1,26 @@
+"""From a submission's ``model:`` to where that model comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from inferbench_tasks.modelrepo.base import ModelSource
+from inferbench_tasks.modelrepo.zoo import ZOO
+from inferbench_tasks.submission.model import FileModel, ModelSpec, RegistryModel, ZooModel
+
+
+def resolve(spec: ModelSpec, base_dir: Path) -> ModelSource:
+    """The source of a model. Raises UnknownKindError or InputError; fetches and imports nothing heavy."""
+    if isinstance(spec, ZooModel):
+        return ZOO.load(spec.name, "model.name")(spec.name, spec.framework)
+    if isinstance(spec, FileModel):
+        from inferbench_tasks.modelrepo.file import FileSource
+
+        return FileSource(spec, base_dir)
+    if isinstance(spec, RegistryModel):
+        from inferbench_tasks.modelrepo.registered import RegisteredSource
+
+        return RegisteredSource(spec, base_dir)
+    from inferbench_tasks.canonical.source import CanonicalSource
+
+    return CanonicalSource(spec)

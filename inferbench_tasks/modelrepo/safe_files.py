@@ -1,0 +1,151 @@
+"""What is checked of a file from outside before anything reads it as a model."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+from inferbench_tasks.errors import InputError
+
+MAX_BYTES = 8 << 30
+#: A model archive stores weights uncompressed; what unpacks to much more than its size is a bomb.
+MAX_RATIO = 20.0
+MAX_MEMBERS = 20_000
+#: TensorFlow operators that run Python or touch files other than the model's own.
+FORBIDDEN_OPERATORS = {
+    "PyFunc", "PyFuncStateless", "EagerPyFunc", "ReadFile", "WriteFile", "MatchingFiles", "PrintV2",
+    "WholeFileReaderV2", "TextLineReaderV2", "TFRecordReaderV2", "Save", "SaveSlices", "ImmutableConst",
+}  # fmt: skip
+
+
+def inside(base_dir: Path, path: str, field: str) -> Path:
+    """The absolute path, links resolved. InputError where it is missing or leads out of ``base_dir``."""
+    base = base_dir.resolve()
+    try:
+        found = (base / path).resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"{field}: {path} is not there, below {base}") from error
+    if not found.is_relative_to(base):
+        raise InputError(f"{field}: {path} leads out of the submission's folder {base}")
+    return found
+
+
+def check_size(path: Path) -> None:
+    """InputError for an empty or too large file, and for a folder with links that lead out of it."""
+    total = 0
+    for file in [path] if path.is_file() else sorted(path.rglob("*")):
+        if not file.resolve().is_relative_to(path):
+            raise InputError(f"model.path: {file} is a link that leads out of the model's folder")
+        total += file.stat().st_size if file.is_file() else 0
+    if total > MAX_BYTES:
+        raise InputError(f"model.path: {path} has {total:,} bytes, allowed are {MAX_BYTES:,}")
+    if total == 0:
+        raise InputError(f"model.path: {path} is empty")
+
+
+def external_data(path: Path) -> list[Path]:
+    """The files that an ONNX model keeps its weights in; InputError where one is missing or elsewhere."""
+    import onnx
+    from google.protobuf.message import DecodeError
+    from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except (DecodeError, ValueError) as error:
+        raise InputError(f"model.path: {path} is damaged or no ONNX model: {error}") from error
+    if not model.graph.node:
+        raise InputError(f"model.path: {path} is damaged or no ONNX model: its graph is empty")
+    found: set[Path] = set()
+    for tensor in model.graph.initializer:
+        if uses_external_data(tensor):
+            location = ExternalDataInfo(tensor).location
+            found.add(inside(path.parent, location, f"model.path: the external data of {tensor.name}"))
+    total = sum(file.stat().st_size for file in found)
+    if total > MAX_BYTES:
+        raise InputError(f"model.path: {path} has {total:,} bytes of external data, allowed: {MAX_BYTES:,}")
+    return sorted(found)
+
+
+def check_torch_archive(path: Path, form: str) -> None:
+    """InputError unless the file is a whole archive of that form: no bomb, and no pickled checkpoint."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            names = [member.filename for member in members]
+            if len(members) > MAX_MEMBERS:
+                raise InputError(f"model.path: {path} has {len(members)} members, allowed: {MAX_MEMBERS}")
+            unpacked = sum(member.file_size for member in members)
+            if unpacked > MAX_BYTES or unpacked > MAX_RATIO * max(path.stat().st_size, 1 << 16):
+                raise InputError(
+                    f"model.path: {path} has {path.stat().st_size:,} bytes and would unpack to {unpacked:,}; "
+                    f"that is no model"
+                )
+            if any(name.startswith("/") or ".." in name.split("/") for name in names):
+                raise InputError(f"model.path: {path} has members that lead out of it")
+            damaged = archive.testzip()
+    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+        raise InputError(f"model.path: {path} is damaged or no {form} archive: {error}") from error
+    if damaged:
+        raise InputError(f"model.path: {path} is damaged: {damaged} does not match its checksum")
+    if form == "torchscript" and not any("/code/" in name for name in names):
+        raise InputError(
+            f"model.path: {path} is a pickled PyTorch checkpoint, not TorchScript: nothing is unpickled here; "
+            f"save it with torch.jit.trace(...).save(...) or export it to ONNX"
+        )
+    if form == "pt2":
+        _check_exported_program(path)
+
+
+def _check_exported_program(path: Path) -> None:
+    """InputError where PyTorch's own loader would unpickle something: it does so without any limit."""
+    import torch
+
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        if not any("/models/" in name and name.endswith(".json") for name in names):
+            raise InputError(f"model.path: {path} is no exported program; write it with torch.export.save")
+        pickled = [n for n in names if n.rsplit("/", 1)[-1].startswith(("custom_obj_", "opaque_obj_"))]
+        for name in names:
+            if name.endswith("_config.json"):
+                try:
+                    entries = json.loads(archive.read(name))["config"]
+                    pickled += [key for key, entry in entries.items() if entry["use_pickle"]]
+                except (ValueError, KeyError, TypeError, AttributeError) as error:
+                    raise InputError(f"model.path: {path} is damaged: {name}: {error!r}") from error
+            elif name.endswith(".pt"):
+                try:
+                    torch.load(io.BytesIO(archive.read(name)), weights_only=True, map_location="cpu")
+                except Exception:  # noqa: BLE001 - whatever is wrong with it, it is not plain tensors
+                    pickled.append(name)
+    if pickled:
+        raise InputError(
+            f"model.path: {path} has pickled objects in it ({', '.join(sorted(pickled)[:3])}): nothing is "
+            f"unpickled here; export the model without custom objects, or to ONNX"
+        )
+
+
+def check_saved_model(path: Path) -> None:
+    """InputError for a damaged SavedModel and for one whose graph runs Python or touches files."""
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    model = saved_model_pb2.SavedModel()
+    try:
+        model.ParseFromString((path / "saved_model.pb").read_bytes())
+    except DecodeError as error:
+        raise InputError(f"model.path: {path}/saved_model.pb is damaged: {error}") from error
+    used = {
+        node.op
+        for meta in model.meta_graphs
+        for nodes in (meta.graph_def.node, *(f.node_def for f in meta.graph_def.library.function))
+        for node in nodes
+    }
+    if not used:
+        raise InputError(f"model.path: {path}/saved_model.pb has no graph in it")
+    if forbidden := sorted(used & FORBIDDEN_OPERATORS):
+        raise InputError(
+            f"model.path: {path} has operators that run code or touch files: {', '.join(forbidden)}; "
+            f"export it without them"
+        )

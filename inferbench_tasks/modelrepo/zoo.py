@@ -1,0 +1,33 @@
+"""The built-in models (``model: {kind: zoo, name: ...}``); one file per model or family of models."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from inferbench_tasks.modelrepo.base import ModelSource
+from inferbench_tasks.registry import Registry
+
+
+class ZooFactory(Protocol):
+    """Gives the source for a name; ``framework`` None means the model's usual one.
+
+    Raises InputError where the model is not to be had in that framework.
+    """
+
+    def __call__(self, name: str, framework: str | None) -> ModelSource: ...
+
+
+ZOO: Registry[ZooFactory] = Registry(
+    "zoo model",
+    "inferbench.zoo",
+    {
+        "digits": "inferbench_tasks.modelrepo.zoo_digits:Digits",
+        "fashion-mnist": "inferbench_tasks.modelrepo.zoo_fashion:FashionMnist",
+        "efficientnet-lite0": "inferbench_tasks.modelrepo.zoo_efficientnet:EfficientNetLite0",
+        "all-minilm-l6-v2": "inferbench_tasks.modelrepo.zoo_minilm:MiniLm",
+        **dict.fromkeys(
+            ("resnet50", "mobilenet_v2", "bert-base", "lstm", "cyclegan", "detector"),
+            "inferbench_tasks.modelrepo.zoo_random:RandomWeights",
+        ),
+    },
+)

@@ -1,0 +1,72 @@
+"""``digits``: a small image classifier, trained in seconds by scikit-learn on its own digits data set."""
+
+from __future__ import annotations
+
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.modelrepo.base import Made, ModelSource, Watch
+from inferbench_tasks.requests import digits
+from inferbench_tasks.stages.handles import TensorSpec
+
+HIDDEN = (256, 128)
+EPOCHS = 20
+SEED = 7
+
+
+class Digits(ModelSource):
+    """A multi-layer perceptron 64-256-128-10; its held-out accuracy is measured, not quoted."""
+
+    framework = "sklearn"
+    task = "image-classification"
+    licence = "data CC BY 4.0; weights trained here"
+
+    def __init__(self, name: str, framework: str | None = None) -> None:
+        if framework is not None:
+            raise InputError(
+                f"model.framework: the zoo model {name!r} is trained by scikit-learn; leave framework out"
+            )
+        self.name = name
+
+    def settings(self) -> dict[str, Any]:
+        """The recipe and the library that follows it."""
+        return {
+            "zoo": self.name,
+            "hidden": HIDDEN,
+            "epochs": EPOCHS,
+            "seed": SEED,
+            "scikit-learn": version("scikit-learn"),
+            "recipe": 1,
+        }
+
+    def dataset(self) -> digits.Digits:
+        return digits.Digits("input", (64,))
+
+    def make(self, folder: Path, watch: Watch) -> Made:
+        """Train; the weights go into an ``.npz``, since a pickled estimator could not be read safely."""
+        from sklearn.neural_network import MLPClassifier
+
+        split = digits.split()
+        model = MLPClassifier(
+            HIDDEN, random_state=SEED, max_iter=EPOCHS, batch_size=32, learning_rate_init=1e-3
+        )
+        with warnings.catch_warnings():
+            # Twenty epochs are the recipe; that the loss could still fall is no news.
+            warnings.filterwarnings("ignore", "Stochastic Optimizer", category=UserWarning)
+            watch.step(0, None, "training digits")
+            model.fit(digits.fit(split.train_images, (64,)), split.train_labels)
+        arrays = {f"w{i}": w.astype(np.float32) for i, w in enumerate(model.coefs_)}
+        arrays |= {f"b{i}": b.astype(np.float32) for i, b in enumerate(model.intercepts_)}
+        np.savez(folder / "model.npz", allow_pickle=False, **arrays)
+        return Made(
+            format="sklearn",
+            file="model.npz",
+            inputs=(TensorSpec(name="input", dtype="float32", shape=(64,)),),
+            outputs=(TensorSpec(name="probabilities", dtype="float32", shape=(10,)),),
+            parameters=sum(a.size for a in arrays.values()),
+        )

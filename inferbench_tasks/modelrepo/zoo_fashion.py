@@ -1,0 +1,82 @@
+"""``fashion-mnist``: a CNN trained here on 60,000 labelled images, measured on 10,000 others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.extras import require
+from inferbench_tasks.modelrepo.base import Made, ModelSource, Watch
+from inferbench_tasks.modelrepo.zoo_efficientnet import torch_version
+from inferbench_tasks.requests import fashion
+from inferbench_tasks.stages.handles import TensorSpec
+
+SEED = 7
+EPOCHS = 3
+BATCH_SIZE = 128
+LEARNING_RATE = 2e-3
+
+
+class FashionMnist(ModelSource):
+    """Trained once per machine, then cached; on one thread, so that it comes out the same."""
+
+    framework = "torch"
+    task = "image-classification"
+    licence = "data MIT; weights trained here"
+
+    def __init__(self, name: str, framework: str | None = None) -> None:
+        if framework == "tensorflow":
+            raise InputError(f"model.framework: the zoo model {name!r} is only to be had in torch")
+        self.name = name
+
+    def settings(self) -> dict[str, Any]:
+        fashion.require_installed(fashion.FOLDER)  # before anything is made, but not to be listed
+        return {
+            "zoo": self.name,
+            "epochs": EPOCHS,
+            "batch": BATCH_SIZE,
+            "rate": LEARNING_RATE,
+            "seed": SEED,
+            "torch": torch_version(),
+            "recipe": 1,
+        }
+
+    def dataset(self) -> fashion.Fashion:
+        return fashion.Fashion()
+
+    def make(self, folder: Path, watch: Watch) -> Made:
+        require("torch")
+        import torch
+
+        from inferbench_tasks.formats.architectures import construct
+        from inferbench_tasks.formats.torch import save
+
+        torch.set_num_threads(1)
+        torch.manual_seed(SEED)
+        architecture = {"name": self.name, "arguments": {}}
+        network = construct("torch", architecture).train()
+        optimiser = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
+        images, labels = (torch.from_numpy(array) for array in fashion.part("train", fashion.FOLDER))
+        rng = np.random.default_rng(SEED)
+        steps = len(images) // BATCH_SIZE
+        for epoch in range(EPOCHS):
+            order = rng.permutation(len(images))
+            for step in range(steps):
+                watch.step(epoch * steps + step, EPOCHS * steps, "training fashion-mnist")
+                rows = torch.from_numpy(order[step * BATCH_SIZE : (step + 1) * BATCH_SIZE])
+                optimiser.zero_grad()
+                torch.nn.functional.cross_entropy(network(images[rows]), labels[rows]).backward()
+                optimiser.step()
+        network.eval()
+        (folder / "model").mkdir()
+        save(network, architecture, folder / "model")
+        return Made(
+            format="torch",
+            file="model",
+            inputs=(TensorSpec(name="input", dtype="float32", shape=(1, fashion.SIDE, fashion.SIDE)),),
+            outputs=(TensorSpec(name="scores", dtype="float32", shape=(fashion.CLASSES,)),),
+            parameters=sum(p.numel() for p in network.parameters()),
+        )

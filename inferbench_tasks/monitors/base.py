@@ -1,0 +1,72 @@
+"""What every monitor has in common, and the registry of them.
+
+A monitor reads one source. It lives in the sampler, a process of its own, so that measuring costs
+neither the client nor the server anything but a share of a core that is itself measured.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from inferbench_tasks.registry import Registry
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is watched: the server's leading process (Unix creation time in ns), its device and addresses.
+
+    ``device`` is the submission's ("cpu", "gpu", "gpu:t4"); ``metrics_url`` the server's own Prometheus
+    metrics; ``exporters`` are addresses of node exporter, cAdvisor or DCGM exporter, by source name.
+    """
+
+    pid: int
+    started_ns: int
+    device: str = "cpu"
+    container_id: str | None = None
+    metrics_url: str | None = None
+    exporters: tuple[tuple[str, str], ...] = ()
+
+
+class Monitor(ABC):
+    """One source of figures. ``metrics``: name -> what it is, unit included.
+
+    ``interval_s``: no faster than its source really changes. A name that ends in ``_total`` counts up
+    from the start of the monitor: differences between any two of its samples are exact.
+    """
+
+    source: ClassVar[str]
+    interval_s: ClassVar[float] = 0.1
+    metrics: ClassVar[dict[str, str]]
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+
+    @classmethod
+    def unavailable(cls, target: Target) -> str | None:
+        """Why it can't run here for that target; None if it can."""
+        return None
+
+    @abstractmethod
+    def sample(self) -> dict[str, float]:
+        """The figures now; those that can't be read are left out."""
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+        return
+
+
+MONITORS: Registry[type[Monitor]] = Registry(
+    "monitor",
+    "inferbench.monitors",
+    {
+        "server": "inferbench_tasks.monitors.server:ServerMonitor",
+        "client": "inferbench_tasks.monitors.server:ClientMonitor",
+        "host": "inferbench_tasks.monitors.host:HostMonitor",
+        "gpu": "inferbench_tasks.monitors.gpu:GpuMonitor",
+        "rapl": "inferbench_tasks.monitors.rapl:RaplMonitor",
+        "server_metrics": "inferbench_tasks.monitors.prometheus:ServerMetricsMonitor",
+        "exporters": "inferbench_tasks.monitors.prometheus:ExportersMonitor",
+    },
+)

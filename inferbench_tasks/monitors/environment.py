@@ -1,0 +1,167 @@
+"""What a run ran on and with: hardware, kernel, clocks, versions; enough to tell why figures differ."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+#: Packages whose version can change a figure.
+PACKAGES = (
+    "inferbench", "apache-airflow", "numpy", "onnx", "onnxruntime", "torch", "tensorflow", "openvino", "skl2onnx",
+    "scikit-learn", "nvidia-pytriton", "grpcio", "uvloop", "httptools", "fastapi", "uvicorn", "pymongo", "pyarrow",
+)  # fmt: skip
+_CPUS = Path("/sys/devices/system/cpu")
+
+
+def hardware() -> dict[str, Any]:
+    """The machine: processor, cores, memory, clocks; None where it does not tell."""
+    fields = _cpuinfo()
+    return {
+        "cpu": fields.get("model name") or platform.processor() or platform.machine(),
+        "architecture": platform.machine(),
+        "cores_logical": psutil.cpu_count(),
+        "cores_physical": psutil.cpu_count(logical=False),
+        "cores_usable": len(os.sched_getaffinity(0)),
+        "memory_bytes": psutil.virtual_memory().total,
+        "cpu_flags": sorted(
+            set(fields.get("flags", fields.get("Features", "")).split())
+            & {
+                "avx",
+                "avx2",
+                "avx512f",
+                "avx512_vnni",
+                "avx_vnni",
+                "amx_tile",
+                "amx_bf16",
+                "fma",
+                "asimd",
+                "sve",
+            }
+        ),
+        "microcode": fields.get("microcode"),
+        "governor": _text(_CPUS / "cpu0/cpufreq/scaling_governor"),
+        "turbo_disabled": _text(_CPUS / "intel_pstate/no_turbo"),
+        "smt": _text(_CPUS / "smt/control"),
+        "numa_nodes": len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or None,
+        "hypervisor": "hypervisor" in fields.get("flags", "").split() or None,
+        "gpus": gpus(),
+    }
+
+
+def system() -> dict[str, Any]:
+    """The software below ours: kernel, distribution, libc, clock source, container."""
+    release: dict[str, str] = {}
+    with contextlib.suppress(OSError):  # not every image has the file; the field is None then
+        release = platform.freedesktop_os_release()
+    return {
+        "kernel": platform.release(),
+        "kernel_version": platform.version(),
+        "distribution": release.get("PRETTY_NAME"),
+        "libc": " ".join(platform.libc_ver()) or None,
+        "clocksource": _text(Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
+        "transparent_hugepage": _text(Path("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "container": container(),
+        "cpu_limit_cores": cpu_limit_cores(),
+        "host": platform.node(),
+        "python": platform.python_version(),
+    }
+
+
+def gpus() -> list[dict[str, Any]]:
+    """The NVIDIA devices with driver and memory; [] without a driver or its library."""
+    try:
+        import pynvml
+    except ImportError:
+        return []
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    try:
+        driver = pynvml.nvmlSystemGetDriverVersion()
+        found = []
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            device = pynvml.nvmlDeviceGetHandleByIndex(index)
+            found.append(
+                {
+                    "name": pynvml.nvmlDeviceGetName(device),
+                    "driver": driver,
+                    "memory_bytes": pynvml.nvmlDeviceGetMemoryInfo(device).total,
+                }
+            )
+        return found
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def versions() -> dict[str, str | None]:
+    """Package -> version, None where it is not installed."""
+    return {name: _version(name) for name in PACKAGES}
+
+
+def git_state() -> tuple[str | None, bool | None]:
+    """The commit of InferBench's own checkout and whether files differ from it; None outside of one."""
+    folder = Path(__file__).resolve().parents[2]
+    if not (folder / ".git").exists():
+        return None, None
+    try:
+        sha = _git(folder, "rev-parse", "HEAD")
+        return sha, bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))
+    except (OSError, subprocess.SubprocessError):
+        return None, None  # no git here, or no permission to read the checkout
+
+
+def container() -> str | None:
+    """The container runtime that this process runs in, None on a plain host."""
+    if os.path.exists("/.dockerenv"):
+        return "docker"
+    if os.path.exists("/run/.containerenv"):
+        return "podman"
+    found = re.search(r"docker|containerd|kubepods|lxc", _text(Path("/proc/1/cgroup")) or "")
+    return found.group() if found else None
+
+
+def cpu_limit_cores() -> float | None:
+    """The CPU quota of this process's cgroup, cores; None if there is none."""
+    if quota := _text(Path("/sys/fs/cgroup/cpu.max")):
+        limit, _, period = quota.partition(" ")
+        return None if limit == "max" else int(limit) / int(period)
+    quota = _text(Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"))
+    period_us = _text(Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us"))
+    return int(quota) / int(period_us) if quota and period_us and int(quota) > 0 else None
+
+
+def _cpuinfo() -> dict[str, str]:
+    """The first processor's fields."""
+    text = _text(Path("/proc/cpuinfo")) or ""
+    pairs = (line.partition(":") for line in text.split("\n\n")[0].split("\n"))
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=True
+    )
+    return done.stdout.strip()
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

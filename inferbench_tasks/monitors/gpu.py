@@ -1,0 +1,133 @@
+"""NVIDIA GPUs by NVML: what the device did, what it drew, and what held it back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from inferbench_tasks.monitors.base import Monitor, Target
+
+#: Clock-event reasons that mean the device was held back: software and hardware thermal slow-down, hardware
+#: slow-down, power brake, software power cap (nvml.h, nvmlClocksEventReason*).
+HELD_BACK = {
+    0x4: "software power cap",
+    0x8: "hardware slow-down",
+    0x20: "software thermal slow-down",
+    0x40: "hardware thermal slow-down",
+    0x80: "power brake",
+}
+
+
+class GpuMonitor(Monitor):
+    """The first GPU that the server sees (its ``CUDA_VISIBLE_DEVICES``), all its users together.
+
+    NVML updates utilisation every 1/6 s to 1 s and power about every 20-100 ms by product; sampling faster
+    repeats values. The energy counter (Volta and later) is exact between any two samples.
+    """
+
+    source: ClassVar[str] = "gpu"
+    metrics: ClassVar[dict[str, str]] = {
+        "utilisation_ratio": "share of time in which a kernel ran, 0 to 1",
+        "memory_utilisation_ratio": "share of time in which memory was read or written, 0 to 1",
+        "memory_used_bytes": "memory in use, bytes",
+        "power_w": "power drawn, W",
+        "energy_j_total": "energy drawn since the driver was loaded, J",
+        "sm_clock_mhz": "clock of the SMs, MHz",
+        "memory_clock_mhz": "clock of the memory, MHz",
+        "temperature_c": "temperature, degrees Celsius",
+        "held_back": "bit mask of the reasons that held the clocks back, see HELD_BACK",
+        "ecc_uncorrected_total": "uncorrected ECC errors since the driver was loaded",
+        "processes": "compute processes on the device, whoever's",
+    }
+
+    def __init__(self, target: Target) -> None:
+        import pynvml
+
+        super().__init__(target)
+        self._nvml: Any = pynvml
+        pynvml.nvmlInit()
+        self._device = _device(pynvml, target.pid)
+        self._missing: set[str] = set()
+
+    @classmethod
+    def unavailable(cls, target: Target) -> str | None:
+        """Why NVML can't be used."""
+        try:
+            import pynvml
+        except ImportError:
+            return "the package nvidia-ml-py is not installed (extra: gpu)"
+        try:
+            pynvml.nvmlInit()
+        except pynvml.NVMLError as error:
+            return f"NVML: {error} (no NVIDIA driver here)"
+        try:
+            _device(pynvml, target.pid)
+        except (pynvml.NVMLError, ValueError) as error:
+            return f"NVML: {error}"
+        finally:
+            pynvml.nvmlShutdown()
+        return None
+
+    def sample(self) -> dict[str, float]:
+        """All that this product tells; what it does not is left out for good after the first refusal."""
+        nvml, device = self._nvml, self._device
+        readers: dict[str, Callable[[], Any]] = {
+            "utilisation": lambda: nvml.nvmlDeviceGetUtilizationRates(device),
+            "memory": lambda: nvml.nvmlDeviceGetMemoryInfo(device).used,
+            "power": lambda: nvml.nvmlDeviceGetPowerUsage(device),
+            "energy": lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(device),
+            "sm_clock": lambda: nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM),
+            "memory_clock": lambda: nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_MEM),
+            "temperature": lambda: nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU),
+            "held_back": lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device),
+            "ecc": lambda: nvml.nvmlDeviceGetTotalEccErrors(
+                device, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+            ),
+            "processes": lambda: len(nvml.nvmlDeviceGetComputeRunningProcesses(device)),
+        }
+        read: dict[str, Any] = {}
+        for name, reader in readers.items():
+            if name in self._missing:
+                continue
+            try:
+                read[name] = reader()
+            except nvml.NVMLError_NotSupported:
+                self._missing.add(name)
+        found: dict[str, float] = {}
+        if rates := read.get("utilisation"):
+            found |= {"utilisation_ratio": rates.gpu / 100, "memory_utilisation_ratio": rates.memory / 100}
+        for name, metric, factor in (
+            ("memory", "memory_used_bytes", 1.0),
+            ("power", "power_w", 1e-3),
+            ("energy", "energy_j_total", 1e-3),
+            ("sm_clock", "sm_clock_mhz", 1.0),
+            ("memory_clock", "memory_clock_mhz", 1.0),
+            ("temperature", "temperature_c", 1.0),
+            ("held_back", "held_back", 1.0),
+            ("ecc", "ecc_uncorrected_total", 1.0),
+            ("processes", "processes", 1.0),
+        ):
+            if name in read:
+                found[metric] = float(read[name]) * factor
+        return found
+
+    def close(self) -> None:
+        """Let go of the driver."""
+        self._nvml.nvmlShutdown()
+
+
+def _device(nvml: Any, pid: int) -> Any:
+    """The device that the server's environment names first, the machine's first without one."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            for entry in file.read().split(b"\0"):
+                if entry.startswith(b"CUDA_VISIBLE_DEVICES="):
+                    visible = entry.partition(b"=")[2].decode()
+    except OSError:
+        pass  # another user's process: our own environment is the best guess
+    first = visible.split(",")[0].strip()
+    if first.startswith(("GPU-", "MIG-")):
+        return nvml.nvmlDeviceGetHandleByUUID(first)
+    return nvml.nvmlDeviceGetHandleByIndex(int(first or 0))

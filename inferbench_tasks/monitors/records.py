@@ -1,0 +1,128 @@
+"""What the monitors saw, as one Parquet file in long format, and how it is read back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from inferbench_tasks.errors import StorageError
+
+_NAMES = pa.dictionary(pa.int16(), pa.string())
+#: ``t_ns``: CLOCK_MONOTONIC, as the records of the load. Metrics and units: each monitor's ``metrics``.
+SCHEMA = pa.schema(
+    [
+        pa.field("t_ns", pa.int64(), nullable=False),
+        pa.field("source", _NAMES, nullable=False),
+        pa.field("metric", _NAMES, nullable=False),
+        pa.field("value", pa.float64(), nullable=False),
+    ]
+)
+_ABOUT = b"inferbench.monitors"
+
+
+@dataclass(frozen=True)
+class Series:
+    """One metric over time; ``t_ns`` ascends."""
+
+    t_ns: NDArray[np.int64]
+    values: NDArray[Any]
+
+    def within(self, start_ns: int, end_ns: int) -> NDArray[np.float64]:
+        """The values sampled in [start, end]."""
+        return self.values[(self.t_ns >= start_ns) & (self.t_ns <= end_ns)]
+
+    def increase(self, start_ns: int, end_ns: int) -> float | None:
+        """How much a counter grew between two moments, read between samples by interpolation.
+
+        None unless samples reach from before the start (or 1 s after it at most) to the end likewise.
+        """
+        slack_ns = 1_000_000_000
+        if len(self.t_ns) < 2 or self.t_ns[0] > start_ns + slack_ns or self.t_ns[-1] < end_ns - slack_ns:
+            return None
+        first, last = np.interp([start_ns, end_ns], self.t_ns, self.values)
+        # What lies outside of the samples is not known: scaled to the whole from what was seen.
+        seen_ns = min(end_ns, int(self.t_ns[-1])) - max(start_ns, int(self.t_ns[0]))
+        return float(last - first) * (end_ns - start_ns) / seen_ns if seen_ns > 0 else None
+
+
+@dataclass(frozen=True)
+class Recording:
+    """All that was seen. ``about``: ``unavailable`` {monitor: reason}, ``cpu_cores`` of the sampler, ``problem``."""
+
+    series: dict[tuple[str, str], Series]
+    about: dict[str, Any]
+
+    def get(self, source: str, metric: str) -> Series | None:
+        """One metric, None if it was not sampled."""
+        return self.series.get((source, metric))
+
+    def sources(self) -> list[str]:
+        """The sources that said anything."""
+        return sorted({source for source, _ in self.series})
+
+
+EMPTY = Recording({}, {})
+
+
+def convert_spool(spool: Path, path: Path, problem: str | None) -> None:
+    """Write the sampler's lines as Parquet; a last line that was cut off is dropped."""
+    import pyarrow.parquet as pq
+
+    about: dict[str, Any] = {"unavailable": {}, "cpu_cores": None, "problem": problem}
+    t_ns: list[int] = []
+    names: list[tuple[str, str]] = []
+    values: list[float] = []
+    try:
+        lines = spool.read_text(encoding="utf-8").split("\n") if spool.exists() else []
+        for line in lines[:-1]:
+            entry = json.loads(line)
+            if isinstance(entry, dict):
+                about |= entry
+                continue
+            at, source, sampled = entry
+            for metric, value in sampled.items():
+                t_ns.append(at)
+                names.append((source, metric))
+                values.append(value)
+        table = pa.table(
+            {
+                "t_ns": pa.array(t_ns, pa.int64()),
+                "source": pa.array([n[0] for n in names], pa.string()).dictionary_encode().cast(_NAMES),
+                "metric": pa.array([n[1] for n in names], pa.string()).dictionary_encode().cast(_NAMES),
+                "value": pa.array(values, pa.float64()),
+            },
+            schema=SCHEMA.with_metadata({_ABOUT: json.dumps(about)}),
+        )
+        partial = path.with_name(path.name + ".partial")
+        pq.write_table(table, partial, compression="zstd")
+        partial.replace(path)
+    except OSError as error:
+        raise StorageError(f"The monitors' records can't be written to {path}: {error}") from error
+
+
+def read_recording(path: Path | bytes) -> Recording:
+    """The recording in that file (or its content); StorageError if it is none."""
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path if isinstance(path, Path) else pa.BufferReader(path))
+        t_ns = table.column("t_ns").to_numpy()
+        values = table.column("value").to_numpy()
+        sources = np.asarray(table.column("source").cast(pa.string()).to_pylist(), dtype=object)
+        metrics = np.asarray(table.column("metric").cast(pa.string()).to_pylist(), dtype=object)
+    except (OSError, KeyError, pa.ArrowInvalid) as error:
+        raise StorageError(
+            f"{path if isinstance(path, Path) else 'The file'} holds no monitors: {error}"
+        ) from error
+    found: dict[tuple[str, str], Series] = {}
+    for source, metric in dict.fromkeys(zip(sources, metrics, strict=True)):
+        rows = np.flatnonzero((sources == source) & (metrics == metric))
+        rows = rows[np.argsort(t_ns[rows], kind="stable")]
+        found[source, metric] = Series(t_ns[rows], values[rows])
+    return Recording(found, json.loads((table.schema.metadata or {}).get(_ABOUT, b"{}")))

@@ -1,0 +1,86 @@
+"""The sampler: a small process that reads all monitors until its standard input closes.
+
+``python -m inferbench_tasks.monitors.sampler CONFIG`` where CONFIG is JSON. One line of JSON per sample goes
+into the spool file; standard input closes when the session ends, and when its process dies.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from inferbench_tasks.monitors.base import MONITORS, Monitor, Target
+
+#: After so many rounds the interval doubles, so that a load of any length stays bounded on disk.
+ROUNDS_PER_RATE = 36_000
+_FLUSH_S = 1.0
+
+
+@dataclass
+class _Watch:
+    monitor: Monitor
+    interval_ns: int
+    due_ns: int
+
+
+def sample_until_closed(config: dict[str, Any]) -> None:
+    """Read each monitor at its own interval; write what it says with the time of its reading."""
+    target = Target(
+        **{**config["target"], "exporters": tuple(tuple(pair) for pair in config["target"]["exporters"])}
+    )
+    wanted_ns = int(config["interval_s"] * 1e9)
+    unavailable: dict[str, str] = {}
+    watches: list[_Watch] = []
+    now_ns = time.monotonic_ns()
+    for kind in config["kinds"]:
+        plug = MONITORS.load(kind)
+        reason = plug.unavailable(target)
+        if reason:
+            unavailable[kind] = reason
+        else:
+            watches.append(_Watch(plug(target), max(wanted_ns, int(plug.interval_s * 1e9)), now_ns))
+    poller = select.poll()
+    poller.register(sys.stdin.fileno(), select.POLLIN | select.POLLHUP)
+    rounds, cpu_ns, last_flush_ns = 0, time.process_time_ns(), now_ns
+    started_ns, started_cpu_ns = now_ns, cpu_ns
+    with open(config["spool"], "w", encoding="utf-8") as spool:
+        spool.write(json.dumps({"unavailable": unavailable}) + "\n")
+        spool.flush()
+        while True:
+            due_ns = min((watch.due_ns for watch in watches), default=time.monotonic_ns() + wanted_ns)
+            wait_ms = max(0.0, (due_ns - time.monotonic_ns()) / 1e6)
+            if poller.poll(wait_ms):
+                break
+            now_ns = time.monotonic_ns()
+            for watch in watches:
+                if watch.due_ns > now_ns:
+                    continue
+                values = watch.monitor.sample()
+                if values:
+                    spool.write(json.dumps([time.monotonic_ns(), watch.monitor.source, values]) + "\n")
+                # Never later than the next multiple: a slow reading doesn't shift the others.
+                missed = (now_ns - watch.due_ns) // watch.interval_ns
+                watch.due_ns += (missed + 1) * watch.interval_ns
+            rounds += 1
+            if rounds % ROUNDS_PER_RATE == 0:
+                for watch in watches:
+                    watch.interval_ns *= 2
+            if now_ns - last_flush_ns >= _FLUSH_S * 1e9:
+                used_ns = time.process_time_ns()
+                share = (used_ns - cpu_ns) / max(1, now_ns - last_flush_ns)
+                spool.write(json.dumps([now_ns, "monitor", {"cpu_cores": share}]) + "\n")
+                spool.flush()
+                cpu_ns, last_flush_ns = used_ns, now_ns
+        ended_ns = time.monotonic_ns()
+        share = (time.process_time_ns() - started_cpu_ns) / max(1, ended_ns - started_ns)
+        spool.write(json.dumps({"cpu_cores": share, "rounds": rounds}) + "\n")
+    for watch in watches:
+        watch.monitor.close()
+
+
+if __name__ == "__main__":
+    sample_until_closed(json.loads(sys.argv[1]))

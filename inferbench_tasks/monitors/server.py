@@ -1,0 +1,52 @@
+"""The server's processes and the client's: each as one group."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+from inferbench_tasks.monitors.base import Monitor, Target
+from inferbench_tasks.monitors.process_group import GROUP_METRICS, ProcessGroup
+
+
+class ServerMonitor(Monitor):
+    """CPU, memory and threads of a server's whole process group, see ``ProcessGroup``."""
+
+    source: ClassVar[str] = "server"
+    metrics: ClassVar[dict[str, str]] = GROUP_METRICS
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self._group = ProcessGroup(target.pid, session=True)
+
+    @classmethod
+    def unavailable(cls, target: Target) -> str | None:
+        """Processes are read from /proc."""
+        return None if os.path.exists(f"/proc/{target.pid}/stat") else f"process {target.pid} is not running"
+
+    def sample(self) -> dict[str, float]:
+        """The group's figures; nothing once the group has ended."""
+        return self._group.sample()
+
+
+class ClientMonitor(Monitor):
+    """The same of the load: the process that started the sampler and all its children, the sampler among
+    them, the server not. What a machine did beside server and client is foreign.
+    """
+
+    source: ClassVar[str] = "client"
+    interval_s: ClassVar[float] = 0.5
+    metrics: ClassVar[dict[str, str]] = GROUP_METRICS
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self._server = ProcessGroup(target.pid, session=True)
+        self._group = ProcessGroup(os.getppid(), session=False, excluded=self._server_pids)
+
+    def sample(self) -> dict[str, float]:
+        """The group's figures."""
+        return self._group.sample()
+
+    def _server_pids(self) -> set[int]:
+        self._server.scan()
+        return self._server.pids

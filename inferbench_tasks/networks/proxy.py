@@ -1,0 +1,175 @@
+"""A TCP proxy that shapes what passes: latency, jitter, bandwidth and loss, per direction.
+
+``python -m inferbench_tasks.networks.proxy ORDER`` (JSON, see ``base.shaping_proxy``) prints its port and serves
+until standard input closes. Every piece of data gets the time at which it may leave: after the link has
+carried what came before it (bandwidth, shared by all connections of a direction) and the latency has passed.
+Pieces of one connection never overtake each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import json
+import random
+import sys
+import time
+from typing import Any, cast
+
+from inferbench_tasks.loadgen.timerfd import Timer
+from inferbench_tasks.networks.base import Network
+
+#: Bytes are put on the link in pieces of at most so many, so that connections share it evenly.
+_PIECE_BYTES = 16 * 1460
+_SEGMENT_BYTES = 1460
+#: Reading stops when so much waits in one connection: TCP's window.
+_WINDOW_BYTES = 1 << 20
+
+
+class Link:
+    """One direction of the network: when does a piece that arrives now come out at the other end?"""
+
+    def __init__(self, network: Network, mbit_s: float | None, seed: int) -> None:
+        self._ns_per_byte = 8000 / mbit_s if mbit_s else 0.0
+        self._latency_ns = network.latency_ms * 1e6
+        self._jitter_ns = network.jitter_ms * 1e6
+        self._loss = network.loss_ratio
+        self._random = random.Random(seed)
+        self._free_ns = 0.0
+
+    def leaves_ns(self, now_ns: int, size: int) -> int:
+        """Its time at the far end; the link is busy with it until its last byte is on the way."""
+        self._free_ns = max(now_ns, self._free_ns) + size * self._ns_per_byte
+        delay_ns = self._latency_ns
+        if self._jitter_ns:
+            delay_ns = max(0.0, self._random.gauss(self._latency_ns, self._jitter_ns))
+        if self._loss:
+            segments = -(-size // _SEGMENT_BYTES)
+            while segments and any(self._random.random() < self._loss for _ in range(segments)):
+                delay_ns += 2 * self._latency_ns
+                segments = 1  # only what was lost is sent again, and may be lost again
+        return int(self._free_ns + delay_ns)
+
+
+class Conveyor:
+    """All pieces on their way, in the order of the times at which they arrive."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._heap: list[tuple[int, int, Side, bytes]] = []
+        self._timer = Timer(loop, self._deliver)
+        self._count = 0
+
+    def put(self, due_ns: int, side: Side, data: bytes) -> None:
+        """``side`` gets the data at that time; b"" ends its connection."""
+        self._count += 1
+        heapq.heappush(self._heap, (due_ns, self._count, side, data))
+        if self._heap[0][1] == self._count:
+            self._timer.at(due_ns)
+
+    def _deliver(self) -> None:
+        while self._heap and self._heap[0][0] <= time.monotonic_ns():
+            _, _, side, data = heapq.heappop(self._heap)
+            side.deliver(data)
+        if self._heap:
+            self._timer.at(self._heap[0][0])
+
+
+class Side(asyncio.Protocol):
+    """One end of a proxied connection; what it receives goes over ``link`` to ``peer``."""
+
+    def __init__(self, conveyor: Conveyor, link: Link) -> None:
+        self._conveyor = conveyor
+        self._link = link
+        self._transport: asyncio.Transport | None = None
+        self._last_ns = 0
+        self._in_flight = 0
+        self._early: list[bytes] = []
+        self.peer: Side | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its base class
+        for data in self._early:
+            self.deliver(data)
+        self._early.clear()
+
+    def data_received(self, data: bytes) -> None:
+        assert self.peer is not None and self._transport is not None
+        now_ns = time.monotonic_ns()
+        for start in range(0, len(data), _PIECE_BYTES):
+            piece = data[start : start + _PIECE_BYTES]
+            self._send(self._link.leaves_ns(now_ns, len(piece)), piece)
+        self._in_flight += len(data)
+        if self._in_flight > _WINDOW_BYTES:
+            self._transport.pause_reading()
+
+    def eof_received(self) -> bool:
+        self._send(self._link.leaves_ns(time.monotonic_ns(), 0), b"")
+        return True
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._send(self._link.leaves_ns(time.monotonic_ns(), 0), b"")
+
+    def _send(self, due_ns: int, data: bytes) -> None:
+        self._last_ns = max(self._last_ns, due_ns)
+        if self.peer is not None:
+            self._conveyor.put(self._last_ns, self.peer, data)
+
+    def deliver(self, data: bytes) -> None:
+        """Hand over to the real connection."""
+        if self._transport is None:
+            self._early.append(data)  # the far connection is still being made
+        elif not data:
+            self._transport.close()
+        elif not self._transport.is_closing():
+            self._transport.write(data)
+        if self.peer is not None:
+            self.peer.delivered(len(data))
+
+    def delivered(self, size: int) -> None:
+        """So much of what this side read has arrived."""
+        self._in_flight -= size
+        transport = self._transport
+        if transport is not None and self._in_flight <= _WINDOW_BYTES and not transport.is_closing():
+            transport.resume_reading()
+
+    def abort(self) -> None:
+        """End at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+async def serve(order: dict[str, Any]) -> None:
+    """Listen, say the port, and pass everything on until standard input closes."""
+    network = Network.model_validate(order["network"])
+    loop = asyncio.get_running_loop()
+    conveyor = Conveyor(loop)
+    up = Link(network, network.up_mbit_s, order["seed"])
+    down = Link(network, network.down_mbit_s, order["seed"] + 1)
+    background: set[asyncio.Task[None]] = set()
+
+    async def connect(client: Side, server: Side) -> None:
+        try:
+            await loop.create_connection(lambda: server, order["host"], order["port"])
+        except OSError as error:
+            print(f"{order['host']}:{order['port']}: {error}", file=sys.stderr)  # noqa: T201 - its log
+            client.abort()
+
+    def accepted() -> Side:
+        client, server = Side(conveyor, up), Side(conveyor, down)
+        client.peer, server.peer = server, client
+        task = loop.create_task(connect(client, server))
+        background.add(task)
+        task.add_done_callback(background.discard)
+        return client
+
+    listener = await loop.create_server(accepted, "127.0.0.1", 0, backlog=1024)
+    print(listener.sockets[0].getsockname()[1], flush=True)  # noqa: T201 - the answer to whoever started it
+    ended = asyncio.Event()
+    loop.add_reader(sys.stdin.fileno(), ended.set)
+    await ended.wait()
+
+
+if __name__ == "__main__":
+    import uvloop
+
+    uvloop.run(serve(json.loads(sys.argv[1])))

@@ -1,0 +1,67 @@
+"""Results side by side: the settings in which they differ, and figures with their ratio to the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from inferbench_tasks.perfdb import fields
+from inferbench_tasks.perfdb.documents import ResultDocument
+
+#: Identify a result; they always differ and are shown apart.
+IDENTITY = ("attempt", "job", "invocation", "created")
+FIGURES = tuple(f.name for f in fields.FIELDS if f.path.startswith("summary."))
+
+
+def compare(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
+    """A row per field: ``field``, and for each run its value under the run's id, then the ratios.
+
+    A figure's ratio is to the first run's figure, None where one of the two was not measured. Settings
+    that are equal in all runs are left out, but for the verdict.
+    """
+    rows = [fields.row(result.model_dump()) for result in results]
+    names = [_column(row, rows) for row in rows]
+    table = [
+        {"field": name, **dict(zip(names, (row[name] for row in rows), strict=True))}
+        for name in rows[0]
+        if name not in (*FIGURES, *IDENTITY, "run")
+        and (name == "verdict" or any(row[name] != rows[0][name] for row in rows))
+    ]
+    table += _settings(results, names)
+    for name in FIGURES:
+        values = [row[name] for row in rows]
+        if any(value is not None for value in values):
+            ratios = {
+                f"{column} ratio": _ratio(values[0], value)
+                for column, value in zip(names, values, strict=True)
+            }
+            ratios.pop(f"{names[0]} ratio")
+            table.append({"field": name, **dict(zip(names, values, strict=True)), **ratios})
+    return table
+
+
+def _column(row: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+    """The run's id, and its attempt where one run is compared with itself."""
+    same = [other for other in rows if other["run"] == row["run"]]
+    return str(row["run"]) if len(same) == 1 else f"{row['run']}#{row['attempt']}"
+
+
+def _settings(results: Sequence[ResultDocument], names: list[str]) -> list[dict[str, Any]]:
+    flat = [dict(_leaves(result.backend.settings, "settings.")) for result in results]
+    paths = dict.fromkeys(path for settings in flat for path in settings)
+    return [
+        {"field": path, **{name: settings.get(path) for name, settings in zip(names, flat, strict=True)}}
+        for path in paths
+        if any(settings.get(path) != flat[0].get(path) for settings in flat)
+    ]
+
+
+def _leaves(value: dict[str, Any], prefix: str) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, item in value.items():
+        found += _leaves(item, f"{prefix}{key}.") if isinstance(item, dict) else [(f"{prefix}{key}", item)]
+    return found
+
+
+def _ratio(base: float | None, value: float | None) -> float | None:
+    return None if base is None or value is None or base == 0 else value / base

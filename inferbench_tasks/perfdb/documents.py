@@ -1,0 +1,244 @@
+"""What PerfDB holds, field by field: results, runs, invocations.
+
+A result is written once and never changed. Units are part of the names; None means "not measured",
+never zero. Parts that other packages shape themselves (certificate, environment, resources, energy)
+are open dicts; everything else is typed. Keys may be any text: the store makes them safe.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from inferbench_tasks.perfdb.values import Attachment
+
+Extension = dict[str, Any]
+_VERDICT = re.compile(r"valid|(invalid|failed|cancelled): \S.*", re.DOTALL)
+
+
+def _is_verdict(text: str) -> str:
+    if not _VERDICT.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is no verdict; allowed: 'valid', 'invalid: <reasons>', 'failed: <stage>, <cause>', "
+            "'cancelled: <stage>'"
+        )
+    return text
+
+
+Verdict = Annotated[str, AfterValidator(_is_verdict)]
+RunStatus = Literal["running", "done", "failed", "cancelled"]
+StageState = Literal["running", "done", "failed", "cancelled"]
+
+
+def utc_now() -> datetime:
+    """Now, in UTC, to the millisecond (the resolution of a stored date)."""
+    now = datetime.now(UTC)
+    return now.replace(microsecond=now.microsecond // 1000 * 1000)
+
+
+class Document(BaseModel):
+    """Finite numbers only; an unknown key is an error."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, protected_namespaces=())
+
+
+class OpenDocument(Document):
+    """Like Document, and a part may add keys of its own."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False, protected_namespaces=())
+
+
+class SubmissionInfo(Document):
+    """Whose submission it was. ``digest``: of what the job measures, see ``submission.digest``."""
+
+    name: str
+    user: str = "anonymous"
+    digest: str | None = None
+
+
+class ModelInfo(OpenDocument):
+    """The model as it was served; ``flops`` and ``bytes`` per sample, as in ``handles.ModelArtifact``."""
+
+    name: str
+    version: int = 1
+    digest: str | None = None
+    framework: str | None = None
+    precision: str | None = None
+    task: str | None = None
+    dataset: str | None = None
+    parameters: int | None = None
+    flops: int | None = None
+    bytes: int | None = None
+    #: Accuracy of the source model on its held-out test set.
+    accuracy_ratio: float | None = None
+
+
+class BackendRecord(OpenDocument):
+    """The serving system as it ran; ``settings`` are its own words."""
+
+    kind: str
+    version: str | None = None
+    launcher: str | None = None
+    label: str | None = None
+    settings: Extension = {}
+
+
+class DeviceInfo(OpenDocument):
+    """What it ran on; ``kind`` is "cpu" or "gpu", ``name`` the product's."""
+
+    kind: str
+    name: str | None = None
+
+
+class LoadInfo(OpenDocument):
+    """The traffic that was asked for: the submission's ``load``, as plain values."""
+
+    arrivals: Extension = {}
+    batch_size: int | None = None
+    duration_s: float | None = None
+    warmup_s: float | None = None
+    protocol: str | None = None
+    network: str | None = None
+    seed: int | None = None
+
+
+class LatencyStats(OpenDocument):
+    """Percentiles are exact, and None where too few samples support them. ``ci95``: bounds by name."""
+
+    mean: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    p999: float | None = None
+    ci95: Any = None
+
+
+class StagesMs(OpenDocument):
+    """Where the time of a request went, ms per request (mean unless a dict says otherwise)."""
+
+    preprocess: Any = None
+    transmit: Any = None
+    queue: Any = None
+    inference: Any = None
+    postprocess: Any = None
+
+
+class Energy(OpenDocument):
+    """``method`` tells how the energy was got ("rapl", "nvml", "tdp-estimate", ...)."""
+
+    joule_per_request: float | None = None
+    method: str | None = None
+
+
+class Summary(OpenDocument):
+    """All figures of a run; each can be derived again from the raw samples and the monitors."""
+
+    e2e_latency_ms: LatencyStats = LatencyStats()
+    send_latency_ms: LatencyStats = LatencyStats()
+    lateness_us: LatencyStats = LatencyStats()
+    throughput_rps: float | None = None
+    goodput_rps: float | None = None
+    #: Kind of error -> number of requests.
+    errors: dict[str, int] = {}
+    stages_ms: StagesMs = StagesMs()
+    cold_start_ms: Any = None
+    resources: Extension = {}
+    energy: Energy = Energy()
+    co2_g_per_1k: float | None = None
+    cost_usd_per_1k: float | None = None
+    #: Share of labelled samples whose answer, through the server, was right.
+    accuracy_ratio: float | None = None
+
+
+class Provenance(OpenDocument):
+    """What made the result."""
+
+    git_sha: str | None = None
+    versions: dict[str, str | None] = {}
+    seeds: dict[str, int | None] = {}
+
+
+class ResultDocument(Document):
+    """The result of one attempt at one run; unique by ``(run_id, attempt)``."""
+
+    run_id: Annotated[str, Field(min_length=1, max_length=300)]
+    attempt: Annotated[int, Field(ge=1)] = 1
+    job_id: str
+    invocation_id: str | None = None
+    created_at: datetime = Field(default_factory=utc_now)
+    submission: SubmissionInfo
+    model: ModelInfo
+    format: str
+    backend: BackendRecord
+    device: DeviceInfo
+    load: LoadInfo
+    summary: Summary
+    certificate: Extension = {}
+    verdict: Verdict
+    environment: Extension = {}
+    provenance: Provenance = Provenance()
+    #: The raw samples; filled in by the store.
+    samples: Attachment | None = None
+    #: What other parts add (a batch scenario's result, MLPerf's log summary, ...).
+    extensions: Extension = {}
+
+    @property
+    def valid(self) -> bool:
+        """Whether the figures may be compared with others."""
+        return self.verdict == "valid"
+
+
+class StageRecord(Document):
+    """One execution of one stage; ``pid`` and ``host`` are those of the process that ran it."""
+
+    stage: str
+    attempt: int = 1
+    state: StageState
+    started_at: datetime
+    ended_at: datetime | None = None
+    duration_s: float | None = None
+    error: str | None = None
+    output: Extension | None = None
+    pid: int | None = None
+    host: str | None = None
+
+
+class RunDocument(Document):
+    """The execution of a job, from its first stage on; ``stages`` in the order of their starts.
+
+    ``status`` says how the execution went; ``verdict`` whether its figures count. A run that was
+    killed outright stays "running" until someone ends it: ``updated_at`` tells how long ago it was alive.
+    """
+
+    run_id: str
+    invocation_id: str
+    job_id: str
+    submission: SubmissionInfo
+    job: Extension = {}
+    status: RunStatus = "running"
+    verdict: Verdict | None = None
+    started_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None = None
+    stages: list[StageRecord] = []
+
+    def stage(self, name: str) -> StageRecord | None:
+        """The latest execution of that stage."""
+        return next((record for record in reversed(self.stages) if record.stage == name), None)
+
+
+class InvocationDocument(Document):
+    """One execution of a submission: all its runs, and its report."""
+
+    invocation_id: str
+    submission: SubmissionInfo
+    document: Extension = {}
+    run_ids: list[str] = []
+    status: RunStatus = "running"
+    started_at: datetime
+    ended_at: datetime | None = None
+    attachments: list[Attachment] = []

@@ -1,0 +1,149 @@
+"""Files in PerfDB (GridFS): stored with their SHA-256, which is checked whenever one is read."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import gridfs
+from bson import ObjectId
+from bson.errors import InvalidId
+
+from inferbench_tasks.errors import InputError, PerfDBError, StorageError
+from inferbench_tasks.perfdb.values import Attachment, to_stored
+
+if TYPE_CHECKING:
+    from inferbench_tasks.perfdb.session import Session
+
+BLOCK_BYTES = 1 << 20
+CHUNK_BYTES = 255 * 1024 * 4
+
+
+class Files:
+    """What is too big for a document: raw samples, reports, logs, model files."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def put(self, source: Path | bytes, name: str, **about: Any) -> Attachment:
+        """Store a file under a new id; ``about`` (who it belongs to) is kept with it.
+
+        Raises StorageError if the file can't be read.
+        """
+        digest, size = measure(source)
+        about = {**to_stored(about), "sha256": digest}
+
+        self._session.require_room(size)
+        tried: list[ObjectId] = []
+
+        def upload() -> ObjectId:
+            # A new id for each try; what an interrupted one left behind goes first.
+            bucket, file_id = self._bucket(), ObjectId()
+            if tried:
+                self._session.database()["fs.chunks"].delete_many({"files_id": {"$in": tried}})
+            tried.append(file_id)
+            try:
+                with _opened(source) as stream:
+                    bucket.upload_from_stream_with_id(
+                        file_id, name, stream, chunk_size_bytes=CHUNK_BYTES, metadata=about
+                    )
+            except OSError as error:
+                raise _unreadable(source, error) from error
+            return file_id
+
+        file_id = self._session.retrying(upload, f"storing {name}")
+        stored = Attachment(id=str(file_id), name=name, sha256=digest, bytes=size)
+        length = self._session.retrying(lambda: self._entry(stored.id)["length"], f"storing {name}")
+        if length != size:
+            self.delete(stored.id)
+            raise StorageError(f"{name} changed while it was stored ({size} bytes, then {length}).")
+        return stored
+
+    def get(self, file: Attachment | str) -> bytes:
+        """The content; raises PerfDBError if it is missing or not what was stored."""
+        file_id = file if isinstance(file, str) else file.id
+
+        def download() -> bytes:
+            try:
+                content: bytes = self._bucket().open_download_stream(_object_id(file_id)).read()
+            except gridfs.errors.NoFile as error:
+                raise PerfDBError(f"PerfDB has no file {file_id}.") from error
+            except gridfs.errors.CorruptGridFile as error:
+                raise PerfDBError(f"The file {file_id} in PerfDB is damaged: {error}.") from error
+            return content
+
+        content = self._session.retrying(download, f"reading file {file_id}")
+        wanted = self._entry(file_id)["metadata"]["sha256"] if isinstance(file, str) else file.sha256
+        if (digest := hashlib.sha256(content).hexdigest()) != wanted:
+            raise PerfDBError(
+                f"The file {file_id} in PerfDB is damaged: its SHA-256 is {digest}, stored was {wanted}."
+            )
+        return content
+
+    def save_to(self, file: Attachment | str, path: Path) -> Path:
+        """Write the content to a file, which appears only when it is complete."""
+        content = self.get(file)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_bytes(content)
+            os.replace(temporary, path)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise StorageError(f"{path} can't be written: {error.strerror}") from error
+        return path
+
+    def delete(self, file: Attachment | str) -> None:
+        """Remove a file; harmless if it is gone already."""
+        file_id = _object_id(file if isinstance(file, str) else file.id)
+
+        def remove() -> None:
+            try:
+                self._bucket().delete(file_id)
+            except gridfs.errors.NoFile:
+                return
+
+        self._session.retrying(remove, f"deleting file {file_id}")
+
+    def _bucket(self) -> gridfs.GridFSBucket:
+        return gridfs.GridFSBucket(self._session.database())
+
+    def _entry(self, file_id: str) -> dict[str, Any]:
+        found = self._session.database()["fs.files"].find_one({"_id": _object_id(file_id)})
+        if found is None:
+            raise PerfDBError(f"PerfDB has no file {file_id}.")
+        return found
+
+
+def _object_id(file_id: str) -> ObjectId:
+    try:
+        return ObjectId(file_id)
+    except InvalidId as error:
+        raise InputError(f"{file_id!r} is no id of a file in PerfDB (24 hex digits).") from error
+
+
+def _unreadable(source: Path | bytes, error: OSError) -> StorageError:
+    return StorageError(f"{error.filename or type(source).__name__} can't be read: {error.strerror}")
+
+
+def _opened(source: Path | bytes) -> IO[bytes]:
+    if isinstance(source, bytes):
+        import io
+
+        return io.BytesIO(source)
+    return open(source, "rb")
+
+
+def measure(source: Path | bytes) -> tuple[str, int]:
+    """SHA-256 (hex) and size in bytes."""
+    digest, size = hashlib.sha256(), 0
+    try:
+        with _opened(source) as stream:
+            while block := stream.read(BLOCK_BYTES):
+                digest.update(block)
+                size += len(block)
+    except OSError as error:
+        raise _unreadable(source, error) from error
+    return digest.hexdigest(), size

@@ -1,0 +1,112 @@
+"""Results as tables: flat rows, a pandas frame, and files (CSV, Parquet, JSON)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from inferbench_tasks.errors import InputError, StorageError
+from inferbench_tasks.perfdb import fields
+from inferbench_tasks.perfdb.queries import parse, parse_sort
+from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
+from inferbench_tasks.perfdb.values import to_plain
+
+if TYPE_CHECKING:
+    import pandas
+
+EXPORTS = ("csv", "parquet", "json")
+
+
+def rows(
+    db: PerfDB, query: str | Iterable[str] = "", sort: str = "", limit: int = 0, *, unfinished: bool = True
+) -> list[dict[str, Any]]:
+    """One flat row per result (``fields.FIELDS``), newest first, or as ``sort`` says.
+
+    ``unfinished``: with the runs that have no result (failed, cancelled, running), their figures None.
+    Sorted by a figure, those without it come last.
+    """
+    asked = parse(query)
+    paths = [f.path for f in fields.FIELDS]
+    if not sort:
+        found = [
+            fields.row(to_plain(r)) for r in db.find_raw(asked.filter, NEWEST_FIRST, limit, fields=paths)
+        ]
+        if unfinished and asked.run_filter is not None:
+            found += _unfinished(db, asked.run_filter, limit)
+            found.sort(key=lambda row: row["created"], reverse=True)
+        return found[:limit] if limit else found
+    order = parse_sort(sort)
+    measured = {"$and": [asked.filter, {order[0][0]: {"$ne": None}}]}
+    found = [fields.row(to_plain(r)) for r in db.find_raw(measured, order, limit, fields=paths)]
+    if not limit or len(found) < limit:
+        others = {"$and": [asked.filter, {order[0][0]: None}]}
+        rest = limit - len(found) if limit else 0
+        found += [fields.row(to_plain(r)) for r in db.find_raw(others, NEWEST_FIRST, rest, fields=paths)]
+    return found
+
+
+def _unfinished(db: PerfDB, run_filter: dict[str, Any], limit: int) -> list[dict[str, Any]]:
+    """Runs without a result, as rows of the same fields."""
+    found = []
+    for run in db.find_runs_without_result(run_filter, limit):
+        document = {"_id": run["_id"], **run}
+        row = {f.name: None for f in fields.FIELDS}
+        for f in fields.FIELDS:
+            if f.run_path is not None:
+                row[f.name] = fields.Field(f.name, f.run_path, f.kind, "").value(document)
+        row["verdict"] = run.get("verdict") or run.get("status")
+        found.append(row)
+    return found
+
+
+def frame(db: PerfDB, query: str | Iterable[str] = "", sort: str = "", limit: int = 0) -> pandas.DataFrame:
+    """The results (valid or not) as a pandas frame, a column per field; figures are float64, NaN = none."""
+    import pandas
+
+    names = [f.name for f in fields.FIELDS]
+    table = pandas.DataFrame(rows(db, query, sort, limit, unfinished=False), columns=names)
+    for f in fields.FIELDS:
+        if f.kind == "number":
+            table[f.name] = pandas.to_numeric(table[f.name])
+        elif f.kind == "time":
+            table[f.name] = pandas.to_datetime(table[f.name], utc=True)
+    return table
+
+
+def export(db: PerfDB, path: Path, query: str | Iterable[str] = "", sort: str = "", limit: int = 0) -> int:
+    """Write the results to a file, in the format of its ending; how many there were.
+
+    CSV and Parquet have a column per field, JSON the whole documents. The file appears when complete.
+    """
+    kind = path.suffix.lstrip(".").lower()
+    if kind not in EXPORTS:
+        raise InputError(
+            f"{path.name}: the ending says the format; allowed: {', '.join('.' + e for e in EXPORTS)}"
+        )
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        count = _write(db, temporary, kind, query, sort, limit)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise StorageError(f"{path} can't be written: {error.strerror}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return count
+
+
+def _write(db: PerfDB, path: Path, kind: str, query: str | Iterable[str], sort: str, limit: int) -> int:
+    if kind == "json":
+        order: Sequence[tuple[str, int]] = parse_sort(sort) or NEWEST_FIRST
+        documents = db.find_results(parse(query).filter, order, limit)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump([d.model_dump(mode="json") for d in documents], file, indent=1, allow_nan=False)
+        return len(documents)
+    table = frame(db, query, sort, limit)
+    if kind == "csv":
+        table.to_csv(path, index=False)
+    else:
+        table.to_parquet(path, index=False, compression="zstd")
+    return len(table)

@@ -1,0 +1,78 @@
+"""The indexes: what a leaderboard, a list, or a search over 100,000 results goes through.
+
+``benchmarks/perfdb`` measures each kind of question. MongoDB makes an index once; asking again is cheap.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo.database import Database
+
+from inferbench_tasks.perfdb.fields import FIELDS
+
+LATEST = ("created_at", DESCENDING)
+#: Any figure may be sorted by.
+FIGURES = [f.path for f in FIELDS if f.path.startswith("summary.")]
+#: Have indexes of their own, or are seldom asked for.
+_ELSEWHERE = {*FIGURES, "run_id", "attempt", "job_id", "invocation_id", "created_at", "backend.version"}
+_SETTINGS = [f.path for f in FIELDS if f.path not in _ELSEWHERE]
+
+
+def _newest(*leading: str) -> list[tuple[str, int]]:
+    """Keys for lists, newest first, of equal leading fields.
+
+    All settings follow, so that the other conditions are decided on the index's keys: a rare one does
+    not read every document.
+    """
+    rest = [(path, ASCENDING) for path in _SETTINGS if path not in leading]
+    return [*((path, ASCENDING) for path in leading), LATEST, *rest]
+
+
+INDEXES: dict[str, list[IndexModel]] = {
+    "results": [
+        # Written once.
+        IndexModel([("run_id", ASCENDING), ("attempt", DESCENDING)], unique=True, name="run"),
+        IndexModel(_newest(), name="newest"),
+        IndexModel(_newest("model.name"), name="newest_of_model"),
+        IndexModel(_newest("backend.kind"), name="newest_of_backend"),
+        *(IndexModel([(path, ASCENDING)], name=path) for path in (*FIGURES, "load.batch_size")),
+        # The leaderboard: valid results, of a model or of all, the best first.
+        IndexModel(
+            [("verdict", 1), ("model.name", 1), ("summary.e2e_latency_ms.p99", 1)], name="board_latency"
+        ),
+        IndexModel(
+            [("verdict", 1), ("model.name", 1), ("summary.throughput_rps", -1)], name="board_throughput"
+        ),
+        IndexModel([("verdict", 1), ("summary.e2e_latency_ms.p99", 1)], name="best_latency"),
+        IndexModel([("verdict", 1), ("summary.throughput_rps", -1)], name="best_throughput"),
+        IndexModel([("backend.settings.$**", 1)], name="settings"),
+        IndexModel([("submission.user", 1), LATEST], name="user"),
+        IndexModel([("submission.name", 1), LATEST], name="submission"),
+        # The history of one job: regression runs.
+        IndexModel([("job_id", 1), LATEST], name="job"),
+        IndexModel([("invocation_id", 1), ("run_id", 1)], name="invocation"),
+    ],
+    "runs": [
+        IndexModel([("started_at", DESCENDING)], name="started"),
+        IndexModel([("invocation_id", 1), ("_id", 1)], name="invocation"),
+        IndexModel([("status", 1), ("started_at", DESCENDING)], name="status"),
+        IndexModel([("job_id", 1), ("started_at", DESCENDING)], name="job"),
+    ],
+    "models": [
+        IndexModel([("name", 1), ("version", DESCENDING)], unique=True, name="version"),
+        IndexModel([("digest", 1)], name="digest"),
+        IndexModel([LATEST], name="created"),
+    ],
+    "invocations": [
+        IndexModel([("started_at", DESCENDING)], name="started"),
+        IndexModel([("submission.name", 1), ("started_at", DESCENDING)], name="submission"),
+    ],
+}
+
+
+def ensure(database: Database[dict[str, Any]]) -> None:
+    """Make the indexes that are missing."""
+    for collection, models in INDEXES.items():
+        database[collection].create_indexes(models)

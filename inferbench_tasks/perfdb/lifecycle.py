@@ -1,0 +1,311 @@
+"""How runs went: written by whoever executes their stages, while they execute.
+
+Every write may safely be repeated, so a mongod that is killed and started again between or during
+stages loses nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.errors import InputError, PerfDBError
+from inferbench_tasks.perfdb.documents import (
+    InvocationDocument,
+    RunDocument,
+    RunStatus,
+    StageRecord,
+    StageState,
+    SubmissionInfo,
+    utc_now,
+)
+from inferbench_tasks.perfdb.files import Files
+from inferbench_tasks.perfdb.session import Session
+from inferbench_tasks.perfdb.values import Attachment, to_plain, to_stored
+
+LAST_STAGE = "release"
+
+
+class Lifecycle:
+    """The part of PerfDB that records invocations, runs and stages."""
+
+    _session: Session
+    files: Files
+
+    def start_invocation(
+        self,
+        invocation_id: str,
+        submission: dict[str, Any],
+        run_ids: list[str] | None = None,
+        digest: str | None = None,
+    ) -> None:
+        """Record an execution of a submission (as plain JSON values) before its runs start."""
+        self._write(
+            "invocations",
+            invocation_id,
+            {
+                "$setOnInsert": {
+                    "submission": _info(submission, digest),
+                    "document": to_stored(submission),
+                    "status": "running",
+                    "started_at": utc_now(),
+                },
+                "$addToSet": {"run_ids": {"$each": run_ids or []}},
+            },
+        )
+
+    def end_invocation(self, invocation_id: str, status: RunStatus) -> None:
+        """Record how an invocation ended."""
+        self._update("invocations", invocation_id, {"$set": {"status": status, "ended_at": utc_now()}})
+
+    def get_invocation(self, invocation_id: str) -> InvocationDocument:
+        """Raises InputError if there is none of that id."""
+        found = self._find_one("invocations", invocation_id)
+        return InvocationDocument.model_validate({"invocation_id": found.pop("_id"), **found})
+
+    def attach(self, invocation_id: str, path: Path, name: str | None = None) -> Attachment:
+        """Keep a file (a report) with an invocation; one of the same name is replaced."""
+        stored = self.files.put(path, name or path.name, invocation_id=invocation_id)
+        entry = stored.model_dump()
+        before = self._find_one("invocations", invocation_id).get("attachments", [])
+        self._update("invocations", invocation_id, {"$pull": {"attachments": {"name": stored.name}}})
+        self._update("invocations", invocation_id, {"$addToSet": {"attachments": entry}})
+        for old in before:
+            if old["name"] == stored.name and old["id"] != stored.id:
+                self.files.delete(old["id"])
+        return stored
+
+    def start_run(
+        self,
+        run_id: str,
+        invocation_id: str,
+        job_id: str,
+        job: dict[str, Any],
+        submission_digest: str | None = None,
+    ) -> None:
+        """Record a run, and its invocation if nobody did; harmless when repeated (each stage calls it)."""
+        now, info = utc_now(), _info(job, submission_digest)
+        self._write(
+            "runs",
+            run_id,
+            {
+                "$setOnInsert": {
+                    "invocation_id": invocation_id,
+                    "job_id": job_id,
+                    "submission": info,
+                    "job": to_stored(job),
+                    "status": "running",
+                    "started_at": now,
+                    "stages": [],
+                },
+                "$set": {"updated_at": now},
+            },
+        )
+        self._write(
+            "invocations",
+            invocation_id,
+            {
+                "$setOnInsert": {"submission": info, "status": "running", "started_at": now},
+                "$addToSet": {"run_ids": run_id},
+            },
+        )
+
+    def stage_started(self, run_id: str, stage: str, attempt: int = 1) -> None:
+        """Record that a stage runs now, in this process; a new attempt sets the run back to running."""
+        record = StageRecord(
+            stage=stage,
+            attempt=attempt,
+            state="running",
+            started_at=utc_now(),
+            pid=os.getpid(),
+            host=socket.gethostname(),
+        )
+        self._record(run_id, record)
+        if stage != LAST_STAGE:
+            self._update(
+                "runs",
+                run_id,
+                {"$set": {"status": "running"}, "$unset": {"ended_at": "", "verdict": ""}},
+                only_if={"status": {"$in": ["failed", "cancelled"]}},
+            )
+
+    def stage_finished(
+        self, run_id: str, stage: str, attempt: int = 1, *, output: dict[str, Any], duration_s: float
+    ) -> None:
+        """Record a stage's output; the last stage ends the run, unless an earlier one failed."""
+        self._end_stage(run_id, stage, attempt, state="done", output=output, duration_s=duration_s)
+        if stage == LAST_STAGE:
+            self._update(
+                "runs",
+                run_id,
+                {"$set": {"status": "done", "ended_at": utc_now()}},
+                only_if={"status": "running"},
+            )
+
+    def stage_failed(
+        self, run_id: str, stage: str, attempt: int = 1, *, state: StageState = "failed", error: str
+    ) -> None:
+        """Record that a stage failed or was cancelled, and with it the run; the first cause is kept."""
+        self._end_stage(run_id, stage, attempt, state=state, error=error)
+        cancelled = state == "cancelled"
+        cause = error.strip().split("\n")[0][:500] or "no cause given"
+        self._update(
+            "runs",
+            run_id,
+            {
+                "$set": {
+                    "status": "cancelled" if cancelled else "failed",
+                    "verdict": f"cancelled: {stage}" if cancelled else f"failed: {stage}, {cause}",
+                    "ended_at": utc_now(),
+                }
+            },
+            only_if={"status": "running"},
+        )
+
+    def end_run(self, run_id: str, verdict: str) -> None:
+        """End a run whose stages could not do it (their process was killed, a stage was never reached)."""
+        ends: dict[str, RunStatus] = {"failed": "failed", "cancelled": "cancelled"}
+        status = ends.get(verdict.partition(":")[0], "done")
+        now = utc_now()
+        self._update(
+            "runs", run_id, {"$set": {"verdict": to_stored(verdict), "status": status, "ended_at": now}}
+        )
+        if status != "done":
+            self._update_running_stages(run_id, status, verdict)
+
+    def get_run(self, run_id: str) -> RunDocument:
+        """Raises InputError if there is none of that id."""
+        return _run(self._find_one("runs", run_id))
+
+    def find_runs(
+        self, query: dict[str, Any] | None = None, limit: int = 0, sort: list[tuple[str, int]] | None = None
+    ) -> list[RunDocument]:
+        """Runs that match a MongoDB filter, newest first; ``limit`` 0 = all."""
+        order = sort or [("started_at", -1), ("_id", 1)]
+        found = self._session.retrying(
+            lambda: list(self._session.database()["runs"].find(query or {}, sort=order, limit=limit)),
+            "finding runs",
+        )
+        return [_run(to_plain(document)) for document in found]
+
+    def find_runs_without_result(self, query: dict[str, Any], limit: int = 0) -> list[dict[str, Any]]:
+        """Runs that match a MongoDB filter and have no result (yet), as plain mappings, newest first."""
+        pipeline: list[dict[str, Any]] = [
+            # Only a run that ended with all its stages has a result for certain.
+            {"$match": {"$and": [{"status": {"$ne": "done"}}, query]}},
+            {"$sort": {"started_at": -1}},
+            {
+                "$lookup": {
+                    "from": "results",
+                    "localField": "_id",
+                    "foreignField": "run_id",
+                    "pipeline": [{"$project": {"_id": 1}}, {"$limit": 1}],
+                    "as": "result",
+                }
+            },
+            {"$match": {"result": []}},
+            {"$project": {"stages": 0, "result": 0}},
+        ]
+        if limit:
+            pipeline.append({"$limit": limit})
+        return self._session.retrying(
+            lambda: [to_plain(d) for d in self._session.database()["runs"].aggregate(pipeline)],
+            "finding runs",
+        )
+
+    # -- writing ------------------------------------------------------------------------------------
+
+    def _record(self, run_id: str, record: StageRecord) -> None:
+        """Put a stage's record in the place of the same stage and attempt, else at the end."""
+        same = {"stage": record.stage, "attempt": record.attempt}
+        entry = to_stored(record)
+        now = utc_now()
+
+        def write() -> bool:
+            runs = self._session.database()["runs"]
+            replaced = runs.update_one(
+                {"_id": run_id, "stages": {"$elemMatch": same}},
+                {"$set": {"stages.$": entry, "updated_at": now}},
+            )
+            added = replaced.matched_count or (
+                runs.update_one(
+                    {"_id": run_id, "stages": {"$not": {"$elemMatch": same}}},
+                    {"$push": {"stages": entry}, "$set": {"updated_at": now}},
+                ).matched_count
+            )
+            return bool(added)
+
+        if not self._session.retrying(write, f"recording stage {record.stage}"):
+            raise PerfDBError(f"PerfDB has no run {run_id!r}; start_run comes before its stages.")
+
+    def _end_stage(self, run_id: str, stage: str, attempt: int, **fields: Any) -> None:
+        now = utc_now()
+        entry = {f"stages.$.{name}": to_stored(value) for name, value in fields.items()}
+        where = {"_id": run_id, "stages": {"$elemMatch": {"stage": stage, "attempt": attempt}}}
+        change = {"$set": {**entry, "stages.$.ended_at": now, "updated_at": now}}
+        done = self._session.retrying(
+            lambda: self._session.database()["runs"].update_one(where, change), f"recording stage {stage}"
+        )
+        if not done.matched_count:
+            raise PerfDBError(
+                f"PerfDB has no stage {stage} (attempt {attempt}) of run {run_id!r}; "
+                "stage_started comes first."
+            )
+
+    def _update_running_stages(self, run_id: str, state: RunStatus, error: str) -> None:
+        fields = {"state": state, "error": error, "ended_at": utc_now()}
+        change = {"$set": {f"stages.$[open].{name}": value for name, value in fields.items()}}
+        self._session.retrying(
+            lambda: self._session.database()["runs"].update_one(
+                {"_id": run_id}, change, array_filters=[{"open.state": "running"}]
+            ),
+            "ending stages",
+        )
+
+    def _write(self, collection: str, document_id: str, change: dict[str, Any]) -> None:
+        # Two that insert at once: the loser's upsert fails as a duplicate, and updates when repeated.
+        from pymongo.errors import DuplicateKeyError
+
+        def write() -> None:
+            documents = self._session.database()[collection]
+            try:
+                documents.update_one({"_id": document_id}, change, upsert=True)
+            except DuplicateKeyError:
+                documents.update_one({"_id": document_id}, change, upsert=True)
+
+        self._session.retrying(write, f"writing {collection}")
+
+    def _update(
+        self,
+        collection: str,
+        document_id: str,
+        change: dict[str, Any],
+        only_if: dict[str, Any] | None = None,
+    ) -> None:
+        where = {"_id": document_id, **(only_if or {})}
+        done = self._session.retrying(
+            lambda: self._session.database()[collection].update_one(where, change), f"writing {collection}"
+        )
+        if not done.matched_count and only_if is None:
+            raise InputError(f"PerfDB has no {collection.removesuffix('s')} {document_id!r}.")
+
+    def _find_one(self, collection: str, document_id: str) -> dict[str, Any]:
+        found = self._session.retrying(
+            lambda: self._session.database()[collection].find_one({"_id": document_id}),
+            f"reading {collection}",
+        )
+        if found is None:
+            raise InputError(f"PerfDB has no {collection.removesuffix('s')} {document_id!r}.")
+        plain: dict[str, Any] = to_plain(found)
+        return plain
+
+
+def _info(spec: dict[str, Any], digest: str | None) -> dict[str, Any]:
+    info = SubmissionInfo(name=spec.get("name", "unnamed"), user=spec.get("user", "anonymous"), digest=digest)
+    return info.model_dump()
+
+
+def _run(document: dict[str, Any]) -> RunDocument:
+    return RunDocument.model_validate({"run_id": document.pop("_id"), **document})

@@ -1,0 +1,221 @@
+"""One query language for results, in the CLI, the API and Python:
+
+    model=resnet* backend=triton,onnxruntime batch>=4 since=7d user=x verdict=valid
+
+All terms must hold. ``=`` and ``!=`` take a value, a list ``a,b`` or a pattern with ``*`` and ``?``;
+numbers take ``< <= > >=`` too; ``none`` stands for "not measured". ``since`` and ``until`` take an age
+(``90s 30m 12h 7d 2w``) or a date (ISO 8601, UTC). Quotes keep spaces: ``"device_name=Tesla T4"``.
+The result is a MongoDB filter made of known paths and literal values: nothing in a query is executed.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+import shlex
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.documents import utc_now
+from inferbench_tasks.perfdb.fields import Field, field
+
+MAX_QUERY_CHARACTERS, MAX_TERMS, MAX_VALUES = 4000, 50, 100
+MAX_WILDCARDS = 8  # each multiplies what a pattern that fails may cost the server
+_TERM = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)\s*(!=|>=|<=|=|>|<)(.*)", re.DOTALL)
+_ORDER = {">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
+_AGE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(s|m|h|d|w)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+VERDICTS = ("valid", "invalid", "failed", "cancelled", "running")
+
+
+@dataclass(frozen=True)
+class Query:
+    """``filter`` selects results; ``run_filter`` runs, None if no run without a result can match."""
+
+    filter: dict[str, Any]
+    run_filter: dict[str, Any] | None
+
+
+def parse(
+    query: str | Iterable[str] = "", now: datetime | None = None, lookup: Callable[[str], Field] = field
+) -> Query:
+    """Understand a query, given as one text or as its terms; raises InputError, naming the term.
+
+    ``lookup`` finds a field by its name; by default those of results.
+    """
+    terms = _split(query) if isinstance(query, str) else list(query)
+    if len(terms) > MAX_TERMS or sum(map(len, terms)) > MAX_QUERY_CHARACTERS:
+        raise InputError(
+            f"The query is too long: at most {MAX_TERMS} terms, {MAX_QUERY_CHARACTERS} characters."
+        )
+    results: list[dict[str, Any]] = []
+    runs: list[dict[str, Any]] | None = []
+    for term in terms:
+        match = _TERM.fullmatch(term.strip())
+        if match is None:
+            raise InputError(
+                f"The term {term[:60]!r} is not understood: it has the form field=value "
+                "(or != < <= > >=), for instance model=resnet* batch>=4 since=7d verdict=valid"
+            )
+        name, operator, value = match[1], match[2], match[3].strip()
+        if name in ("since", "until"):
+            if operator != "=":
+                raise InputError(f"{name}{operator}{value[:40]}: {name} takes = only, for instance {name}=7d")
+            moment = _moment(name, value, now or utc_now())
+            asked, condition = lookup("created"), {"$gte" if name == "since" else "$lte": moment}
+        else:
+            asked = lookup(name)
+            condition = _condition(asked, operator, value)
+        results.append({asked.path: condition})
+        if runs is not None:
+            runs = None if asked.run_path is None else [*runs, _for_run(asked, condition)]
+    return Query(_all(results), None if runs is None else _all(runs))
+
+
+def matches(filter: dict[str, Any], document: dict[str, Any]) -> bool:
+    """Whether a plain document fulfils a filter that ``parse`` made: for what lies in no database."""
+    if "$and" in filter:
+        return all(matches(part, document) for part in filter["$and"])
+    return all(
+        _holds(sign, wanted, Field("", path, "any", "").value(document))
+        for path, condition in filter.items()
+        for sign, wanted in condition.items()
+    )
+
+
+def _holds(sign: str, wanted: Any, value: Any) -> bool:
+    if sign in _COMPARE:
+        same_kind = isinstance(value, (int, float)) == isinstance(wanted, (int, float)) and value is not None
+        return same_kind and bool(_COMPARE[sign](value, wanted))
+    candidates = wanted if sign in ("$in", "$nin") else [wanted]
+    values = value if isinstance(value, list) else [value]
+    found = any(_equal(candidate, item) for candidate in candidates for item in values)
+    return not found if sign == "$nin" else found
+
+
+def _equal(wanted: Any, value: Any) -> bool:
+    if isinstance(wanted, re.Pattern):
+        return isinstance(value, str) and wanted.search(value) is not None
+    return bool(wanted == value)
+
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le,
+}  # fmt: skip
+
+
+def parse_sort(text: str) -> list[tuple[str, int]]:
+    """``p99`` or ``-throughput`` (descending), several by comma -> MongoDB's sort."""
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    return [(field(name.lstrip("-+")).path, -1 if name.startswith("-") else 1) for name in names]
+
+
+def _split(query: str) -> list[str]:
+    if len(query) > MAX_QUERY_CHARACTERS:
+        raise InputError(f"The query is too long: at most {MAX_QUERY_CHARACTERS} characters.")
+    try:
+        return shlex.split(query)
+    except ValueError as error:
+        raise InputError(
+            f"The query {query[:60]!r} is not understood: {error} (quotes must be closed)"
+        ) from error
+
+
+def _all(conditions: list[dict[str, Any]]) -> dict[str, Any]:
+    if len(conditions) <= 1:
+        return conditions[0] if conditions else {}
+    return {"$and": conditions}
+
+
+def _for_run(asked: Field, condition: dict[str, Any]) -> dict[str, Any]:
+    assert asked.run_path is not None
+    return {asked.run_path: condition}
+
+
+def _condition(asked: Field, operator: str, text: str) -> dict[str, Any]:
+    if not text:
+        raise InputError(f"{asked.name}{operator}: a value is missing (none stands for 'not measured')")
+    if operator in _ORDER:
+        return {_ORDER[operator]: _ordered(asked, operator, text)}
+    values = [part.strip() for part in text.split(",")] if asked.kind != "time" else [text]
+    if len(values) > MAX_VALUES:
+        raise InputError(f"{asked.name}: at most {MAX_VALUES} values, these are {len(values)}")
+    found = [_value(asked, value) for value in values]
+    if operator == "!=":
+        return {"$nin": found}
+    return {"$in": found} if len(found) > 1 or isinstance(found[0], re.Pattern) else {"$eq": found[0]}
+
+
+def _ordered(asked: Field, operator: str, text: str) -> Any:
+    if asked.kind == "time":
+        return _moment(asked.name, text, utc_now())
+    if asked.kind in ("number", "any"):
+        return _number(asked, text)
+    raise InputError(f"{asked.name}{operator}{text[:40]}: {asked.name} is text and takes = and != only")
+
+
+def _value(asked: Field, text: str) -> Any:
+    if text == "none":
+        return None
+    if asked.kind == "number":
+        return _number(asked, text)
+    if asked.kind == "time":
+        return _moment(asked.name, text, utc_now())
+    if asked.kind == "verdict":
+        return _verdict(text)
+    if asked.kind == "any":
+        try:
+            return {"true": True, "false": False}[text] if text in ("true", "false") else _number(asked, text)
+        except InputError:
+            pass  # not a number: text
+    if "*" in text or "?" in text:
+        # "**" would make a pattern slow to fail; it means the same as "*".
+        if text.count("*") > MAX_WILDCARDS:
+            raise InputError(f"{asked.name}: at most {MAX_WILDCARDS} * in a pattern")
+        parts = re.split(r"(\*+|\?)", text)
+        pattern = "".join(_GLOB.get(part[:1], re.escape(part)) if part else "" for part in parts)
+        return re.compile(f"^{pattern}$", re.DOTALL)
+    return text
+
+
+_GLOB = {"*": ".*", "?": "."}
+
+
+def _verdict(text: str) -> Any:
+    if text in ("valid",):
+        return text
+    if text == "running":
+        return None
+    if text not in VERDICTS:
+        raise InputError(f"verdict={text[:40]}: allowed are {', '.join(VERDICTS)}")
+    return re.compile(f"^{text}: ")
+
+
+def _number(asked: Field, text: str) -> int | float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{asked.name}: {text[:40]!r} is no number ({asked.help or 'a number is needed'})")
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def _moment(name: str, text: str, now: datetime) -> datetime:
+    if age := _AGE.fullmatch(text):
+        try:
+            return now - timedelta(seconds=float(age[1]) * _SECONDS[age[2]])
+        except OverflowError as error:
+            raise InputError(f"{name}={text[:40]}: that is before the calendar starts") from error
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InputError(
+            f"{name}={text[:40]}: an age (90s, 30m, 12h, 7d, 2w) or a date (2026-01-31, "
+            "2026-01-31T12:00, in UTC) is needed"
+        ) from error
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,0 +1,286 @@
+"""PerfDB: results written once, their raw samples, and how the runs went.
+
+    with PerfDB.connect(uri, data_dir) as db:
+        db.save_result(document, samples_path)
+        db.samples(run_id)  # the raw records, as a pyarrow.Table
+
+A PerfDB may be passed to another process (it is pickled as its address): clients are made per process.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pymongo.collection import Collection
+from pymongo.errors import DuplicateKeyError
+
+from inferbench_tasks import settings
+from inferbench_tasks.errors import InputError, PerfDBError
+from inferbench_tasks.perfdb import embedded
+from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.perfdb.files import Files, measure
+from inferbench_tasks.perfdb.lifecycle import Lifecycle
+from inferbench_tasks.perfdb.session import Session
+from inferbench_tasks.perfdb.values import to_plain, to_stored
+
+if TYPE_CHECKING:
+    import pyarrow
+
+NEWEST_FIRST: Sequence[tuple[str, int]] = (("created_at", -1),)
+T = TypeVar("T")
+#: True of every result; with it MongoDB decides a list's other conditions on the index of lists.
+SOME_TIME = {"created_at": {"$gte": datetime(1970, 1, 1, tzinfo=UTC)}}
+PARQUET = "samples.parquet"
+
+
+class PerfDB(Lifecycle):
+    """Use ``PerfDB.connect``."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.files = Files(session)
+
+    @classmethod
+    def connect(cls, uri: str | None, data_dir: Path) -> PerfDB:
+        """The PerfDB at that URI, else at ``INFERBENCH_PERFDB_URI``, else the embedded one of ``data_dir``.
+
+        A given URI is used or fails; there is no fallback. Raises PerfDBError (not reachable, not safe),
+        StorageError (the embedded server's folder) and InputError (not a URI).
+        """
+        uri = uri or settings.perfdb_uri()
+        if uri is None:
+            session = Session(embedded.ensure(data_dir), data_dir)
+        else:
+            session = Session(uri, data_dir if embedded.owns(uri, data_dir) else None)
+        session.open()
+        return cls(session)
+
+    @property
+    def uri(self) -> str:
+        """Where it is, secrets included; ``address.masked`` makes it fit to be shown."""
+        return self._session.uri
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it is the embedded server of the data directory."""
+        return self._session.embedded_in is not None
+
+    def close(self) -> None:
+        """Close this process's client; a later use opens a new one."""
+        self._session.close()
+
+    def __enter__(self) -> PerfDB:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def server(self) -> dict[str, Any]:
+        """What it really is: process, version, git version, storage engine, set name, kind of server."""
+        database = self._session.database()
+
+        def ask() -> dict[str, Any]:
+            admin = database.client.admin
+            status, build = admin.command("serverStatus"), admin.command("buildInfo")
+            environment = build.get("buildEnvironment", {})
+            return {
+                "server": "embedded" if self.embedded else "external",
+                "process": status["process"],
+                "version": build["version"],
+                "git_version": build["gitVersion"],
+                "storage_engine": status.get("storageEngine", {}).get("name"),
+                "distmod": environment.get("distmod"),
+                "set_name": admin.command("hello").get("setName"),
+                "database": self._session.name,
+            }
+
+        return self._session.retrying(ask, "asking the server what it is")
+
+    def collection(self, name: str) -> Collection[dict[str, Any]]:
+        """A collection, for parts that keep documents of their own here; use it within ``retrying``."""
+        return self._session.database()[name]
+
+    def retrying(self, operation: Callable[[], T], doing: str) -> T:
+        """Run an operation that may safely be repeated until it succeeds; see ``Session.retrying``."""
+        return self._session.retrying(operation, doing)
+
+    def sizes(self) -> dict[str, int]:
+        """How many documents and files it holds, and their bytes on disk."""
+        database = self._session.database()
+
+        def ask() -> dict[str, int]:
+            held = database.command("dbStats")
+            counts = {
+                name: database[name].estimated_document_count() for name in ("results", "runs", "invocations")
+            }
+            files = database["fs.files"].estimated_document_count()
+            return {**counts, "files": files, "bytes_on_disk": int(held["storageSize"] + held["indexSize"])}
+
+        return self._session.retrying(ask, "asking for sizes")
+
+    def resolve_run(self, text: str) -> str:
+        """The id of the run that is meant: an id, the unique start of one, or ``latest``.
+
+        Raises InputError if there is none, or more than one.
+        """
+        starts = {"$regex": f"^{re.escape(text)}"}
+
+        def search() -> list[str]:
+            runs, results = self._session.database()["runs"], self._session.database()["results"]
+            if text == "latest":
+                newest = runs.find_one({}, {"_id": 1}, sort=[("started_at", -1)])
+                return [newest["_id"]] if newest else []
+            if runs.find_one({"_id": text}, {"_id": 1}) or results.find_one({"run_id": text}, {"_id": 1}):
+                return [text]
+            known = {r["_id"] for r in runs.find({"_id": starts}, {"_id": 1}, limit=6)}
+            known |= {r["run_id"] for r in results.find({"run_id": starts}, {"run_id": 1}, limit=6)}
+            return sorted(known)
+
+        found = self._session.retrying(search, "finding a run")
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise InputError(f"PerfDB has no run {text!r}; `inferbench results list` shows those it has.")
+        more = ", ..." if len(found) > 5 else ""
+        raise InputError(f"Several runs start with {text!r}: {', '.join(found[:5])}{more}")
+
+    # -- results ------------------------------------------------------------------------------------
+
+    def save_result(self, document: ResultDocument, samples_path: Path | None = None) -> bool:
+        """Write a result, with its raw samples (Parquet), once.
+
+        False if this run and attempt has a result already, which then stays as it is: a repeated stage
+        is harmless. Raises PerfDBError if that result was made from other samples: a new measurement
+        needs a new attempt.
+        """
+        if (known := self._known(document)) is not None:
+            self._require_same(known, document, samples_path)
+            return False
+        if samples_path is not None:
+            stored = self.files.put(samples_path, PARQUET, run_id=document.run_id, attempt=document.attempt)
+            document = document.model_copy(update={"samples": stored})
+        values = to_stored(document)
+
+        def insert() -> bool:
+            try:
+                self._session.database()["results"].insert_one(dict(values))
+            except DuplicateKeyError:
+                return False
+            return True
+
+        if not self._session.retrying(insert, "writing the result"):
+            known = self._known(document)
+            # A repeated insert meets its own first try, if only the answer was lost.
+            if known is None or known.samples != document.samples:
+                if document.samples is not None:
+                    self.files.delete(document.samples)
+                if known is not None:
+                    self._require_same(known, document, samples_path)
+                return False
+        self._update(
+            "runs", document.run_id, {"$set": {"verdict": document.verdict}}, only_if={"status": "running"}
+        )
+        return True
+
+    def get_result(self, run_id: str, attempt: int | None = None) -> ResultDocument:
+        """The result of a run, of its latest attempt unless one is named; InputError if there is none."""
+        where = {"run_id": run_id} if attempt is None else {"run_id": run_id, "attempt": attempt}
+        found = self._session.retrying(
+            lambda: self._session.database()["results"].find_one(where, sort=[("attempt", -1)]),
+            "reading a result",
+        )
+        if found is None:
+            of = "" if attempt is None else f", attempt {attempt}"
+            raise InputError(f"PerfDB has no result of run {run_id!r}{of}.")
+        return _result(found)
+
+    def find_results(
+        self,
+        filter: Mapping[str, Any] | None = None,
+        sort: Sequence[tuple[str, int]] = NEWEST_FIRST,
+        limit: int = 0,
+        skip: int = 0,
+    ) -> list[ResultDocument]:
+        """Results that match a MongoDB filter (see ``queries.parse``); ``limit`` 0 = all."""
+        return [_result(found) for found in self.find_raw(filter, sort, limit, skip)]
+
+    def find_raw(
+        self,
+        filter: Mapping[str, Any] | None = None,
+        sort: Sequence[tuple[str, int]] = NEWEST_FIRST,
+        limit: int = 0,
+        skip: int = 0,
+        fields: Sequence[str] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Like ``find_results``, as stored, only ``fields`` (dotted paths): for tables of many results."""
+        projection = {"_id": 0, **dict.fromkeys(fields, 1)} if fields else {"_id": 0}
+        where: dict[str, Any] = dict(filter or {})
+        if tuple(sort) == tuple(NEWEST_FIRST):
+            where = {"$and": [SOME_TIME, where]}
+        return self._session.retrying(
+            lambda: list(
+                self._session.database()["results"].find(
+                    where, projection, sort=list(sort), limit=limit, skip=skip
+                )
+            ),
+            "finding results",
+        )
+
+    def count_results(self, filter: Mapping[str, Any] | None = None) -> int:
+        """How many results match."""
+        return self._session.retrying(
+            lambda: self._session.database()["results"].count_documents(filter or {}), "counting results"
+        )
+
+    def delete_result(self, run_id: str) -> int:
+        """Remove all attempts' results of a run with their samples; how many there were."""
+        found = self.find_results({"run_id": run_id})
+        for document in found:
+            self._session.retrying(
+                lambda document=document: self._session.database()["results"].delete_one(  # type: ignore[misc]
+                    {"run_id": run_id, "attempt": document.attempt}
+                ),
+                "deleting a result",
+            )
+            if document.samples is not None:
+                self.files.delete(document.samples)
+        return len(found)
+
+    def samples(self, run_id: str, attempt: int | None = None) -> pyarrow.Table:
+        """The raw records of a run (columns: ``loadgen.records``), checked against their SHA-256.
+
+        Raises InputError if the run has no result, or one without samples.
+        """
+        import pyarrow
+        import pyarrow.parquet
+
+        file = self.get_result(run_id, attempt).samples
+        if file is None:
+            raise InputError(f"The result of run {run_id!r} has no raw samples.")
+        return pyarrow.parquet.read_table(pyarrow.BufferReader(self.files.get(file)))
+
+    def _known(self, document: ResultDocument) -> ResultDocument | None:
+        found = self.find_results({"run_id": document.run_id, "attempt": document.attempt}, limit=1)
+        return found[0] if found else None
+
+    def _require_same(
+        self, known: ResultDocument, document: ResultDocument, samples_path: Path | None
+    ) -> None:
+        digest = measure(samples_path)[0] if samples_path else document.samples and document.samples.sha256
+        if (known.samples.sha256 if known.samples else None) == digest:
+            return
+        raise PerfDBError(
+            f"Run {document.run_id!r}, attempt {document.attempt}, has a result already "
+            f"({known.created_at:%Y-%m-%d %H:%M:%S} UTC, {known.verdict}), made from other samples. Results "
+            "are written once; measure again under a new attempt or run."
+        )
+
+
+def _result(stored: dict[str, Any]) -> ResultDocument:
+    plain = to_plain(stored)
+    plain.pop("_id", None)
+    return ResultDocument.model_validate(plain)

@@ -1,0 +1,85 @@
+"""Between our values and BSON: keys made safe and back, numbers made plain, files described."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import datetime
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+
+from bson import ObjectId
+from pydantic import BaseModel, ConfigDict
+
+from inferbench_tasks.errors import PerfDBError
+
+INT64 = range(-(2**63), 2**63)
+MAX_DEPTH = 90  # MongoDB allows 100 levels
+_ESCAPED = re.compile(r"%(25|2E|24|00)")
+
+
+class Attachment(BaseModel):
+    """A file in PerfDB's GridFS; ``sha256`` (hex) is checked whenever it is read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    name: str
+    sha256: str
+    bytes: int
+
+
+def stored_key(key: str) -> str:
+    """The key as it is stored: ``.``, NUL, ``%`` and a leading ``$`` would change what a query means."""
+    key = key.replace("%", "%25").replace(".", "%2E").replace("\0", "%00")
+    return "%24" + key[1:] if key.startswith("$") else key
+
+
+def plain_key(key: str) -> str:
+    """The key as it was given to ``stored_key``."""
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), key)
+
+
+def to_stored(value: Any, depth: int = 0) -> Any:
+    """A value that MongoDB stores faithfully; NaN and infinities become None: nothing was measured.
+
+    Raises PerfDBError for what can't be stored (an integer beyond 64 bits, an unknown type).
+    """
+    if depth > MAX_DEPTH:
+        raise PerfDBError(f"A value is nested deeper than {MAX_DEPTH} levels and can't be stored in PerfDB.")
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
+    if isinstance(value, dict):
+        return {stored_key(_text(str(k))): to_stored(v, depth + 1) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        items = sorted(value, key=str) if isinstance(value, (set, frozenset)) else value
+        return [to_stored(item, depth + 1) for item in items]
+    if value is None or isinstance(value, (bool, bytes, datetime, ObjectId)):
+        return value
+    if isinstance(value, int):
+        if value not in INT64:
+            raise PerfDBError(f"The integer {value} does not fit into 64 bits and can't be stored in PerfDB.")
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, (str, PurePath)):
+        return _text(str(value))
+    if hasattr(value, "tolist"):  # a numpy scalar or array
+        return to_stored(value.tolist(), depth + 1)
+    raise PerfDBError(f"A {type(value).__name__} can't be stored in PerfDB: {value!r:.200}")
+
+
+def to_plain(value: Any) -> Any:
+    """The inverse of ``to_stored``; ids become text."""
+    if isinstance(value, dict):
+        return {plain_key(k): to_plain(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [to_plain(item) for item in value]
+    return str(value) if isinstance(value, ObjectId) else value
+
+
+def _text(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate is no UTF-8

@@ -1,0 +1,77 @@
+"""Image files to a float tensor: decode, resize, crop, normalise."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.extras import require
+from inferbench_tasks.requests.base import Array
+
+#: More pixels than that are refused before they are decoded: a small file may claim any size.
+MAX_PIXELS = 64_000_000
+
+
+class Image:
+    """Encoded images (PNG, JPEG, ...) -> ``n x 3 x height x width`` (or channels last) float32.
+
+    The shorter side is scaled to ``size / crop_ratio``, then the middle ``size x size`` is cut out;
+    pixels become ``(value - mean) / std`` with ``mean`` and ``std`` in units of 0 to 255.
+    """
+
+    kind: ClassVar[str] = "image"
+
+    def __init__(
+        self,
+        size: int | tuple[int, int],
+        mean: float | Sequence[float] = 0.0,
+        std: float | Sequence[float] = 255.0,
+        channels: Literal[1, 3] = 3,
+        layout: Literal["nchw", "nhwc"] = "nchw",
+        crop_ratio: float = 1.0,
+    ) -> None:
+        require("torch")
+        self.height, self.width = (size, size) if isinstance(size, int) else size
+        if min(self.height, self.width) < 1 or not 0 < crop_ratio <= 1 or np.any(np.asarray(std) == 0):
+            raise InputError("processors.image: size must be >= 1, crop_ratio in (0, 1], std not 0")
+        self.mean = np.asarray(mean, dtype=np.float32)
+        self.std = np.asarray(std, dtype=np.float32)
+        self.channels, self.layout, self.crop_ratio = channels, layout, crop_ratio
+
+    def __call__(self, files: Sequence[bytes]) -> Array:
+        pixels = np.stack([self._decode(data, at) for at, data in enumerate(files)])
+        values = (pixels.astype(np.float32) - self.mean) / self.std
+        return np.ascontiguousarray(values.transpose(0, 3, 1, 2) if self.layout == "nchw" else values)
+
+    def _decode(self, data: bytes, at: int) -> Array:
+        image: Any
+        from PIL import Image as Pillow
+        from PIL import UnidentifiedImageError
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", Pillow.DecompressionBombWarning)
+                image = Pillow.open(io.BytesIO(data))
+                if image.width * image.height > MAX_PIXELS:
+                    raise InputError(
+                        f"Image {at} has {image.width} x {image.height} pixels; allowed are {MAX_PIXELS:,}"
+                    )
+                image = image.convert("L" if self.channels == 1 else "RGB")
+        except (
+            UnidentifiedImageError, OSError, ValueError, SyntaxError, Pillow.DecompressionBombError,
+            Pillow.DecompressionBombWarning,
+        ) as error:  # fmt: skip
+            raise InputError(f"Image {at} can't be decoded: {error}") from error
+        # The largest box of the wanted shape in the middle, less what the crop leaves out.
+        scale = min(image.width / self.width, image.height / self.height) * self.crop_ratio
+        width, height = self.width * scale, self.height * scale
+        left, top = (image.width - width) / 2, (image.height - height) / 2
+        image = image.resize(
+            (self.width, self.height), Pillow.Resampling.BILINEAR, box=(left, top, left + width, top + height)
+        )
+        return np.asarray(image).reshape(self.height, self.width, self.channels)

@@ -1,0 +1,46 @@
+"""Texts to token ids, by the tokenizer file that a model was published with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.extras import require
+from inferbench_tasks.requests.base import Arrays
+
+MAX_FILE_BYTES = 64 << 20
+
+
+class Tokenizer:
+    """``input_ids`` and ``attention_mask``, ``n x longest`` int64, padded with id 0.
+
+    ``path`` is a ``tokenizer.json``; texts are cut at ``max_tokens``.
+    """
+
+    kind: ClassVar[str] = "tokenizer"
+
+    def __init__(self, path: Path | str, max_tokens: int = 256) -> None:
+        require("torch")
+        import tokenizers
+
+        path = Path(path)
+        try:
+            if path.stat().st_size > MAX_FILE_BYTES:
+                raise InputError(f"The tokenizer {path} has more than {MAX_FILE_BYTES} bytes")
+            self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(f"The tokenizer {path} can't be read: {error}") from error
+        self._tokenizer.enable_truncation(max_tokens)
+        self._tokenizer.enable_padding()
+
+    def __call__(self, texts: list[str]) -> Arrays:
+        encoded = self._tokenizer.encode_batch(list(texts))
+        return {
+            "input_ids": np.array([e.ids for e in encoded], dtype=np.int64),
+            "attention_mask": np.array([e.attention_mask for e in encoded], dtype=np.int64),
+        }

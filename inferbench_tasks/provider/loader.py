@@ -1,0 +1,80 @@
+"""The submissions folder as DAGs: each YAML its own, a broken one its own import error."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any, NoReturn
+
+from airflow.configuration import conf
+from airflow.sdk import DAG, get_parsing_context
+
+from inferbench_tasks import settings
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.provider.render import render
+from inferbench_tasks.submission.reader import read_submission
+
+
+class BrokenSubmission(DAG):
+    """Stands for a YAML that does not validate.
+
+    Airflow keeps import errors by file, and all our DAGs come from one file: an exception there would
+    hide the good ones. It serialises each DAG by itself, though, and files a failure under that DAG's
+    own path; so this one fails there, with the submission's errors and under the YAML's path.
+    """
+
+    def __init__(self, path: Path, problem: str) -> None:
+        self._path = str(path)
+        self._problem = problem
+        super().__init__(dag_id="broken." + re.sub(r"[^A-Za-z0-9_.-]", "-", path.name), schedule=None)
+
+    @property
+    def relative_fileloc(self) -> str:
+        """The YAML's path, whatever the importer would have it be."""
+        return self._path
+
+    @relative_fileloc.setter
+    def relative_fileloc(self, value: str | None) -> None:
+        """The importer sets the loader's path here."""
+
+    def get_serialized_fields(self) -> NoReturn:  # type: ignore[override]  # it needs the problem
+        """Called when Airflow serialises the DAG."""
+        raise InputError(self._problem)
+
+
+def load_submissions(folder: Path | None = None) -> dict[str, DAG]:
+    """The DAGs of a folder, by DAG id; only the one in question when Airflow runs a task."""
+    folder = folder or submissions_dir()
+    wanted = get_parsing_context().dag_id
+    dags: dict[str, DAG] = {}
+    taken: dict[str, Path] = {}
+    for path in sorted(p for p in folder.rglob("*") if p.suffix in (".yaml", ".yml")):
+        try:
+            submission = read_submission(path)
+            if first := taken.get(submission.name):
+                raise InputError(
+                    f"{path}: name: {submission.name!r} is taken by {first}; a DAG's name is its own"
+                )
+        except InputError as error:
+            if wanted is None:
+                dags[f"broken {path}"] = BrokenSubmission(path, str(error))
+            continue
+        taken[submission.name] = path
+        if wanted in (None, submission.name):
+            dags[submission.name] = render(
+                submission, base_dir=path.parent, one_at_a_time=_knows_no_devices()
+            )
+    return dags
+
+
+def submissions_dir() -> Path:
+    """``INFERBENCH_SUBMISSIONS_DIR``, else ``configs/submissions`` beside the DAGs folder."""
+    if given := os.environ.get(settings.SUBMISSIONS_DIR):
+        return Path(given)
+    return Path(conf.get("core", "dags_folder")).parent / "configs" / "submissions"
+
+
+def _knows_no_devices() -> bool:
+    executors: Any = conf.get("core", "executor")
+    return "inferbench_tasks" not in str(executors)

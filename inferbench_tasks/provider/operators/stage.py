@@ -1,0 +1,99 @@
+"""The operator that runs one node of a plan: it only adapts Airflow to ``stages.execute``."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from inferbench_tasks import settings
+from inferbench_tasks.errors import CancelledError, InputError, StageError
+from inferbench_tasks.plan.graph import StageName
+from inferbench_tasks.plan.overrides import PARAMETERS, override
+from inferbench_tasks.provider.ui.links import ReportLink
+from inferbench_tasks.submission.digest import job_digest
+from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.sweep import job_id
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context as AirflowContext
+
+
+class StageOperator(BaseOperator):
+    """Runs ``stage`` with its static ``stage_input`` and the outputs of the tasks in ``upstream``.
+
+    ``upstream`` maps a stage to the id of the task whose return value is that stage's output.
+    Returns the stage's output: small JSON. A stage's own failure is final (no retry would be honest:
+    it would measure again until the figures please); an infrastructure error may be retried where the
+    task has retries.
+    """
+
+    template_fields: Sequence[str] = ()
+    operator_extra_links = (ReportLink(),)
+    ui_color = "#e8f0fe"
+
+    def __init__(
+        self,
+        *,
+        stage: StageName,
+        stage_input: dict[str, Any],
+        upstream: dict[str, str],
+        job_index: int | None,
+        base_dir: str,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.stage = stage
+        self.stage_input = stage_input
+        self.upstream = upstream
+        self.job_index = job_index
+        self.base_dir = base_dir
+        self._cancel = threading.Event()
+        self._interruptible = False
+
+    def execute(self, context: AirflowContext) -> dict[str, Any]:
+        from airflow.sdk.exceptions import AirflowFailException
+
+        from inferbench_tasks.stages.execute import LAST_WORDS, execute_stage
+        from inferbench_tasks.stages.invocation import Invocation
+
+        ti, dag_run = context["ti"], context["dag_run"]
+        invocation = Invocation.of_dag_run(settings.data_dir(), ti.dag_id, dag_run.run_id)
+        outputs = {stage: ti.xcom_pull(task_ids=task_id) for stage, task_id in self.upstream.items()}
+        given = {k: v for k, v in context["params"].items() if k in PARAMETERS}
+        stage_input = overridden(self.stage_input, given)
+        self._interruptible = self.stage not in LAST_WORDS
+        try:
+            return execute_stage(
+                self.stage,
+                stage_input,
+                {stage: output for stage, output in outputs.items() if output is not None},
+                invocation=invocation,
+                job_index=self.job_index,
+                attempt=ti.try_number,
+                base_dir=Path(self.base_dir),
+                cancelled=self._cancel.is_set,
+            )
+        except (StageError, InputError, CancelledError) as error:
+            raise AirflowFailException(str(error)) from error
+        finally:
+            self._interruptible = False
+
+    def on_kill(self) -> None:
+        """Airflow calls it from its SIGTERM handler: end the stage in the middle, so that it cleans up."""
+        self._cancel.set()
+        if self._interruptible:
+            self._interruptible = False
+            raise CancelledError(f"Stopped during {self.stage}.")
+
+
+def overridden(stage_input: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
+    """A stage's input with a trigger's parameters in it; a job that asks for something else has another id."""
+    if "submission" in stage_input:
+        return {**stage_input, "submission": override(stage_input["submission"], parameters)}
+    document = override(stage_input["job"], parameters)
+    spec = JobSpec.model_validate(document)
+    return {"job_id": job_id(spec.name, job_digest(spec)), "job": document}

@@ -1,0 +1,130 @@
+"""From a plan to an Airflow DAG: the only place that knows both."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG, Param, TaskGroup, TriggerRule
+
+from inferbench_tasks.plan.compile import PIPELINE, compile_plan
+from inferbench_tasks.plan.graph import Node, RunPlan
+from inferbench_tasks.plan.overrides import PARAMETERS, value_at
+from inferbench_tasks.provider.operators.stage import StageOperator
+from inferbench_tasks.submission.schema import Submission
+
+#: Stages that may be tried again: they measure nothing, so a second try hides nothing.
+RETRIES = {"generate": 1, "convert": 1, "release": 2, "analyze": 1}
+#: Fixed, so that parsing the same file twice gives the same DAG; nothing is scheduled from it.
+START = datetime(2026, 1, 1)  # noqa: DTZ001 - Airflow makes it UTC
+
+
+def render(
+    submission: Submission, *, base_dir: Path, one_at_a_time: bool, doc: str = "", dag_id: str | None = None
+) -> DAG:
+    """The DAG of a submission.
+
+    ``base_dir`` is the folder of the submission's relative paths. ``one_at_a_time`` chains the jobs:
+    under an executor that knows no devices, that is what keeps one job's work out of another's figures.
+    """
+    plan = compile_plan(submission)
+    dag = DAG(
+        dag_id=dag_id or submission.name,
+        description=submission.description or f"{len(plan.jobs)} job(s) of {submission.user}",
+        start_date=START,
+        schedule=None,
+        catchup=False,
+        max_active_runs=1 if one_at_a_time else 16,
+        max_active_tasks=1 if one_at_a_time else 64,
+        tags=["inferbench", submission.serve.backend, *submission.tags],
+        doc_md=doc or documentation(submission, plan),
+        params=parameters(submission),
+        is_paused_upon_creation=False,
+        default_args={"owner": submission.user},
+    )
+    tasks: dict[str, StageOperator] = {}
+    for job in plan.jobs:
+        label = ", ".join(f"{path.rsplit('.', 1)[-1]}={value}" for path, value in job.point.items())
+        with TaskGroup(group_id=f"job-{job.index:03d}", dag=dag, tooltip=label or job.job_id):
+            for node in plan.nodes:
+                if node.job_index == job.index:
+                    tasks[node.id] = _task(node, dag, base_dir, label)
+    for node in plan.nodes:
+        if node.job_index is None:
+            tasks[node.id] = _task(node, dag, base_dir, "")
+    _wire(plan, tasks, one_at_a_time)
+    return dag
+
+
+def _task(node: Node, dag: DAG, base_dir: Path, label: str) -> StageOperator:
+    stage = node.stage
+    return StageOperator(
+        task_id=stage,
+        dag=dag,
+        stage=stage,
+        stage_input=node.input,
+        upstream={need.rsplit(".", 1)[-1]: need for need in node.needs if node.job_index is not None},
+        job_index=node.job_index,
+        base_dir=str(base_dir),
+        retries=RETRIES.get(stage, 0),
+        retry_delay=timedelta(seconds=2),
+        trigger_rule=TriggerRule.ALL_DONE if stage == "analyze" else TriggerRule.ALL_SUCCESS,
+        doc_md=f"`{stage}` of `{node.input.get('job_id', dag.dag_id)}`{': ' + label if label else ''}",
+    )
+
+
+def _wire(plan: RunPlan, tasks: dict[str, StageOperator], one_at_a_time: bool) -> None:
+    for node in plan.nodes:
+        for need in node.needs:
+            tasks[need] >> tasks[node.id]
+    previous: StageOperator | None = None
+    for job in plan.jobs:
+        group = {stage: tasks[f"job-{job.index:03d}.{stage}"] for stage in PIPELINE}
+        group["release"].as_teardown(setups=group["serve"])
+        if one_at_a_time and previous is not None:
+            # The next job starts once this device is released, however this job ended.
+            group["generate"].trigger_rule = TriggerRule.ALL_DONE
+            previous >> group["generate"]
+        previous = group["release"]
+
+
+def parameters(submission: Submission) -> dict[str, Any]:
+    """The DAG's parameters, as the form of Airflow's UI shows them; what the sweep varies is left out."""
+    document = submission.model_dump(mode="json")
+    swept = submission.sweep
+    varied = {path for group in (swept.grid, *swept.zip) for path in group} if swept else set()
+    return {
+        name: Param(value_at(document, path), title=name, **_FORM[name])
+        for name, path in PARAMETERS.items()
+        if path not in varied
+    }
+
+
+#: What the form allows, as JSON schema; the submission's own schema has the last word.
+_FORM: dict[str, dict[str, Any]] = {
+    "user": {"type": "string", "maxLength": 100, "description": "Who asks for it."},
+    "priority": {"type": "integer", "minimum": -100, "maximum": 100, "description": "Higher runs first."},
+    "duration_s": {"type": "number", "exclusiveMinimum": 0, "description": "Measured load per job, seconds."},
+    "warmup_s": {"type": "number", "minimum": 0, "description": "Load before it, reported apart, seconds."},
+    "seed": {"type": "integer", "minimum": 0, "description": "Of the schedule and the order of samples."},
+}
+
+
+def documentation(submission: Submission, plan: RunPlan) -> str:
+    """What Airflow's UI shows as the DAG's documentation, Markdown."""
+    lines = [
+        f"### {submission.name}",
+        submission.description,
+        "",
+        f"* user: `{submission.user}`",
+        f"* model: `{submission.model.kind}`",
+        f"* backend: `{submission.serve.backend}` on `{submission.serve.device}`",
+        f"* arrivals: `{submission.load.arrivals.kind}`, {submission.load.duration_s:g} s",
+        f"* jobs: {len(plan.jobs)}",
+        f"* digest: `{plan.submission_digest[:16]}`",
+    ]
+    if submission.slo:
+        bounds = submission.slo.latency_bounds_ms()
+        lines.append("* SLO: " + ", ".join(f"{k} <= {v:g} ms" for k, v in bounds.items()))
+    return "\n".join(lines)

@@ -1,0 +1,93 @@
+"""The Airflow settings of InferBench's own installation, each with its reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from pathlib import Path
+
+from inferbench_tasks import settings
+
+#: Settings that don't depend on where the system runs; docker-compose uses the same.
+TUNED: dict[str, str] = {
+    # No examples among the team's DAGs, no calls home.
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+    # A submission that was saved is triggerable within seconds; the bundle holds one loader file, so
+    # looking for new files can stay rare (each look would also clear a broken YAML's import error).
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "10",
+    "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "300",
+    # The scheduler's loop is what lies between two stages: 5 s heartbeats would double a short job.
+    "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
+    "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+    # A dead scheduler's or worker's tasks are found within seconds instead of five minutes.
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "15",
+    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "20",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "3",
+    # A job waits for its device in state queued: longer than any queue, or Airflow fails it.
+    "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": "604800",
+}
+
+
+def environment(home: Path, *, port: int, dags: Path, submissions: Path, data_dir: Path) -> dict[str, str]:
+    """The settings of a system on this machine, whose processes all share them.
+
+    Secrets are drawn once and kept in ``home`` (mode 600); the users are ``admin`` (may do all) and
+    ``viewer`` (may look), with the passwords in ``passwords.json``.
+    """
+    secret = _secrets(home)
+    url = f"http://127.0.0.1:{port}"
+    return {
+        **TUNED,
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": os.environ.get(
+            "INFERBENCH_METADATA_DB", f"sqlite:///{home / 'airflow.db'}"
+        ),
+        "AIRFLOW__CORE__EXECUTOR": os.environ.get("INFERBENCH_EXECUTOR", "LocalExecutor"),
+        "AIRFLOW__CORE__PARALLELISM": "8",
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+        "AIRFLOW__CORE__FERNET_KEY": secret["fernet"],
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
+        "AIRFLOW__API__BASE_URL": url,
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__API__SECRET_KEY": secret["api"],
+        "AIRFLOW__API_AUTH__JWT_SECRET": secret["jwt"],
+        settings.DATA_DIR: str(data_dir),
+        settings.SUBMISSIONS_DIR: str(submissions),
+    }
+
+
+def passwords(home: Path) -> dict[str, str]:
+    """User -> password."""
+    found: dict[str, str] = json.loads((home / "passwords.json").read_text())
+    return found
+
+
+def _secrets(home: Path) -> dict[str, str]:
+    import base64
+
+    path = home / "secrets.json"
+    if not path.exists():
+        home.mkdir(parents=True, exist_ok=True)
+        drawn = {
+            "fernet": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+            "api": secrets.token_urlsafe(32),
+            "jwt": secrets.token_urlsafe(48),
+        }
+        for name, value in (
+            ("secrets.json", drawn),
+            ("passwords.json", {user: secrets.token_urlsafe(12) for user in ("admin", "viewer")}),
+        ):
+            descriptor = os.open(home / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with open(descriptor, "w") as file:
+                json.dump(value, file)
+    found: dict[str, str] = json.loads(path.read_text())
+    return found

@@ -1,0 +1,115 @@
+"""The processes of a local system: started detached, found again by pid and creation time, ended as groups."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from inferbench_tasks.errors import ServerError
+
+#: What this process started and has to reap; they outlive it otherwise.
+_children: dict[int, subprocess.Popen[bytes]] = {}
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process of the system; it leads its own session, so ``pid`` is its group as well."""
+
+    name: str
+    pid: int
+    started: float
+    log: str
+
+    def alive(self) -> bool:
+        """Whether that very process (not a recycled pid) still runs."""
+        try:
+            found = psutil.Process(self.pid)
+            return abs(found.create_time() - self.started) < 0.1 and found.status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+
+def start(name: str, command: list[str], env: dict[str, str], logs: Path) -> Process:
+    """Start a process in a session of its own, its output in ``<logs>/<name>.log``."""
+    logs.mkdir(parents=True, exist_ok=True)
+    path = logs / f"{name}.log"
+    with open(path, "ab") as log:
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True
+        )
+    _children[child.pid] = child
+    return Process(name, child.pid, psutil.Process(child.pid).create_time(), str(path))
+
+
+def end(processes: list[Process], *, grace_s: float = 15.0) -> None:
+    """End each with everything it started: SIGTERM, then SIGKILL to what is left of its session."""
+    alive = [p for p in processes if p.alive()]
+    sessions = {p.pid for p in alive}
+    members = {m.pid: m for s in sessions for m in _session(s)}
+    for process in alive:
+        _signal(process.pid, signal.SIGTERM)
+    deadline = time.monotonic() + grace_s
+    while time.monotonic() < deadline and any(p.alive() for p in alive):
+        _reap(alive)
+        time.sleep(0.1)
+    members |= {m.pid: m for s in sessions for m in _session(s)}
+    for member in members.values():
+        if member.is_running():
+            _signal(member.pid, signal.SIGKILL)
+    _reap(alive)
+
+
+def _session(leader: int) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if os.getsid(process.pid) == leader:
+                found.append(process)
+        except (ProcessLookupError, PermissionError):
+            continue
+    return found
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def _reap(processes: list[Process]) -> None:
+    for process in processes:
+        child = _children.get(process.pid)
+        if child is not None and child.poll() is not None:
+            del _children[process.pid]
+
+
+def save(path: Path, processes: list[Process]) -> None:
+    """Write the state file atomically."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps([asdict(p) for p in processes]))
+    os.replace(temporary, path)
+
+
+def load(path: Path) -> list[Process]:
+    """The processes of the state file; none if there is none."""
+    return [Process(**p) for p in json.loads(path.read_text())] if path.exists() else []
+
+
+def end_of_log(process: Process, lines: int = 12) -> str:
+    """The last lines that a process wrote."""
+    return "\n".join(Path(process.log).read_text(errors="replace").splitlines()[-lines:])
+
+
+def died(process: Process) -> ServerError:
+    """The error of a process that ended while it was starting."""
+    return ServerError(
+        f"{process.name} ended while it was starting; its log ends with:\n{end_of_log(process)}"
+    )

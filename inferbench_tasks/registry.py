@@ -1,0 +1,69 @@
+"""Variants by name: ``kind`` in the YAML -> a class; ours by module path, third parties' by entry point."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar, cast
+
+from inferbench_tasks.errors import InputError, UnknownKindError
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """The known variants of one concept; a variant is imported when it is first asked for.
+
+    ``what`` names the concept in messages ("serving backend"), ``group`` is the entry-point group of
+    third parties ("inferbench.backends"), ``built_in`` maps a kind to "module:attribute".
+    A built-in kind can't be taken over by a third party.
+    """
+
+    def __init__(self, what: str, group: str, built_in: Mapping[str, str]) -> None:
+        self.what = what
+        self.group = group
+        self._built_in = dict(built_in)
+
+    @cached_property
+    def _plugins(self) -> dict[str, EntryPoint]:
+        found = entry_points(group=self.group)
+        return {e.name: e for e in found if e.name not in self._built_in}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({*self._built_in, *self._plugins}))
+
+    def __contains__(self, kind: object) -> bool:
+        return kind in self._built_in or kind in self._plugins
+
+    def origin(self, kind: str) -> str:
+        """Where a kind comes from: "built-in" or the distribution that registers it."""
+        if kind in self._built_in:
+            return "built-in"
+        self._require(kind)
+        dist = self._plugins[kind].dist
+        return f"{dist.name} {dist.version}" if dist else "unknown"
+
+    def load(self, kind: str, where: str = "") -> T:
+        """The variant of that kind.
+
+        Raises UnknownKindError, which lists the known kinds, and InputError if a third party's
+        variant can't be imported. ``where`` ("serve.backend (x.yaml:12)") goes into the message.
+        """
+        self._require(kind, where)
+        if kind in self._built_in:
+            module, _, attribute = self._built_in[kind].partition(":")
+            return cast(T, getattr(importlib.import_module(module), attribute))
+        try:
+            return cast(T, self._plugins[kind].load())
+        except Exception as error:  # a plugin may fail in any way; ours must name it and go on
+            raise InputError(
+                f"The {self.what} {kind!r} of {self.origin(kind)} can't be imported: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    def _require(self, kind: str, where: str = "") -> None:
+        if kind not in self:
+            at = f" at {where}" if where else ""
+            raise UnknownKindError(f"Unknown {self.what} {kind!r}{at}; known: {', '.join(self)}")

@@ -1,0 +1,103 @@
+"""The digits data set of scikit-learn: 1,797 handwritten digits of 8 x 8 pixels, 10 classes.
+
+E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI, 1998 (CC BY 4.0); comes with
+scikit-learn. Three quarters train, one quarter is held out, stratified, by a fixed seed.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.requests.base import Arrays, Dataset
+
+CLASSES = 10
+SIDE = 8
+HELD_OUT = 450
+_SPLIT_SEED = 20_240_501
+
+
+class Split(NamedTuple):
+    """Images ``n x 8 x 8`` float32 in [0, 1], labels int64."""
+
+    train_images: NDArray[np.float32]
+    train_labels: NDArray[np.int64]
+    test_images: NDArray[np.float32]
+    test_labels: NDArray[np.int64]
+
+
+@cache
+def split() -> Split:
+    """The same split in every process."""
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+
+    digits = load_digits()
+    images = (digits.images / 16.0).astype(np.float32)
+    train_x, test_x, train_y, test_y = train_test_split(
+        images,
+        digits.target.astype(np.int64),
+        test_size=HELD_OUT,
+        random_state=_SPLIT_SEED,
+        stratify=digits.target,
+    )
+    return Split(train_x, train_y, test_x, test_y)
+
+
+def resize(images: NDArray[np.float32], height: int, width: int) -> NDArray[np.float32]:
+    """``n x 8 x 8`` -> ``n x height x width``, bilinear, corners aligned; distinct stay distinct."""
+    rows = _interpolation(images.shape[1], height)
+    columns = _interpolation(images.shape[2], width)
+    return np.asarray(np.einsum("hi,nij,wj->nhw", rows, images, columns, optimize=True), dtype=np.float32)
+
+
+def _interpolation(size: int, wanted: int) -> NDArray[np.float32]:
+    """The matrix of linear interpolation from ``size`` points to ``wanted``."""
+    positions = np.linspace(0, size - 1, wanted)
+    low = np.minimum(positions.astype(np.int64), size - 2)
+    weight = positions - low
+    matrix = np.zeros((wanted, size), dtype=np.float32)
+    matrix[np.arange(wanted), low] = 1 - weight
+    matrix[np.arange(wanted), low + 1] += weight
+    return matrix
+
+
+class Digits(Dataset):
+    """The held-out digits; ``shape`` is what the model takes of each.
+
+    ``(n,)``: n features, the first of the image resized to the smallest square that holds them;
+    ``(rows, columns)``: a sequence of the image's rows; ``(3, height, width)``: a grey image.
+    """
+
+    name = "digits"
+
+    def __init__(self, input_name: str, shape: tuple[int, ...]) -> None:
+        self.input_name = input_name
+        self.shape = shape
+
+    def __len__(self) -> int:
+        return HELD_OUT
+
+    def inputs(self, indices: NDArray[np.int64]) -> Arrays:
+        return {self.input_name: fit(split().test_images[indices], self.shape)}
+
+    def labels(self) -> NDArray[np.int64]:
+        return split().test_labels
+
+    def calibration(self, count: int) -> Arrays:
+        return {self.input_name: fit(split().train_images[:count], self.shape)}
+
+
+def fit(images: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Images ``n x 8 x 8`` in a model's input shape; see ``Digits``."""
+    if len(shape) == 1:
+        side = int(np.ceil(np.sqrt(shape[0])))
+        flat = images if side == SIDE else resize(images, side, side)
+        return np.ascontiguousarray(flat.reshape(len(images), -1)[:, : shape[0]])
+    if len(shape) == 2:
+        return np.ascontiguousarray(resize(images, *shape))
+    grey = resize(images, *shape[1:])[:, None]
+    return np.ascontiguousarray(np.broadcast_to(grey, (len(images), *shape)))

@@ -1,0 +1,74 @@
+"""Fashion-MNIST: 60,000 and 10,000 labelled grey images of clothes, 28 x 28 pixels (Xiao et al., 2017; MIT).
+
+Read from Debian's package ``dataset-fashion-mnist``; nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.errors import MissingExtraError, StorageError
+from inferbench_tasks.requests.base import Arrays, Dataset
+
+FOLDER = Path("/usr/share/datasets/fashion-mnist")
+SIDE = 28
+CLASSES = 10
+HELD_OUT = 10_000
+_IMAGES, _LABELS = 2051, 2049
+
+
+def require_installed(folder: Path = FOLDER) -> None:
+    """MissingExtraError, with the command that installs it, where the package is missing."""
+    if not (folder / "t10k-images-idx3-ubyte.gz").is_file():
+        raise MissingExtraError(
+            "The data set Fashion-MNIST is not installed: run `apt-get install dataset-fashion-mnist` (Debian "
+            "or Ubuntu), or take the zoo model digits, which needs nothing"
+        )
+
+
+@cache
+def part(name: str, folder: Path = FOLDER) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Images ``n x 1 x 28 x 28`` in [0, 1] and labels of "train" or "t10k". StorageError if damaged."""
+    require_installed(folder)
+    images = _read(folder / f"{name}-images-idx3-ubyte.gz", _IMAGES, 3)
+    labels = _read(folder / f"{name}-labels-idx1-ubyte.gz", _LABELS, 1)
+    if len(images) != len(labels) or images.shape[1:] != (SIDE, SIDE):
+        raise StorageError(f"{folder}: {images.shape} images don't fit {len(labels)} labels")
+    return (images[:, None] / np.float32(255)).astype(np.float32), labels.astype(np.int64)
+
+
+def _read(path: Path, magic: int, axes: int) -> NDArray[np.uint8]:
+    """One IDX file: big-endian magic number, sizes, then bytes."""
+    try:
+        data = gzip.decompress(path.read_bytes())
+        found, *sizes = struct.unpack_from(f">{1 + axes}I", data)
+        values = np.frombuffer(data, dtype=np.uint8, offset=4 * (1 + axes))
+        if found != magic:
+            raise ValueError(f"magic number {found}, expected {magic}")
+        return values.reshape(sizes)
+    except (OSError, EOFError, ValueError, struct.error) as error:
+        raise StorageError(f"{path} can't be read: {error}") from error
+
+
+class Fashion(Dataset):
+    """The 10,000 held-out images."""
+
+    name = "fashion-mnist"
+
+    def __len__(self) -> int:
+        return HELD_OUT
+
+    def inputs(self, indices: NDArray[np.int64]) -> Arrays:
+        return {"input": part("t10k", FOLDER)[0][indices]}
+
+    def labels(self) -> NDArray[np.int64]:
+        return part("t10k", FOLDER)[1]
+
+    def calibration(self, count: int) -> Arrays:
+        return {"input": part("train", FOLDER)[0][:count]}

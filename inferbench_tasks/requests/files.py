@@ -1,0 +1,193 @@
+"""Requests from files of the user's: arrays, a Parquet table, a folder of images, a text file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.modelrepo.cache import tree_digest
+from inferbench_tasks.modelrepo.safe_files import inside
+from inferbench_tasks.requests.base import Array, Arrays, Dataset
+from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
+
+ALLOWED = (
+    "allowed: .npz (an array per input), .npy, .parquet (a column per input), .txt (a text per line), "
+    "or a folder of images"
+)
+LABELS = "labels"
+IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"}
+MAX_IMAGES = 100_000
+
+#: Texts to a model's inputs; None for a model that takes no text.
+Encode = Callable[[list[str]], Arrays]
+
+
+class Files(Dataset):
+    """Samples that were read already."""
+
+    name = "files"
+
+    def __init__(self, arrays: Arrays, labels: NDArray[np.int64] | None = None) -> None:
+        lengths = {name: len(array) for name, array in arrays.items()}
+        if len(set(lengths.values())) != 1 or min(lengths.values()) == 0:
+            raise InputError(f"requests.path: every input needs the same number of samples, >= 1: {lengths}")
+        if labels is not None and len(labels) != next(iter(lengths.values())):
+            raise InputError(
+                f"requests.path: {len(labels)} labels for {next(iter(lengths.values()))} samples"
+            )
+        self._arrays, self._labels = arrays, labels
+
+    def __len__(self) -> int:
+        return len(next(iter(self._arrays.values())))
+
+    def inputs(self, indices: NDArray[np.int64]) -> Arrays:
+        return {name: array[indices] for name, array in self._arrays.items()}
+
+    def labels(self) -> NDArray[np.int64] | None:
+        return self._labels
+
+
+def files_digest(base_dir: Path, path: str) -> str:
+    """SHA-256 over the file or folder. InputError where it is missing or leads out of the folder."""
+    return tree_digest(inside(base_dir, path, "requests.path"))
+
+
+def open_files(
+    base_dir: Path,
+    path: str,
+    model: ModelArtifact,
+    encode: Encode | None = None,
+    pixels: tuple[float, float] = (0.0, 255.0),
+) -> Dataset:
+    """The samples of a file or folder, checked against the model's signature.
+
+    ``pixels``: mean and std, in units of 0 to 255, that the model wants images normalised with.
+    Raises InputError where they can't be read or don't fit.
+    """
+    found = inside(base_dir, path, "requests.path")
+    ending = found.suffix.lower()
+    labels: Array | None = None
+    try:
+        if found.is_dir():
+            arrays = _images(found, model, pixels)
+        elif ending == ".npz":
+            # Opened here: on a damaged archive numpy would leave its own file open.
+            with open(found, "rb") as file, np.load(file, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+            labels = arrays.pop(LABELS, None)
+        elif ending == ".npy":
+            arrays = {_only_input(model, path).name: np.load(found, allow_pickle=False)}
+        elif ending == ".parquet":
+            arrays = _parquet(found, model)
+            labels = arrays.pop(LABELS, None)
+        elif ending == ".txt":
+            arrays = _texts(found, model, encode)
+        else:
+            raise InputError(f"requests.path: {path} has an unknown ending {ending!r}; {ALLOWED}")
+    except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
+        raise InputError(f"requests.path: {path} can't be read: {error}") from error
+    return Files(_fitted(arrays, model), None if labels is None else labels.astype(np.int64))
+
+
+def _fitted(arrays: Arrays, model: ModelArtifact) -> Arrays:
+    """The arrays in the model's own types; InputError where names or shapes don't fit."""
+    wanted = {spec.name: spec for spec in model.inputs}
+    problems = [f"input {name} is missing" for name in wanted.keys() - arrays.keys()]
+    problems += [f"the model has no input {name}" for name in arrays.keys() - wanted.keys()]
+    fitted: Arrays = {}
+    for name in wanted.keys() & arrays.keys():
+        spec, array = wanted[name], arrays[name]
+        sizes = array.shape[1:]
+        if len(sizes) != len(spec.shape) or any(
+            w not in (-1, s) for w, s in zip(spec.shape, sizes, strict=True)
+        ):
+            problems.append(f"input {name} has shape {list(sizes)}, the model takes {list(spec.shape)}")
+        elif spec.dtype != "str" and not np.can_cast(array.dtype, spec.dtype, "same_kind"):
+            problems.append(f"input {name} is {array.dtype.name}, the model takes {spec.dtype}")
+        else:
+            fitted[name] = array if spec.dtype == "str" else array.astype(spec.dtype, copy=False)
+    if problems:
+        takes = ", ".join(f"{s.name} {s.dtype}{list(s.shape)}" for s in model.inputs)
+        raise InputError(
+            f"requests.path: the files don't fit the model {model.name}: {'; '.join(sorted(problems))}. It "
+            f"takes: {takes}"
+        )
+    return {spec.name: fitted[spec.name] for spec in model.inputs}
+
+
+def _only_input(model: ModelArtifact, path: str) -> TensorSpec:
+    if len(model.inputs) != 1:
+        names = ", ".join(spec.name for spec in model.inputs)
+        raise InputError(f"requests.path: {path} holds one array, the model takes {names}; use .npz")
+    return model.inputs[0]
+
+
+def _parquet(path: Path, model: ModelArtifact) -> Arrays:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowException as error:
+        raise InputError(f"requests.path: {path} can't be read: {error}") from error
+    shapes = {spec.name: spec.shape for spec in model.inputs}
+    arrays: Arrays = {}
+    for name in table.column_names:
+        rows = table.column(name).to_pylist()
+        array = np.array(rows)
+        # A tensor is stored as a flat list; its shape is the model's.
+        if name in shapes and shapes[name] and -1 not in shapes[name] and array.ndim == 2:
+            array = array.reshape(len(rows), *shapes[name])
+        arrays[name] = array
+    return arrays
+
+
+def _images(folder: Path, model: ModelArtifact, pixels: tuple[float, float]) -> Arrays:
+    from inferbench_tasks.processors.image import Image
+
+    spec = _only_input(model, folder.name)
+    shape = spec.shape
+    first, last = len(shape) == 3 and shape[0] in (1, 3), len(shape) == 3 and shape[-1] in (1, 3)
+    if not (first or last) or -1 in shape:
+        raise InputError(
+            f"requests.path: {folder.name} is a folder of images, the model's input {spec.name} has shape "
+            f"{list(shape)}, which is no image"
+        )
+    files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in IMAGES)[:MAX_IMAGES]
+    if not files:
+        raise InputError(f"requests.path: {folder} has no image in it; allowed: {', '.join(sorted(IMAGES))}")
+    size = (shape[1], shape[2]) if first else (shape[0], shape[1])
+    processor = Image(
+        size,
+        mean=pixels[0],
+        std=pixels[1],
+        channels=3 if 3 in (shape[0] if first else shape[-1],) else 1,
+        layout="nchw" if first else "nhwc",
+    )
+    rows = []
+    for file in files:
+        try:
+            rows.append(processor([file.read_bytes()]))
+        except InputError as error:
+            raise InputError(f"requests.path: {file.name}: {error}") from error
+    return {spec.name: np.concatenate(rows)}
+
+
+def _texts(path: Path, model: ModelArtifact, encode: Encode | None) -> Arrays:
+    texts = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not texts:
+        raise InputError(f"requests.path: {path.name} has no text in it")
+    if encode is not None:
+        return encode(texts)
+    spec = _only_input(model, path.name)
+    if spec.dtype != "str":
+        raise InputError(
+            f"requests.path: {path.name} holds texts, the model takes {spec.name} {spec.dtype}; tokenise them "
+            f"and give .npz"
+        )
+    return {spec.name: np.array(texts).reshape(len(texts), *([1] * len(spec.shape)))}

@@ -1,0 +1,112 @@
+"""The samples that a run's requests carry: seeded, distinct, with the source model's own answers.
+
+Distinct, so that a cache in a server can't help (MLPerf's TEST04 asks the same): equal samples are
+found by their bytes and left out.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.errors import InputError, StageError
+from inferbench_tasks.formats.base import Predict
+from inferbench_tasks.modelrepo.base import ModelSource, Watch
+from inferbench_tasks.requests.base import Arrays, Dataset
+from inferbench_tasks.stages.handles import ModelArtifact
+from inferbench_tasks.submission.schema import RequestsSpec
+
+log = logging.getLogger(__name__)
+
+#: All samples together; they are kept in memory by every process that sends them.
+MAX_BYTES = 2 << 30
+_SEED_OF_SELECTION = 0x5EED
+
+
+def sample(
+    spec: RequestsSpec, source: ModelSource, model: ModelArtifact, dataset: Dataset | None, seed: int
+) -> tuple[Arrays, NDArray[np.int64] | None]:
+    """The inputs and, where known, the labels of ``spec.samples`` distinct samples."""
+    rng = np.random.default_rng([_SEED_OF_SELECTION, seed])
+    if dataset is None:
+        _refuse_too_much(source.noise(model.inputs, 1, rng), spec.samples)
+        arrays, labels = source.noise(model.inputs, spec.samples, rng), None
+    else:
+        if spec.samples > len(dataset) and spec.kind == "dataset":
+            raise InputError(
+                f"requests.samples: {spec.samples} are asked for, {dataset.name} has {len(dataset)} "
+                f"held-out samples"
+            )
+        indices = rng.permutation(len(dataset))[: spec.samples]
+        _refuse_too_much(dataset.inputs(indices[:1]), len(indices))
+        arrays = dataset.inputs(indices)
+        known = dataset.labels()
+        labels = None if known is None else known[indices]
+    keep = distinct(arrays)
+    total = len(next(iter(arrays.values())))
+    if len(keep) < total:
+        log.warning("equal samples are left out count=%d of=%d", total - len(keep), total)
+        arrays = {name: array[keep] for name, array in arrays.items()}
+        labels = None if labels is None else labels[keep]
+    return arrays, labels
+
+
+def distinct(arrays: Arrays) -> NDArray[np.int64]:
+    """The indices of the samples that equal none before them, in order."""
+    first: dict[bytes, int] = {}
+    for index in range(len(next(iter(arrays.values())))):
+        row = b"\0".join(_bytes(array[index]) for array in arrays.values())
+        first.setdefault(row, index)
+    return np.fromiter(first.values(), dtype=np.int64)
+
+
+def _bytes(row: Any) -> bytes:
+    array = np.asarray(row)
+    return repr(array.tolist()).encode() if array.dtype.kind in "OSU" else array.tobytes()
+
+
+def _refuse_too_much(one: Arrays, count: int) -> None:
+    size = sum(array.nbytes for array in one.values())
+    if size * count > MAX_BYTES:
+        raise InputError(
+            f"requests.samples: {count} samples of {size} bytes are more than the {MAX_BYTES >> 30} GiB that "
+            f"fit; allowed for this model: {MAX_BYTES // size}"
+        )
+
+
+def answers(predict: Predict, arrays: Arrays, watch: Watch, batch_size: int = 16) -> Arrays:
+    """The source model's answers to all samples. StageError where it answers NaN."""
+    count = len(next(iter(arrays.values())))
+    parts: list[Arrays] = []
+    for start in range(0, count, batch_size):
+        watch.step(start, count, "the source model answers the requests")
+        rows = slice(start, start + batch_size)
+        parts.append(predict({name: array[rows] for name, array in arrays.items()}))
+    found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    for name, array in found.items():
+        if len(array) != count:
+            raise InputError(f"Output {name} gives {len(array)} rows for {count} samples; one each is needed")
+        if array.dtype.kind == "f" and np.isnan(array).any():
+            rows_bad = int(np.isnan(array).reshape(count, -1).any(axis=1).sum())
+            raise StageError(
+                f"The source model itself answers NaN in output {name} for {rows_bad} of {count} samples; "
+                f"nothing that is measured with it would mean anything"
+            )
+    return found
+
+
+def write(folder: Path, arrays: Arrays, reference: Arrays, labels: NDArray[np.int64] | None) -> None:
+    """``requests.npz``, ``reference.npz`` and ``labels.npy`` (where there are labels)."""
+    np.savez(folder / "requests.npz", allow_pickle=False, **_storable(arrays))
+    np.savez(folder / "reference.npz", allow_pickle=False, **_storable(reference))
+    if labels is not None:
+        np.save(folder / "labels.npy", labels.astype(np.int64), allow_pickle=False)
+
+
+def _storable(arrays: Arrays) -> Arrays:
+    """Text as fixed-width arrays: an object array would have to be pickled."""
+    return {n: a.astype(np.str_) if a.dtype.kind == "O" else a for n, a in arrays.items()}

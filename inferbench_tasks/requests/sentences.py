@@ -1,0 +1,45 @@
+"""Real English sentences without labels: Python's own documentation of its language topics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.requests.base import Arrays, Dataset
+
+
+@cache
+def sentences() -> tuple[str, ...]:
+    """Distinct sentences of 5 to 40 words, in the order of the topics' names."""
+    from pydoc_data.topics import topics
+
+    found: dict[str, None] = {}
+    for name in sorted(topics):
+        for paragraph in topics[name].split("\n\n"):
+            prose = " ".join(paragraph.split())
+            for sentence in re.findall(r"[A-Z][^.!?]*[.!?](?= |$)", prose):
+                if 5 <= len(sentence.split()) <= 40:
+                    found.setdefault(sentence)
+    return tuple(found)
+
+
+class Sentences(Dataset):
+    """``encode`` turns texts into what the model takes."""
+
+    name = "python-documentation"
+
+    def __init__(self, encode: Callable[[list[str]], Arrays]) -> None:
+        self.encode = encode
+
+    def __len__(self) -> int:
+        return len(sentences())
+
+    def inputs(self, indices: NDArray[np.int64]) -> Arrays:
+        return self.encode([sentences()[index] for index in indices])
+
+    def labels(self) -> None:
+        return None

@@ -1,0 +1,165 @@
+"""The log of a scheduler as JSON lines: every event, every decision, in the order in which they were.
+
+    {"log": "inferbench-scheduling", "version": 1, "policy": "late_sjf_aged", "params": {...}}
+    {"event": "Submitted", "at_s": 12.5, "job": {"job_id": "a", ...}}
+    {"decide": 12.5, "decisions": [{"decision": "Place", "job_id": "a", ...}]}
+
+An infinite number is written as "inf". A decision is logged where it was taken, before the events that it led to. A
+last line without an end is what a crash cut off, and is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import IO, Any
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.scheduling import decisions as dec
+from inferbench_tasks.scheduling import events as ev
+from inferbench_tasks.scheduling.decide import decide
+from inferbench_tasks.scheduling.index import Index
+from inferbench_tasks.scheduling.model import JobSpec, Params
+
+LOG = "inferbench-scheduling"
+VERSION = 1
+
+_EVENTS: dict[str, type[Any]] = {kind.__name__: kind for kind in ev.Event.__args__}
+_DECISIONS: dict[str, type[Any]] = {kind.__name__: kind for kind in dec.Decision.__args__}
+_TUPLES = {"devices"}
+_SETS = {"device_types", "avoid"}
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What was decided at ``now_s``."""
+
+    now_s: float
+    decisions: tuple[dec.Decision, ...]
+
+
+class EventLog:
+    """Writes a log; each line is complete in the file when its method returns."""
+
+    def __init__(self, file: IO[str], policy: str, params: Params) -> None:
+        self._file = file
+        self._write({"log": LOG, "version": VERSION, "policy": policy, "params": to_json(params)})
+
+    def event(self, event: ev.Event) -> None:
+        self._write({"event": type(event).__name__, **to_json(event)})
+
+    def decided(self, now_s: float, decisions: Sequence[dec.Decision]) -> None:
+        lines = [{"decision": type(d).__name__, **to_json(d)} for d in decisions]
+        self._write({"decide": now_s, "decisions": lines})
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._file.write(json.dumps(line, allow_nan=False, separators=(",", ":")) + "\n")
+        self._file.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A log that was read."""
+
+    policy: str
+    params: Params
+    records: tuple[ev.Event | Decided, ...]
+
+    @property
+    def events(self) -> tuple[ev.Event, ...]:
+        return tuple(r for r in self.records if not isinstance(r, Decided))
+
+    @property
+    def decided(self) -> tuple[Decided, ...]:
+        return tuple(r for r in self.records if isinstance(r, Decided))
+
+
+def read_log(path: Path) -> LogFile:
+    """Raises InputError, with the line, if it is not such a log."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    if lines and not text.endswith("\n"):
+        lines.pop()
+    numbered = enumerate(lines, start=1)
+    try:
+        number, header = 1, json.loads(next(numbered)[1])
+        if header.get("log") != LOG or header.get("version") != VERSION:
+            raise InputError(f"{path} is not a scheduling log of version {VERSION}")
+        records: list[ev.Event | Decided] = []
+        for number, line in numbered:  # noqa: B007 (the message below names the line)
+            records.append(_record(json.loads(line)))
+    except StopIteration:
+        raise InputError(f"{path} is empty") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}:{number} is not a line of a scheduling log: {error!r}") from error
+    return LogFile(header["policy"], _params(header["params"]), tuple(records))
+
+
+def replay(log: LogFile) -> list[Decided]:
+    """What ``decide`` says at each decision of the log, given its events; equal to ``log.decided`` if all is well."""
+    index = Index(log.params)
+    out: list[Decided] = []
+    for record in log.records:
+        if isinstance(record, Decided):
+            out.append(Decided(record.now_s, tuple(decide(index, record.now_s, log.params))))
+        else:
+            index.apply(record)
+    return out
+
+
+def differences(log: LogFile) -> Iterator[tuple[Decided, Decided]]:
+    """(logged, replayed) of each decision that differs; none: the log is explained by the policy."""
+    for logged, replayed in zip(log.decided, replay(log), strict=True):
+        if logged != replayed:
+            yield logged, replayed
+
+
+def to_json(value: Any) -> Any:
+    """Of an event, a decision, or parameters: plain JSON."""
+    if isinstance(value, float):
+        return "inf" if value == math.inf else value
+    if isinstance(value, (frozenset, set)):
+        return sorted(value)
+    if isinstance(value, tuple):
+        return [to_json(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: to_json(item) for key, item in value.items()}
+    if hasattr(value, "__dataclass_fields__"):
+        return {f.name: to_json(getattr(value, f.name)) for f in fields(value)}
+    return value
+
+
+def _record(line: dict[str, Any]) -> ev.Event | Decided:
+    if "decide" in line:
+        found = [_build(_DECISIONS, d.pop("decision"), d) for d in line["decisions"]]
+        return Decided(line["decide"], tuple(found))
+    event: ev.Event = _build(_EVENTS, line.pop("event"), line)
+    return event
+
+
+def _build(kinds: Mapping[str, type[Any]], name: str, values: dict[str, Any]) -> Any:
+    if "job" in values:
+        values["job"] = JobSpec(**_values(values["job"]))
+    return kinds[name](**_values(values))
+
+
+def _values(values: dict[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        if value == "inf" and name.endswith("_s"):
+            out[name] = math.inf
+        elif name in _SETS:
+            out[name] = frozenset(value)
+        elif name in _TUPLES:
+            out[name] = tuple(value)
+        else:
+            out[name] = value
+    return out
+
+
+def _params(values: dict[str, Any]) -> Params:
+    known: dict[str, Any] = {name: math.inf if value == "inf" else value for name, value in values.items()}
+    return Params(**known)

@@ -1,0 +1,85 @@
+"""What became of a trace's jobs, and the figures by which policies are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """``start_s``: of the run that counted; None if it never ran."""
+
+    job_id: str
+    tenant: str
+    submit_s: float
+    start_s: float | None
+    end_s: float
+    status: Literal["finished", "rejected"]
+    runs: int
+    n_devices: int
+    deadline_s: float | None
+    node_id: str
+
+    @property
+    def jct_s(self) -> float:
+        """Job completion time: from the submission to the end."""
+        return self.end_s - self.submit_s
+
+    @property
+    def wait_s(self) -> float:
+        return (self.end_s if self.start_s is None else self.start_s) - self.submit_s
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One simulation. ``jobs`` in the order of their ends."""
+
+    policy: str
+    trace: str
+    jobs: tuple[JobOutcome, ...]
+    unfinished: tuple[str, ...]
+    """Jobs that still waited when nothing more could happen."""
+
+    def jct_s(self, where: Callable[[JobOutcome], bool] = lambda job: True) -> list[float]:
+        """Of the finished jobs."""
+        return [j.jct_s for j in self.jobs if j.status == "finished" and where(j)]
+
+    def mean_jct_s(self, where: Callable[[JobOutcome], bool] = lambda job: True) -> float:
+        values = self.jct_s(where)
+        return sum(values) / len(values) if values else float("nan")
+
+    def longest_wait_s(self, where: Callable[[JobOutcome], bool] = lambda job: True) -> float:
+        return max((j.wait_s for j in self.jobs if where(j)), default=0.0)
+
+    def summary(self) -> dict[str, Any]:
+        """Mean and percentiles (inverted CDF: a JCT that occurred) in seconds, longest wait, counts."""
+        import numpy as np
+
+        values = np.asarray(self.jct_s())
+        quantiles: dict[str, float | None] = dict.fromkeys(("p50", "p95", "p99"))
+        if len(values):
+            for name in quantiles:
+                quantiles[name] = float(np.percentile(values, float(name[1:]), method="inverted_cdf"))
+        return {
+            "policy": self.policy,
+            "jobs": len(values),
+            "mean_jct_s": self.mean_jct_s() if len(values) else None,
+            **{f"{name}_jct_s": value for name, value in quantiles.items()},
+            "longest_wait_s": self.longest_wait_s(),
+            "rejected": sum(j.status == "rejected" for j in self.jobs),
+            "unfinished": len(self.unfinished),
+            "late": sum(j.deadline_s is not None and j.end_s > j.deadline_s for j in self.jobs),
+        }
+
+
+def gini(lengths: list[float]) -> float:
+    """Gini coefficient: mean absolute difference over twice the mean. SJF's gain on a batch is 1 / (1 - Gini).
+
+    With n jobs and one device: FCFS's expected mean JCT is about n m / 2, SJF's is n m (1 - G) / 2, m the mean.
+    """
+    ordered = sorted(lengths)
+    n = len(ordered)
+    weighted = sum((2 * i - n + 1) * x for i, x in enumerate(ordered))
+    return weighted / (n * sum(ordered))

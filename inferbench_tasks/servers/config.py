@@ -1,0 +1,51 @@
+"""What a server of ours is told, as one JSON file; the same file is kept with the run."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from inferbench_tasks.stages.handles import TensorSpec
+
+
+class Batching(BaseModel):
+    """Dynamic batching; see ``submission.schema.BatchingSpec``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_batch_size: int = Field(ge=1)
+    max_delay_ms: float = Field(ge=0)
+    preferred_batch_sizes: tuple[int, ...] = ()
+
+
+class ServerConfig(BaseModel):
+    """One model behind one server process.
+
+    ``http_port``/``grpc_port``: 0 lets the kernel choose, None opens no such port. The server writes the
+    ports that it got into ``address_path`` as soon as they are bound. ``warmup_runs`` inferences are done
+    before the model counts as ready.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    engine: str
+    #: The distribution whose version is told as the runtime's.
+    runtime_package: str | None = None
+    model_name: str
+    model_version: str = "1"
+    model_path: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    address_path: str
+    host: str = "127.0.0.1"
+    http_port: int | None = 0
+    grpc_port: int | None = None
+    grpc_service: Literal["kserve", "tfs"] = "kserve"
+    device: str = "cpu"
+    threads: int = 1
+    instances: int = 1
+    batching: Batching | None = None
+    warmup_runs: int = 0
+    max_request_bytes: int = 256 * 2**20
+    engine_settings: dict[str, Any] = {}

@@ -1,0 +1,35 @@
+"""What runs a model inside our server; one file per runtime."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from inferbench_tasks.registry import Registry
+from inferbench_tasks.servers.config import ServerConfig
+from inferbench_tasks.servers.datatypes import Array
+
+
+class Engine(Protocol):
+    """A loaded model. One engine per instance; ``run`` is called by one thread at a time."""
+
+    def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
+        """Outputs by name for inputs by name; first axis = batch."""
+        ...
+
+
+class EngineFactory(Protocol):
+    """Loads the model of a configuration; raises what the runtime raises on a broken model."""
+
+    def __call__(self, config: ServerConfig) -> Engine: ...
+
+
+ENGINES: Registry[EngineFactory] = Registry(
+    "inference engine",
+    "inferbench.engines",
+    {
+        "onnxruntime": "inferbench_tasks.servers.engines.onnxruntime:OnnxRuntimeEngine",
+        "torchscript": "inferbench_tasks.servers.engines.torchscript:TorchScriptEngine",
+        "savedmodel": "inferbench_tasks.servers.engines.savedmodel:SavedModelEngine",
+        "openvino": "inferbench_tasks.servers.engines.openvino:OpenVinoEngine",
+    },
+)

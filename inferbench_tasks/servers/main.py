@@ -1,0 +1,162 @@
+"""The process of our server: ``python -m inferbench_tasks.servers.main --config config.json``.
+
+Ports are bound first and told in a file, then the model is loaded while the server already answers
+that it is alive. Exit codes: 0 ended by a signal, 1 the model could not be loaded, 2 bad
+configuration, 3 a port could not be bound.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import logging
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from inferbench_tasks.servers.config import ServerConfig
+from inferbench_tasks.servers.model import ServedModel
+
+if TYPE_CHECKING:
+    from inferbench_tasks.servers.grpc_server import GrpcServer
+    from inferbench_tasks.servers.tfs_server import TfsServer
+
+log = logging.getLogger("inferbench_tasks.servers")
+
+#: Idle connections stay open for longer than any pause of a load.
+KEEP_ALIVE_S = 3600
+BACKLOG = 4096
+
+
+def main() -> int:
+    """Serve until a signal ends it."""
+    parser = argparse.ArgumentParser(description="Serve one model over KServe v2.")
+    parser.add_argument("--config", type=Path, required=True)
+    args = parser.parse_args()
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
+    )
+    try:
+        config = ServerConfig.model_validate_json(args.config.read_bytes())
+    except (OSError, ValidationError) as error:
+        log.error("configuration %s can't be used: %s", args.config, error)
+        return 2
+    try:
+        listener = bind(config.host, config.http_port)
+    except OSError as error:
+        log.error("port %s on %s can't be bound: %s", config.http_port, config.host, error.strerror)
+        return 3
+    import uvloop
+
+    return uvloop.run(serve(config, listener))
+
+
+def bind(host: str, port: int | None) -> socket.socket | None:
+    """A listening socket; port 0 lets the kernel choose a free one, None opens nothing."""
+    if port is None:
+        return None
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+async def serve(config: ServerConfig, listener: socket.socket | None) -> int:
+    """Answer requests until told to stop; 1 if the model could not be loaded."""
+    import uvicorn
+
+    from inferbench_tasks.servers.http import InferenceApp
+
+    model = ServedModel(config)
+    app = InferenceApp(model, _version())
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            loop="none",
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=2,
+            backlog=BACKLOG,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+        )
+    )
+    ports: dict[str, int] = {}
+    if listener is not None:
+        ports["http"] = listener.getsockname()[1]
+    grpc_server = None
+    if config.grpc_port is not None:
+        grpc_server = _grpc_server(model)
+        try:
+            ports["grpc"] = await grpc_server.start(config.host, config.grpc_port)
+        except OSError as error:
+            log.error("gRPC port %s on %s can't be bound: %s", config.grpc_port, config.host, error)
+            return 3
+    _tell(config, ports)
+    loading = asyncio.get_running_loop().run_in_executor(None, model.load)
+    failed = False
+
+    def loaded(future: asyncio.Future[None]) -> None:
+        nonlocal failed
+        if error := future.exception():
+            failed = True
+            log.error("model %s can't be loaded: %s: %s", config.model_path, type(error).__name__, error)
+            server.should_exit = True
+            return
+        # What lives now lives on: it need not be walked by every collection under load.
+        gc.collect()
+        gc.freeze()
+
+    loading.add_done_callback(loaded)
+    await server.serve(sockets=[listener] if listener is not None else [])
+    if grpc_server is not None:
+        await grpc_server.stop()
+    model.close()
+    return 1 if failed else 0
+
+
+def _grpc_server(model: ServedModel) -> GrpcServer | TfsServer:
+    if model.config.grpc_service == "tfs":
+        from inferbench_tasks.servers.tfs_server import TfsServer
+
+        return TfsServer(model, _version())
+    from inferbench_tasks.servers.grpc_server import GrpcServer
+
+    return GrpcServer(model, _version())
+
+
+def _tell(config: ServerConfig, ports: dict[str, int]) -> None:
+    """Write the bound ports and what really runs; whole or not at all."""
+    path = Path(config.address_path)
+    partial = path.with_suffix(".partial")
+    package = config.runtime_package
+    told = {"pid": os.getpid(), "ports": ports, "runtime_version": _version(package) if package else None}
+    partial.write_text(json.dumps(told))
+    partial.replace(path)
+
+
+def _version(package: str = "inferbench") -> str:
+    from importlib.metadata import version
+
+    return version(package)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

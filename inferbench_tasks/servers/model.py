@@ -1,0 +1,99 @@
+"""The served model: loaded in the background, then asked through its scheduler."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.servers.config import ServerConfig
+from inferbench_tasks.servers.datatypes import Array
+from inferbench_tasks.servers.engines.base import ENGINES
+from inferbench_tasks.servers.problem import RequestProblem
+from inferbench_tasks.servers.scheduler import Execution, Scheduler
+from inferbench_tasks.servers.signature import Signature
+from inferbench_tasks.servers.statistics import Statistics
+
+log = logging.getLogger(__name__)
+
+#: A dynamic size of an input is this long in a warm-up run.
+WARMUP_SIZE = 8
+
+
+class ServedModel:
+    """``ready`` once the model is loaded and warmed up; until then ``submit`` refuses."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self.config = config
+        self.name = config.model_name
+        self.version = config.model_version
+        self.signature = Signature(config.inputs, config.outputs)
+        self.statistics = Statistics()
+        self.scheduler: Scheduler | None = None
+        self.load_ns = -1
+
+    @property
+    def ready(self) -> bool:
+        """Whether the model can be asked."""
+        return self.scheduler is not None
+
+    def load(self) -> None:
+        """Load one engine per instance and warm each up; raises what the runtime raises."""
+        started = time.monotonic_ns()
+        factory = ENGINES.load(self.config.engine)
+        engines = [factory(self.config) for _ in range(self.config.instances)]
+        for engine in engines:
+            for _ in range(self.config.warmup_runs):
+                engine.run(self._zeros())
+        self.load_ns = time.monotonic_ns() - started
+        self.scheduler = Scheduler(engines, self.config.batching, self.statistics)
+        log.info("model ready name=%s load_ms=%.1f", self.name, self.load_ns / 1e6)
+
+    async def execute(self, arrays: dict[str, Array], rows: int) -> Execution:
+        """Queue a request and wait, off the event loop; RequestProblem while the model is not ready."""
+        if self.scheduler is None:
+            raise RequestProblem(f"model {self.name} is still loading", status=503)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+
+        def done(_: Execution) -> None:
+            loop.call_soon_threadsafe(_wake, future)
+
+        execution = Execution(arrays, rows, done)
+        self.scheduler.submit(execution)
+        await future
+        return execution
+
+    def close(self) -> None:
+        """Finish what is queued."""
+        if self.scheduler is not None:
+            self.scheduler.close()
+
+    def metadata(self) -> dict[str, Any]:
+        """The model's metadata, as the protocol tells them."""
+        return {
+            "name": self.name,
+            "versions": [self.version],
+            "platform": self.config.engine,
+            "inputs": [tensor.metadata() for tensor in self.signature.inputs.values()],
+            "outputs": [tensor.metadata() for tensor in self.signature.outputs.values()],
+        }
+
+    def _zeros(self) -> dict[str, Array]:
+        zeros: dict[str, Array] = {}
+        for tensor in self.signature.inputs.values():
+            shape = [1, *(WARMUP_SIZE if size == -1 else size for size in tensor.shape[1:])]
+            zeros[tensor.name] = (
+                np.full(shape, b"", dtype=np.object_)
+                if tensor.datatype == "BYTES"
+                else np.zeros(shape, tensor.dtype)
+            )
+        return zeros
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():  # the client may have gone away
+        future.set_result(None)

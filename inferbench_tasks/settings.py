@@ -1,0 +1,45 @@
+"""Where InferBench keeps its data; each setting is one environment variable."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from inferbench_tasks.errors import StorageError
+
+DATA_DIR = "INFERBENCH_DATA_DIR"
+PERFDB_URI = "INFERBENCH_PERFDB_URI"
+#: Folder whose YAML files become DAGs.
+SUBMISSIONS_DIR = "INFERBENCH_SUBMISSIONS_DIR"
+#: Set by ``inferbench run`` for its child: the invocation's folder, for progress and cancellation.
+INVOCATION_DIR = "INFERBENCH_INVOCATION_DIR"
+
+
+def data_dir() -> Path:
+    """The data directory: ``INFERBENCH_DATA_DIR``, else the user's own under XDG's rules."""
+    if given := os.environ.get(DATA_DIR):
+        return Path(given).expanduser().absolute()
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "inferbench"
+
+
+def writable(path: Path) -> Path:
+    """``path``, made if it is missing; raises StorageError, with the remedy, where it can't be written."""
+    probe = path / f".probe-{os.getpid()}"
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            probe.write_bytes(b"\0" * 4096)
+        finally:
+            probe.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"The data directory {path} can't be written: {error.strerror}. Free or fix it, or set "
+            f"{DATA_DIR} (or --data-dir) to a folder of yours."
+        ) from error
+    return path
+
+
+def perfdb_uri() -> str | None:
+    """The PerfDB's URI if one is set; None means the embedded server."""
+    return os.environ.get(PERFDB_URI) or None

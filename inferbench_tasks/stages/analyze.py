@@ -1,0 +1,57 @@
+"""Stage ``analyze``: one report for a submission, over all its runs."""
+
+from __future__ import annotations
+
+import logging
+
+from inferbench_tasks.analysis.ceilings import Ceilings, measured_ceilings
+from inferbench_tasks.analysis.finalise import finalise
+from inferbench_tasks.analysis.report import REPORT_FILE, make_report
+from inferbench_tasks.errors import StageError
+from inferbench_tasks.monitors import environment
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.handles import Handle
+from inferbench_tasks.submission.schema import Submission
+
+log = logging.getLogger(__name__)
+
+
+class Input(Handle):
+    """The runs of one invocation, in the order of the sweep."""
+
+    invocation_id: str
+    submission: Submission
+    run_ids: tuple[str, ...]
+
+
+class Output(Handle):
+    """``report_path``: one self-contained HTML file; ``verdicts``: run id -> verdict."""
+
+    report_path: str
+    verdicts: dict[str, str]
+
+
+def run(inp: Input, ctx: Context) -> Output:
+    """Draw the report from PerfDB and the raw samples; failed and invalid runs are shown with why."""
+    db = PerfDB.connect(ctx.perfdb_uri, ctx.data_dir)
+    finalise(db, inp.run_ids)
+    ctx.progress(0, 1, f"drawing the report of {len(inp.run_ids)} run(s)")
+    path = ctx.data_dir / "invocations" / inp.invocation_id / REPORT_FILE
+    submission = inp.submission.model_dump(mode="json", exclude_defaults=True)
+    views = make_report(db, inp.run_ids, submission, path, _ceilings(inp.submission, ctx))
+    if views:
+        db.attach(inp.invocation_id, path)
+    ctx.progress(1, 1, str(path))
+    return Output(report_path=str(path), verdicts={view.run_id: view.verdict for view in views})
+
+
+def _ceilings(submission: Submission, ctx: Context) -> Ceilings | None:
+    """This machine's, for CPU runs; without them the roofline is left out and the report is made all the same."""
+    if submission.serve.device != "cpu":
+        return None
+    try:
+        return measured_ceilings(ctx.cache_dir("roofline"), environment.hardware()["cpu"])
+    except StageError:
+        log.warning("no roofline", exc_info=True)
+        return None

@@ -1,0 +1,168 @@
+"""Stage ``collect``: from raw records and monitors to one result document with a verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.loadgen.records import read_samples
+from inferbench_tasks.loadgen.summary import summarise
+from inferbench_tasks.loadgen.window import Window
+from inferbench_tasks.metrics import interference
+from inferbench_tasks.metrics.base import Measured
+from inferbench_tasks.metrics.derive import derive
+from inferbench_tasks.monitors import environment
+from inferbench_tasks.monitors.records import EMPTY, Recording, read_recording
+from inferbench_tasks.monitors.usage import usage
+from inferbench_tasks.networks.base import find_network
+from inferbench_tasks.perfdb.documents import (
+    BackendRecord,
+    DeviceInfo,
+    LoadInfo,
+    ModelInfo,
+    Provenance,
+    ResultDocument,
+    SubmissionInfo,
+    Summary,
+)
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.stages import convert, generate, load, serve
+from inferbench_tasks.stages.base import Context, StageInput
+from inferbench_tasks.stages.handles import Handle
+from inferbench_tasks.submission.digest import job_digest
+
+MONITORS_FILE = "monitors.parquet"
+
+
+class Input(StageInput):
+    """Everything the run has made so far."""
+
+    generate: generate.Output
+    convert: convert.Output
+    serve: serve.Output
+    load: load.Output
+
+
+class Output(Handle):
+    """The result is in PerfDB under ``run_id`` and ``attempt``."""
+
+    run_id: str
+    verdict: str
+
+
+def run(inp: Input, ctx: Context) -> Output:
+    """Summarise, judge, and write the result once."""
+    ctx.progress(0, 3, "describing the environment")
+    samples_path = Path(inp.load.samples_path)
+    recording = read_recording(Path(inp.load.monitors_path)) if inp.load.monitors_path else EMPTY
+    surroundings = {"hardware": environment.hardware(), "system": environment.system()}
+    ctx.progress(1, 3, "working out the figures")
+    summary = figures(inp, recording, surroundings["hardware"])
+    certificate = inp.load.certificate
+    verdict = judge(certificate, inp.load.stopped_early, summary.model_dump()["interference"])
+    db = PerfDB.connect(ctx.perfdb_uri, ctx.data_dir)
+    written = db.find_results({"run_id": inp.run_id, "attempt": inp.attempt}, limit=1)
+    if written:  # a repeated stage: the first result stands
+        return Output(run_id=inp.run_id, verdict=written[0].verdict)
+    ctx.progress(2, 3, "writing the result")
+    extensions: dict[str, Any] = {
+        "measured_window": {
+            "start_ns": inp.load.measure_start_ns,
+            "end_ns": inp.load.measure_end_ns,
+            "epoch_offset_ns": inp.load.epoch_offset_ns,
+        },
+        "differences": {
+            "convert_ratio": inp.convert.difference_ratio,
+            "convert_tolerance_ratio": inp.convert.tolerance_ratio,
+            "serve_ratio": inp.serve.difference_ratio,
+        },
+        "network": emulation(inp.job.load.network),
+        "requests": inp.generate.requests.model_dump(exclude={"path", "reference_path", "labels_path"}),
+    }
+    if inp.load.monitors_path:
+        stored = db.files.put(
+            Path(inp.load.monitors_path), MONITORS_FILE, run_id=inp.run_id, attempt=inp.attempt
+        )
+        extensions["monitors"] = stored.model_dump()
+    document = describe(inp, summary, surroundings, verdict, extensions)
+    db.save_result(document, samples_path)
+    ctx.progress(3, 3, verdict.partition(":")[0])
+    return Output(run_id=inp.run_id, verdict=verdict)
+
+
+def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summary:
+    """All figures of the run: the load's, the monitors', then the metrics that are made from both."""
+    start_ns, end_ns = inp.load.measure_start_ns, inp.load.measure_end_ns
+    table = read_samples(Path(inp.load.samples_path))
+    summary = summarise(table, measure_start_ns=start_ns, measure_end_ns=end_ns, slo=inp.job.slo)
+    summary["cold_start_ms"] = inp.serve.cold_start.model_dump()
+    summary["resources"] = usage(recording, start_ns, end_ns)
+    summary["accuracy_ratio"] = inp.load.accuracy_ratio
+    window = Window.of(table, start_ns, end_ns)
+    return Summary.model_validate(
+        derive(Measured(window, recording, summary, hardware, inp.job.serve.device))
+    )
+
+
+def judge(certificate: dict[str, Any], stopped_early: str | None, ledger: dict[str, Any]) -> str:
+    """``valid``, or ``invalid:`` with every reason. Whether the SLO was met is no part of it."""
+    reasons = [f"the load ended early: {stopped_early}"] if stopped_early else []
+    reasons += [*certificate["reasons"], *interference.reasons(ledger)]
+    if not certificate["valid"] and not reasons:
+        reasons = ["the certificate of the load is not valid"]
+    return f"invalid: {'; '.join(reasons)}" if reasons else "valid"
+
+
+def describe(
+    inp: Input, summary: Summary, surroundings: dict[str, Any], verdict: str, extensions: dict[str, Any]
+) -> ResultDocument:
+    """The result document: what was asked for, what ran, what came out."""
+    job, model = inp.job, inp.convert.model
+    git_sha, dirty = environment.git_state()
+    return ResultDocument(
+        run_id=inp.run_id,
+        attempt=inp.attempt,
+        job_id=inp.job_id,
+        invocation_id=inp.run_id.rpartition(".")[0] or None,
+        submission=SubmissionInfo(name=job.name, user=job.user, digest=job_digest(job)),
+        model=ModelInfo(
+            **{
+                **model.model_dump(include=set(ModelInfo.model_fields)),
+                "licence": model.licence,
+                "accuracy_ratio": inp.generate.model.accuracy_ratio,
+                "source_digest": inp.generate.model.digest,
+            }
+        ),
+        format=model.format,
+        backend=BackendRecord(**inp.serve.backend.model_dump()),
+        device=_device(job.serve.device, surroundings["hardware"]),
+        load=LoadInfo(**job.load.model_dump(mode="json")),
+        summary=summary,
+        certificate=inp.load.certificate,
+        verdict=verdict,
+        environment=surroundings,
+        provenance=Provenance(
+            git_sha=git_sha,
+            versions=environment.versions(),
+            seeds={"load": job.load.seed},
+            **{"git_dirty": dirty, "job": job.model_dump(mode="json")},
+        ),
+        extensions=extensions,
+    )
+
+
+def emulation(name: str) -> dict[str, Any]:
+    """How the network between client and server was made, with its figures."""
+    network = find_network(name)
+    return {
+        "name": name,
+        "emulation": "proxy" if network else None,
+        **(network.model_dump() if network else {}),
+    }
+
+
+def _device(asked: str, hardware: dict[str, Any]) -> DeviceInfo:
+    kind = asked.partition(":")[0]
+    gpus = hardware["gpus"]
+    name = hardware["cpu"] if kind == "cpu" else gpus[0]["name"] if gpus else None
+    return DeviceInfo(kind=kind, name=name, **{"asked": asked})

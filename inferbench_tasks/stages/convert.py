@@ -1,0 +1,149 @@
+"""Stage ``convert``: the model in the format that the backend serves, checked against its source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.formats.base import FORMATS, TOLERANCE_RATIO
+from inferbench_tasks.formats.check import Difference, compare, require_within
+from inferbench_tasks.formats.conversion import convert_model, find_converted
+from inferbench_tasks.formats.route import route
+from inferbench_tasks.modelrepo.base import ModelSource, Watch
+from inferbench_tasks.modelrepo.build import caches, evaluate, is_classifier
+from inferbench_tasks.modelrepo.resolve import resolve
+from inferbench_tasks.requests.base import Arrays, Dataset
+from inferbench_tasks.stages import generate
+from inferbench_tasks.stages.base import Context, StageInput
+from inferbench_tasks.stages.child import run_in_child
+from inferbench_tasks.stages.handles import Handle, ModelArtifact, RequestSet
+
+#: Real samples whose answers are compared.
+CHECKED_SAMPLES = 32
+#: Samples that a calibrated precision measures its scales on.
+CALIBRATION_SAMPLES = 64
+#: Raised by one whenever the check changes.
+CHECK_RECIPE = 1
+
+
+class Input(StageInput):
+    """What ``generate`` made."""
+
+    generate: generate.Output
+
+
+class Output(Handle):
+    """The converted model. ``difference_ratio`` = max|converted - source| / max|source|, real inputs.
+
+    ``accuracy_ratio`` is the converted model's on all held-out samples, to be set against the source's
+    (``model.accuracy_ratio``); None without labels.
+    """
+
+    model: ModelArtifact
+    difference_ratio: float
+    tolerance_ratio: float
+    accuracy_ratio: float | None
+    cached: bool
+
+
+def run(inp: Input, ctx: Context) -> Output:
+    """Convert, or take the cached conversion; raise ConversionError beyond the tolerance.
+
+    Raises InputError, which names what is possible, where there is no way to that format or precision.
+    """
+    spec, source = inp.job.convert, inp.generate.model
+    route(source.format, spec.format, spec.precision, source.framework)
+    origin = resolve(inp.job.model, ctx.base_dir)
+    return _find(inp, origin, ctx.data_dir) or run_in_child("convert", inp, Output, ctx)
+
+
+def _find(inp: Input, origin: ModelSource, data_dir: Path) -> Output | None:
+    spec = inp.job.convert
+    calibration = _calibration_digest(origin, inp.generate.requests)
+    model = find_converted(
+        inp.generate.model, spec.format, spec.precision, caches(data_dir, "conversions"), calibration
+    )
+    if model is None:
+        return None
+    entry = caches(data_dir, "checks").find(_check_settings(model, inp))
+    return None if entry is None else _output(inp, model, entry.facts, cached=True)
+
+
+def produce(inp: Input, data_dir: Path, base_dir: Path, watch: Watch) -> Output:
+    """What ``run`` does where something is not cached; imports the frameworks into this process."""
+    from inferbench_tasks.backends.first_answer import first_rows, load_reference
+
+    spec, source = inp.job.convert, inp.generate.model
+    origin = resolve(inp.job.model, base_dir)
+    samples, reference = load_reference(inp.generate.requests)
+    converted = convert_model(
+        source,
+        spec.format,
+        spec.precision,
+        caches(data_dir, "conversions"),
+        _calibration(origin, samples),
+        _calibration_digest(origin, inp.generate.requests),
+        watch,
+    )
+    model = converted.model
+
+    def check(folder: Path) -> dict[str, Any]:
+        watch.step(0, None, f"comparing {model.format} with its source")
+        predict = FORMATS.load(model.format)().open(model)
+        rows = min(CHECKED_SAMPLES, inp.generate.requests.samples)
+        exact = model.precision == "fp32"
+        worst = Difference()
+        for count in sorted({1, rows}):  # a batch axis that is not really dynamic shows here
+            answer = predict(first_rows(samples, count))
+            found = compare(answer, first_rows(reference, count), exact)
+            if found.undecidable or found.ratio >= worst.ratio:
+                worst = found
+            if worst.undecidable:
+                break
+        accuracy = None
+        dataset = origin.dataset()
+        if not worst.undecidable and source.accuracy_ratio is not None and dataset is not None:
+            accuracy = evaluate(predict, model, dataset, watch) if is_classifier(model) else None
+        return {"difference": worst.model_dump(mode="json"), "accuracy_ratio": accuracy}
+
+    entry = caches(data_dir, "checks").get(_check_settings(model, inp), check)
+    return _output(inp, model, entry.facts, cached=converted.cached and entry.cached)
+
+
+def _output(inp: Input, model: ModelArtifact, facts: dict[str, Any], *, cached: bool) -> Output:
+    spec = inp.job.convert
+    tolerance = spec.tolerance_ratio or TOLERANCE_RATIO[spec.precision]
+    difference = Difference.model_validate(facts["difference"])
+    require_within(difference, tolerance, f"{model.name} converted to {model.format} ({model.precision})")
+    return Output(
+        model=model,
+        difference_ratio=difference.ratio,
+        tolerance_ratio=tolerance,
+        accuracy_ratio=facts["accuracy_ratio"],
+        cached=cached,
+    )
+
+
+def _check_settings(model: ModelArtifact, inp: Input) -> dict[str, Any]:
+    return {
+        "model": model.digest,
+        "format": model.format,
+        "precision": model.precision,
+        "source": inp.generate.model.digest,
+        "requests": inp.generate.requests.digest,
+        "versions": FORMATS.load(model.format)().versions(),
+        "recipe": CHECK_RECIPE,
+    }
+
+
+def _calibration(origin: ModelSource, samples: Arrays) -> Arrays:
+    """Real samples that are not held out; where a model has none, those of the requests."""
+    dataset = origin.dataset()
+    found = dataset.calibration(CALIBRATION_SAMPLES) if dataset is not None else None
+    return found or {name: array[:CALIBRATION_SAMPLES] for name, array in samples.items()}
+
+
+def _calibration_digest(origin: ModelSource, requests: RequestSet) -> str:
+    dataset = origin.dataset()
+    own = dataset is not None and type(dataset).calibration is not Dataset.calibration
+    return f"{dataset.name}, {CALIBRATION_SAMPLES}" if own and dataset else requests.digest

@@ -1,0 +1,110 @@
+"""Stage ``generate``: the model under test and the requests it will be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from inferbench_tasks.extras import EXTRAS, require
+from inferbench_tasks.modelrepo.base import ModelSource, Watch
+from inferbench_tasks.modelrepo.build import build_model, caches, find_model
+from inferbench_tasks.modelrepo.cache import Entry
+from inferbench_tasks.modelrepo.resolve import resolve
+from inferbench_tasks.requests.base import Arrays
+from inferbench_tasks.stages.base import Context, StageInput
+from inferbench_tasks.stages.child import run_in_child
+from inferbench_tasks.stages.handles import Handle, ModelArtifact, RequestSet
+
+#: Raised by one whenever the requests are chosen or written differently.
+REQUESTS_RECIPE = 1
+
+
+class Input(StageInput):
+    """Nothing comes before it."""
+
+
+class Output(Handle):
+    """The source model and its requests."""
+
+    model: ModelArtifact
+    requests: RequestSet
+    cached: bool
+
+
+def run(inp: Input, ctx: Context) -> Output:
+    """Make or fetch the model; prepare seeded, distinct requests with the model's own answers.
+
+    Raises InputError where the model or the requests are not possible, StageError where the model
+    answers NaN, MissingExtraError where its framework can't be had.
+    """
+    source = resolve(inp.job.model, ctx.base_dir)
+    return _find(inp, source, ctx.data_dir, ctx.base_dir) or run_in_child("generate", inp, Output, ctx)
+
+
+def _find(inp: Input, source: ModelSource, data_dir: Path, base_dir: Path) -> Output | None:
+    model = find_model(source, data_dir)
+    if model is None:
+        return None
+    entry = caches(data_dir, "requests").find(_requests_settings(inp, model, base_dir))
+    return None if entry is None else Output(model=model, requests=_requests(entry), cached=True)
+
+
+def produce(inp: Input, data_dir: Path, base_dir: Path, watch: Watch) -> Output:
+    """What ``run`` does where something is not cached; imports the model's framework into this process."""
+    from inferbench_tasks.formats.base import FORMATS
+    from inferbench_tasks.requests import prepare
+    from inferbench_tasks.requests.files import open_files
+
+    source = resolve(inp.job.model, base_dir)
+    if source.framework in EXTRAS:
+        require(source.framework)  # before the cache's key is made of its version
+    model = build_model(source, data_dir, watch)
+    spec = inp.job.requests
+
+    def make(folder: Path) -> dict[str, Any]:
+        dataset = source.dataset() if spec.kind == "dataset" else None
+        if spec.kind == "files":
+            assert spec.path is not None
+            dataset = open_files(base_dir, spec.path, model, _encoder(source), source.pixels)
+        arrays, labels = prepare.sample(spec, source, model, dataset, inp.job.load.seed)
+        reference = prepare.answers(FORMATS.load(model.format)().open(model), arrays, watch)
+        prepare.write(folder, arrays, reference, labels)
+        return {
+            "samples": len(next(iter(arrays.values()))),
+            "labelled": labels is not None,
+            "dataset": dataset.name if dataset else "random",
+        }
+
+    entry = caches(data_dir, "requests").get(_requests_settings(inp, model, base_dir), make)
+    return Output(model=model, requests=_requests(entry), cached=False)
+
+
+def _encoder(source: ModelSource) -> Callable[[list[str]], Arrays] | None:
+    own = type(source).encode is not ModelSource.encode
+    return cast("Callable[[list[str]], Arrays]", source.encode) if own else None
+
+
+def _requests_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dict[str, Any]:
+    from inferbench_tasks.requests.files import files_digest
+
+    spec = inp.job.requests
+    return {
+        "model": model.digest,
+        "name": model.name,
+        "requests": spec.model_dump(mode="json"),
+        "files": files_digest(base_dir, spec.path) if spec.path else None,
+        "seed": inp.job.load.seed,
+        "recipe": REQUESTS_RECIPE,
+    }
+
+
+def _requests(entry: Entry) -> RequestSet:
+    return RequestSet(
+        path=str(entry.folder / "requests.npz"),
+        reference_path=str(entry.folder / "reference.npz"),
+        labels_path=str(entry.folder / "labels.npy") if entry.facts["labelled"] else None,
+        samples=entry.facts["samples"],
+        digest=entry.digest,
+        dataset=entry.facts["dataset"],
+    )

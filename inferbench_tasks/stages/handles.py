@@ -1,0 +1,123 @@
+"""The small JSON values that stages hand to each other: handles to what lies in files or in PerfDB.
+
+Paths are absolute and lie under the data directory; bulk never travels through a handle.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Handle(BaseModel):
+    """Frozen, strict on unknown keys, and plain JSON when dumped."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class TensorSpec(Handle):
+    """One input or output of a model. ``shape`` leaves out the batch axis; -1 is a dynamic size.
+
+    ``dtype`` is numpy's name ("float32", "int64").
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class ModelArtifact(Handle):
+    """A model in one format, as files on disk.
+
+    ``digest`` is the SHA-256 over its files. ``parameters`` counts weights; ``flops`` and ``bytes``
+    are per sample at batch 1 (a multiply-add counts as 2 FLOP; bytes: weights and activations read
+    and written, unfused); None where not known.
+    ``task`` is e.g. "image-classification"; ``accuracy_ratio`` that of the source model on its
+    held-out test set.
+    """
+
+    name: str
+    version: int = 1
+    framework: str
+    format: str
+    precision: str = "fp32"
+    path: str
+    digest: str
+    task: str | None = None
+    dataset: str | None = None
+    licence: str | None = None
+    parameters: int | None = None
+    flops: int | None = None
+    bytes: int | None = None
+    accuracy_ratio: float | None = None
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+
+class RequestSet(Handle):
+    """The samples that the requests carry, and the source model's answers to them.
+
+    ``path`` is an ``.npz`` with one array per input, named as the input, first axis = samples;
+    ``reference_path`` likewise for the outputs; ``labels_path`` an ``.npy`` of int64 class ids or None.
+    """
+
+    path: str
+    reference_path: str
+    labels_path: str | None = None
+    samples: int
+    digest: str
+    dataset: str | None = None
+
+
+class Endpoint(Handle):
+    """Address and protocol of a live backend.
+
+    ``protocol``: "http" = KServe v2 over HTTP with the binary-tensor extension, "grpc" = KServe v2
+    over gRPC, "grpc_tfs" = TensorFlow Serving's Predict.
+    """
+
+    protocol: Literal["http", "grpc", "grpc_tfs"]
+    host: str
+    port: int
+    model_name: str
+    model_version: str = ""
+
+    @property
+    def url(self) -> str:
+        """``host:port``, as tritonclient takes it."""
+        return f"{self.host}:{self.port}"
+
+
+class ServerHandle(Handle):
+    """A running server, enough to watch it and to end it with everything it started.
+
+    ``pgid`` equals ``pid`` (each server leads its own session); ``started_ns`` is the process's
+    creation time (psutil's, in ns), so that a recycled pid is never mistaken for it.
+    """
+
+    launcher: Literal["process", "container"]
+    pid: int
+    started_ns: int
+    log_path: str
+    config_path: str
+    container_id: str | None = None
+
+
+class ColdStart(Handle):
+    """Where the time from the start to the first answer went, ms."""
+
+    process_ms: float
+    model_load_ms: float
+    first_answer_ms: float
+    total_ms: float
+
+
+class BackendInfo(Handle):
+    """The serving system as it really ran; goes into the result."""
+
+    kind: str
+    version: str
+    launcher: str
+    label: str
+    settings: dict[str, Any]

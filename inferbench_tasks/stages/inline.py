@@ -1,0 +1,57 @@
+"""Run an invocation's plan in this process, without Airflow: ``python -m inferbench_tasks.stages.inline DIR``."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.plan.compile import compile_plan
+from inferbench_tasks.plan.graph import Node
+from inferbench_tasks.stages.execute import LAST_WORDS, execute_stage
+from inferbench_tasks.stages.interrupt import interruptible
+from inferbench_tasks.stages.invocation import Invocation
+
+log = logging.getLogger(__name__)
+
+
+def run_inline(invocation: Invocation) -> bool:
+    """Every node in its order; a failed stage skips those that need it. True if none failed.
+
+    ``release`` runs whenever its ``serve`` succeeded, and ``analyze`` always: as in the DAG.
+    """
+    order = invocation.order()
+    outputs: dict[str, dict[str, object]] = {}
+    failed = False
+    for node in compile_plan(order.submission).nodes:
+        if not _may_run(node, outputs):
+            continue
+        ready = {need.rsplit(".", 1)[-1]: outputs[need] for need in node.needs if need in outputs}
+        try:
+            with interruptible(node.stage not in LAST_WORDS):
+                outputs[node.id] = execute_stage(
+                    node.stage,
+                    node.input,
+                    ready if node.job_index is not None else {},
+                    invocation=invocation,
+                    job_index=node.job_index,
+                    base_dir=Path(order.base_dir),
+                    data_dir=Path(order.data_dir),
+                )
+        except InferBenchError:
+            failed = True  # told and recorded at the stage's border
+    return not failed
+
+
+def _may_run(node: Node, outputs: dict[str, dict[str, object]]) -> bool:
+    if node.stage == "analyze":
+        return True
+    if node.stage == "release":
+        return any(need.endswith(".serve") and need in outputs for need in node.needs)
+    return all(need in outputs for need in node.needs)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    sys.exit(0 if run_inline(Invocation.at(Path(sys.argv[1]))) else 1)

@@ -1,0 +1,172 @@
+"""Stage ``load``: the traffic, and the raw record of every request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.backends.first_answer import load_samples
+from inferbench_tasks.backends.probes.base import Refused, open_probe
+from inferbench_tasks.errors import CancelledError, LoadError
+from inferbench_tasks.loadgen.ceiling import check_ceiling
+from inferbench_tasks.loadgen.live import Snapshot
+from inferbench_tasks.loadgen.outcome import Outcome, apply_load
+from inferbench_tasks.loadgen.plan import LoadPlan, OutputShape
+from inferbench_tasks.loadgen.prepare import prepare
+from inferbench_tasks.monitors.session import MonitorSession, metrics_address
+from inferbench_tasks.networks.base import emulated
+from inferbench_tasks.stages import generate, serve
+from inferbench_tasks.stages.base import Context, StageInput
+from inferbench_tasks.stages.handles import Endpoint, Handle, RequestSet
+
+SAMPLES_FILE = "samples.parquet"
+MONITORS_FILE = "monitors.parquet"
+#: Backends whose answers tell how long each part of the work took.
+_OWN_SERVER = "inferbench"
+
+
+class Input(StageInput):
+    """Where to send what."""
+
+    generate: generate.Output
+    serve: serve.Output
+
+
+class Output(Handle):
+    """``samples_path``: Parquet, see ``loadgen.records``; ``monitors_path``: Parquet, see ``monitors.base``.
+
+    ``measure_start_ns``/``measure_end_ns`` bound the measured window on CLOCK_MONOTONIC;
+    ``epoch_offset_ns`` added to it gives Unix time. ``accuracy_ratio`` is the share of labelled
+    samples whose answer, THROUGH the server, is right; None without labels.
+    """
+
+    samples_path: str
+    monitors_path: str | None
+    measure_start_ns: int
+    measure_end_ns: int
+    epoch_offset_ns: int
+    requests: int
+    certificate: dict[str, Any]
+    accuracy_ratio: float | None
+    stopped_early: str | None = None
+
+
+def run(inp: Input, ctx: Context) -> Output:
+    """Apply the load with the monitors running; every record made is kept, whatever happens."""
+    folder = ctx.run_dir(inp.run_id)
+    with emulated(inp.job.load.network, inp.serve.endpoint, folder, inp.job.load.seed) as endpoint:
+        return _run(inp, ctx, folder, endpoint)
+
+
+def _run(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
+    """``endpoint`` is the server, or the emulated network before it."""
+    plan = plan_of(inp, ctx, folder / "load", endpoint)
+    ctx.progress(0, None, "checking that this client can send that much")
+    ceiling = check_ceiling(
+        plan,
+        answer_bytes(inp.generate.requests, inp.job.load.batch_size),
+        ctx.cache_dir("ceilings"),
+        allow_unsafe=inp.job.load.allow_unsafe_load,
+    )
+    samples_path, monitors_path = folder / SAMPLES_FILE, folder / MONITORS_FILE
+
+    def progress(done_s: float, total_s: float, snapshot: Snapshot | None) -> None:
+        phase = "warm-up" if done_s * 1e9 < plan.measure_start_ns else "measuring"
+        ctx.progress(min(done_s, total_s), total_s, f"{phase}: {snapshot.text()}" if snapshot else phase)
+
+    metrics_url = metrics_address(inp.serve.endpoint, inp.serve.backend.settings)
+    with MonitorSession(
+        inp.serve.server, monitors_path, device=inp.job.serve.device, metrics_url=metrics_url
+    ):
+        outcome = apply_load(plan, samples_path, progress=progress, cancelled=ctx.cancelled)
+    applied = outcome.applied
+    if applied.cancelled:
+        raise CancelledError(f"The load was cancelled; {outcome.requests} records are kept in {samples_path}")
+    if applied.problem:
+        raise LoadError(f"{applied.problem}\n{outcome.requests} records are kept in {samples_path}")
+    if not outcome.requests:
+        raise LoadError("The load ended without a single request; nothing was measured")
+    certificate = certificate_of(outcome, plan)
+    certificate["figures"]["ceiling"] = ceiling.model_dump()
+    return Output(
+        samples_path=str(samples_path),
+        monitors_path=str(monitors_path),
+        measure_start_ns=outcome.measure_start_ns,
+        measure_end_ns=outcome.measure_end_ns,
+        epoch_offset_ns=outcome.epoch_offset_ns,
+        requests=outcome.requests,
+        certificate=certificate,
+        accuracy_ratio=accuracy_through_server(inp.serve.endpoint, inp.generate.requests, ctx),
+        stopped_early=applied.stopped_early,
+    )
+
+
+def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadPlan:
+    """The senders' orders; InputError for what can't be done."""
+    spec = inp.job.load
+    reference = load_samples(inp.generate.requests.reference_path)
+    return prepare(
+        spec,
+        folder=folder,
+        endpoint=endpoint,
+        inputs_path=inp.generate.requests.path,
+        base_dir=ctx.base_dir,
+        expected={name: OutputShape(shape=array.shape[1:]) for name, array in reference.items()},
+        server_spans=inp.serve.endpoint.protocol == "http" and _OWN_SERVER in inp.serve.backend.label.lower(),
+    )
+
+
+def answer_bytes(requests: RequestSet, batch_size: int) -> int:
+    """The size of an answer's tensors."""
+    reference = load_samples(requests.reference_path)
+    return batch_size * sum(array.nbytes // max(1, len(array)) for array in reference.values())
+
+
+def certificate_of(outcome: Outcome, plan: LoadPlan) -> dict[str, Any]:
+    """The certificate as plain data, with the first words of each kind of failure among its warnings."""
+    certificate = outcome.certificate(plan).model_dump()
+    certificate["warnings"] += outcome.warnings
+    for kind, text in outcome.applied.explanations.items():
+        certificate["warnings"].append(f"first {kind}: {text}")
+    return certificate
+
+
+def accuracy_through_server(endpoint: Endpoint, requests: RequestSet, ctx: Context) -> float | None:
+    """The share of right answers over all labelled samples, one request each; None without labels.
+
+    A pass of its own, after the load, so that looking at answers costs nothing in the timing.
+    """
+    if requests.labels_path is None:
+        return None
+    labels: NDArray[np.int64] = np.load(requests.labels_path, allow_pickle=False)
+    samples = load_samples(requests.path)
+    reference = load_samples(requests.reference_path)
+    probe = open_probe(endpoint)
+    right = 0
+    try:
+        for index, label in enumerate(labels.tolist()):
+            if index % 50 == 0:
+                ctx.progress(index, len(labels), f"checking answers: {index} of {len(labels)} samples")
+                if ctx.cancelled():
+                    raise CancelledError("Cancelled while the answers were checked")
+            answer = probe.infer({name: array[index : index + 1] for name, array in samples.items()})
+            right += is_right(answer, reference, label)
+    except (Refused, OSError) as error:
+        raise LoadError(f"Sample {index} got no answer when the accuracy was checked: {error}") from error
+    finally:
+        probe.close()
+    return right / len(labels)
+
+
+def is_right(answer: dict[str, NDArray[Any]], reference: dict[str, NDArray[Any]], label: int) -> bool:
+    """Whether the answer to one sample names its label: as a class id, or by its largest score."""
+    names = [name for name in reference if name in answer] or list(answer)
+    for name in names:
+        output = answer[name]
+        if output.dtype.kind in "iu" and output.size == 1:
+            return int(output.reshape(-1)[0]) == label
+    scores = answer[names[0]].reshape(-1)
+    return bool(np.isfinite(scores).all() and int(np.argmax(scores)) == label)

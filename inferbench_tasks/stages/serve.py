@@ -1,0 +1,135 @@
+"""Stage ``serve``: a live server with known settings, whose first answer was checked."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from inferbench_tasks.backends import first_answer, startup
+from inferbench_tasks.backends.base import BACKENDS, Backend, Deployment
+from inferbench_tasks.errors import InputError, ServerError
+from inferbench_tasks.launchers import records
+from inferbench_tasks.launchers.base import LAUNCHERS
+from inferbench_tasks.stages import convert, generate
+from inferbench_tasks.stages.base import Context, StageInput
+from inferbench_tasks.stages.handles import BackendInfo, ColdStart, Endpoint, Handle, ServerHandle
+from inferbench_tasks.submission.schema import JobSpec
+
+log = logging.getLogger(__name__)
+
+
+class Input(StageInput):
+    """The requests and the model to serve."""
+
+    generate: generate.Output
+    convert: convert.Output
+
+
+class Output(Handle):
+    """The server outlives this stage; ``release`` ends it.
+
+    ``difference_ratio`` = max|served - source| / max|source| over the first answers.
+    """
+
+    endpoint: Endpoint
+    server: ServerHandle
+    backend: BackendInfo
+    cold_start: ColdStart
+    difference_ratio: float
+
+
+def run(inp: Input, ctx: Context) -> Output:
+    """Start the backend, wait for its model, check the first answer; on failure leave nothing running."""
+    spec = inp.job.serve
+    backend = BACKENDS.load(spec.backend, "serve.backend")()
+    check_possible(inp.job, backend, inp.convert.model.format)
+    launcher = LAUNCHERS.load(spec.launcher, "serve.launcher")()
+    if reason := launcher.unavailable():
+        raise InputError(f"serve.launcher: {spec.launcher} can't be used here: {reason}")
+    samples, reference = first_answer.load_reference(inp.generate.requests)
+    first_answer.check_requests(samples, inp.convert.model)
+    folder = ctx.run_dir(inp.run_id) / "server"
+    folder.mkdir(exist_ok=True)
+    deployment = Deployment(
+        run_id=inp.run_id,
+        model=inp.convert.model,
+        spec=spec,
+        folder=folder,
+        cache_dir=ctx.cache_dir("envs"),
+        protocol=inp.job.load.protocol,
+        client_batch_size=inp.job.load.batch_size,
+    )
+    servers_dir = ctx.data_dir / "servers"
+    records.end_run(servers_dir, inp.run_id)  # of an attempt that was killed
+    ctx.progress(0, 3, f"starting {spec.backend}")
+    try:
+        started = startup.start(backend, deployment, launcher, servers_dir, ctx.cancelled)
+        ctx.progress(1, 3, "checking the first answer")
+        try:
+            asked_s = time.monotonic()
+            tolerance = inp.convert.tolerance_ratio
+            model = inp.convert.model
+            difference = first_answer.ask_and_check(started.probe, samples, reference, model, 1, tolerance)
+            answered_s = time.monotonic()
+            rows = inp.job.load.batch_size
+            if rows > 1:
+                ctx.progress(2, 3, f"checking an answer of batch size {rows}")
+                again = first_answer.ask_and_check(started.probe, samples, reference, model, rows, tolerance)
+                difference = max(difference, again)
+        except ServerError as error:
+            raise ServerError(
+                f"{error}\nThe end of the server's log:\n{launcher.log_end(started.server)}"
+            ) from error
+        finally:
+            started.probe.close()
+    except BaseException:
+        records.end_run(servers_dir, inp.run_id)
+        raise
+    finally:
+        launcher.close()
+    ctx.progress(3, 3, f"{started.endpoint.url} is ready")
+    return Output(
+        endpoint=started.endpoint,
+        server=started.server,
+        backend=BackendInfo(
+            kind=spec.backend,
+            version=backend.version(),
+            launcher=spec.launcher,
+            label=backend.label(),
+            settings=started.prepared.settings,
+        ),
+        cold_start=ColdStart(
+            process_ms=started.process_ms,
+            model_load_ms=started.model_load_ms,
+            first_answer_ms=(answered_s - asked_s) * 1e3,
+            total_ms=started.process_ms + started.model_load_ms + (answered_s - asked_s) * 1e3,
+        ),
+        difference_ratio=difference,
+    )
+
+
+def check_possible(job: JobSpec, backend: Backend, model_format: str) -> None:
+    """InputError where the backend can't do what the submission asks of it; nothing is started."""
+    spec = job.serve
+    kind = spec.backend
+
+    def refuse(field: str, given: object, allowed: tuple[str, ...]) -> None:
+        raise InputError(f"{field}: {given} is not possible with {kind}; allowed: {', '.join(allowed)}")
+
+    if model_format not in backend.formats:
+        refuse("convert.format", model_format, backend.formats)
+    if spec.launcher not in backend.launchers:
+        refuse("serve.launcher", spec.launcher, backend.launchers)
+    if spec.device.split(":")[0] not in backend.devices:
+        refuse("serve.device", spec.device, backend.devices)
+    if job.load.protocol not in backend.protocols:
+        refuse("load.protocol", job.load.protocol, backend.protocols)
+    if spec.batching and not backend.batching:
+        raise InputError(f"serve.batching: {kind} has no dynamic batching; leave it out")
+    if spec.batching and job.load.batch_size > spec.batching.max_batch_size:
+        raise InputError(
+            f"load.batch_size: {job.load.batch_size} is more than serve.batching.max_batch_size "
+            f"({spec.batching.max_batch_size}): the server would refuse every request"
+        )
+    if reason := backend.unavailable(spec.launcher, spec.device):
+        raise InputError(f"serve.backend: {kind} can't run here ({spec.launcher}, {spec.device}): {reason}")

@@ -1,0 +1,46 @@
+"""What every part of a submission has in common: frozen, strict, no unknown key."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+
+class Spec(BaseModel):
+    """Data that never acts: no environment, network or file is touched by a validator.
+
+    The text under a field is its description: the reference and the JSON schema read it from the source.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
+
+
+SLUG_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*$"
+IMAGE_PATTERN = r"^[a-z0-9][A-Za-z0-9._/:@-]*$"
+#: Patterns in words, for messages and the reference.
+PATTERNS = {
+    SLUG_PATTERN: "a name (letters, digits, '-', '_' and single dots inside, starting with a letter or digit)",
+    IMAGE_PATTERN: "the name of an image (such as registry/name:tag)",
+}
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+def stays_inside(path: str) -> str:
+    """Refuse what could lead out of the submission's folder; links are followed and checked on reading."""
+    if path.startswith(("/", "~")) or _DRIVE.match(path) or "\\" in path or "://" in path:
+        raise ValueError(
+            f"{path!r} must be a path relative to the submission's folder, with / between folders"
+        )
+    if ".." in path.split("/"):
+        raise ValueError(f"{path!r} must not leave the submission's folder (..)")
+    return path
+
+
+#: Letters, digits, dot, underscore, hyphen: safe as a file name, in a shell, in HTML and as a Mongo key.
+Slug = Annotated[str, Field(pattern=SLUG_PATTERN, max_length=100)]
+#: A path below the submission's folder, as text; never absolute, never upwards.
+RelativePath = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(stays_inside)]
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]

@@ -1,0 +1,282 @@
+"""Impossible combinations: each value is fine by itself, together they can't be.
+
+Pure: the names and abilities come from the registries and nothing is started, read or installed.
+Every check is a generator over one aspect of a job; ``check`` runs them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.submission.model import (
+    CnnModel,
+    MlpModel,
+    RnnModel,
+    TransformerModel,
+    ZooModel,
+)
+from inferbench_tasks.submission.problem import did_you_mean, show
+from inferbench_tasks.submission.schema import JobSpec
+
+#: Fields that hold the name of a variant, and the registry that knows it ("module:attribute"). By name,
+#: since the registries' packages know stages and servers, which a submission must not.
+REGISTRIES = {
+    "serve.backend": "inferbench_tasks.backends.base:BACKENDS",
+    "convert.format": "inferbench_tasks.formats.base:FORMATS",
+}
+ZOO = "inferbench_tasks.modelrepo.zoo:ZOO"
+#: Those that can be emulated, and ``lan``: the network as it is.
+NETWORKS = "inferbench_tasks.networks.base:network_names"
+ROUTE = "inferbench_tasks.formats.route"
+
+#: float32 parameters of a generated model; above it neither training nor an export is sensible.
+MAX_PARAMETERS = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``fields`` are the dotted paths that don't go together; the first is where it is reported."""
+
+    fields: tuple[str, ...]
+    message: str
+
+
+def check(spec: JobSpec) -> list[Finding]:
+    """What is impossible about a job; empty when nothing is."""
+    unknown = unknown_names(spec.model_dump(include={"model", "serve", "convert", "load"}))
+    return [*unknown, *(finding for part in _CHECKS for finding in part(spec))]
+
+
+def unknown_names(data: Mapping[str, Any]) -> list[Finding]:
+    """Names that no registry knows, in data that need not be valid otherwise."""
+    found = []
+    for path, place in REGISTRIES.items():
+        name = _get(data, path)
+        if isinstance(name, str) and name not in (registry := _registry(place)):
+            found.append(Finding((path,), _unknown(registry.what, name, registry)))
+    network = _get(data, "load.network")
+    if isinstance(network, str) and network not in (names := _registry(NETWORKS)()):
+        found.append(Finding(("load.network",), _unknown("network", network, names)))
+    model = data.get("model")
+    if isinstance(model, Mapping) and model.get("kind") == "zoo" and isinstance(model.get("name"), str):
+        zoo = _registry(ZOO)
+        if model["name"] not in zoo:
+            found.append(Finding(("model.name",), _unknown(zoo.what, model["name"], zoo)))
+    return found
+
+
+def _unknown(what: str, name: str, known: Iterable[str]) -> str:
+    return f"unknown {what} {show(name)}{did_you_mean(name, known) or ';'} known: {', '.join(known)}"
+
+
+def _registry(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def _get(data: Any, path: str) -> Any:
+    for part in path.split("."):
+        if not isinstance(data, Mapping):
+            return None
+        data = data.get(part)
+    return data
+
+
+def _backend(spec: JobSpec) -> Iterator[Finding]:
+    """What a backend says of itself: formats, devices, protocols, launchers, batching."""
+    name, registry = spec.serve.backend, _registry(REGISTRIES["serve.backend"])
+    if name not in registry:
+        return
+    try:
+        backend = registry.load(name)
+    except InputError as error:
+        yield Finding(("serve.backend",), str(error))
+        return
+
+    def has(field: str, given: str, able: tuple[str, ...], what: str) -> Iterator[Finding]:
+        if given not in able:
+            message = f"the backend {name} does not {what} {given!r}; it does: {', '.join(able)}"
+            yield Finding((field, "serve.backend"), message)
+
+    if spec.convert.format in _registry(REGISTRIES["convert.format"]):
+        yield from has("convert.format", spec.convert.format, backend.formats, "serve the format")
+    yield from has("load.protocol", spec.load.protocol, backend.protocols, "speak")
+    yield from has("serve.launcher", spec.serve.launcher, backend.launchers, "start by the launcher")
+    device = spec.serve.device.partition(":")[0]
+    yield from has("serve.device", device, backend.devices, "run on the device")
+    if spec.serve.batching is not None and not backend.batching:
+        message = f"the backend {name} has no dynamic batching; remove serve.batching"
+        yield Finding(("serve.batching", "serve.backend"), message)
+
+
+def _image(spec: JobSpec) -> Iterator[Finding]:
+    if spec.serve.image is not None and spec.serve.launcher != "container":
+        message = "an image is for launcher: container; set that, or remove image"
+        yield Finding(("serve.image", "serve.launcher"), message)
+
+
+def _batching(spec: JobSpec) -> Iterator[Finding]:
+    batching = spec.serve.batching
+    if batching is None:
+        return
+    most = batching.max_batch_size
+    samples = spec.load.arrivals.samples_per_request(spec.load.batch_size)
+    if samples > most:
+        field = "load.batch_size" if samples == spec.load.batch_size else "load.arrivals"
+        yield Finding(
+            (field, "serve.batching.max_batch_size"),
+            f"{samples} samples per request are more than serve.batching.max_batch_size ({most}) "
+            "lets the server take",
+        )
+    if too_large := [size for size in batching.preferred_batch_sizes if size > most]:
+        yield Finding(
+            ("serve.batching.preferred_batch_sizes", "serve.batching.max_batch_size"),
+            f"{too_large[0]} is above serve.batching.max_batch_size ({most})",
+        )
+    if batching.max_delay_ms >= spec.load.timeout_ms:
+        yield Finding(
+            ("serve.batching.max_delay_ms", "load.timeout_ms"),
+            f"a request may wait {batching.max_delay_ms:g} ms for its batch and is given up after "
+            f"load.timeout_ms ({spec.load.timeout_ms:g})",
+        )
+
+
+def _arrivals(spec: JobSpec) -> Iterator[Finding]:
+    load = spec.load
+    try:
+        load.arrivals.check(load.duration_s)
+    except ValueError as error:
+        yield Finding(("load.arrivals", "load.duration_s"), str(error))
+    concurrency = getattr(load.arrivals, "concurrency", None)
+    if isinstance(load.shards, int):
+        if load.connections is not None and load.connections < load.shards:
+            yield Finding(
+                ("load.connections", "load.shards"),
+                f"{load.connections} are too few for {load.shards} shards, which need one each",
+            )
+        if isinstance(concurrency, int) and concurrency < load.shards:
+            yield Finding(
+                ("load.shards", "load.arrivals.concurrency"),
+                f"{load.shards} shards are more than there are users (load.arrivals.concurrency: {concurrency})",
+            )
+
+
+def _schedule(spec: JobSpec) -> Iterator[Finding]:
+    """The scheduler's figures against the length of the load itself."""
+    ends_early = spec.load.max_requests is not None or spec.load.arrivals.kind == "offline"
+    least_s = spec.load.warmup_s + (0.0 if ends_early else spec.load.duration_s)
+    for name in ("expected_duration_s", "deadline_s"):
+        value = getattr(spec, name)
+        if value is not None and value < least_s:
+            yield Finding(
+                (name, "load.duration_s", "load.warmup_s"),
+                f"{value:g} s are shorter than the load alone, {least_s:g} s (load.warmup_s + load.duration_s)",
+            )
+
+
+def _slo(spec: JobSpec) -> Iterator[Finding]:
+    """Objectives that no run could miss, or none could meet."""
+    slo, load = spec.slo, spec.load
+    if slo is None:
+        return
+    bounds = list(slo.latency_bounds_ms().items())
+    for (low, low_ms), (high, high_ms) in pairwise(bounds):
+        if low_ms > high_ms:
+            yield Finding(
+                (f"slo.latency_{low}_ms", f"slo.latency_{high}_ms"),
+                f"{low_ms:g} is above latency_{high}_ms ({high_ms:g}), which {low} can never exceed; are they swapped?",
+            )
+    for name, bound_ms in bounds:
+        if bound_ms >= load.timeout_ms:
+            yield Finding(
+                (f"slo.latency_{name}_ms", "load.timeout_ms"),
+                f"{bound_ms:g} can never be exceeded: a request is given up after load.timeout_ms "
+                f"({load.timeout_ms:g}) and then counts as an error",
+            )
+    rate_rps = load.arrivals.mean_rate_rps(load.duration_s) if load.arrivals.loop == "open" else None
+    if load.arrivals.paced and rate_rps is not None and (slo.min_throughput_rps or 0) > rate_rps:
+        yield Finding(
+            ("slo.min_throughput_rps", "load.arrivals"),
+            f"{slo.min_throughput_rps:g} can't be reached: load.arrivals sends {rate_rps:g} requests per second",
+        )
+    if slo.max_error_ratio > load.max_error_ratio:
+        yield Finding(
+            ("slo.max_error_ratio", "load.max_error_ratio"),
+            f"{slo.max_error_ratio:g} can't be used: the load ends early at load.max_error_ratio "
+            f"({load.max_error_ratio:g})",
+        )
+
+
+def _model(spec: JobSpec) -> Iterator[Finding]:
+    model = spec.model
+    if isinstance(model, (MlpModel, CnnModel, RnnModel, TransformerModel)):
+        count = parameters(model)
+        if count > MAX_PARAMETERS:
+            yield Finding(
+                ("model",),
+                f"would have about {count / 1e9:.1f} billion parameters ({count * 4 / 1e9:.0f} GB); "
+                f"at most {MAX_PARAMETERS / 1e9:.0f} billion are allowed",
+            )
+
+
+def _conversion(spec: JobSpec) -> Iterator[Finding]:
+    """Whether the model can be had in its framework, and in the format and precision that are asked for."""
+    framework = _framework(spec)
+    if isinstance(framework, Finding):
+        yield framework
+        return
+    formats = _registry(REGISTRIES["convert.format"])
+    if framework not in formats or spec.convert.format not in formats:
+        return
+    try:
+        import_module(ROUTE).route(framework, spec.convert.format, spec.convert.precision, framework)
+    except InputError as error:
+        field, _, message = str(error).partition(": ")
+        if field in ("convert.format", "convert.precision"):
+            others = ("convert.format", "convert.precision", "model.kind", "model.name", "model.framework")
+            yield Finding((field, *(other for other in others if other != field)), message)
+        else:
+            yield Finding(("convert.format", "model.kind"), str(error))
+
+
+def _framework(spec: JobSpec) -> str | Finding | None:
+    """The framework that the model comes from; None where only its file or record tells."""
+    if not isinstance(spec.model, ZooModel):
+        return getattr(spec.model, "framework", None)
+    zoo = _registry(ZOO)
+    if spec.model.name not in zoo:
+        return None
+    try:
+        framework: str = zoo.load(spec.model.name)(spec.model.name, spec.model.framework).framework
+    except InputError as error:
+        return Finding(("model.framework", "model.name"), str(error).removeprefix("model.framework: "))
+    return framework
+
+
+def parameters(model: MlpModel | CnnModel | RnnModel | TransformerModel) -> int:
+    """About how many parameters a canonical model has, from the leading terms of its blocks."""
+    if isinstance(model, MlpModel):
+        return model.input_size * model.neurons + (model.layers - 1) * model.neurons**2
+    if isinstance(model, CnnModel):
+        return 2 * 9 * model.layers * model.channels**2
+    if isinstance(model, RnnModel):
+        first = 4 * model.hidden_size * (model.input_size + model.hidden_size)
+        return first + (model.layers - 1) * 8 * model.hidden_size**2
+    return 12 * model.layers * model.hidden_size**2
+
+
+_CHECKS: tuple[Callable[[JobSpec], Iterator[Finding]], ...] = (
+    _backend,
+    _image,
+    _batching,
+    _arrivals,
+    _schedule,
+    _slo,
+    _model,
+    _conversion,
+)

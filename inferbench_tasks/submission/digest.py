@@ -1,0 +1,59 @@
+"""The canonical digest: the same for everything that asks for the same measurement.
+
+A job's digest is the SHA-256 of the canonical JSON of its spec, with every default spelled out, keys
+sorted and numbers in one form. So it does not depend on the order of keys, on whether a default is
+written, or on how YAML spells a value. What only labels or schedules the work is left out: the
+``LABELS``. Nothing else is. That has a price: a release that adds a field or changes a default
+changes digests, which is right, since it may change what is measured.
+
+A submission's digest is that of the sorted set of its jobs' digests: how the sweep is written, and
+base values that every job replaces, don't count.
+
+A digest covers what was ASKED FOR. The bytes of a model file, and the version of a registered model
+or of a backend, are recorded with each result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from inferbench_tasks.submission.schema import JobSpec, Submission
+
+#: Fields that name, describe or schedule a job and leave what it measures alone.
+LABELS = frozenset({"name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s"})
+
+#: Part of what is hashed; raised when the canonical form itself changes.
+FORM = "inferbench-job-1"
+
+
+def job_digest(spec: JobSpec) -> str:
+    """64 hex digits; see the module."""
+    fields = spec.model_dump(mode="json", exclude={*LABELS, "sweep"})
+    text = json.dumps(_one_zero(fields), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(f"{FORM}\n{text}".encode()).hexdigest()
+
+
+def digest_of_jobs(digests: Iterable[str]) -> str:
+    """The digest of a submission whose jobs have these digests."""
+    return hashlib.sha256("\n".join([FORM, *sorted(set(digests))]).encode()).hexdigest()
+
+
+def submission_digest(submission: Submission) -> str:
+    """64 hex digits; see the module. Expands the sweep; raises SubmissionError as that does."""
+    from inferbench_tasks.submission.sweep import expand
+
+    return digest_of_jobs(job.digest for job in expand(submission))
+
+
+def _one_zero(value: Any) -> Any:
+    """-0.0 measures the same as 0.0 and must hash the same."""
+    if isinstance(value, float):
+        return value + 0.0
+    if isinstance(value, dict):
+        return {k: _one_zero(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_one_zero(v) for v in value]
+    return value

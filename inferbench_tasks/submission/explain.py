@@ -1,0 +1,166 @@
+"""Pydantic's errors in plain English: what is wrong, what was given, what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import ValidationError
+
+from inferbench_tasks.submission.fields import DISCRIMINATORS, Slot, all_paths, find_slot, kinds_at
+from inferbench_tasks.submission.problem import FieldPath, did_you_mean, nearest, show
+from inferbench_tasks.submission.schema import Submission
+
+#: What a kind is called where there are several.
+KIND_NAMES = {
+    "model": "kind of model",
+    "model.family": "family of canonical models",
+    "load.arrivals": "arrival process",
+}
+
+
+def explain(
+    error: ValidationError, data: dict[str, Any], written: Mapping[FieldPath, str] = MappingProxyType({})
+) -> list[tuple[FieldPath, str]]:
+    """Each problem as (path, message), in pydantic's order; ``data`` is what was validated.
+
+    ``written`` has the text of numbers as the user wrote them, by path.
+    """
+    errors = error.errors(include_url=False)
+    found: dict[FieldPath, str] = {}
+    for item in errors:
+        path = _path(item["loc"], data, missing=item["type"] == "missing")
+        if item["type"] in ("union_tag_invalid", "union_tag_not_found"):
+            path, message = _unknown_kind(path, data)
+        else:
+            message = _message(item, path, data, written.get(path))
+        found.setdefault(path, message)
+    return [(path, text) for path, text in found.items() if not _is_meant(path, errors, found, data)]
+
+
+def _is_meant(path: FieldPath, errors: list[Any], found: dict[FieldPath, str], data: dict[str, Any]) -> bool:
+    """Whether a missing key is there under a misspelt name, which has a message of its own."""
+    if not found[path].startswith("missing"):
+        return False
+    beside = [p for p in found if p[:-1] == path[:-1] and found[p].startswith("unknown key")]
+    return any(found[p].startswith(f"unknown key; did you mean {path[-1]!r}?") for p in beside)
+
+
+def _path(loc: tuple[str | int, ...], data: Any, *, missing: bool) -> FieldPath:
+    """Pydantic's location without the names of union members and the sweep's inner fields."""
+    path: list[str | int] = []
+    value, last = data, len(loc) - 1
+    tags: list[Any] = []
+    for index, part in enumerate(loc):
+        if isinstance(value, dict) and part in tags and not (missing and index == last):
+            tags = tags[tags.index(part) + 1 :]
+        elif isinstance(value, dict) and part in value:
+            path.append(part)
+            value = value[part]
+            tags = [value.get(name) for name in DISCRIMINATORS] if _has_kinds(path, data, value) else []
+        elif isinstance(value, (list, tuple)) and isinstance(part, int) and part < len(value):
+            path.append(part)
+            value = value[part]
+        elif missing and index == last:
+            path.append(part)
+    return tuple(path)
+
+
+def _has_kinds(path: list[str | int], data: Any, value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    slot = find_slot(data, tuple(path))
+    return slot is not None and len(slot.models()) > 1
+
+
+def _unknown_kind(path: FieldPath, data: dict[str, Any]) -> tuple[FieldPath, str]:
+    slot, value = find_slot(data, path), _at(data, path)
+    if slot is None:
+        return path, "unknown kind"
+    name, by_kind = kinds_at(slot, value)
+    what = KIND_NAMES.get(".".join(map(str, path)) + (f".{name}" if name != "kind" else ""), name)
+    known = ", ".join(by_kind)
+    if not isinstance(value, dict) or name not in value:
+        return (*path, name), f"missing; the {what}, one of: {known}"
+    given = value[name]
+    hint = did_you_mean(given, by_kind) if isinstance(given, str) else ""
+    return (*path, name), f"unknown {what} {show(given)}{hint or ';'} known: {known}"
+
+
+def _message(item: Any, path: FieldPath, data: dict[str, Any], written: str | None) -> str:
+    kind, given = item["type"], item["input"]
+    if path[:1] == ("sweep",):
+        return _sweep_message(kind, given, path)
+    if kind == "value_error":
+        return str(item["ctx"]["error"])
+    slot = find_slot(data, path)
+    if kind == "missing":
+        needed = f"; {slot.describe()}" if slot and slot.describe() else ""
+        return f"missing{needed}"
+    if kind == "extra_forbidden":
+        return _unknown_key(path, data)
+    if slot is None:
+        return f"{item['msg']}; got {show(given)}"
+    return f"must be {slot.describe()}; got {written or show(given)}{_remedy(slot, given, written)}"
+
+
+def _unknown_key(path: FieldPath, data: dict[str, Any]) -> str:
+    key, value = str(path[-1]), _at(data, path[:-1])
+    parent = find_slot(data, path[:-1]) or Slot(Submission)
+    model = parent.model_for(value)
+    allowed = list(model.model_fields) if model else []
+    name, by_kind = kinds_at(parent, None)
+    others = [kind for kind, other in by_kind.items() if key in other.model_fields]
+    leaves = {p.rsplit(".", 1)[-1]: p for p in sorted(all_paths(), reverse=True)}
+    if "." in key and key in all_paths():
+        nested = ": {".join(key.split("."))
+        hint = f"; dotted paths are for the sweep, write it nested ({nested}: ...{'}' * key.count('.')});"
+    elif others:
+        hint = f"; it belongs to {name} {', '.join(others)}, not to {show(value.get(name))};"
+    elif key in leaves:
+        hint = f"; did you mean {leaves[key]!r}?"
+    else:
+        hint = did_you_mean(key, [a for a in allowed if a not in value])
+        if not hint and (near := nearest(key, leaves)):
+            hint = f"; did you mean {leaves[near]!r}?"
+    return f"unknown key{hint or ';'} allowed: {', '.join(allowed)}"
+
+
+def _sweep_message(kind: str, given: Any, path: FieldPath) -> str:
+    if len(path) == 1:
+        return f"must be a mapping of dotted paths to lists of values; got {show(given)}"
+    if path[1] == "zip" and not (len(path) > 2 and isinstance(path[-1], str)):
+        return f"must be a mapping of dotted paths to lists of values, or a list of such mappings; got {show(given)}"
+    if kind == "too_long":
+        return f"must be a list of at most 1,000 values; got {len(given):,}"
+    return f"must be a list of values to try, at least one; got {show(given)}"
+
+
+def _remedy(slot: Slot, given: Any, written: str | None) -> str:
+    wanted = {member.annotation for member in slot.members()}
+    if isinstance(given, str):
+        if wanted & {int, float} and _is_number(given):
+            return "; take the quotes away"
+        values = [str(v) for m in slot.members() for v in getattr(m.annotation, "__args__", ())]
+        near = nearest(given, values)
+        return f"; did you mean {near!r}?" if near else ""
+    if str in wanted and isinstance(given, (int, float)):
+        return f"; put it in quotes: '{written or show(given)}'"
+    if int in wanted and isinstance(given, float) and given.is_integer():
+        return f"; write {int(given)}"
+    return ""
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _at(data: Any, path: FieldPath) -> Any:
+    for part in path:
+        data = data[part]
+    return data

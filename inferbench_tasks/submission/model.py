@@ -1,0 +1,119 @@
+"""``model:`` where the model under test comes from; one class per ``kind``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from inferbench_tasks.submission.base import Count, RelativePath, Slug, Spec
+
+Framework = Literal["torch", "tensorflow"]
+Dim = Annotated[int, Field(ge=1, le=65_536)]
+Layers = Annotated[int, Field(ge=1, le=512)]
+
+
+class ZooModel(Spec):
+    """A model that InferBench knows how to make or fetch; ``inferbench models search`` lists them."""
+
+    kind: Literal["zoo"]
+    name: Slug
+    """A built-in model."""
+    framework: Framework | None = None
+    """Where a model comes in several; its usual one unless given."""
+
+
+class RegistryModel(Spec):
+    """A model of the model repository; the latest version unless one is named."""
+
+    kind: Literal["registry"]
+    name: Slug
+    """The name that it was registered under."""
+    version: Count | None = None
+    """The latest unless given."""
+
+
+class FileModel(Spec):
+    """A model file beside the submission. Nothing is unpickled: only safe formats are read.
+
+    ``path`` is relative to the submission's folder and may not leave it.
+    """
+
+    kind: Literal["file"]
+    path: RelativePath
+    """The file or folder, relative to the submission."""
+    format: Slug | None = None
+    """Told by the file's name unless given."""
+
+
+class Training(Spec):
+    """A short real training of a canonical model, on the data set of its requests."""
+
+    epochs: Annotated[int, Field(ge=0, le=100)] = 1
+    """0 keeps the seeded random weights."""
+
+
+class _Canonical(Spec):
+    kind: Literal["canonical"]
+    framework: Framework = "torch"
+    """The framework that makes the model."""
+    layers: Layers = 2
+    """Number of blocks."""
+    training: Training = Training()
+    """How it is trained before it is served."""
+
+
+class MlpModel(_Canonical):
+    """Fully connected blocks (FC in the paper)."""
+
+    family: Literal["mlp"]
+    input_size: Dim = 64
+    """Length of the input vector."""
+    neurons: Dim = 128
+    """Width of each layer."""
+
+
+class CnnModel(_Canonical):
+    """Residual blocks; the input is ``3 x image_size x image_size``."""
+
+    family: Literal["cnn"]
+    image_size: Annotated[int, Field(ge=8, le=1024)] = 32
+    """Height and width of the input, pixels."""
+    channels: Annotated[int, Field(ge=1, le=4096)] = 16
+    """Channels of the convolutions."""
+
+
+class RnnModel(_Canonical):
+    """LSTM layers; the input is ``sequence_length x input_size``."""
+
+    family: Literal["rnn"]
+    sequence_length: Annotated[int, Field(ge=1, le=8192)] = 32
+    """Steps of the input."""
+    input_size: Dim = 64
+    """Values per step."""
+    hidden_size: Dim = 128
+    """Width of the state."""
+
+
+class TransformerModel(_Canonical):
+    """Attention blocks; the input is ``sequence_length x hidden_size``."""
+
+    family: Literal["transformer"]
+    sequence_length: Annotated[int, Field(ge=1, le=8192)] = 32
+    """Tokens of the input."""
+    hidden_size: Dim = 128
+    """Width of a token."""
+    heads: Annotated[int, Field(ge=1, le=256)] = 4
+    """Attention heads; must divide ``hidden_size``."""
+
+    @model_validator(mode="after")
+    def _heads_divide_hidden(self) -> TransformerModel:
+        if self.hidden_size % self.heads:
+            raise ValueError(
+                f"heads ({self.heads}) must divide hidden_size ({self.hidden_size}) without remainder"
+            )
+        return self
+
+
+CanonicalModel = Annotated[MlpModel | CnnModel | RnnModel | TransformerModel, Field(discriminator="family")]
+ModelSpec = Annotated[ZooModel | RegistryModel | FileModel | CanonicalModel, Field(discriminator="kind")]

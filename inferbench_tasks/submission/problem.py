@@ -1,0 +1,92 @@
+"""One thing that is wrong with a submission, and where."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+#: Where in a submission: keys and list indexes from the top.
+FieldPath = tuple[str | int, ...]
+
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_.\-]{1,100}")
+_SHOWN_CHARACTERS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """``resnet.yaml:12: serve.backend: unknown serving backend 'vlm'; known: onnxruntime, triton``.
+
+    ``line`` counts from 1, None where there is no text; ``field`` is a dotted path, "" for the whole.
+    """
+
+    file: str
+    line: int | None
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.field}: {self.message}" if self.field else f"{place}: {self.message}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For ``-o json``."""
+        return {"file": self.file, "line": self.line, "field": self.field, "message": self.message}
+
+
+def dotted(path: FieldPath) -> str:
+    """``("tags", 2)`` -> ``tags[2]``; a key that is no plain word is shown in quotes."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            shown = part if _PLAIN_KEY.fullmatch(part) else show(part)
+            text += f".{shown}" if text else shown
+    return text
+
+
+def show(value: Any) -> str:
+    """A value as a message quotes it: short, on one line, without a character that a terminal would obey."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a mapping" if value else "an empty mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list" if value else "an empty list"
+    if isinstance(value, int) and value.bit_length() > 200:  # Python refuses to print the longest ones
+        return "a whole number of more than 60 digits"
+    text = repr(value[: _SHOWN_CHARACTERS + 1] if isinstance(value, str) else value)
+    if len(text) > _SHOWN_CHARACTERS:
+        text = text[: _SHOWN_CHARACTERS - 3] + "..."
+        return text + "'" if isinstance(value, str) else text
+    return text
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """``; did you mean 'rate_rps'?``, or nothing when nothing is near."""
+    near = nearest(given, known)
+    return f"; did you mean {near!r}?" if near else ""
+
+
+def nearest(given: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant, by spelling or as the start of a longer name."""
+    if len(given) > 100:
+        return None
+    names = list(known)
+    folded = {name.lower(): name for name in names}
+    if match := get_close_matches(given.lower(), folded, n=1, cutoff=0.6):
+        return folded[match[0]]
+    longer = [n for n in names if len(given) >= 3 and (n.startswith(given + "_") or n.endswith("_" + given))]
+    return longer[0] if len(longer) == 1 else None
+
+
+def compact(value: Any) -> str:
+    """A value on one line in YAML's flow style, short; for the points of a sweep."""
+    text = json.dumps(value, ensure_ascii=True, default=str)
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."

@@ -1,0 +1,158 @@
+"""From a file, a text or data to a Submission; every problem at once, each with its line."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.submission.check import unknown_names
+from inferbench_tasks.submission.document import MAX_BYTES, Document, read_document
+from inferbench_tasks.submission.explain import explain
+from inferbench_tasks.submission.files import missing_files
+from inferbench_tasks.submission.problem import FieldPath, Problem, dotted
+from inferbench_tasks.submission.schema import Submission, SweepSpec
+from inferbench_tasks.submission.sweep import check_structure, try_expand
+
+#: More problems than this are only counted.
+MAX_PROBLEMS = 100
+
+
+def read_submission(path: Path) -> Submission:
+    """The submission in a YAML file; files that it names must be below the file's folder.
+
+    Raises SubmissionError.
+    """
+    source = str(path)
+    text = _decode(_read(path, source), source)
+    return read_submission_text(text, source, base_dir=path.absolute().parent)
+
+
+def read_submission_text(text: str, source: str, *, base_dir: Path | None = None) -> Submission:
+    """The submission in a YAML text that came from ``source``; files are looked for with a base_dir only.
+
+    Raises SubmissionError.
+    """
+    return _validate(read_document(text, source), base_dir)
+
+
+def read_submission_data(data: Any, source: str, *, base_dir: Path | None = None) -> Submission:
+    """The submission in parsed JSON (a request's body, a form); problems have no lines.
+
+    Raises SubmissionError.
+    """
+    if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
+        raise SubmissionError(
+            [Problem(source, None, "", "a submission is a mapping (name: ..., model: ...)")]
+        )
+    return _validate(Document(source, data), base_dir)
+
+
+def _read(path: Path, source: str) -> bytes:
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise SubmissionError([Problem(source, None, "", "is a folder; give a YAML file")])
+        if not stat.S_ISREG(mode):  # a pipe or device could be endless
+            raise SubmissionError([Problem(source, None, "", "is not a plain file")])
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise SubmissionError([Problem(source, None, "", "there is no such file")]) from None
+    except OSError as error:
+        raise SubmissionError([Problem(source, None, "", f"can't be read: {error.strerror}")]) from error
+    except ValueError:  # a NUL in the name
+        raise SubmissionError([Problem(repr(source), None, "", "is no name of a file")]) from None
+
+
+def _decode(data: bytes, source: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if len(data) > MAX_BYTES and error.start >= MAX_BYTES - 3:
+            return data[: MAX_BYTES + 1].decode(
+                "utf-8", "replace"
+            )  # cut inside a character; refused as too large
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"not UTF-8 text: the byte 0x{data[error.start]:02x}; save the file as UTF-8"
+        raise SubmissionError([Problem(source, line, "", message)]) from error
+
+
+def _validate(document: Document, base_dir: Path | None) -> Submission:
+    problems = list(document.problems)
+    submission: Submission | None = None
+    try:
+        submission = Submission.model_validate(document.data)
+    except ValidationError as error:
+        for path, message in explain(error, document.data, document.written):
+            if not _follows_from_broken(path, document):
+                problems.append(document.problem(path, message))
+        problems += _independent(document)
+    if submission is not None and not problems:
+        problems += _beyond_the_schema(submission, document, base_dir)
+    if problems or submission is None:
+        raise SubmissionError(_in_order(problems))
+    return submission
+
+
+def _follows_from_broken(path: FieldPath, document: Document) -> bool:
+    """A value that could not be read has its message already."""
+    return path in document.broken
+
+
+def _independent(document: Document) -> list[Problem]:
+    """What can be said although the submission as a whole is not valid: unknown names, the sweep."""
+    found = [document.problem(tuple(f.fields[0].split(".")), f.message) for f in unknown_names(document.data)]
+    try:
+        sweep = SweepSpec.model_validate(_normal_sweep(document.data.get("sweep")))
+    except ValidationError:
+        return found  # told with the rest of the schema's problems
+    return found + [document.problem(_as_written(document, p), text) for p, text in check_structure(sweep)]
+
+
+def _normal_sweep(value: Any) -> Any:
+    normal = Submission._grid_stands_directly_under_sweep
+    return {} if value is None else normal(value)
+
+
+def _beyond_the_schema(submission: Submission, document: Document, base_dir: Path | None) -> list[Problem]:
+    def locate(path: FieldPath) -> tuple[int | None, str]:
+        written = _as_written(document, path)
+        return document.line(written), dotted(written)
+
+    jobs, problems = try_expand(submission, file=document.file, locate=locate)
+    if base_dir is not None:
+        files: dict[str, Problem] = {}
+        for job in jobs:
+            for finding in missing_files(job.spec, base_dir):
+                field = finding.fields[0]
+                swept = next((p for p in job.point if field == p or field.startswith(p + ".")), None)
+                place: FieldPath = ("sweep", swept) if swept else tuple(field.split("."))
+                files.setdefault(finding.message, Problem(document.file, *locate(place), finding.message))
+        problems += files.values()
+    return problems
+
+
+def _zip_is_mapping(document: Document) -> bool:
+    sweep = document.data.get("sweep")
+    return isinstance(sweep, Mapping) and isinstance(sweep.get("zip"), Mapping)
+
+
+def _as_written(document: Document, path: FieldPath) -> FieldPath:
+    """A path in the sweep as the user wrote it: one zip group needs no list around it."""
+    if path[:3] == ("sweep", "zip", 0) and _zip_is_mapping(document):
+        return ("sweep", "zip", *path[3:])
+    return path
+
+
+def _in_order(problems: list[Problem]) -> list[Problem]:
+    """By line, each once, with an end."""
+    unique = sorted(dict.fromkeys(problems), key=lambda p: p.line or 0)
+    if len(unique) <= MAX_PROBLEMS:
+        return unique
+    rest = Problem(unique[0].file, None, "", f"and {len(unique) - MAX_PROBLEMS:,} more problems")
+    return [*unique[:MAX_PROBLEMS], rest]

@@ -1,0 +1,206 @@
+"""What a user may ask for: the whole of a submission, as data."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from inferbench_tasks.arrivals.base import ArrivalsSpec
+from inferbench_tasks.submission.base import IMAGE_PATTERN, Count, RelativePath, Seconds, Slug, Spec
+from inferbench_tasks.submission.model import ModelSpec
+
+Precision = Literal["fp32", "fp16", "bf16", "int8"]
+DEVICE = re.compile(r"cpu|gpu|gpu:[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
+
+
+class RequestsSpec(Spec):
+    """What the requests carry."""
+
+    kind: Literal["dataset", "files", "random"] = "dataset"
+    """``dataset``: held-out samples of the model's own data set, seeded noise where it has none; ``files``: yours;
+    ``random``: seeded noise."""
+    path: RelativePath | None = None
+    """A file or folder of samples, relative to the submission; with ``kind: files`` only."""
+    samples: Annotated[int, Field(ge=1, le=1_000_000)] = 256
+    """Distinct samples to prepare; the load cycles through them in a seeded order."""
+
+    @model_validator(mode="after")
+    def _path_only_for_files(self) -> RequestsSpec:
+        if (self.kind == "files") != (self.path is not None):
+            raise ValueError("path is needed with kind: files, and only allowed there")
+        return self
+
+
+class ConvertSpec(Spec):
+    """The format to serve, and how far its answers may be from the source model's."""
+
+    format: Slug = "onnx"
+    """The format to serve; ``inferbench formats`` lists them."""
+    precision: Precision = "fp32"
+    """The type that the weights are stored and computed in."""
+    tolerance_ratio: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Bound on max|converted - source| / max|source| of the answers to real inputs; by the precision unless given."""
+
+
+class BatchingSpec(Spec):
+    """Dynamic batching in the server."""
+
+    max_batch_size: Annotated[int, Field(ge=1, le=4096)] = 8
+    """The most samples in one batch."""
+    max_delay_ms: Annotated[float, Field(ge=0, le=10_000)] = 1.0
+    """How long the first request of a batch waits for others."""
+    preferred_batch_sizes: tuple[Count, ...] = Field(default=(), strict=False, max_length=16)
+    """Batches of these sizes leave at once; without, a batch leaves when it is full or its time is up."""
+
+
+class ServeSpec(Spec):
+    """The system under test and its settings."""
+
+    backend: Slug = "onnxruntime"
+    """The serving system; ``inferbench backends`` lists them."""
+    launcher: Literal["process", "container"] = "process"
+    """How the server is started."""
+    image: Annotated[str, Field(pattern=IMAGE_PATTERN, max_length=300)] | None = None
+    """The container's image; the backend's own unless one is named. With ``launcher: container`` only."""
+    device: str = "cpu"
+    """``cpu``, ``gpu`` (any), or ``gpu:<type>``."""
+    threads: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Intra-op threads of each instance. On shared cores more can be many times slower."""
+    instances: Annotated[int, Field(ge=1, le=256)] = 1
+    """Copies of the model that answer at the same time."""
+    batching: BatchingSpec | None = None
+    """Dynamic batching in the server; null or absent: none."""
+    ready_timeout_s: Seconds = 120.0
+    """How long the server may take until its model answers."""
+
+    @field_validator("device")
+    @classmethod
+    def _known_device(cls, value: str) -> str:
+        if not DEVICE.fullmatch(value):
+            raise ValueError(f"must be cpu, gpu or gpu:<type> (for instance gpu:t4); got {value!r}")
+        return value
+
+
+class LoadSpec(Spec):
+    """The traffic. Latency counts from the intended send time, so a late sender can't hide queueing."""
+
+    arrivals: ArrivalsSpec
+    """When each request is meant to leave; ``inferbench arrivals`` lists the kinds."""
+    duration_s: Seconds = 10.0
+    """Length of the measurement, without the warm-up."""
+    warmup_s: Annotated[float, Field(ge=0, le=3600)] = 2.0
+    """Load before the measurement, of the same kind; reported apart."""
+    max_requests: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    """The measurement ends after so many requests, if that comes before ``duration_s``."""
+    batch_size: Annotated[int, Field(ge=1, le=4096)] = 1
+    """Samples in one request."""
+    protocol: Literal["http", "grpc"] = "http"
+    """What the load speaks to the server."""
+    client: Literal["fast", "reference"] = "fast"
+    """``fast``: the lean client; ``reference``: the protocol's usual library, slower, to check the first against."""
+    timeout_ms: Annotated[float, Field(gt=0, le=600_000)] = 10_000.0
+    """A request without an answer after this counts as an error."""
+    shards: Annotated[int, Field(ge=1, le=64)] | Literal["auto"] = "auto"
+    """Processes that send; ``auto`` chooses by the rate and the cores."""
+    connections: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """The most connections of all shards together; chosen by the load unless given."""
+    max_error_ratio: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """The load ends early once a larger share of its requests has failed."""
+    network: Slug = "lan"
+    """The network between client and server."""
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 1
+    """Of the arrivals, and of the choice, order and noise of the samples."""
+    realtime: bool = False
+    """Send with real-time priority (needs the permission): less lateness on a busy machine."""
+    allow_unsafe_load: bool = False
+    """Go on where the load asks for more than the sender is known to manage; the certificate still judges the run."""
+
+
+class SloSpec(Spec):
+    """The service-level objective: upper bounds on latency, and what must be reached beside it."""
+
+    latency_p50_ms: Annotated[float, Field(gt=0)] | None = None
+    """Upper bound on the median latency."""
+    latency_p90_ms: Annotated[float, Field(gt=0)] | None = None
+    """Upper bound on the latency of 90% of the requests."""
+    latency_p95_ms: Annotated[float, Field(gt=0)] | None = None
+    """Upper bound on the latency of 95% of the requests."""
+    latency_p99_ms: Annotated[float, Field(gt=0)] | None = None
+    """Upper bound on the latency of 99% of the requests."""
+    latency_p999_ms: Annotated[float, Field(gt=0)] | None = None
+    """Upper bound on the latency of 99.9% of the requests."""
+    min_throughput_rps: Annotated[float, Field(gt=0)] | None = None
+    """Least successful requests per second."""
+    max_error_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """The largest share of requests that may fail."""
+
+    def latency_bounds_ms(self) -> dict[str, float]:
+        """The latency bounds that are set: percentile name ("p99") -> ms."""
+        bounds = {k: getattr(self, f"latency_{k}_ms") for k in ("p50", "p90", "p95", "p99", "p999")}
+        return {k: v for k, v in bounds.items() if v is not None}
+
+
+class JobSpec(Spec):
+    """One concrete point: what a submission says once its sweep is taken away."""
+
+    name: Slug
+    """Of the submission, its DAG and its results."""
+    user: Slug = "anonymous"
+    """Who asks: a person or team."""
+    description: Annotated[str, Field(max_length=2000)] = ""
+    """For people; shown in the UI and in reports."""
+    tags: tuple[Slug, ...] = Field(default=(), strict=False, max_length=20)
+    """To find it by."""
+    priority: Annotated[int, Field(ge=-100, le=100)] = 0
+    """Higher runs first."""
+    expected_duration_s: Seconds | None = None
+    """What you expect one job to take on its device; the scheduler's first estimate."""
+    deadline_s: Seconds | None = None
+    """Seconds after the submission by which the results are wanted."""
+    model: ModelSpec
+    """The model under test."""
+    requests: RequestsSpec = RequestsSpec()
+    """What the requests carry."""
+    convert: ConvertSpec = ConvertSpec()
+    """The format and precision to serve."""
+    serve: ServeSpec = ServeSpec()
+    """The system under test."""
+    load: LoadSpec
+    """The traffic."""
+    slo: SloSpec | None = None
+    """The objective that a configuration has to meet; without, results are shown and not judged."""
+
+
+SweepValues = Annotated[list[Any], Field(min_length=1, max_length=1000)]
+
+
+class SweepSpec(Spec):
+    """The sweep: every combination of the ``grid`` with every row of each ``zip`` group.
+
+    In YAML the grid's entries stand directly under ``sweep:`` and ``zip`` beside them.
+    Keys are dotted paths into the submission ("serve.threads").
+    """
+
+    grid: dict[str, SweepValues] = {}
+    """Dotted path -> values; every combination."""
+    zip: list[dict[str, SweepValues]] = []
+    """Groups of dotted path -> values, equally long, taken row by row."""
+
+
+class Submission(JobSpec):
+    """A user's YAML, validated. Jobs come from ``sweep.expand``, which validates each of them again."""
+
+    sweep: SweepSpec | None = None
+    """Dotted paths with lists of values: every combination becomes a job."""
+
+    @field_validator("sweep", mode="before")
+    @classmethod
+    def _grid_stands_directly_under_sweep(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        dumped = set(value) <= {"grid", "zip"} and isinstance(value.get("grid"), dict)
+        grid = value["grid"] if dumped else {k: v for k, v in value.items() if k != "zip"}
+        groups = value.get("zip", [])
+        return {"grid": grid, "zip": [groups] if isinstance(groups, dict) else groups}

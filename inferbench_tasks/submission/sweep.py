@@ -1,0 +1,264 @@
+"""A submission's sweep, expanded into its jobs: one concrete point each."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.submission.check import Finding, check
+from inferbench_tasks.submission.digest import LABELS, job_digest
+from inferbench_tasks.submission.explain import explain
+from inferbench_tasks.submission.fields import DISCRIMINATORS, all_paths
+from inferbench_tasks.submission.problem import FieldPath, Problem, compact, did_you_mean, dotted
+from inferbench_tasks.submission.schema import JobSpec, Submission, SweepSpec
+
+MAX_JOBS = 10_000
+#: Digits of the spec's digest in a job's id.
+ID_DIGITS = 12
+
+#: From a path (``("sweep", "serve.threads", 2)``) to its line, and to the path as the user wrote it.
+Locate = Callable[[FieldPath], tuple[int | None, str]]
+
+
+def _without_lines(path: FieldPath) -> tuple[None, str]:
+    return None, dotted(path)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One concrete point, the unit of scheduling.
+
+    ``index`` is its place in the sweep: the last key varies fastest, ``zip`` groups after the grid.
+    ``job_id`` is the submission's name and the start of the spec's digest: it stays the same while the
+    job asks for the same, wherever in a sweep it stands. ``point`` has the swept values by dotted path.
+    """
+
+    index: int
+    job_id: str
+    point: dict[str, Any]
+    spec: JobSpec
+
+    @property
+    def digest(self) -> str:
+        """The canonical digest of what it asks for."""
+        return job_digest(self.spec)
+
+
+def job_id(name: str, digest: str) -> str:
+    """The id of the job of that digest in the submission of that name."""
+    return f"{name}-{digest[:ID_DIGITS]}"
+
+
+def expand(submission: Submission) -> list[Job]:
+    """All jobs of a submission, each validated again; SubmissionError with every problem at once."""
+    jobs, problems = try_expand(submission, file=f"submission {submission.name}")
+    if problems:
+        raise SubmissionError(problems)
+    return jobs
+
+
+def try_expand(
+    submission: Submission, *, file: str, locate: Locate = _without_lines
+) -> tuple[list[Job], list[Problem]]:
+    """The jobs that are fine, and what is wrong with the others, at the sweep's lines."""
+    sweep = submission.sweep or SweepSpec()
+    structural = [Problem(file, *locate(path), text) for path, text in check_structure(sweep)]
+    if structural:
+        return [], structural
+    expansion = _Expansion(submission, sweep, file, locate)
+    for index, places in enumerate(_points(sweep)):
+        expansion.add(index, places)
+    return expansion.jobs, list(expansion.problems.values())
+
+
+def count_jobs(sweep: SweepSpec | None) -> int:
+    """The number of jobs of a sweep with a sound structure."""
+    if sweep is None:
+        return 1
+    rows = [len(next(iter(group.values()))) for group in sweep.zip if group]
+    return math.prod([*(len(values) for values in sweep.grid.values()), *rows])
+
+
+def check_structure(sweep: SweepSpec) -> list[tuple[FieldPath, str]]:
+    """What is wrong with a sweep whatever it sweeps, as (path, message)."""
+    found: list[tuple[FieldPath, str]] = []
+    places: list[tuple[str, FieldPath, list[Any]]] = [
+        (path, ("sweep", path), values) for path, values in sweep.grid.items()
+    ]
+    for number, group in enumerate(sweep.zip):
+        places += [(path, ("sweep", "zip", number, path), values) for path, values in group.items()]
+    seen: dict[str, FieldPath] = {}
+    for path, place, values in places:
+        if problem := _path_problem(path):
+            found.append((place, problem))
+        elif clash := next((other for other in seen if _overlap(other, path)), None):
+            what = "is swept twice" if clash == path else f"overlaps with {clash}, which is swept too"
+            found.append((place, f"{what}; each value may come from one place only"))
+        seen[path] = place
+        found += [(((*place, i)), f"repeats an earlier value, {compact(v)}") for i, v in _repeated(values)]
+    for number, group in enumerate(sweep.zip):
+        lengths = {path: len(values) for path, values in group.items()}
+        if len(set(lengths.values())) > 1:
+            shown = ", ".join(f"{path} has {count}" for path, count in lengths.items())
+            found.append((("sweep", "zip", number), f"the lists of a zip must be equally long; {shown}"))
+        if not group:
+            found.append(
+                (("sweep", "zip", number), "an empty zip; give it dotted paths with lists of values")
+            )
+    if not found and (count := count_jobs(sweep)) > MAX_JOBS:
+        found.append((("sweep",), f"makes {count:,} jobs; at most {MAX_JOBS:,} are allowed"))
+    return found
+
+
+def _path_problem(path: str) -> str | None:
+    top = path.split(".", 1)[0]
+    if top in LABELS or top == "sweep":
+        measured = ", ".join(k for k in JobSpec.model_fields if k not in LABELS)
+        return f"{top} can't be swept, since it changes nothing that is measured; sweep what is below: {measured}"
+    if path not in all_paths():
+        hint = did_you_mean(path, all_paths() - LABELS)
+        return f"no field of a submission{hint or '; give a dotted path such as serve.threads'}"
+    return None
+
+
+def _overlap(one: str, other: str) -> bool:
+    return one == other or one.startswith(other + ".") or other.startswith(one + ".")
+
+
+def _repeated(values: list[Any]) -> list[tuple[int, Any]]:
+    found = []
+    seen: set[str] = set()
+    for index, value in enumerate(values):
+        key = repr(_comparable(value))
+        if key in seen:
+            found.append((index, value))
+        seen.add(key)
+    return found
+
+
+def _comparable(value: Any) -> Any:
+    """1 and 1.0 are one value here, true is another; the order of keys doesn't count."""
+    if isinstance(value, dict):
+        return sorted((str(k), repr(_comparable(v))) for k, v in value.items())
+    if isinstance(value, list):
+        return [_comparable(v) for v in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+#: One swept value: its dotted path, where it stands, the value.
+_Place = tuple[str, FieldPath, Any]
+
+
+def _points(sweep: SweepSpec) -> Iterator[list[_Place]]:
+    """The points of a sweep in their order."""
+    axes: list[list[list[_Place]]] = [
+        [[(path, ("sweep", path, i), value)] for i, value in enumerate(values)]
+        for path, values in sweep.grid.items()
+    ]
+    for number, group in enumerate(sweep.zip):
+        length = len(next(iter(group.values())))
+        axes.append(
+            [
+                [(path, ("sweep", "zip", number, path, i), values[i]) for path, values in group.items()]
+                for i in range(length)
+            ]
+        )
+    for combination in itertools.product(*axes):
+        yield [place for row in combination for place in row]
+
+
+@dataclass
+class _Expansion:
+    """Gathers jobs and problems; a problem that many jobs share is told once."""
+
+    submission: Submission
+    sweep: SweepSpec
+    file: str
+    locate: Locate
+    jobs: list[Job] = field(default_factory=list)
+    problems: dict[tuple[FieldPath, str], Problem] = field(default_factory=dict)
+    _digests: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Without its defaults, so that a swept kind or family does not meet another's fields.
+        self._base = self.submission.model_dump(mode="json", exclude={"sweep"}, exclude_defaults=True)
+        self._swept = [path for group in (self.sweep.grid, *self.sweep.zip) for path in group]
+
+    def add(self, index: int, places: list[_Place]) -> None:
+        """Make one job, or note why it can't be."""
+        data = copy.deepcopy(self._base)
+        for path, _, value in places:
+            _set(data, path.split("."), copy.deepcopy(value))
+        try:
+            spec = JobSpec.model_validate(data)
+        except ValidationError as error:
+            for at, message in explain(error, data):
+                self._add_invalid(index, places, at, message)
+            return
+        findings = check(spec)
+        for finding in findings:
+            self._add_impossible(index, places, finding)
+        if findings:
+            return
+        digest = job_digest(spec)
+        if digest in self._digests:
+            text = f"jobs {self._digests[digest] + 1} and {index + 1} of the sweep are the same ({_show(places)})"
+            self._note(("sweep",), text)
+            return
+        self._digests[digest] = index
+        point = {path: value for path, _, value in places}
+        self.jobs.append(Job(index, job_id(self.submission.name, digest), point, spec))
+
+    def _add_invalid(self, index: int, places: list[_Place], at: FieldPath, message: str) -> None:
+        """A value is wrong by itself (told where it stands), or only at this point."""
+        where = dotted(at)
+        for path, place, _ in places:
+            if where == path or where.startswith((path + ".", path + "[")):
+                deeper = at[len(path.split(".")) :]
+                self._note((*place, *deeper), f"{where}: {message}")
+                return
+        text = f"{where}: {message}"
+        kinds = [p.rpartition(".")[0] for p, _, _ in places if p.rpartition(".")[2] in DISCRIMINATORS]
+        whole = next((path for path in kinds if where.startswith(path + ".")), None)
+        advice = f"; sweep {whole} as a whole, a mapping for each value" if whole else ""
+        self._note(("sweep",), f"{text} (job {index + 1}: {_show(places)}){advice}", text)
+
+    def _add_impossible(self, index: int, places: list[_Place], finding: Finding) -> None:
+        involved = [p for p in places if any(_overlap(p[0], f) for f in finding.fields)]
+        if not involved:
+            at: FieldPath = tuple(finding.fields[0].split("."))
+            self._note(at, finding.message)
+        elif len(finding.fields) == 1:
+            place = involved[0][1]
+            self._note(place, f"{finding.fields[0]}: {finding.message}")
+        else:
+            place = involved[0][1][:-1] if len(involved) == 1 else ("sweep",)
+            text = f"{finding.fields[0]}: {finding.message}"
+            self._note(place, f"{text} (job {index + 1}: {_show(places)})", text)
+
+    def _note(self, at: FieldPath, message: str, same: str | None = None) -> None:
+        """``same`` is what makes it the same problem in another job; the message by default."""
+        self.problems.setdefault((at, same or message), Problem(self.file, *self.locate(at), message))
+
+
+def _show(places: list[_Place]) -> str:
+    return ", ".join(f"{path}={compact(value)}" for path, _, value in places)
+
+
+def _set(data: dict[str, Any], path: list[str], value: Any) -> None:
+    """Set a value at a path; a section that is absent or null is begun."""
+    *parents, last = path
+    for part in parents:
+        if not isinstance(data.get(part), dict):
+            data[part] = {}
+        data = data[part]
+    data[last] = value

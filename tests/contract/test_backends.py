@@ -1,0 +1,313 @@
+"""What every serving backend promises, tested on every backend and launcher that can run here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from inferbench_tasks.backends import startup
+from inferbench_tasks.backends.base import BACKENDS, Deployment
+from inferbench_tasks.backends.first_answer import check_answer
+from inferbench_tasks.backends.probes.base import Refused, open_probe
+from inferbench_tasks.errors import ServerError
+from inferbench_tasks.launchers import processes, records
+from inferbench_tasks.launchers.base import LAUNCHERS
+from inferbench_tasks.submission.schema import ServeSpec
+from tests import docker_engine
+from tests.serving_cases import Case, dense_as
+
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("backends")]
+
+#: Backends' own environments are kept from one run of the tests to the next.
+ENVIRONMENTS = Path(sys.prefix) / "inferbench-test-envs"
+#: Not installed for every run of the tests.
+OPTIONAL = {"mlserver"}
+CYCLES = {("onnxruntime", "process"): 100 if os.environ.get("INFERBENCH_TEST_OPTIONAL") else 25}
+
+
+def combinations(all_protocols: bool = True) -> list[Any]:
+    """Every built-in backend with every launcher and protocol; those that can't run here say why.
+
+    What does not depend on the protocol is tested with the first one.
+    """
+    found = []
+    for kind in BACKENDS:
+        if BACKENDS.origin(kind) != "built-in":
+            continue
+        backend = BACKENDS.load(kind)
+        for launcher in backend.launchers:
+            for protocol in backend.protocols if all_protocols else backend.protocols[:1]:
+                reason = backend.unavailable(launcher)
+                if launcher == "container":
+                    reason = docker_engine.impossible() or reason
+                    if kind not in docker_engine.IMAGES:
+                        reason = reason or "its image is not built by the tests"
+                if kind in OPTIONAL and not os.environ.get("INFERBENCH_TEST_OPTIONAL"):
+                    reason = "its environment takes minutes to install; INFERBENCH_TEST_OPTIONAL=1 runs it"
+                marks = [pytest.mark.skip(reason=reason)] if reason else []
+                found.append(
+                    pytest.param((kind, launcher, protocol), marks=marks, id=f"{kind}-{launcher}-{protocol}")
+                )
+    return found
+
+
+def container_only() -> list[Any]:
+    """The combinations with containers."""
+    return [found for found in combinations(all_protocols=False) if found.values[0][1] == "container"]
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, bool], Case]:
+    """The dense model by format, made once; with a dynamic axis or without."""
+    made: dict[tuple[str, bool], Case] = {}
+    folder = tmp_path_factory.mktemp("models")
+
+    def case(format_: str, dynamic: bool) -> Case:
+        if (format_, dynamic) not in made:
+            made[format_, dynamic] = dense_as(format_, folder / f"{format_}-{dynamic}", dynamic)
+        return made[format_, dynamic]
+
+    return case
+
+
+@pytest.fixture(scope="module")
+def docker() -> Iterator[None]:
+    """A Docker engine with the images of the backends."""
+    with docker_engine.engine():
+        yield
+
+
+class Bench:
+    """Starts one backend by one launcher, in a folder of the test's own."""
+
+    def __init__(self, kind: str, launcher: str, protocol: str, folder: Path, cases: Any) -> None:
+        self.backend_class = BACKENDS.load(kind)
+        self.launcher = LAUNCHERS.load(launcher)()
+        self.launcher_kind, self.kind, self.protocol = launcher, kind, protocol
+        self.folder = folder
+        self.servers_dir = folder / "servers"
+        self._cases = cases
+        self._given: Case | None = None
+
+    def case(self, dynamic: bool = False) -> Case:
+        """The model in the first format that the backend serves."""
+        found: Case = self._given or self._cases(self.backend_class.formats[0], dynamic)
+        return found
+
+    def use(self, case: Case) -> None:
+        """Serve this one instead."""
+        self._given = case
+
+    @contextmanager
+    def server(
+        self, run_id: str = "contract", dynamic: bool = False, rows: int = 8, **spec: Any
+    ) -> Iterator[startup.Started]:
+        """A started server; ended afterwards, whatever happens."""
+        folder = self.folder / run_id
+        folder.mkdir(exist_ok=True)
+        ENVIRONMENTS.mkdir(exist_ok=True)
+        deployment = Deployment(
+            run_id,
+            self.case(dynamic).model,
+            ServeSpec.model_validate({"backend": self.kind, "launcher": self.launcher_kind, **spec}),
+            folder,
+            ENVIRONMENTS,
+            protocol=self.protocol,
+            client_batch_size=rows,
+        )
+        try:
+            started = startup.start(self.backend_class(), deployment, self.launcher, self.servers_dir)
+            yield started
+            started.probe.close()
+        finally:
+            records.end_run(self.servers_dir, run_id)
+
+
+@pytest.fixture
+def bench(
+    request: pytest.FixtureRequest, tmp_path: Path, cases: Callable[[str, bool], Case]
+) -> Iterator[Bench]:
+    """What a test runs on; nothing of it may be left afterwards."""
+    kind, launcher, protocol = request.param
+    if launcher == "container":
+        request.getfixturevalue("docker")
+    yield Bench(kind, launcher, protocol, tmp_path, cases)
+    servers = tmp_path / "servers"
+    assert not servers.exists() or list(servers.iterdir()) == []
+    assert leftovers("contract") == []
+
+
+def leftovers(run_id: str) -> list[str]:
+    """Processes that carry a run's mark."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(processes.MARK, "").startswith(run_id):
+                found.append(" ".join(process.cmdline()))
+        except psutil.Error:
+            continue
+    return found
+
+
+every = pytest.mark.parametrize("bench", combinations(), indirect=True)
+first_protocol = pytest.mark.parametrize("bench", combinations(all_protocols=False), indirect=True)
+
+
+def ask(probe: Any, case: Case, rows: int, offset: int = 0) -> dict[str, Any]:
+    """The answers to ``rows`` samples from ``offset`` on."""
+    answer: dict[str, Any] = probe.infer({"x": case.samples["x"][offset : offset + rows]})
+    return answer
+
+
+@every
+def test_values_are_the_references_and_bad_input_is_refused(bench: Bench) -> None:
+    """Every sample, alone and in batches, is answered as by the source model; so it is after bad requests.
+
+    A wrong shape, dtype and name are errors and no crashes.
+    """
+    case = bench.case()
+    with bench.server() as started:
+        for rows in (1, 3, 8):
+            for offset in range(0, 24, rows):
+                answer = ask(started.probe, case, rows, offset)
+                expected = {"scores": case.reference["scores"][offset : offset + rows]}
+                assert check_answer(answer, expected, case.model, rows, 1e-5) <= 1e-5
+        for bad in (
+            {"x": np.zeros((1, 5), np.float32)},
+            {"x": np.zeros((1, 6), np.int32)},
+            {"y": np.zeros((1, 6), np.float32)},
+        ):
+            with pytest.raises(Refused):
+                started.probe.infer(bad)
+        expected = {"scores": case.reference["scores"][:1]}
+        assert check_answer(ask(started.probe, case, 1), expected, case.model, 1, 1e-5) <= 1e-5
+
+
+@first_protocol
+def test_dynamic_shapes(bench: Bench) -> None:
+    """An axis of any size takes different sizes from request to request."""
+    case = bench.case(dynamic=True)
+    with bench.server(dynamic=True) as started:
+        for length in (1, 5, 3):
+            x = case.samples["x"][:2, :length]
+            answer = started.probe.infer({"x": x})
+            expected = {"scores": case.reference["scores"][:2, :length]}
+            assert check_answer(answer, expected, case.model, 2, 1e-5) <= 1e-5
+
+
+@first_protocol
+def test_batching_really_batches(bench: Bench) -> None:
+    """Concurrent single requests are executed together, each gets its own answer, the statistics show it."""
+    if not bench.backend_class.batching:
+        pytest.skip("has no dynamic batching")
+    case = bench.case()
+    with bench.server(batching={"max_batch_size": 8, "max_delay_ms": 100.0}) as started:
+        with ExitStack() as stack:
+            probes = [open_probe(started.endpoint) for _ in range(8)]
+            for probe in probes:
+                stack.callback(probe.close)
+            with ThreadPoolExecutor(8) as pool:
+                answers = list(pool.map(lambda n: ask(probes[n], case, 1, n), range(8)))
+        for n, answer in enumerate(answers):
+            expected = {"scores": case.reference["scores"][n : n + 1]}
+            assert check_answer(answer, expected, case.model, 1, 1e-5) <= 1e-5
+        statistics = started.backend.statistics(started.probe)
+        assert statistics is not None
+        assert statistics["inference_count"] == 8
+        assert statistics["execution_count"] < 8
+        if "batch_stats" in statistics:
+            assert max(batch["batch_size"] for batch in statistics["batch_stats"]) > 1
+
+
+@first_protocol
+def test_a_killed_server_is_noticed_within_a_second(bench: Bench) -> None:
+    """kill -9: the launcher and the probe both see it."""
+    with bench.server() as started:
+        os.kill(started.server.pid, signal.SIGKILL)
+        deadline = time.monotonic() + 1
+        while bench.launcher.alive(started.server):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        with pytest.raises((OSError, Refused)):
+            ask(started.probe, bench.case(), 1)
+
+
+@first_protocol
+def test_two_servers_side_by_side(bench: Bench) -> None:
+    """Different ports, both answer; ending the first leaves the second."""
+    case = bench.case()
+    with ExitStack() as stack:
+        first = stack.enter_context(bench.server("contract-1"))
+        second = stack.enter_context(bench.server("contract-2"))
+        assert first.endpoint.port != second.endpoint.port
+        ask(first.probe, case, 1)
+        records.end_run(bench.servers_dir, "contract-1")
+        assert bench.launcher.alive(second.server)
+        ask(second.probe, case, 1)
+
+
+@first_protocol
+def test_start_and_stop_leave_nothing_behind(bench: Bench) -> None:
+    """Again and again: no process, no record, no shared memory, no open file of ours."""
+    shared_before = set(os.listdir("/dev/shm"))
+    this = psutil.Process()
+    for cycle in range(CYCLES.get((bench.kind, bench.launcher_kind), 2)):
+        with bench.server(f"contract-{cycle}") as started:
+            assert started.process_ms > 0
+        if cycle == 0:
+            files_before = this.num_fds()
+    assert leftovers("contract") == []
+    assert set(os.listdir("/dev/shm")) <= shared_before
+    assert this.num_fds() <= files_before + 2
+
+
+@pytest.mark.parametrize("bench", container_only(), indirect=True)
+def test_a_container_has_no_privileges_and_its_log_is_kept(bench: Bench) -> None:
+    """No capabilities, a read-only root, no new privileges, a limit on processes; gone afterwards."""
+    import docker
+
+    client = docker.from_env()
+    try:
+        with bench.server() as started:
+            host = client.containers.get(str(started.server.container_id)).attrs["HostConfig"]
+            assert host["CapDrop"] == ["ALL"]
+            assert host["ReadonlyRootfs"]
+            assert not host["Privileged"]
+            assert host["SecurityOpt"] == ["no-new-privileges"]
+            assert host["PidsLimit"] > 0
+        assert client.containers.list(all=True) == []
+        assert "model ready" in Path(started.server.log_path).read_text()
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("bench", container_only(), indirect=True)
+def test_an_image_that_is_not_there_is_named(bench: Bench) -> None:
+    """With the remedy, and no record of a server stays."""
+    with pytest.raises(ServerError, match=r"The image inferbench/nonesuch:1 is not on this machine"):
+        with bench.server(image="inferbench/nonesuch:1"):
+            pass
+
+
+@pytest.mark.parametrize("bench", container_only(), indirect=True)
+def test_a_container_that_dies_at_start_shows_its_log(bench: Bench) -> None:
+    """The exit code and the reason from inside."""
+    case = bench.case()
+    broken = bench.folder / "broken.onnx"
+    broken.write_bytes(Path(case.model.path).read_bytes()[:100])
+    model = case.model.model_copy(update={"path": str(broken)})
+    bench.use(Case(model, case.samples, case.reference))
+    with pytest.raises(ServerError, match=r"(?s)ended with exit code 1 while starting.*can't be loaded"):
+        with bench.server():
+            pass

@@ -1,0 +1,67 @@
+"""A Docker engine of the tests' own, without network: nothing is pulled, images are built from ``docker/``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+#: Backends whose image is small enough to be built for the tests.
+IMAGES = ("onnxruntime",)
+
+
+def impossible() -> str | None:
+    """Why no engine can be started here; None if one can."""
+    if os.environ.get("DOCKER_HOST"):
+        return None
+    if not shutil.which("dockerd") or not shutil.which("docker"):
+        return "no Docker engine is installed"
+    return None if os.geteuid() == 0 else "starting a Docker engine needs root"
+
+
+@contextmanager
+def engine() -> Iterator[None]:
+    """An engine with the images built, known by ``DOCKER_HOST``; one that is given is used as it is."""
+    if os.environ.get("DOCKER_HOST"):
+        build()
+        yield
+        return
+    # A short path: a socket's may have no more than 107 characters.
+    folder = Path(tempfile.mkdtemp(prefix="ib-docker-"))
+    socket = f"unix://{folder}/docker.sock"
+    command = ["dockerd", "--data-root", str(folder / "data"), "--exec-root", str(folder / "exec")]
+    command += ["--host", socket, "--pidfile", str(folder / "pid")]
+    command += ["--iptables=false", "--ip6tables=false", "--bridge=none"]
+    with open(folder / "log", "wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    os.environ["DOCKER_HOST"] = socket
+    try:
+        deadline = time.monotonic() + 60
+        while subprocess.run(["docker", "info"], capture_output=True).returncode:
+            assert process.poll() is None, (folder / "log").read_text()[-2000:]
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        build()
+        yield
+    finally:
+        del os.environ["DOCKER_HOST"]
+        process.terminate()
+        process.wait(timeout=60)
+        # The engine leaves the mount of its network namespace behind.
+        subprocess.run(["umount", "--lazy", str(folder / "exec" / "netns" / "default")], capture_output=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def build() -> None:
+    """The images, from this environment's own packages."""
+    for kind in IMAGES:
+        script = ROOT / "docker" / "server" / "offline.py"
+        done = subprocess.run([sys.executable, str(script), kind], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr

@@ -1,0 +1,137 @@
+"""The command line as its user runs it: a process, a data directory, signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+QUICK = """
+name: quick
+model: {kind: zoo, name: digits}
+load:
+  arrivals: {kind: poisson, rate_rps: 100}
+  duration_s: 3
+  warmup_s: 1
+"""
+#: Far beyond what anything here takes; a hang must not take the whole suite with it.
+PATIENCE_S = 150
+
+
+@dataclass
+class Cli:
+    """``inferbench`` with a data directory of its own."""
+
+    data_dir: Path
+    folder: Path
+    children: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def env(self, **more: str) -> dict[str, str]:
+        # The machine of a test suite is busy with other tests: that must not decide about a verdict here.
+        quiet = {
+            "INFERBENCH_DATA_DIR": str(self.data_dir),
+            "COLUMNS": "200",
+            "INFERBENCH_INTERFERENCE": "note",
+        }
+        return {**os.environ, **quiet, **more}
+
+    def start(self, *arguments: str, prefix: tuple[str, ...] = (), **env: str) -> subprocess.Popen[str]:
+        """The command in the background, in a process group of its own, as a shell would start it."""
+        child = subprocess.Popen(
+            [*prefix, sys.executable, "-m", "inferbench_tasks.cli.main", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            env=self.env(**env),
+            start_new_session=True,
+        )
+        self.children.append(child)
+        return child
+
+    def run(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """The command to its end."""
+        child = self.start(*arguments, prefix=(), **env)
+        out, err = child.communicate(timeout=PATIENCE_S)
+        return subprocess.CompletedProcess(arguments, child.returncode, out, err)
+
+    def run_valid(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The command until its runs are valid; on a machine that others use too, a moment may be too noisy."""
+        for _ in range(4):
+            done = self.run(*arguments)
+            if done.returncode != 1 or "invalid: " not in done.stdout:
+                break
+        assert done.returncode == 0, done.stderr + done.stdout
+        return done
+
+    def results(self) -> list[dict[str, Any]]:
+        """The rows of `results list`, newest first."""
+        done = self.run("results", "list", "-o", "json")
+        assert done.returncode == 0, done.stderr
+        found: list[dict[str, Any]] = json.loads(done.stdout)
+        return found
+
+    def submission(self, text: str = QUICK, name: str = "quick.yaml") -> str:
+        """A submission's file."""
+        (self.folder / name).write_text(text)
+        return name
+
+    def events(self) -> list[dict[str, Any]]:
+        """What the newest invocation has told so far."""
+        files = sorted(self.data_dir.glob("invocations/*/events.jsonl"), key=lambda p: p.stat().st_mtime)
+        if not files:
+            return []
+        return [json.loads(line) for line in files[-1].read_text().splitlines()]
+
+    def wait_for(self, stage: str, event: str = "start") -> None:
+        """Until a stage has started (or ended)."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not any(e["stage"] == stage and e["event"] == event for e in self.events()):
+            ended = any(e["stage"] == "analyze" and e["event"] == "end" for e in self.events())
+            late = time.monotonic() > deadline
+            assert not ended and not late, f"{stage} did not {event}: {self.events()[-3:]}"
+            time.sleep(0.05)
+
+    def left_over(self) -> list[str]:
+        """Processes that still work in the data directory, PerfDB's server aside."""
+        mine = str(self.data_dir)
+        found = []
+        for process in psutil.process_iter():
+            try:
+                text = " ".join(process.cmdline())
+                if process.status() == psutil.STATUS_ZOMBIE or "mongod" in text:
+                    continue
+                if mine in text or process.environ().get("INFERBENCH_DATA_DIR") == mine:
+                    found.append(f"{process.pid} {text[:200]}")
+            except psutil.Error:
+                continue
+        return found
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[Cli]:
+    """A fresh data directory; whatever is left in it is ended afterwards."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    with_data = Cli(tmp_path / "data", folder)
+    try:
+        yield with_data
+    finally:
+        for child in with_data.children:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.wait()
+            for stream in (child.stdout, child.stderr):
+                if stream:
+                    stream.close()
+        with_data.run("perfdb", "stop")

@@ -1,0 +1,166 @@
+"""What goes wrong on users' machines, and how a run ends then."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.e2e.conftest import QUICK, Cli
+
+pytestmark = pytest.mark.integration
+STAGES = ["generate", "convert", "serve", "load", "collect"]
+
+
+def measured(result: dict[str, Any]) -> bool:
+    """Whether a run has figures; on a machine that others disturb they may honestly be called invalid."""
+    return result["verdict"].split(":")[0] in ("valid", "invalid") and result["p50_ms"] is not None
+
+
+def stop_at(cli: Cli, stage: str, number: signal.Signals, *options: str) -> tuple[int, str]:
+    child = cli.start("run", cli.submission(), *options)
+    cli.wait_for(stage)
+    child.send_signal(number)
+    out, err = child.communicate(timeout=60)
+    return child.returncode, out + err
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_ctrl_c_leaves_nothing_running(cli: Cli, stage: str) -> None:
+    """Ctrl-C in any stage ends the server and everything else; the run is recorded as cancelled."""
+    code, text = stop_at(cli, stage, signal.SIGINT, "--inline")
+    assert code == 130, text
+    assert "Traceback" not in text
+    assert cli.left_over() == []
+    verdicts = [r["verdict"] for r in cli.results()]
+    # A stage that ends within the signal's way has ended: then the next one is the cancelled one.
+    assert len(verdicts) == 1
+    assert verdicts[0].startswith("cancelled: ") or (stage == "collect" and "valid" in verdicts[0])
+
+
+@pytest.mark.airflow
+def test_sigterm_through_airflow_leaves_nothing_running(cli: Cli) -> None:
+    """SIGTERM during the load of a real DAG ends the server, and the run is recorded as cancelled."""
+    code, text = stop_at(cli, "load", signal.SIGTERM)
+    assert code == 143, text
+    assert cli.left_over() == []
+    assert [r["verdict"].split(",")[0] for r in cli.results()] == ["cancelled: load"]
+
+
+def test_a_killed_run_is_settled_by_its_parent(cli: Cli) -> None:
+    """kill -9 of the process that runs the stages: the server is ended and the run recorded as failed."""
+    child = cli.start("run", cli.submission(), "--inline")
+    cli.wait_for("load")
+    worker = next(p for p in psutil.Process(child.pid).children() if "inline" in " ".join(p.cmdline()))
+    worker.kill()
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == 1, out + err
+    assert cli.left_over() == []
+    assert [r["verdict"].split(",")[0] for r in cli.results()] == ["failed: load"]
+
+
+@pytest.mark.parametrize("stage", ["convert", "load"])
+def test_mongod_killed_during_a_stage(cli: Cli, stage: str) -> None:
+    """kill -9 of PerfDB's server in the middle of a stage: it is started again and nothing is lost."""
+    child = cli.start("run", cli.submission(), "--inline")
+    cli.wait_for(stage)
+    status = json.loads(cli.run("perfdb", "status", "-o", "json").stdout)
+    os.kill(status["pid"], signal.SIGKILL)
+    out, err = child.communicate(timeout=120)
+    assert [measured(r) for r in cli.results()] == [True], out + err
+    assert cli.run("results", "show", cli.results()[0]["run"]).returncode == 0
+
+
+def test_two_runs_at_once_take_turns(cli: Cli) -> None:
+    """Two runs at once don't measure each other: the second waits until the first has ended."""
+    first = cli.start("run", cli.submission(), "--inline")
+    cli.wait_for("generate")
+    second = cli.start("run", cli.submission(QUICK.replace("quick", "other"), "other.yaml"), "--inline")
+    for child in (first, second):
+        child.communicate(timeout=120)
+    results = {r["submission"]: r for r in cli.results()}
+    assert all(measured(r) for r in results.values()), results
+    assert set(results) == {"quick", "other"}
+    windows = []
+    for result in results.values():
+        load = json.loads((cli.data_dir / "runs" / result["run"] / "load.json").read_text())
+        windows.append((load["measure_start_ns"], load["measure_end_ns"]))
+    (_, first_end), (second_start, _) = sorted(windows)
+    assert first_end < second_start
+
+
+@pytest.mark.parametrize("content", [None, b"\x08\x07not a model"])
+def test_a_missing_or_corrupt_model_file(cli: Cli, content: bytes | None) -> None:
+    """A model file that is missing or no model ends the run with the file's name, without a traceback."""
+    if content is not None:
+        (cli.folder / "m.onnx").write_bytes(content)
+    text = QUICK.replace("{kind: zoo, name: digits}", "{kind: file, path: m.onnx}")
+    done = cli.run("run", "--inline", cli.submission(text))
+    assert done.returncode in (1, 2)
+    assert "m.onnx" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert cli.left_over() == []
+
+
+def test_a_data_directory_that_can_not_be_written(cli: Cli) -> None:
+    """A data directory below a file: exit code 1 and what to do about it."""
+    cli.data_dir.write_text("a file")
+    done = cli.run("run", "--inline", cli.submission())
+    assert done.returncode == 1
+    assert "can't be written" in done.stderr and "--data-dir" in done.stderr
+    assert "Traceback" not in done.stderr
+    cli.data_dir.unlink()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="changing the user takes root")
+def test_a_second_user_is_told_whose_directory_it_is(cli: Cli) -> None:
+    """Another user of the machine can't use this data directory, and is told to take one of their own."""
+    cli.data_dir.mkdir(mode=0o700)
+    as_nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    cli.folder.chmod(0o755)
+    for parent in cli.folder.parents:
+        if parent.owner() == "root" and str(parent).startswith(("/tmp/pytest", str(cli.folder.parents[1]))):
+            parent.chmod(0o755)
+    child = cli.start("run", "--inline", cli.submission(), prefix=as_nobody)
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == 1, out + err
+    assert "INFERBENCH_DATA_DIR" in err
+    assert "Traceback" not in err
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Path:
+    """A file system of 600 MB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=600m", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mounting a tmpfs is not permitted here")
+    return folder
+
+
+def test_no_space_left(cli: Cli, small_disk: Path) -> None:
+    """A full disk: the run fails with a message that says so, and leaves nothing running."""
+    try:
+        cli.data_dir = small_disk / "data"
+        first = cli.run("run", "--inline", cli.submission())
+        assert [measured(r) for r in cli.results()] == [True], first.stderr
+        free = shutil.disk_usage(small_disk).free
+        (small_disk / "filler").write_bytes(b"\0" * (free - 64 * 1024))
+        done = cli.run("run", "--inline", cli.submission())
+        assert done.returncode == 1
+        assert "space" in done.stderr.lower(), done.stderr
+        assert "Traceback" not in done.stderr
+        assert cli.left_over() == []
+        (small_disk / "filler").unlink()
+        assert any(measured(r) for r in cli.results()), "what was measured before is still there"
+        cli.run("perfdb", "stop")
+    finally:
+        subprocess.run(["umount", "--lazy", str(small_disk)], check=True)

@@ -1,0 +1,174 @@
+"""From raw records to results, report and verdicts, through a real PerfDB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.analysis.finalise import finalise
+from inferbench_tasks.analysis.markdown import make_markdown
+from inferbench_tasks.analysis.runs import load_runs
+from inferbench_tasks.errors import PerfDBError
+from inferbench_tasks.loadgen.records import write_table
+from inferbench_tasks.monitors.records import convert_spool
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.stages import analyze, collect
+from inferbench_tasks.stages.base import Context
+from inferbench_tasks.submission.schema import Submission
+from tests.unit.analysis.builders import SECOND, job_spec, records
+
+pytestmark = pytest.mark.integration
+GOOD: dict[str, Any] = {"valid": True, "reasons": [], "warnings": [], "checks": []}
+
+
+@pytest.fixture
+def ctx(perfdb: PerfDB, data_dir: Path) -> Context:
+    """A context on the test's own database."""
+    return Context(data_dir=data_dir, perfdb_uri=perfdb.uri)
+
+
+def stage_input(
+    ctx: Context, run_id: str = "inv.000", certificate: dict[str, Any] = GOOD, **job: Any
+) -> collect.Input:
+    """What the earlier stages would hand over, with real records and a real recording in files."""
+    folder = ctx.run_dir(run_id)
+    write_table(records(5.0), folder / "samples.parquet")
+    lines = "".join(
+        f'[{int(t * SECOND)}, "server", {{"cpu_s_total": {t * 0.5}, "rss_bytes": 1000}}]\n'
+        for t in np.arange(0, 11, 0.5)
+    )
+    (folder / "spool").write_text(lines)
+    convert_spool(folder / "spool", folder / "monitors.parquet", None)
+    model = {
+        "name": "digits", "framework": "sklearn", "format": "onnx", "path": "m", "digest": "d" * 64,
+        "accuracy_ratio": 0.97, "inputs": [], "outputs": [],
+    }  # fmt: skip
+    requests = {"path": "r", "reference_path": "r", "samples": 3, "digest": "e"}
+    cold = {"process_ms": 1, "model_load_ms": 2, "first_answer_ms": 3, "total_ms": 6}
+    backend = {
+        "kind": "onnxruntime",
+        "version": "1",
+        "launcher": "process",
+        "label": "ONNX Runtime",
+        "settings": {},
+    }
+    server = {"launcher": "process", "pid": 1, "started_ns": 1, "log_path": "l", "config_path": "c"}
+    endpoint = {"protocol": "http", "host": "127.0.0.1", "port": 1, "model_name": "digits"}
+    return collect.Input.model_validate(
+        {
+            "run_id": run_id,
+            "job_id": "job",
+            "job": job_spec(**job),
+            "generate": {"model": model, "requests": requests, "cached": False},
+            "convert": {
+                "model": model, "difference_ratio": 1e-6, "tolerance_ratio": 1e-3, "accuracy_ratio": 0.97,
+                "cached": False,
+            },
+            "serve": {
+                "endpoint": endpoint, "server": server, "backend": backend, "cold_start": cold,
+                "difference_ratio": 1e-6,
+            },
+            "load": {
+                "samples_path": str(folder / "samples.parquet"),
+                "monitors_path": str(folder / "monitors.parquet"),
+                "measure_start_ns": 2 * SECOND,
+                "measure_end_ns": 10 * SECOND,
+                "epoch_offset_ns": 0,
+                "requests": 2000,
+                "certificate": certificate,
+                "accuracy_ratio": 0.96,
+            },
+        }
+    )  # fmt: skip
+
+
+def test_a_result_holds_what_the_records_say(perfdb: PerfDB, ctx: Context) -> None:
+    """Figures, CPU, memory, accuracy, cold start, environment and provenance land in one document, once."""
+    inp = stage_input(ctx)
+    assert collect.run(inp, ctx).verdict == "valid"
+    result = perfdb.get_result("inv.000")
+    raw = perfdb.samples("inv.000").to_pandas()
+    measured = raw[raw.phase == "measure"]
+    latency = np.sort((measured.done_ns - measured.intended_ns) / 1e6)
+    assert result.summary.e2e_latency_ms.p99 == latency[int(np.ceil(0.99 * len(latency))) - 1]
+    assert result.summary.resources["server"]["cpu_cores"]["mean"] == pytest.approx(0.5)
+    assert result.summary.accuracy_ratio == 0.96
+    assert result.summary.cold_start_ms["total_ms"] == 6
+    assert result.model.accuracy_ratio == 0.97
+    assert result.environment["hardware"]["cpu"] and result.environment["system"]["kernel"]
+    assert result.provenance.versions["numpy"] == np.__version__
+    assert result.provenance.seeds == {"load": 1}
+    assert perfdb.files.get(result.extensions["monitors"]["id"])[:4] == b"PAR1"
+    assert collect.run(inp, ctx).verdict == "valid"
+    assert len(perfdb.find_results()) == 1
+
+
+def test_a_bad_certificate_makes_the_run_invalid_with_its_reasons(perfdb: PerfDB, ctx: Context) -> None:
+    """The verdict lists every reason of the certificate, and an early end."""
+    bad = {**GOOD, "valid": False, "reasons": ["the client stalled", "5 requests failed"]}
+    inp = stage_input(ctx, certificate=bad)
+    inp = inp.model_copy(update={"load": inp.load.model_copy(update={"stopped_early": "too many errors"})})
+    verdict = collect.run(inp, ctx).verdict
+    assert verdict == "invalid: the load ended early: too many errors; the client stalled; 5 requests failed"
+    assert perfdb.get_result("inv.000").verdict == verdict
+
+
+def started(perfdb: PerfDB, run_id: str, stage: str, **job: Any) -> None:
+    perfdb.start_run(run_id, "inv", "job", job_spec(**job).model_dump(mode="json"))
+    perfdb.stage_started(run_id, stage)
+
+
+def test_every_started_run_ends_with_a_result(perfdb: PerfDB, ctx: Context) -> None:
+    """Failed, cancelled and killed runs get results with their cause; a second look changes nothing."""
+    for run_id in ("inv.000", "inv.001", "inv.002", "inv.003"):
+        started(perfdb, run_id, "serve")
+    collect.run(stage_input(ctx), ctx)
+    perfdb.stage_failed("inv.001", "serve", 1, state="failed", error="The server died: <script>")
+    perfdb.stage_failed("inv.002", "serve", 1, state="cancelled", error="Ctrl-C")
+    assert finalise(perfdb, [f"inv.{i:03d}" for i in range(5)]) != []
+    verdicts = {view.run_id: view.verdict for view in load_runs(perfdb, [f"inv.{i:03d}" for i in range(5)])}
+    assert verdicts["inv.000"] == "valid"
+    assert verdicts["inv.001"] == "failed: serve, The server died: <script>"
+    assert verdicts["inv.002"] == "cancelled: serve"
+    assert verdicts["inv.003"].startswith("failed: serve, it ended without a word")
+    assert "inv.004" not in verdicts
+    assert finalise(perfdb, list(verdicts)) == []
+
+
+def test_the_report_is_written_and_kept_with_the_invocation(perfdb: PerfDB, ctx: Context) -> None:
+    """One file over all runs, in the invocation's folder and in PerfDB; also as Markdown."""
+    for run_id, batch_size in (("inv.000", 1), ("inv.001", 8), ("inv.002", 1)):
+        started(perfdb, run_id, "collect", load__batch_size=batch_size)
+    collect.run(stage_input(ctx), ctx)
+    collect.run(stage_input(ctx, "inv.001", load__batch_size=8), ctx)
+    perfdb.stage_failed("inv.002", "collect", 1, state="failed", error="No | space <b>left</b>")
+    submission = Submission.model_validate(job_spec().model_dump())
+    done = analyze.run(
+        analyze.Input(invocation_id="inv", submission=submission, run_ids=("inv.000", "inv.001", "inv.002")),
+        ctx,
+    )
+    text = Path(done.report_path).read_text()
+    assert "batch_size 8" in text and "No | space &lt;b&gt;left&lt;/b&gt;" in text
+    assert done.verdicts["inv.000"] == "valid"
+    attached = perfdb.get_invocation("inv").attachments[0]
+    assert perfdb.files.get(attached).decode() == text
+    make_markdown(perfdb, ["inv.000", "inv.002"], {"name": "x"}, ctx.data_dir / "report.md")
+    table = (ctx.data_dir / "report.md").read_text()
+    assert r"No \| space \<b\>left" in table and "| valid |" in table
+
+
+def test_raw_records_that_are_gone_are_named(perfdb: PerfDB, ctx: Context) -> None:
+    """A report is made without them, and says so."""
+    started(perfdb, "inv.000", "collect")
+    collect.run(stage_input(ctx), ctx)
+    stored = perfdb.get_result("inv.000").samples
+    assert stored is not None
+    perfdb.files.delete(stored)
+    with pytest.raises(PerfDBError):
+        perfdb.samples("inv.000")
+    submission = Submission.model_validate(job_spec().model_dump())
+    done = analyze.run(analyze.Input(invocation_id="inv", submission=submission, run_ids=("inv.000",)), ctx)
+    assert "its raw records can&#39;t be read" in Path(done.report_path).read_text()

@@ -1,0 +1,100 @@
+"""Leaderboard and recommender on a real PerfDB, and their commands."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import typer
+
+from inferbench_tasks import settings
+from inferbench_tasks.analysis.leaderboard import leaderboard
+from inferbench_tasks.cli import leaderboard as leaderboard_command
+from inferbench_tasks.cli import recommend as recommend_command
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.store import PerfDB
+from tests.unit.perfdb.builders import result
+
+pytestmark = pytest.mark.integration
+
+
+def add(db: PerfDB, run_id: str, p99: float, ci95: list[float] | None = None, **changes: Any) -> None:
+    """A result with that p99; every run is a configuration of its own unless told otherwise."""
+    submission = {"name": "x", "digest": changes.pop("digest", run_id)}
+    latency = {"p99": p99, "ci95": {"p99": ci95} if ci95 else None}
+    db.save_result(
+        result(
+            run_id,
+            submission=submission,
+            summary={
+                "e2e_latency_ms": latency,
+                "throughput_rps": 1000 / p99,
+                "throughput_samples_per_s": 1000 / p99,
+            },
+            **changes,
+        )
+    )
+
+
+def test_only_valid_runs_and_each_task_apart(perfdb: PerfDB) -> None:
+    """An invalid run is never on the board, however fast; tasks have boards of their own."""
+    add(perfdb, "a", 10.0)
+    add(perfdb, "b", 20.0)
+    add(perfdb, "fast", 1.0, verdict="invalid: the client stalled")
+    add(perfdb, "text", 5.0, model={"name": "m", "task": "text-classification", "dataset": "d"})
+    rows = leaderboard(perfdb, "p99_ms")
+    assert [(row["task"], row["rank"], row["run"]) for row in rows] == [
+        (None, 1, "a"),
+        (None, 2, "b"),
+        ("text-classification", 1, "text"),
+    ]
+
+
+def test_differences_within_noise_share_a_rank(perfdb: PerfDB) -> None:
+    """Overlapping intervals and small differences are ties; the next one's rank counts those before it."""
+    add(perfdb, "a", 10.0, [9.0, 12.0])
+    add(perfdb, "b", 11.0, [10.5, 12.0])
+    add(perfdb, "c", 20.0, [19.0, 21.0])
+    assert [(r["rank"], r["run"]) for r in leaderboard(perfdb, "p99_ms")] == [(1, "a"), (1, "b"), (3, "c")]
+
+
+def test_a_configuration_stands_there_once_with_its_newest_run(perfdb: PerfDB) -> None:
+    """The lucky old run of a configuration does not hide how it does today."""
+    add(perfdb, "lucky", 5.0, digest="same", created_at="2026-01-01T00:00:00Z")
+    add(perfdb, "today", 15.0, digest="same", created_at="2026-02-01T00:00:00Z")
+    assert [row["run"] for row in leaderboard(perfdb, "p99_ms")] == ["today"]
+
+
+def test_throughput_counts_the_other_way(perfdb: PerfDB) -> None:
+    """More is better there."""
+    add(perfdb, "slow", 20.0)
+    add(perfdb, "fast", 10.0)
+    assert [row["run"] for row in leaderboard(perfdb, "throughput_rps")] == ["fast", "slow"]
+
+
+def test_a_setting_is_no_figure(perfdb: PerfDB) -> None:
+    """A field that is not a figure of a run is refused with those that are."""
+    with pytest.raises(InputError, match="not a figure of a run; allowed: mean_ms"):
+        leaderboard(perfdb, "model")
+
+
+def call(module: Any, *arguments: str) -> Any:
+    return typer.main.get_command(module.app)(args=list(arguments), standalone_mode=False)
+
+
+def test_the_commands(
+    perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both print JSON; recommend ends with 1 if nothing keeps the SLO, and refuses a bound it can't read."""
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb.uri)
+    add(perfdb, "a", 10.0)
+    add(perfdb, "b", 20.0)
+    call(leaderboard_command, "--by", "p99_ms", "-o", "json")
+    assert [row["run"] for row in json.loads(capsys.readouterr().out)] == ["a", "b"]
+    call(recommend_command, "--slo", "p99_ms<=15", "-o", "json")
+    found = json.loads(capsys.readouterr().out)
+    assert [row["run"] for row in found["top"]] == ["a"] and found["candidates"] == 2
+    assert call(recommend_command, "--slo", "p99_ms<=1", "-o", "json") == 1
+    with pytest.raises(InputError, match="must be FIGURE<=NUMBER"):
+        call(recommend_command, "--slo", "fast please")

@@ -1,0 +1,300 @@
+"""PerfDB on a real MongoDB: the embedded one, or the server of INFERBENCH_PERFDB_URI."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from inferbench_tasks.errors import InputError, PerfDBError, StorageError
+from inferbench_tasks.perfdb import frames
+from inferbench_tasks.perfdb.documents import utc_now
+from inferbench_tasks.perfdb.store import PerfDB
+from tests.unit.perfdb.builders import latency, result
+
+
+def samples(path: Path, rows: int = 1000) -> Path:
+    """A Parquet file with that many rows."""
+    pq.write_table(pa.table({"done_ns": range(rows)}), path)
+    return path
+
+
+def test_it_is_a_real_mongod(perfdb: PerfDB) -> None:
+    """The suite runs on a real server with a durable engine, and says which."""
+    facts = perfdb.server()
+    assert facts["process"] in ("mongod", "mongos")
+    assert int(facts["version"].split(".")[0]) >= 6
+    assert len(facts["git_version"]) == 40
+    assert facts["process"] == "mongos" or facts["storage_engine"] == "wiredTiger"
+
+
+def test_a_result_comes_back_as_it_was(perfdb: PerfDB, tmp_path: Path) -> None:
+    """Every field survives, hostile keys included, and the raw samples are those that were given."""
+    document = result(
+        environment={"$cpu.model": {"a.b": [1, {"$x": None}]}, "": "empty", "50%": "\ud800"},
+        extensions={"huge": 2**62, "where": "$where"},
+    )
+    assert perfdb.save_result(document, samples(tmp_path / "s.parquet"))
+    found = perfdb.get_result("run-1")
+    expected = document.model_dump()
+    expected["environment"]["50%"] = "\\ud800"
+    assert found.samples is not None
+    assert found.model_dump() == {**expected, "samples": found.samples.model_dump()}
+    assert perfdb.samples("run-1")["done_ns"].to_pylist() == list(range(1000))
+
+
+def test_a_result_is_written_once(perfdb: PerfDB, tmp_path: Path) -> None:
+    """Saving again changes nothing and leaves no second file; other samples are refused."""
+    path = samples(tmp_path / "s.parquet")
+    assert perfdb.save_result(result(), path)
+    assert not perfdb.save_result(result(verdict="invalid: changed my mind"), path)
+    assert perfdb.get_result("run-1").verdict == "valid"
+    assert perfdb.sizes()["files"] == 1
+    with pytest.raises(PerfDBError, match="made from other samples"):
+        perfdb.save_result(result(), samples(path, rows=5))
+    assert perfdb.sizes()["files"] == 1
+
+
+def test_each_attempt_has_its_result(perfdb: PerfDB) -> None:
+    """The latest attempt is the run's result; earlier ones stay."""
+    perfdb.save_result(result(attempt=2, verdict="valid"))
+    perfdb.save_result(result(attempt=1, verdict="invalid: late"))
+    assert perfdb.get_result("run-1").attempt == 2
+    assert perfdb.get_result("run-1", attempt=1).verdict == "invalid: late"
+    with pytest.raises(InputError, match="no result of run 'run-1', attempt 3"):
+        perfdb.get_result("run-1", attempt=3)
+
+
+def _save(args: tuple[PerfDB, str]) -> bool:
+    db, path = args
+    return db.save_result(result(), Path(path))
+
+
+def test_many_writers_of_one_result(perfdb: PerfDB, tmp_path: Path) -> None:
+    """Of several processes that save the same result at once, exactly one writes; no file is left over."""
+    path = str(samples(tmp_path / "s.parquet", 200_000))
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        written = pool.map(_save, [(perfdb, path)] * 6, chunksize=1)
+    assert sum(written) == 1
+    assert perfdb.sizes()["files"] == 1
+    assert perfdb.samples("run-1").num_rows == 200_000
+
+
+def test_a_forked_child_has_a_client_of_its_own(perfdb: PerfDB) -> None:
+    """After a fork, parent and child both go on, each through its own connection."""
+    perfdb.save_result(result("before"))
+    child = os.fork()
+    if child == 0:
+        try:
+            perfdb.save_result(result("child"))
+            os._exit(0)
+        except BaseException:  # noqa: BLE001  # only the exit code leaves a forked child
+            os._exit(1)
+    perfdb.save_result(result("parent"))
+    assert os.waitpid(child, 0)[1] == 0
+    assert {r.run_id for r in perfdb.find_results()} == {"before", "child", "parent"}
+
+
+def test_it_can_be_pickled(perfdb: PerfDB) -> None:
+    """A PerfDB travels to another process as its address."""
+    perfdb.save_result(result())
+    assert pickle.loads(pickle.dumps(perfdb)).get_result("run-1").run_id == "run-1"
+
+
+def test_a_damaged_file_is_never_read_as_whole(perfdb: PerfDB, tmp_path: Path) -> None:
+    """Changed, shortened or missing bytes are an error, never samples."""
+    perfdb.save_result(result(), samples(tmp_path / "s.parquet"))
+    chunks = perfdb._session.database()["fs.chunks"]
+    whole = chunks.find_one()
+    assert whole is not None
+    changed = bytes([whole["data"][0] ^ 1]) + whole["data"][1:]
+    for data in (changed, whole["data"][:-1]):
+        chunks.update_one({"_id": whole["_id"]}, {"$set": {"data": data}})
+        with pytest.raises(PerfDBError, match="damaged"):
+            perfdb.samples("run-1")
+    chunks.delete_one({"_id": whole["_id"]})
+    with pytest.raises(PerfDBError, match="damaged"):
+        perfdb.samples("run-1")
+
+
+def test_files(perfdb: PerfDB, tmp_path: Path) -> None:
+    """A file larger than a document goes in and out unchanged, and can be deleted."""
+    content = os.urandom(17_000_000)
+    (tmp_path / "big").write_bytes(content)
+    stored = perfdb.files.put(tmp_path / "big", "big", owner="test")
+    assert perfdb.files.save_to(stored, tmp_path / "out" / "big").read_bytes() == content
+    perfdb.files.delete(stored)
+    perfdb.files.delete(stored)
+    with pytest.raises(PerfDBError, match="no file"):
+        perfdb.files.get(stored)
+    with pytest.raises(StorageError, match="can't be read: No such file"):
+        perfdb.files.put(tmp_path / "missing", "missing")
+    with pytest.raises(InputError, match="no id of a file"):
+        perfdb.files.get("x")
+
+
+def test_the_course_of_a_run(perfdb: PerfDB) -> None:
+    """Stages are recorded in order; the run is done after release, with the verdict of its result."""
+    perfdb.start_run("run-1", "inv", "job", {"name": "s", "user": "u", "model": {"name": "m"}})
+    for stage in ("generate", "load", "collect", "release"):
+        perfdb.start_run("run-1", "inv", "job", {"name": "s", "user": "u"})
+        perfdb.stage_started("run-1", stage)
+        assert perfdb.get_run("run-1").status == "running"
+        if stage == "collect":
+            perfdb.save_result(result())
+        perfdb.stage_finished("run-1", stage, output={"a.b": {"$c": 1}}, duration_s=1.5)
+    run = perfdb.get_run("run-1")
+    assert [s.stage for s in run.stages] == ["generate", "load", "collect", "release"]
+    assert (run.status, run.verdict, run.submission.user) == ("done", "valid", "u")
+    assert run.job["model"] == {"name": "m"}
+    assert run.ended_at is not None
+    load = run.stage("load")
+    assert load is not None
+    assert (load.output, load.pid, load.duration_s) == ({"a.b": {"$c": 1}}, os.getpid(), 1.5)
+    assert perfdb.get_invocation("inv").run_ids == ["run-1"]
+
+
+def test_the_first_failure_is_the_verdict(perfdb: PerfDB) -> None:
+    """A later failure (of release) does not hide the cause; a new attempt starts the run again."""
+    perfdb.start_run("r", "inv", "job", {"name": "s"})
+    perfdb.stage_started("r", "load")
+    perfdb.stage_failed("r", "load", error="The server died\nlog: ...")
+    perfdb.stage_started("r", "release")
+    perfdb.stage_failed("r", "release", error="no such process")
+    run = perfdb.get_run("r")
+    assert (run.status, run.verdict) == ("failed", "failed: load, The server died")
+    perfdb.stage_started("r", "load", attempt=2)
+    assert (perfdb.get_run("r").status, perfdb.get_run("r").verdict) == ("running", None)
+    perfdb.stage_failed("r", "load", attempt=2, state="cancelled", error="Ctrl-C")
+    run = perfdb.get_run("r")
+    assert (run.status, run.verdict) == ("cancelled", "cancelled: load")
+    assert [(s.stage, s.attempt, s.state) for s in run.stages] == [
+        ("load", 1, "failed"), ("release", 1, "failed"), ("load", 2, "cancelled"),
+    ]  # fmt: skip
+
+
+def test_a_run_whose_process_was_killed_can_be_ended(perfdb: PerfDB) -> None:
+    """end_run ends the stages that never could say so."""
+    perfdb.start_run("r", "inv", "job", {"name": "s"})
+    perfdb.stage_started("r", "serve")
+    perfdb.end_run("r", "failed: serve, its process was killed")
+    run = perfdb.get_run("r")
+    assert run.status == "failed"
+    assert run.stages[0].state == "failed"
+    with pytest.raises(InputError, match="no run 'nobody'"):
+        perfdb.end_run("nobody", "valid")
+    with pytest.raises(PerfDBError, match="start_run comes before"):
+        perfdb.stage_started("nobody", "load")
+    with pytest.raises(PerfDBError, match="stage_started comes first"):
+        perfdb.stage_finished("r", "load", output={}, duration_s=1)
+
+
+def test_an_invocation_and_its_report(perfdb: PerfDB, tmp_path: Path) -> None:
+    """A report is kept with its invocation; made again, it takes the old one's place."""
+    perfdb.start_invocation("inv", {"name": "s", "user": "u", "sweep": {"a.b": [1]}}, ["r0", "r1"], "digest")
+    for text in (b"<html>1", b"<html>2"):
+        (tmp_path / "report.html").write_bytes(text)
+        perfdb.attach("inv", tmp_path / "report.html")
+    perfdb.end_invocation("inv", "done")
+    found = perfdb.get_invocation("inv")
+    assert (found.status, found.run_ids, found.document["sweep"]) == ("done", ["r0", "r1"], {"a.b": [1]})
+    assert [perfdb.files.get(a) for a in found.attachments] == [b"<html>2"]
+    assert perfdb.sizes()["files"] == 1
+    with pytest.raises(InputError, match="no invocation 'other'"):
+        perfdb.attach("other", tmp_path / "report.html")
+
+
+def test_queries_find_what_they_say(perfdb: PerfDB) -> None:
+    """The filters mean on the server what they say, and a sort puts unmeasured figures last."""
+    now = utc_now()
+    perfdb.save_result(latency("a", 30.0))
+    perfdb.save_result(latency("b", 10.0, model={"name": "bert"}, created_at=now - timedelta(days=10)))
+    perfdb.save_result(latency("c", None, verdict="invalid: few samples"))
+
+    def runs(query: str, sort: str = "", limit: int = 0) -> list[str]:
+        return [row["run"] for row in frames.rows(perfdb, query, sort, limit)]
+
+    assert runs("model=resnet*") == ["c", "a"]
+    assert runs("model!=resnet50") == ["b"]
+    assert runs("since=7d verdict=valid") == ["a"]
+    assert runs("until=7d") == ["b"]
+    assert runs("verdict=invalid") == runs("p99=none") == ["c"]
+    assert runs("settings.threads>=2 batch=4 run=a,b") == ["a", "b"]
+    assert runs("", "p99") == ["b", "a", "c"]
+    assert runs("", "-p99", limit=2) == ["a", "b"]
+    assert runs("model=none") == []
+
+
+def test_runs_without_a_result_are_listed(perfdb: PerfDB) -> None:
+    """A failed and a running run are shown among the results, and asked for by the same words."""
+    perfdb.save_result(latency("good", 1.0))
+    job = {"name": "s", "user": "u", "serve": {"backend": "triton"}, "load": {"batch_size": 8}}
+    for run_id in ("bad", "busy", "good"):
+        perfdb.start_run(run_id, "inv", "job", job)
+    perfdb.stage_started("bad", "serve")
+    perfdb.stage_failed("bad", "serve", error="port taken")
+    rows = {row["run"]: row for row in frames.rows(perfdb)}
+    assert rows["bad"]["verdict"] == "failed: serve, port taken"
+    assert rows["busy"]["verdict"] == "running"
+    assert rows["good"]["verdict"] == "valid"
+    assert (rows["bad"]["backend"], rows["bad"]["batch"], rows["bad"]["p99_ms"]) == ("triton", 8, None)
+    assert [row["run"] for row in frames.rows(perfdb, "verdict=failed backend=triton")] == ["bad"]
+    assert [row["run"] for row in frames.rows(perfdb, "verdict=running")] == ["busy"]
+    assert [row["run"] for row in frames.rows(perfdb, "p99<5")] == ["good"]
+
+
+def test_frames_and_exports_agree(perfdb: PerfDB, tmp_path: Path) -> None:
+    """The frame, CSV, Parquet and JSON hold the same results; a failed export leaves no file."""
+    import pandas
+
+    for index in range(3):
+        perfdb.save_result(latency(f"r{index}", 10.0 * index or None))
+    table = frames.frame(perfdb, sort="p99")
+    assert table["run"].tolist() == ["r1", "r2", "r0"]
+    assert table["p99_ms"].isna().tolist() == [False, False, True]
+    for ending, read in (("csv", pandas.read_csv), ("parquet", pandas.read_parquet)):
+        assert frames.export(perfdb, tmp_path / f"x.{ending}", sort="p99") == 3
+        again = read(tmp_path / f"x.{ending}")
+        assert again["p99_ms"].tolist()[:2] == [10.0, 20.0]
+        assert again["run"].tolist() == table["run"].tolist()
+    assert frames.export(perfdb, tmp_path / "x.json", "run=r1") == 1
+    with pytest.raises(InputError, match=r"\.csv, \.parquet, \.json"):
+        frames.export(perfdb, tmp_path / "x.xlsx")
+    with pytest.raises(StorageError, match="can't be written"):
+        frames.export(perfdb, tmp_path / "missing" / "x.csv")
+    assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == ["x.csv", "x.json", "x.parquet"]
+
+
+def test_a_run_is_named_by_a_unique_start(perfdb: PerfDB) -> None:
+    """An id, its unique start, or ``latest``; several are listed, and a pattern is only text."""
+    for run_id in ("alpha-1", "alpha-2", "beta"):
+        perfdb.start_run(run_id, "inv", "job", {"name": "s"})
+    assert perfdb.resolve_run("be") == "beta"
+    assert perfdb.resolve_run("alpha-1") == "alpha-1"
+    assert perfdb.resolve_run("latest") == "beta"
+    with pytest.raises(InputError, match="Several runs start with 'alpha': alpha-1, alpha-2"):
+        perfdb.resolve_run("alpha")
+    with pytest.raises(InputError, match="no run"):
+        perfdb.resolve_run(".*")
+
+
+def test_deleting_takes_the_samples_too(perfdb: PerfDB, tmp_path: Path) -> None:
+    """A deleted result leaves no file behind; the record of the run stays."""
+    perfdb.start_run("run-1", "inv", "job", {"name": "s"})
+    perfdb.save_result(result(), samples(tmp_path / "s.parquet"))
+    assert perfdb.delete_result("run-1") == 1
+    assert perfdb.delete_result("run-1") == 0
+    assert perfdb.sizes()["files"] == 0
+    assert perfdb.get_run("run-1").job_id == "job"
+
+
+def test_a_document_too_large_is_a_clear_error(perfdb: PerfDB) -> None:
+    """What belongs into a file is refused as a document."""
+    with pytest.raises(PerfDBError, match="16 MB"):
+        perfdb.save_result(result(extensions={"bulk": "x" * 17_000_000}))

@@ -1,0 +1,141 @@
+"""Figures whose numbers can be checked by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from inferbench_tasks.analysis.catalogue import Hardware
+from inferbench_tasks.analysis.ceilings import Ceilings, measured_ceilings
+from inferbench_tasks.analysis.figures.density import log_kde
+from inferbench_tasks.analysis.figures.heatmap import grid_axes, heat_maps
+from inferbench_tasks.analysis.figures.roofline import position, roofline
+from inferbench_tasks.analysis.figures.stages import cold_start, pipeline
+from inferbench_tasks.analysis.figures.tradeoffs import latency_throughput, pareto_front, pareto_table
+from inferbench_tasks.analysis.runs import RunView
+from tests.unit.analysis.builders import named, records, view
+
+SPANS = ("preprocess", "queue", "inference", "postprocess")
+
+
+def grid(*, broken: str = "valid") -> list[RunView]:
+    """3 batch sizes x 2 numbers of threads; the last one with another verdict if asked."""
+    views = [
+        view(
+            records(4.0 + batch + threads, batch_size=batch),
+            f"r.{index:03d}",
+            broken if index == 5 else "valid",
+            job={"load__batch_size": batch, "serve": {"threads": threads}},
+        )
+        for index, (batch, threads) in enumerate((b, t) for b in (1, 2, 4) for t in (1, 2))
+    ]
+    return named(*views)
+
+
+def test_a_grid_becomes_a_heat_map_with_each_run_in_its_place() -> None:
+    """Rows and columns are the swept values in order; each cell is that run's figure."""
+    views = grid()
+    assert grid_axes(views) == ("load.batch_size", "serve.threads")
+    drawn = heat_maps(views)[0]
+    go.Figure(drawn)
+    cells = drawn["data"][0]
+    assert (cells["x"], cells["y"]) == (["1", "2", "4"], ["1", "2"])
+    p99 = {
+        (v.job["load"]["batch_size"], v.job["serve"]["threads"]): v.figure("e2e_latency_ms.p99")
+        for v in views
+    }
+    assert cells["z"] == [[p99[b, t] for b in (1, 2, 4)] for t in (1, 2)]
+
+
+def test_a_run_that_is_not_valid_leaves_its_cell_empty_and_says_so() -> None:
+    """No figure of an invalid run is in a heat map; its verdict stands there."""
+    cells = heat_maps(grid(broken="invalid: the client stalled"))[0]["data"][0]
+    assert cells["z"][1][2] is None
+    assert cells["text"][1][2] == "invalid"
+
+
+def test_a_sweep_that_is_no_grid_has_no_heat_map() -> None:
+    """Parameters that moved together are not a map of both."""
+    pairs = named(
+        *(
+            view(records(5.0), f"r.{n}", job={"load__batch_size": n, "serve": {"threads": n}})
+            for n in (1, 2, 3)
+        )
+    )
+    assert heat_maps(pairs) == []
+
+
+def test_the_pareto_front_holds_what_nothing_beats_in_everything() -> None:
+    """(2, 2) is beaten by (1, 2), the others by none; equal points both stay."""
+    assert pareto_front([(1.0, 2.0), (2.0, 1.0), (2.0, 2.0), (1.0, 2.0)]) == {0, 1, 3}
+    assert pareto_table(grid()) and latency_throughput(grid(), {"p99": 20.0}) is not None
+
+
+def test_the_density_is_one_and_peaks_where_the_latencies_are() -> None:
+    """It integrates to 1 over ln(latency) and shows both modes of a mixture."""
+    rng = np.random.default_rng(1)
+    values = np.sort(np.concatenate([rng.lognormal(0, 0.1, 4000), rng.lognormal(3, 0.1, 4000)]))
+    x, y = log_kde(values)
+    assert np.trapezoid(y, np.log(x)) == pytest.approx(1, abs=0.01)
+    middle = (np.log(x) > 1) & (np.log(x) < 2)
+    assert y[middle].max() < 0.05 * y.max()
+
+
+def roofline_run() -> RunView:
+    """1 MFLOP and 8,000 bytes (4,000 of weights) per sample, batch 4, inference 2 ms."""
+    run = view(
+        records(5.0, noise=0), job={"load__batch_size": 4},
+        model={"name": "m", "flops": 1_000_000, "bytes": 8_000, "parameters": 1_000},
+    )  # fmt: skip
+    run.summary["stages_ms"] = {
+        **{part: {"mean": 0.1, "p50": None, "p99": None} for part in SPANS},
+        "inference": {"mean": 2.0, "p50": None, "p99": None},
+        "method": "per_request",
+    }
+    return run
+
+
+def test_a_runs_place_in_the_roofline() -> None:
+    """Weights are read once per batch: 4 MFLOP over 20 kB in 2 ms are 200 FLOP/byte and 2 GFLOP/s."""
+    assert position(roofline_run()) == pytest.approx((200.0, 2.0))
+
+
+def test_the_roofline_has_measured_and_datasheet_ceilings() -> None:
+    """The ceiling is the lower of compute and bandwidth; without any ceiling there is no figure."""
+    sheet = Hardware(
+        source="s", date="2020", name="X", match="X", kind="cpu", fp32_tflops=1.0, bandwidth_gb_s=50.0
+    )
+    drawn = roofline([roofline_run()], Ceilings(100.0, 10.0), sheet)
+    assert drawn is not None
+    go.Figure(drawn)
+    measured = drawn["data"][0]
+    for x, y in zip(measured["x"], measured["y"], strict=True):
+        assert y == pytest.approx(min(100.0, 10.0 * x))
+    assert roofline([roofline_run()], None, None) is None
+
+
+def test_ceilings_are_measured_once(tmp_path: Path) -> None:
+    """A matrix product and a triad give plausible figures, kept for that processor."""
+    found = measured_ceilings(tmp_path, "cpu A")
+    assert found.gflops > found.gb_s > 0.1
+    assert measured_ceilings(tmp_path, "cpu A") == found
+    assert "cpu A" in (tmp_path / "ceilings.json").read_text()
+
+
+def test_stages_and_cold_start_are_stacked_bars() -> None:
+    """Each part is a bar on top of the others; runs without figures are left out."""
+    run = roofline_run()
+    run.summary["cold_start_ms"] = {
+        "process_ms": 1.0,
+        "model_load_ms": 2.0,
+        "first_answer_ms": 3.0,
+        "total_ms": 6.0,
+    }
+    stages, cold = pipeline([run]), cold_start([run])
+    assert stages is not None and cold is not None
+    assert [bar["x"] for bar in cold["data"]] == [[1.0], [2.0], [3.0]]
+    assert {bar["name"]: bar["x"] for bar in stages["data"]}["inference"] == [2.0]
+    assert pipeline([view(None, verdict="cancelled: load")]) is None

@@ -1,0 +1,102 @@
+"""A submission's settings in each backend's own words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.backends import triton
+from inferbench_tasks.backends.base import BACKENDS, Deployment
+from inferbench_tasks.backends.ports import free_ports
+from inferbench_tasks.backends.tensorflow_serving import TensorFlowServing, batching_parameters
+from inferbench_tasks.cli.backends import row
+from inferbench_tasks.submission.schema import ServeSpec
+from tests.serving_cases import dense_case
+
+
+def spec(**given: Any) -> ServeSpec:
+    """A ``serve:`` section."""
+    return ServeSpec.model_validate(given)
+
+
+def test_tensorflow_serving_gets_its_batching_file() -> None:
+    """The delay in us, the sizes ascending and ending with the maximum."""
+    text = batching_parameters(
+        spec(threads=2, batching={"max_batch_size": 8, "max_delay_ms": 2.5, "preferred_batch_sizes": [4, 2]})
+    )
+    assert "max_batch_size { value: 8 }" in text
+    assert "batch_timeout_micros { value: 2500 }" in text
+    assert [line for line in text.splitlines() if "allowed" in line] == [
+        "allowed_batch_sizes: 2",
+        "allowed_batch_sizes: 4",
+        "allowed_batch_sizes: 8",
+    ]
+    assert batching_parameters(spec()) == ""
+
+
+def test_tensorflow_serving_mounts_the_model_read_only_at_its_version(tmp_path: Path) -> None:
+    """In a container the model stands where the server looks for a version of it."""
+    model = dense_case(tmp_path).model.model_copy(update={"format": "savedmodel", "version": 3})
+    deployment = Deployment("r", model, spec(launcher="container", threads=4), tmp_path, tmp_path, "grpc")
+    backend = TensorFlowServing()
+    launch = backend.prepare(deployment).launch
+    assert launch.mounts == {model.path: str(tmp_path / "repository" / "dense" / "3")}
+    assert launch.image == "tensorflow/serving:2.18.0"
+    assert "--tensorflow_intra_op_parallelism=4" in launch.argv
+    assert not any("batching" in argument for argument in launch.argv)
+    assert backend.label() == "TensorFlow Serving 2.18.0"
+
+
+def test_tritons_configuration_is_protobuf_text() -> None:
+    """Strings quoted, enumerations not, lists of messages repeated, parameters a map."""
+    text = triton.pbtxt(
+        {
+            "name": 'a"b',
+            "max_batch_size": 4,
+            "input": [{"name": "x", "data_type": "TYPE_FP32", "dims": [3, -1]}],
+            "parameters": {"threads": {"string_value": "2"}},
+            "dynamic_batching": {"preferred_batch_size": [2, 4], "max_queue_delay_microseconds": 500},
+        }
+    )
+    assert text.splitlines() == [
+        'name: "a\\"b"',
+        "max_batch_size: 4",
+        "input {",
+        '  name: "x"',
+        "  data_type: TYPE_FP32",
+        "  dims: [3, -1]",
+        "}",
+        'parameters { key: "threads" value { string_value: "2" } }',
+        "dynamic_batching {",
+        "  preferred_batch_size: [2, 4]",
+        "  max_queue_delay_microseconds: 500",
+        "}",
+    ]
+
+
+def test_the_stand_in_never_passes_for_tensorflow_serving() -> None:
+    """Its label begins with what it is not."""
+    assert BACKENDS.load("tfs_protocol")().label().startswith("not TensorFlow Serving:")
+
+
+def test_triton_says_which_backend_of_its_own_runs_the_model() -> None:
+    """Its python backend is not its native one."""
+    assert "not Triton's native ONNX backend" in BACKENDS.load("triton")().label()
+
+
+@pytest.mark.parametrize("kind", list(BACKENDS))
+def test_every_backend_has_a_card(kind: str) -> None:
+    """Kind, formats, protocols, launchers, and whether it can run here or why not."""
+    card = row(kind)
+    assert card["backend"] == BACKENDS.load(kind).kind == kind
+    assert card["formats"]
+    assert card["protocols"]
+    assert card["launchers"]
+    assert card["here"].startswith(("yes (", "no: "))
+
+
+def test_free_ports_differ() -> None:
+    """Ports that are asked for together are different ones."""
+    assert len(set(free_ports(20))) == 20

@@ -1,0 +1,101 @@
+"""``inferbench validate``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inferbench_tasks.cli.main import main
+
+BAD = Path(__file__).parents[2] / "submissions" / "bad"
+GOOD = """\
+name: good
+model: {kind: zoo, name: digits}
+load:
+  arrivals: {kind: poisson, rate_rps: 200}
+"""
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["validate", *arguments])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "good.yaml"
+    path.write_text(GOOD + "sweep:\n  load.batch_size: [1, 8]\n")
+    return path
+
+
+def test_a_good_file_is_named_with_its_jobs(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On stdout, exit code 0, nothing on stderr."""
+    assert run(str(good)) == 0
+    assert capsys.readouterr() == (f"{good}: ok: good, 2 jobs\n", "")
+
+
+def test_all_problems_of_all_files_come_at_once(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Problems on stderr, the good file on stdout, exit code 2."""
+    bad = [BAD / "unknown-kinds.yaml", BAD / "path-traversal.yaml"]
+    assert run(str(bad[0]), str(good), str(bad[1]), str(good.parent / "none.yaml")) == 2
+    out, err = capsys.readouterr()
+    assert out == f"{good}: ok: good, 2 jobs\n"
+    assert [line.split(": ")[0] for line in err.splitlines()] == [
+        f"{bad[0]}:2", f"{bad[0]}:4", f"{bad[1]}:2", f"{bad[1]}:3", str(good.parent / "none.yaml"),
+    ]  # fmt: skip
+
+
+def test_json_has_every_file_and_problem(good: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For programs: file, line, field, message; the same exit code, nothing on stderr."""
+    bad = BAD / "unknown-backend.yaml"
+    assert run(str(good), str(bad), "-o", "json") == 2
+    out, err = capsys.readouterr()
+    assert err == ""
+    first, second = json.loads(out)
+    assert (first["ok"], first["name"], first["jobs"], len(first["digest"])) == (True, "good", 2, 64)
+    assert (second["ok"], second["file"]) == (False, str(bad))
+    (problem,) = second["problems"]
+    assert (problem["file"], problem["line"], problem["field"]) == (str(bad), 3, "serve.backend")
+    assert problem["message"].startswith("unknown serving backend 'vlm'; known: ")
+
+
+def test_an_objective_that_can_not_be_judged_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A percentile below its floor of samples will be missing, so its bound says nothing; exit code 0."""
+    path = tmp_path / "few.yaml"
+    path.write_text(
+        GOOD.replace("rate_rps: 200", "rate_rps: 20") + "slo: {latency_p95_ms: 5, latency_p99_ms: 9}\n"
+    )
+    assert run(str(path)) == 0
+    _, err = capsys.readouterr()
+    assert "about 200 requests are too few to judge slo.latency_p99_ms (9), which needs 662" in err
+    assert "latency_p95_ms" not in err
+
+
+def test_no_bad_submission_brings_a_traceback() -> None:
+    """All of them in one real call: exit code 2, at least a message for each, no traceback."""
+    files = sorted(BAD.glob("*.yaml"))
+    done = subprocess.run(
+        [sys.executable, "-m", "inferbench_tasks.cli.main", "validate", *map(str, files)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    lines = done.stderr.splitlines()
+    for file in files:
+        assert any(line.startswith((f"{file}:", f"{file}: ")) for line in lines), file
+
+
+@pytest.mark.parametrize("arguments", [[], ["--nonsense"], ["-o", "xml", "x.yaml"]])
+def test_a_wrong_call_is_bad_input(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2 and a word on how to call it."""
+    assert run(*arguments) == 2
+    assert capsys.readouterr().err

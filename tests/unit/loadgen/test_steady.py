@@ -1,0 +1,167 @@
+"""The steady-state detector on servers whose truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+from benchmarks.load.servers import Stream, one
+from benchmarks.load.steady_state import HELD_OUT, TUNED, compare, perf_analyzer, rates
+from inferbench_tasks.loadgen.records import samples_table
+from inferbench_tasks.loadgen.steady import (
+    SteadySettings,
+    SteadyState,
+    SteadyStateDetector,
+    check_window,
+    find_steady_state,
+)
+
+S, MS = 1_000_000_000, 1_000_000
+START = 50 * S
+Times = NDArray[np.float64]
+
+
+def _answers(
+    level: Times, rate_rps: float = 100, seed: int = 1
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(done_ns, latency_ns): 10 ms x level(t) x noise of 20%, ``level`` given at equal steps over the load."""
+    rng = np.random.default_rng(seed)
+    done = np.sort(rng.uniform(0, 1, len(level)))
+    latency = 10 * MS * level[(done * len(level)).astype(int)] * rng.gamma(25, 1 / 25, len(level))
+    return START + (done * len(level) / rate_rps * S).astype(np.int64), latency.astype(np.int64)
+
+
+def _find(level: Times, **settings: float) -> SteadyState:
+    done, latency = _answers(level)
+    return find_steady_state(
+        done, latency, start_ns=START, end_ns=START + len(level) * S // 100,
+        settings=SteadySettings.model_validate(settings),
+    )  # fmt: skip
+
+
+def test_a_server_that_never_changes_is_steady_from_the_start() -> None:
+    """Nearly nothing is thrown away."""
+    found = _find(np.ones(4000))
+    assert found.steady
+    assert found.start_ns is not None
+    assert found.start_ns <= START + 2 * S
+
+
+def test_the_warm_up_is_cut_off_where_it_ends() -> None:
+    """A decay with a time constant of 2 s: cut while it is above the tolerance, and not long after."""
+    t = np.arange(4000) / 100
+    found = _find(1 + 4 * np.exp(-t / 2))
+    assert found.start_ns is not None
+    excess = 4 * np.exp(-(found.start_ns - START) / S / 2)
+    assert excess < 0.5
+    assert found.start_ns < START + 16 * S
+
+
+def test_after_a_thermal_step_only_the_rest_is_steady() -> None:
+    """A step of 25% at 12 of 40 s."""
+    found = _find(np.where(np.arange(4000) < 1200, 1.0, 1.25))
+    assert found.start_ns is not None
+    assert START + 11.8 * S <= found.start_ns <= START + 15 * S
+
+
+@pytest.mark.parametrize(
+    ("level", "said"),
+    [
+        (np.linspace(1, 1.5, 4000), "the latency drifts by"),
+        (np.where(np.arange(4000) // 800 % 2 == 0, 1.0, 1.4), "the latency switches between levels: 9.6"),
+        (np.where(np.arange(4000) < 3300, 1.0, 1.4), "the latency changed 7.0 s before the end: "),
+        (np.where(np.arange(4000) < 3850, 1.0, 3.0), "s before the end: "),
+    ],
+    ids=["drift", "bistable", "late step", "very late step"],
+)
+def test_a_server_that_does_not_settle_is_not_steady(level: Times, said: str) -> None:
+    """Drift, slow switching, a change too close to the end: each with its reason and its figures."""
+    found = _find(level)
+    assert not found.steady
+    assert said in found.reason
+
+
+def test_a_falling_throughput_is_seen_though_the_latency_stays() -> None:
+    """In an open loop that loses requests only the throughput tells."""
+    rng = np.random.default_rng(1)
+    done = np.sort(START + (40 * S * (1 - np.sqrt(rng.uniform(size=4000)))).astype(np.int64))
+    found = find_steady_state(done, np.full(4000, 10 * MS), start_ns=START, end_ns=START + 40 * S)
+    assert found.reason.startswith("the throughput")
+
+
+def test_too_little_is_told_apart_from_unsteady() -> None:
+    """Too few answers, too short a load, no answer at all, only zeros."""
+    assert "too few to tell" in _find(np.ones(99)).reason
+    nothing = np.empty(0, np.int64)
+    assert "0 answers in 60.0 s" in find_steady_state(nothing, nothing, start_ns=0, end_ns=60 * S).reason
+    done = np.arange(START, START + 20 * S, 10 * MS)
+    zeros = find_steady_state(done, np.zeros_like(done), start_ns=START, end_ns=START + 20 * S)
+    assert not zeros.steady
+
+
+def test_the_live_detector_waits_for_the_warm_up() -> None:
+    """Not steady while the latency falls, steady some seconds after, with the same start as in hindsight."""
+    t = np.arange(4000) / 100
+    done, latency = _answers(1 + 3 * np.exp(-t / 1.5))
+    detector = SteadyStateDetector(START, horizon_s=40)
+    declared: list[int] = []
+    position = 0
+    for now in range(START + S, START + 40 * S + 1, S):
+        while position < len(done) and done[position] < now:
+            detector.add(int(done[position]), int(latency[position]))
+            position += 1
+        if detector.poll(now).steady:
+            declared.append((now - START) // S)
+    assert declared
+    assert 10 <= declared[0] <= 25
+    assert len(declared) >= (40 - declared[0]) * 0.8
+
+
+def test_a_window_of_records_is_judged_by_its_good_answers() -> None:
+    """Errors and what lies outside of the window don't count."""
+    done, latency = _answers(np.ones(4000))
+    status = np.where(np.arange(4000) % 10 == 0, "timeout", "ok")
+    before = np.array([START - S]), np.array([START - S + 900 * MS])
+    table: pa.Table = samples_table(
+        {
+            "intended_ns": np.concatenate([before[0], done - latency]),
+            "done_ns": np.concatenate([before[1], done]),
+            "status": ["ok", *status.tolist()],
+        }
+    )
+    assert check_window(table, measure_start_ns=START, measure_end_ns=START + 40 * S).steady
+    drifting = np.linspace(1, 2, 4000)
+    done, latency = _answers(drifting)
+    table = samples_table({"intended_ns": done - latency, "done_ns": done})
+    assert not check_window(table, measure_start_ns=START, measure_end_ns=START + 40 * S).steady
+
+
+def test_a_long_load_is_judged_in_bounded_time_and_memory() -> None:
+    """Ten hours have no more bins than half an hour."""
+    done = np.sort(np.random.default_rng(1).integers(0, 36_000 * S, 200_000))
+    found = find_steady_state(done, np.full(200_000, 10 * MS), start_ns=0, end_ns=36_000 * S)
+    assert found.steady
+
+
+def test_both_error_rates_are_below_those_of_three_windows_within_ten_percent() -> None:
+    """On simulated servers with known truth, tuned on or not; ``benchmarks/load/steady_state.py`` has the table."""
+    table = compare({**TUNED, **{f"held out: {k}": v for k, v in HELD_OUT.items()}}, range(3000, 3006))
+    theirs, ours = rates(table, "perf_analyzer"), rates(table, "ours")
+    assert ours["false-stable"] < theirs["false-stable"] / 5
+    assert ours["false-unstable"] < theirs["false-unstable"]
+
+
+def test_the_rule_compared_with_is_perf_analyzers() -> None:
+    """The first three windows in a row that are within 10% of their mean; after ten windows it gives up."""
+
+    def stream(latencies_ms: list[float]) -> Stream:
+        done = np.arange(0, 50, 0.1)
+        latency = np.array(latencies_ms)[(done // 5).astype(int)] / 1e3
+        return Stream(done, latency, one, settles=True)
+
+    assert perf_analyzer(stream([10] * 10)) == (0.0, 15.0)
+    assert perf_analyzer(stream([30, 20, 10, 10.9, 10.5, 9, 9, 9, 9, 9])) == (10.0, 25.0)
+    assert perf_analyzer(stream([10, 14] * 5)) is None
+    assert perf_analyzer(stream([10 * 1.08**k for k in range(10)])) == (0.0, 15.0)

@@ -1,0 +1,222 @@
+"""The figures of a load: only the window counts, errors stay out of the latencies, nothing is made up."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.loadgen.records import samples_table
+from inferbench_tasks.loadgen.summary import summarise
+from inferbench_tasks.submission.schema import SloSpec
+
+S, MS, US = 1_000_000_000, 1_000_000, 1_000
+
+
+def _summary(
+    columns: dict[str, Any], start_s: float = 0, end_s: float = 10, slo: SloSpec | None = None
+) -> Any:
+    return summarise(
+        samples_table(columns), measure_start_ns=int(start_s * S), measure_end_ns=int(end_s * S), slo=slo
+    )
+
+
+def _steady(latency_ms: float = 20, lateness_us: float = 0) -> dict[str, Any]:
+    """100 requests per second for 14 s: 2 s of warm-up, 10 s of measurement, 2 s of cool-down."""
+    intended = np.arange(-2 * S, 12 * S, 10 * MS)
+    sent = intended + int(lateness_us * US)
+    phase = np.where(intended < 0, "warmup", np.where(intended < 10 * S, "measure", "cooldown"))
+    done = intended + int(latency_ms * MS)
+    return {
+        "intended_ns": intended + 100 * S, "sent_ns": sent + 100 * S, "done_ns": done + 100 * S,
+        "phase": phase.tolist(),
+    }  # fmt: skip
+
+
+def test_latency_counts_from_the_intended_moment_and_from_the_send() -> None:
+    """A lateness of 1.5 ms is in the first, not in the second, and stated by itself."""
+    found = _summary(_steady(20, 1500), 100, 110)
+    assert found["e2e_latency_ms"]["p50"] == 20.0
+    assert found["send_latency_ms"]["p50"] == 18.5
+    assert found["lateness_us"]["p99"] == 1500.0
+    assert found["e2e_latency_ms"]["mean"] == pytest.approx(20.0)
+    assert found["e2e_latency_ms"]["p99"] == 20.0
+    assert found["e2e_latency_ms"]["p999"] is None
+
+
+def test_only_the_window_counts() -> None:
+    """Warm-up and cool-down are in the time series and in ``cold_start``, in no figure of the window."""
+    columns = _steady()
+    columns["done_ns"] = columns["done_ns"] + np.where(columns["intended_ns"] < 100 * S, 500 * MS, 0)
+    found = _summary(columns, 100, 110)
+    assert found["requests"] == found["ok"] == 1000
+    assert found["e2e_latency_ms"]["max"] == 20.0
+    assert found["offered_rps"] == 100.0
+    assert found["excluded"] == {"warmup": 200, "cooldown": 200}
+    assert found["cold_start"]["requests"] == 200
+    assert found["cold_start"]["first_latency_ms"] == 520.0
+    assert found["cold_start"]["first_to_steady_ratio"] == pytest.approx(26.0)
+    assert found["cold_start"]["duration_s"] == 2.0
+    assert found["timeseries"]["t_s"] == list(range(-2, 13))
+
+
+def test_failed_requests_are_counted_by_kind_and_kept_out_of_the_latencies() -> None:
+    """A fast refusal must not flatter the mean, a timeout not spoil it."""
+    columns = _steady()
+    status = np.full(len(columns["intended_ns"]), "ok", dtype=object)
+    status[300:350], status[400:410] = "connection", "timeout"
+    columns["status"] = status.tolist()
+    columns["done_ns"] = np.where(status == "connection", columns["sent_ns"] + 1, columns["done_ns"])
+    columns["done_ns"] = np.where(status == "timeout", columns["sent_ns"] + 9 * S, columns["done_ns"])
+    found = _summary(columns, 100, 110)
+    assert found["errors"] == {"connection": 50, "timeout": 10}
+    assert found["error_ratio"] == 0.06
+    assert found["ok"] == found["e2e_latency_ms"]["count"] == 940
+    assert (found["e2e_latency_ms"]["min"], found["e2e_latency_ms"]["max"]) == (20.0, 20.0)
+
+
+def test_throughput_counts_answers_that_arrived_in_the_window() -> None:
+    """A server at half the offered rate has half the throughput, though it answers everything in the end."""
+    intended = np.arange(0, 10 * S, 10 * MS)
+    done = (np.arange(1000) + 1) * 20 * MS
+    found = _summary({"intended_ns": intended, "done_ns": done})
+    assert found["ok"] == 1000
+    assert found["offered_rps"] == 100.0
+    assert found["throughput_rps"] == 50.0
+    assert found["in_flight_mean"] == pytest.approx(250, rel=0.01)
+
+
+def test_the_work_of_requests_from_the_warmup_is_the_servers_work() -> None:
+    """What a saturated server finishes in the window counts, whoever asked for it; a batch counts as its samples."""
+    intended = np.arange(-S, 9 * S, 10 * MS)
+    columns = {
+        "intended_ns": intended, "done_ns": intended + S, "batch_size": np.full(1000, 4),
+        "phase": np.where(intended < 0, "warmup", "measure").tolist(),
+    }  # fmt: skip
+    found = _summary(columns)
+    assert found["throughput_rps"] == pytest.approx(100.0, abs=0.2)
+    assert found["throughput_samples_per_s"] == pytest.approx(400.0, abs=0.8)
+
+
+def test_the_last_answer_of_a_batch_job_counts() -> None:
+    """Offline: the window ends with the last answer, which belongs to it."""
+    found = _summary({"intended_ns": np.zeros(10, int), "done_ns": np.arange(1, 11) * S})
+    assert found["throughput_rps"] == 1.0
+
+
+def test_goodput_and_objective() -> None:
+    """Goodput counts answers within the bound of the highest percentile; each part of the SLO is judged."""
+    columns = _steady()
+    late = np.arange(len(columns["intended_ns"])) % 10 == 0
+    columns["done_ns"] = columns["done_ns"] + np.where(late, 50 * MS, 0)
+    slo = SloSpec(latency_p50_ms=30.0, latency_p99_ms=60.0, min_throughput_rps=90.0)
+    found = _summary(columns, 100, 110, slo)
+    assert found["goodput_rps"] == pytest.approx(90.0, abs=0.3)
+    assert found["goodput_limit_ms"] == 60.0
+    assert found["slo"]["met"] is False
+    assert {k: c["met"] for k, c in found["slo"]["checks"].items()} == {
+        "latency_p50_ms": True, "latency_p99_ms": False, "throughput_rps": True, "error_ratio": True,
+    }  # fmt: skip
+    assert found["slo"]["checks"]["latency_p99_ms"] == {"value": 70.0, "bound": 60.0, "met": False}
+
+
+def test_an_objective_without_enough_samples_is_neither_met_nor_missed() -> None:
+    """p99.9 of a thousand requests is unknown, and unknown is not "met"; without an SLO there is no goodput."""
+    found = _summary(_steady(), 100, 110, SloSpec(latency_p999_ms=100.0))
+    assert found["slo"]["met"] is None
+    assert found["slo"]["checks"]["latency_p999_ms"]["value"] is None
+    plain = _summary(_steady(), 100, 110)
+    assert (plain["goodput_rps"], plain["goodput_limit_ms"], plain["slo"]) == (None, None, None)
+
+
+def test_the_time_series_accounts_for_every_request() -> None:
+    """Requests by intended second, answers by the second of the answer, errors apart, and what is in flight."""
+    intended = np.arange(0, 4 * S, 10 * MS)
+    status = ["ok" if i % 100 else "timeout" for i in range(400)]
+    columns = {"intended_ns": intended, "done_ns": intended + 1500 * MS, "status": status}
+    series = _summary(columns, 0, 4)["timeseries"]
+    assert series["t_s"] == [0, 1, 2, 3, 4, 5]
+    assert series["requests"] == [100, 100, 100, 100, 0, 0]
+    assert series["ok"] == [0, 49, 99, 99, 99, 50]
+    assert series["errors"] == [0, 1, 1, 1, 1, 0]
+    assert series["p50_ms"] == [1500.0] * 4 + [None] * 2
+    assert series["p99_ms"] == [None] * 6
+    assert series["max_ms"] == [1500.0] * 4 + [None] * 2
+    assert series["in_flight"] == [100, 150, 150, 150, 50, 0]
+
+
+def test_server_spans_become_stages_and_the_rest_is_transmission() -> None:
+    """ms, over the requests of which the server told all."""
+    intended = np.arange(20) * 100 * MS
+    spans = {f"server_{n}_ns": np.full(20, v * MS) for n, v in
+             {"queue": 2, "inference": 5, "preprocess": 1, "postprocess": 1}.items()}  # fmt: skip
+    spans["server_queue_ns"][0] = -1
+    found = _summary({"intended_ns": intended, "done_ns": intended + 12 * MS, **spans}, 0, 2)["stages_ms"]
+    assert {name: stage["mean"] for name, stage in found.items()} == {
+        "preprocess": 1.0, "transmit": 3.0, "queue": 2.0, "inference": 5.0, "postprocess": 1.0,
+    }  # fmt: skip
+    assert found["inference"]["p50"] == 5.0
+    assert _summary({"intended_ns": intended}, 0, 2)["stages_ms"] == {}
+
+
+def test_nothing_measured_gives_none_not_zero_latency() -> None:
+    """No request, only dropped ones, or an impossible window."""
+    empty = _summary({"intended_ns": np.empty(0, int)})
+    assert (empty["requests"], empty["throughput_rps"], empty["error_ratio"]) == (0, 0.0, None)
+    assert empty["e2e_latency_ms"]["mean"] is None
+    assert empty["timeseries"]["t_s"] == []
+    dropped = _summary({"intended_ns": [5], "sent_ns": [-1], "done_ns": [-1], "status": ["dropped"]})
+    assert dropped["errors"] == {"dropped": 1}
+    assert dropped["lateness_us"]["count"] == 0
+    with pytest.raises(InputError, match="window is empty"):
+        _summary({"intended_ns": [5]}, 3, 3)
+
+
+def test_a_summary_is_plain_json_and_the_same_each_time() -> None:
+    """Derived again from the same records, in whatever order they lie, it is the same document."""
+    rng = np.random.default_rng(1)
+    columns = _steady()
+    columns["done_ns"] = columns["intended_ns"] + rng.gamma(2, 10 * MS, 1400).astype(int)
+    table = samples_table({**columns, "request_id": np.arange(1400)})
+    first = summarise(
+        table, measure_start_ns=100 * S, measure_end_ns=110 * S, slo=SloSpec(latency_p99_ms=50.0)
+    )
+    shuffled = pa.concat_tables([table.slice(900), table.slice(0, 900)])
+    again = summarise(
+        shuffled, measure_start_ns=100 * S, measure_end_ns=110 * S, slo=SloSpec(latency_p99_ms=50.0)
+    )
+    assert json.loads(json.dumps(first, allow_nan=False)) == again
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.integers(0, 12 * S), st.integers(0, S), st.integers(0, 3 * S), st.sampled_from(["ok", "reset"])
+        ),
+        max_size=60,
+    )
+)
+def test_every_request_is_somewhere(rows: list[tuple[int, int, int, str]]) -> None:
+    """Good and failed requests add up, in the window and over the seconds; the extremes bound the mean."""
+    intended = np.array([r[0] for r in rows], int)
+    sent = intended + np.array([r[1] for r in rows], int)
+    columns = {
+        "intended_ns": intended, "sent_ns": sent, "done_ns": sent + np.array([r[2] for r in rows], int),
+        "status": [r[3] for r in rows], "phase": ["measure" if r[0] < 10 * S else "cooldown" for r in rows],
+    }  # fmt: skip
+    found = _summary(columns)
+    assert found["ok"] + sum(found["errors"].values()) == found["requests"]
+    assert found["requests"] + found["excluded"].get("cooldown", 0) == len(rows)
+    series = found["timeseries"]
+    assert sum(series["requests"]) == sum(series["ok"]) + sum(series["errors"]) == len(rows)
+    stats = found["e2e_latency_ms"]
+    if stats["count"]:
+        assert stats["min"] - 1e-9 <= stats["mean"] <= stats["max"] + 1e-9
+        assert found["send_latency_ms"]["max"] <= stats["max"]

@@ -1,0 +1,215 @@
+"""Energy, CO2 and cost: figures by hand, methods named, and None with a reason instead of 0."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.analysis import catalogue
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.loadgen.summary import summarise
+from inferbench_tasks.loadgen.window import Window
+from inferbench_tasks.metrics.base import METRICS, Measured
+from inferbench_tasks.metrics.carbon import REGION
+from inferbench_tasks.metrics.derive import derive
+from inferbench_tasks.metrics.interference import reasons
+from inferbench_tasks.monitors.base import Target
+from inferbench_tasks.monitors.rapl import RaplMonitor
+from inferbench_tasks.monitors.records import Recording, Series
+from tests.unit.analysis.builders import SECOND, records
+
+EPYC = {"cpu": "AMD EPYC 7763 64-Core Processor", "cores_logical": 2, "gpus": []}
+T4 = {"cpu": "x", "cores_logical": 4, "gpus": [{"name": "Tesla T4"}]}
+
+
+def counter(per_s: float) -> Series:
+    """A counter that grows evenly for 12 s."""
+    return Series(np.arange(13) * SECOND, np.arange(13) * per_s)
+
+
+def gauge(value: float) -> Series:
+    """A gauge that stands still."""
+    return Series(np.arange(13) * SECOND, np.full(13, value))
+
+
+def measure(
+    series: dict[tuple[str, str], Series], hardware: dict[str, Any] = EPYC, device: str = "cpu", **about: Any
+) -> dict[str, Any]:
+    """All metrics of 200 requests/s with those monitors."""
+    table = records(5.0, noise=0)
+    window = Window.of(table, 2 * SECOND, 10 * SECOND)
+    summary = summarise(table, measure_start_ns=2 * SECOND, measure_end_ns=10 * SECOND)
+    return derive(Measured(window, Recording(series, about), summary, hardware, device))
+
+
+def test_the_gpus_energy_counter_is_used_and_checked_against_its_power() -> None:
+    """60 W at 200 requests/s are 0.3 J per request by both methods."""
+    found = measure({("gpu", "energy_j_total"): counter(60.0), ("gpu", "power_w"): gauge(60.0)}, T4, "gpu")[
+        "energy"
+    ]
+    assert found["method"] == "nvml_counter"
+    assert found["joule_per_request"] == pytest.approx(0.3, rel=0.01)
+    assert found["others"]["nvml_integrated"] == pytest.approx(0.3, rel=0.01)
+    assert found["disagreement_ratio"] == pytest.approx(0.0, abs=1e-9)
+    assert found["uncertainty_ratio"] == 0.05
+
+
+def test_a_processors_counter_goes_before_an_estimate() -> None:
+    """RAPL is preferred; the estimate from TDP stands beside it."""
+    found = measure({("rapl", "package_j_total"): counter(40.0), ("server", "cpu_s_total"): counter(0.5)})[
+        "energy"
+    ]
+    assert found["method"] == "rapl"
+    assert found["joule_per_request"] == pytest.approx(0.2, rel=0.01)
+    # 0.5 cores of a 64-core processor of 280 W, 200 requests/s.
+    assert found["others"]["tdp_estimate"] == pytest.approx(0.5 * 280 / 64 / 200, rel=0.01)
+
+
+def test_no_source_of_energy_is_null_with_the_reasons() -> None:
+    """Never 0: None, and why for every method; CO2 then has none either."""
+    found = measure(
+        {("server", "cpu_s_total"): counter(0.5)},
+        {"cpu": "Unheard-of 9000", "cores_logical": 2, "gpus": []},
+        unavailable={"rapl": "no zones"},
+    )
+    assert found["energy"]["joule_per_request"] is None
+    assert "rapl: no zones" in found["energy"]["reason"]
+    assert "no TDP for 'Unheard-of 9000'" in found["energy"]["reason"]
+    assert found["co2_g_per_1k"] is None and "no energy is known" in found["carbon"]["reason"]
+
+
+def test_a_counter_that_stands_still_measured_nothing() -> None:
+    """Some hypervisors show RAPL zones that never move: that is no energy of 0."""
+    found = measure({("rapl", "package_j_total"): counter(0.0), ("server", "cpu_s_total"): counter(0.5)})[
+        "energy"
+    ]
+    assert found["method"] == "tdp_estimate"
+
+
+def test_co2_is_energy_times_the_regions_intensity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """0.3 J x 1,000 at 56 g/kWh are 4.67 mg; the region, its source and date are told."""
+    monkeypatch.setenv(REGION, "france")
+    found = measure({("gpu", "energy_j_total"): counter(60.0)}, T4, "gpu")
+    assert found["co2_g_per_1k"] == pytest.approx(300 / 3.6e6 * 56, rel=0.01)
+    assert found["carbon"]["date"] == "2023" and "Ember" in found["carbon"]["source"]
+
+
+def test_an_unknown_region_is_refused_with_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A region that the table does not have is an error, not the world's mean."""
+    monkeypatch.setenv(REGION, "atlantis")
+    with pytest.raises(InputError, match="'atlantis' is unknown; known: world, "):
+        measure({("gpu", "energy_j_total"): counter(60.0)}, T4, "gpu")
+
+
+def test_cost_is_the_hourly_rate_over_an_hours_requests() -> None:
+    """0.526 USD/h at 200 requests/s are 0.00073 USD per 1,000; all providers stand there, the cheapest first."""
+    cost = measure({}, T4, "gpu")["cost"]
+    assert cost["usd_per_1k"] == pytest.approx(0.526 / 3600 / 200 * 1000)
+    assert [entry["provider"] for entry in cost["instances"]] == ["AWS", "Google Cloud"]
+
+
+def test_a_cpu_instance_is_scaled_to_this_machines_cores() -> None:
+    """2 of 2 vCPUs cost the whole instance, 1 of 2 half of it; an approximate row says so."""
+    one, two = (measure({}, {**EPYC, "cores_logical": n})["cost"] for n in (1, 2))
+    assert two["usd_per_1k"] == pytest.approx(2 * one["usd_per_1k"])
+    assert two["instances"][0]["approximate"] is True
+
+
+def test_a_missing_price_is_named() -> None:
+    """A device that no instance has: None, and which device."""
+    cost = measure({}, {"cpu": "Unheard-of 9000", "cores_logical": 2, "gpus": []})["cost"]
+    assert cost["usd_per_1k"] is None and "'Unheard-of 9000'" in cost["reason"]
+
+
+@pytest.mark.parametrize(
+    ("series", "expected"),
+    [
+        ({("host", "cpu_steal_s_total"): counter(0.2)}, "the hypervisor took 10.0% of the machine's CPU time"),
+        (
+            {
+                ("host", "cpu_busy_s_total"): counter(2.0), ("server", "cpu_s_total"): counter(0.05),
+                ("client", "cpu_s_total"): counter(0.05), ("server", "waited_s_total"): counter(0.2),
+            },
+            "the server waited for a core in 80% of the time",
+        ),
+    ],
+)  # fmt: skip
+def test_interference_quarantines_with_its_figure(
+    series: dict[tuple[str, str], Series], expected: str
+) -> None:
+    """Steal and foreign processes above their threshold make the run invalid."""
+    found = reasons(measure(series)["interference"])
+    assert len(found) == 1 and found[0].startswith("interference: ") and expected in found[0]
+
+
+def test_gpu_interference() -> None:
+    """A second process, a hardware slow-down and an ECC error each quarantine; a moving clock is noted."""
+    clocks = Series(np.arange(13) * SECOND, np.linspace(1000, 1500, 13))
+    ledger = measure(
+        {
+            ("gpu", "processes"): gauge(2), ("server", "processes"): gauge(1), ("gpu", "held_back"): gauge(0x8),
+            ("gpu", "ecc_uncorrected_total"): counter(1.0), ("gpu", "sm_clock_mhz"): clocks,
+        },
+        T4, "gpu",
+    )["interference"]  # fmt: skip
+    kinds = {finding["kind"]: finding["quarantine"] for finding in ledger["findings"]}
+    assert kinds == {"foreign_gpu_process": True, "gpu_throttling": True, "gpu_ecc": True, "gpu_clock": False}
+
+
+def test_a_quiet_machine_has_an_empty_ledger() -> None:
+    """Little foreign work is no finding, and a server's waiting for itself neither; what was not watched is listed."""
+    quiet = {
+        ("host", "cpu_busy_s_total"): counter(0.4), ("server", "cpu_s_total"): counter(0.1),
+        ("client", "cpu_s_total"): counter(0.2), ("host", "cpu_steal_s_total"): counter(0.0),
+        ("server", "waited_s_total"): counter(0.9),
+    }  # fmt: skip
+    assert measure(quiet)["interference"] == {"findings": [], "not_watched": []}
+    assert measure({})["interference"]["not_watched"] == ["steal", "foreign CPU"]
+
+
+def test_rapl_counters_are_summed_and_their_wraps_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two packages, one of which wraps around: the joules are those drawn; cores inside a package don't count twice."""
+    for index, name in enumerate(("package-0", "package-1", "core")):
+        zone = tmp_path / f"intel-rapl:{index}"
+        zone.mkdir()
+        (zone / "name").write_text(name)
+        (zone / "max_energy_range_uj").write_text("9999999")
+        (zone / "energy_uj").write_text("9000000")
+    monkeypatch.setattr(RaplMonitor, "root", tmp_path)
+    target = Target(pid=1, started_ns=0)
+    assert RaplMonitor.unavailable(target) is None
+    monitor = RaplMonitor(target)
+    assert monitor.sample() == {"package_j_total": 0.0}
+    (tmp_path / "intel-rapl:0" / "energy_uj").write_text("9500000")
+    (tmp_path / "intel-rapl:1" / "energy_uj").write_text("1000000")
+    assert monitor.sample() == {"package_j_total": pytest.approx(0.5 + 2.0)}
+
+
+def test_every_table_has_a_source_and_a_date_in_every_row() -> None:
+    """The tables that come with InferBench are valid, and the paper's five platforms are in them."""
+    for rows in (catalogue.hardware_rows(), catalogue.price_rows(), catalogue.carbon_rows()):
+        assert rows and all(row.source and row.date for row in rows)
+    assert {row.paper_id for row in catalogue.hardware_rows()} >= {"C1", "G1", "G2", "G3", "G4"}
+    found = catalogue.find_hardware("NVIDIA H200")
+    assert found is not None and found.name == "H200 SXM"
+
+
+def test_a_wrong_row_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """File and row stand in the message."""
+    monkeypatch.setenv(catalogue.CONFIG_DIR, str(tmp_path))
+    assert catalogue.carbon_rows() == ()
+    (tmp_path / "carbon.yaml").write_text("rows:\n  - {region: x, g_per_kwh: -1, source: s, date: '2023'}\n")
+    with pytest.raises(InputError, match=r"carbon\.yaml, row 1: "):
+        catalogue.carbon_rows()
+
+
+def test_every_metric_tells_tag_unit_and_formula() -> None:
+    """The list of metrics is complete."""
+    for kind in METRICS:
+        metric = METRICS.load(kind)
+        assert metric.tag and metric.unit and metric.formula and metric.path

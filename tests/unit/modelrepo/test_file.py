@@ -1,0 +1,175 @@
+"""Model files of the user's: safe formats are read, everything else is refused before it is opened."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.modelrepo import safe_files
+from inferbench_tasks.modelrepo.base import Watch
+from inferbench_tasks.modelrepo.file import FileSource
+from inferbench_tasks.submission.model import FileModel
+
+
+def source(folder: Path, path: str, form: str | None = None) -> FileSource:
+    return FileSource(FileModel(kind="file", path=path, format=form), folder)
+
+
+def dense(batch: str | int = "batch", operator: str = "MatMul") -> Any:
+    weights = np.random.default_rng(0).normal(size=(4, 2)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node(operator, ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [batch, 2])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def make(found: FileSource, folder: Path) -> Any:
+    target = folder / "made"
+    target.mkdir()
+    return found.make(target, Watch())
+
+
+def test_an_onnx_file_tells_its_signature(tmp_path: Path) -> None:
+    """Inputs and outputs come without the batch axis; the file is copied."""
+    onnx.save(dense(), tmp_path / "my model.onnx")
+    found = source(tmp_path, "my model.onnx")
+    made = make(found, tmp_path)
+    assert found.name == "my-model" and made.format == "onnx"
+    assert [(s.name, s.dtype, s.shape) for s in (*made.inputs, *made.outputs)] == [
+        ("x", "float32", (4,)),
+        ("y", "float32", (2,)),
+    ]
+
+
+def test_external_weights_travel_along(tmp_path: Path) -> None:
+    """A model whose weights lie in a second file still loads from the cache."""
+    onnx.save(dense(), tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    made = make(source(tmp_path, "m.onnx"), tmp_path)
+    assert (tmp_path / "made" / "w.bin").is_file() and made.inputs[0].shape == (4,)
+
+
+def test_external_weights_elsewhere_are_refused(tmp_path: Path) -> None:
+    """A model can't make us read /etc/passwd as weights."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    onnx.save(dense(), inside / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    model = onnx.load(inside / "m.onnx", load_external_data=False)
+    for entry in model.graph.initializer[0].external_data:
+        if entry.key == "location":
+            entry.value = "../secret"
+    (tmp_path / "secret").write_bytes(b"\0" * 64)
+    (inside / "m.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(InputError, match=r"external data of w: ../secret leads out"):
+        source(inside, "m.onnx").settings()
+
+
+def test_missing_external_weights_are_named(tmp_path: Path) -> None:
+    """The message has the tensor and the file."""
+    onnx.save(dense(), tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    (tmp_path / "w.bin").unlink()
+    with pytest.raises(InputError, match=r"external data of w: w\.bin is not there"):
+        source(tmp_path, "m.onnx").settings()
+
+
+def test_a_fixed_batch_is_refused(tmp_path: Path) -> None:
+    """Requests of any batch size must be possible."""
+    onnx.save(dense(batch=1), tmp_path / "m.onnx")
+    with pytest.raises(InputError, match="free batch axis"):
+        make(source(tmp_path, "m.onnx"), tmp_path)
+
+
+def test_an_unknown_operator_is_named(tmp_path: Path) -> None:
+    """What the runtime lacks is in the message."""
+    onnx.save(dense(operator="Teleport"), tmp_path / "m.onnx")
+    with pytest.raises(InputError, match="Teleport"):
+        make(source(tmp_path, "m.onnx"), tmp_path)
+
+
+def test_a_truncated_onnx_file_is_refused(tmp_path: Path) -> None:
+    """Half a file is damaged, not a crash."""
+    onnx.save(dense(), tmp_path / "m.onnx")
+    data = (tmp_path / "m.onnx").read_bytes()
+    (tmp_path / "m.onnx").write_bytes(data[: len(data) // 2])
+    with pytest.raises(InputError, match=r"damaged|can't be loaded"):
+        source(tmp_path, "m.onnx").settings()
+
+
+@pytest.mark.parametrize("name", ["m.pkl", "m.pth", "m.joblib", "m.keras", "m.h5", "m.bin", "m.exe"])
+def test_unsafe_formats_are_refused(tmp_path: Path, name: str) -> None:
+    """The refusal names the safe formats, and the file is never opened."""
+    (tmp_path / name).write_bytes(pickle.dumps(print))
+    with pytest.raises(InputError, match=r"allowed: ONNX .*TorchScript"):
+        source(tmp_path, name)
+
+
+def test_a_pickled_checkpoint_is_not_torchscript(tmp_path: Path) -> None:
+    """torch.save writes the same ending; it is told apart without unpickling."""
+    with zipfile.ZipFile(tmp_path / "m.pt", "w") as archive:
+        archive.writestr("m/data.pkl", pickle.dumps({"a": 1}))
+    with pytest.raises(InputError, match="pickled PyTorch checkpoint"):
+        safe_files.check_torch_archive(tmp_path / "m.pt", "torchscript")
+
+
+def test_a_zip_bomb_is_refused(tmp_path: Path) -> None:
+    """What unpacks to far more than its size is not unpacked."""
+    with zipfile.ZipFile(tmp_path / "m.pt", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("m/code/x.py", b"\0" * (50 << 20))
+    with pytest.raises(InputError, match="would unpack to 52,428,800"):
+        safe_files.check_torch_archive(tmp_path / "m.pt", "torchscript")
+
+
+def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
+    """A changed byte does not pass its checksum."""
+    path = tmp_path / "m.pt"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("m/code/x.py", b"a" * 1000)
+    path.write_bytes(path.read_bytes().replace(b"aaaa", b"abaa", 1))
+    with pytest.raises(InputError, match="damaged"):
+        safe_files.check_torch_archive(path, "torchscript")
+
+
+def test_a_path_outside_is_refused(tmp_path: Path) -> None:
+    """Links are followed before the check."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    onnx.save(dense(), tmp_path / "m.onnx")
+    (inside / "link.onnx").symlink_to(tmp_path / "m.onnx")
+    with pytest.raises(InputError, match="leads out of the submission's folder"):
+        source(inside, "link.onnx")
+
+
+@pytest.mark.parametrize(("name", "content"), [("m.onnx", None), ("m.onnx", b"")])
+def test_missing_and_empty_files_are_refused(tmp_path: Path, name: str, content: bytes | None) -> None:
+    """Both are said before anything starts."""
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=r"is not there|is empty"):
+        source(tmp_path, name)
+
+
+def test_a_wrong_format_is_corrected(tmp_path: Path) -> None:
+    """A stated format that the file isn't is refused with what it is."""
+    onnx.save(dense(), tmp_path / "m.onnx")
+    with pytest.raises(InputError, match=r"is onnx, not pt2"):
+        source(tmp_path, "m.onnx", "pt2")
+
+
+def test_torchscript_needs_a_signature(tmp_path: Path) -> None:
+    """Without the file beside it the message shows what to write there."""
+    pytest.importorskip("torch")
+    with zipfile.ZipFile(tmp_path / "m.pt", "w") as archive:
+        archive.writestr("m/code/x.py", b"")
+    with pytest.raises(InputError, match=r"put m\.pt\.signature\.json beside it.*\"inputs\""):
+        make(source(tmp_path, "m.pt"), tmp_path)

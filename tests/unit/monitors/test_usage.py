@@ -1,0 +1,72 @@
+"""Figures of the measured window from a recording."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.monitors import environment
+from inferbench_tasks.monitors.records import Recording, Series
+from inferbench_tasks.monitors.usage import MAX_POINTS, usage
+
+SECOND = 1_000_000_000
+
+
+def recording(**metrics: list[float]) -> Recording:
+    """Samples of the server once a second from 0."""
+    return Recording(
+        {
+            ("server", name): Series(np.arange(len(values)) * SECOND, np.array(values, float))
+            for name, values in metrics.items()
+        },
+        {"unavailable": {"gpu": "no driver"}, "cpu_cores": 0.01, "problem": None},
+    )
+
+
+def test_cpu_comes_from_the_counter_between_the_windows_ends() -> None:
+    """Mean cores = the counter's growth over the window's length, read between samples where it must be."""
+    seen = recording(cpu_s_total=[0, 10, 10.5, 11, 11.5, 20], cpu_cores=[9, 9, 9, 9, 9, 9])
+    found = usage(seen, int(1.5 * SECOND), int(3.5 * SECOND))
+    assert found["server"]["cpu_cores"]["mean"] == pytest.approx(0.5)
+
+
+def test_gauges_are_of_the_window_only() -> None:
+    """Warm-up and cool-down don't count in a gauge's mean and maximum."""
+    found = usage(recording(rss_bytes=[99, 1, 2, 3, 99]), SECOND, 3 * SECOND)
+    assert found["server"]["rss_bytes"] == {"mean": 2.0, "max": 3.0, "last": 3.0, "samples": 3}
+
+
+def test_a_counter_that_does_not_cover_the_window_is_none() -> None:
+    """A sampler that died half-way gives no CPU figure instead of half of one."""
+    found = usage(recording(cpu_s_total=[0, 1, 2]), SECOND, 10 * SECOND)
+    assert found["server"]["cpu_s_total"] is None
+    assert "cpu_cores" not in found["server"]
+
+
+def test_an_empty_window_is_none_and_not_zero() -> None:
+    """No sample in the window: nothing is made up."""
+    found = usage(recording(rss_bytes=[5.0]), 3 * SECOND, 4 * SECOND)
+    assert found["server"]["rss_bytes"]["mean"] is None
+
+
+def test_a_long_course_is_bounded_and_keeps_its_mean() -> None:
+    """However long a load was, a result keeps at most MAX_POINTS per series."""
+    values = list(np.sin(np.arange(5000)) + 2)
+    course = usage(recording(cpu_cores=values), 0, SECOND)["timeseries"]["server.cpu_cores"]
+    assert len(course["value"]) <= MAX_POINTS
+    assert np.mean(course["value"]) == pytest.approx(np.mean(values), rel=1e-3)
+
+
+def test_what_could_not_be_watched_is_kept() -> None:
+    """The reasons travel with the figures."""
+    assert usage(recording(), 0, SECOND)["monitor"]["unavailable"] == {"gpu": "no driver"}
+
+
+def test_the_environment_names_this_machine() -> None:
+    """Hardware and system facts are there, and None where the machine does not tell."""
+    hardware, system = environment.hardware(), environment.system()
+    assert hardware["cpu"]
+    assert hardware["cores_logical"] >= hardware["cores_usable"] >= 1
+    assert hardware["memory_bytes"] > 2**28
+    assert system["kernel"]
+    assert environment.versions()["numpy"] == np.__version__

@@ -1,0 +1,55 @@
+"""Fields, rows and comparisons of results."""
+
+from __future__ import annotations
+
+from inferbench_tasks.perfdb import fields
+from inferbench_tasks.perfdb.comparison import compare
+from tests.unit.perfdb.builders import latency, result
+
+
+def test_every_field_is_there_in_a_result() -> None:
+    """No field's path has a spelling that the document does not know (open parts aside)."""
+    document = result().model_dump()
+    for field in fields.FIELDS:
+        at = document
+        *parts, last = field.path.split(".")
+        for part in parts:
+            at = at[part]
+        assert last in at or field.name == "concurrency", field.path
+
+
+def test_a_row_is_flat() -> None:
+    """A result becomes one row of plain values."""
+    row = fields.row(result().model_dump(), ("run", "p99", "throughput", "batch", "settings.threads"))
+    assert row == {
+        "run": "run-1",
+        "p99_ms": 20.25,
+        "throughput_rps": 79.5,
+        "batch": 4,
+        "settings.threads": 2,
+    }
+
+
+def test_figures_are_compared_by_ratio_to_the_first() -> None:
+    """A ratio says how many times the first run's figure; none where one is missing."""
+    table = {
+        row["field"]: row for row in compare([latency("a", 10.0), latency("b", 25.0), latency("c", None)])
+    }
+    assert table["p99_ms"] == {
+        "field": "p99_ms", "a": 10.0, "b": 25.0, "c": None, "b ratio": 2.5, "c ratio": None,
+    }  # fmt: skip
+    assert table["throughput_rps"]["b ratio"] == 1.0
+
+
+def test_only_settings_that_differ_are_shown() -> None:
+    """Equal settings are left out; a difference inside the backend's settings is found."""
+    other = result("b", backend={"kind": "onnxruntime", "settings": {"threads": 4, "label": "fast"}})
+    shown = {row["field"] for row in compare([result("a"), other])}
+    assert "settings.threads" in shown
+    assert not {"settings.label", "model", "backend"} & shown
+
+
+def test_attempts_of_one_run_are_told_apart() -> None:
+    """Two attempts of one run get columns of their own."""
+    [verdict, *_] = compare([result("a"), result("a", attempt=2)])
+    assert verdict == {"field": "verdict", "a#1": "valid", "a#2": "valid"}

@@ -1,0 +1,61 @@
+"""The compiled plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inferbench_tasks.plan.compile import LEASED, PIPELINE, compile_plan
+from inferbench_tasks.plan.overrides import override, value_at
+from inferbench_tasks.submission.schema import Submission
+
+
+def submission(**more: Any) -> Submission:
+    return Submission.model_validate(
+        {
+            "name": "plan-test",
+            "model": {"kind": "zoo", "name": "digits"},
+            "load": {"arrivals": {"kind": "poisson", "rate_rps": 10}},
+            **more,
+        }
+    )
+
+
+def test_a_job_has_six_nodes_and_the_submission_one_analyze() -> None:
+    """Each job runs generate to release; one analyze waits for all of them."""
+    plan = compile_plan(submission(sweep={"serve.threads": [1, 2, 4]}))
+    assert len(plan.jobs) == 3
+    assert [n.stage for n in plan.nodes] == [*PIPELINE] * 3 + ["analyze"]
+    assert plan.nodes[-1].needs == tuple(f"job-00{i}.release" for i in range(3))
+
+
+def test_every_need_comes_before() -> None:
+    """A plan can be run in its own order."""
+    done: set[str] = set()
+    for node in compile_plan(submission(sweep={"load.seed": [1, 2]})).nodes:
+        assert set(node.needs) <= done
+        done.add(node.id)
+
+
+def test_a_device_is_held_from_serve_to_release() -> None:
+    """The nodes from serve to release carry one lease id and the device; the others neither."""
+    plan = compile_plan(submission())
+    for node in plan.nodes:
+        leased = node.stage in LEASED
+        assert (node.lease == plan.jobs[0].job_id) == leased
+        assert node.resource == ("cpu" if leased else "host")
+
+
+def test_compiling_is_pure() -> None:
+    """The same submission gives the same plan, to the last id."""
+    spec = {"sweep": {"serve.threads": [1, 2], "zip": {"load.batch_size": [1, 8], "load.seed": [3, 4]}}}
+    assert compile_plan(submission(**spec)) == compile_plan(submission(**spec))
+
+
+def test_a_trigger_s_parameters_reach_the_job() -> None:
+    """What a form changes is changed in a copy; what it leaves out stays."""
+    document = submission().model_dump(mode="json")
+    changed = override(document, {"duration_s": 5.0, "user": "vision", "seed": None, "unknown": 1})
+    assert value_at(changed, "load.duration_s") == 5.0
+    assert changed["user"] == "vision"
+    assert value_at(changed, "load.seed") == value_at(document, "load.seed") == 1
+    assert document["user"] == "anonymous"

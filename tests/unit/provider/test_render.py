@@ -1,0 +1,79 @@
+"""The DAG of a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.unit.plan.test_compile import submission
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.fixture(scope="module")
+def chained() -> DAG:
+    from inferbench_tasks.provider.render import render
+
+    return render(submission(sweep={"serve.threads": [1, 2]}), base_dir=Path("/x"), one_at_a_time=True)
+
+
+def test_release_is_the_teardown_of_serve(chained: DAG) -> None:
+    """Whatever happens between them, a server that was started is ended."""
+    for job in ("job-000", "job-001"):
+        release = chained.get_task(f"{job}.release")
+        assert release.is_teardown
+        assert chained.get_task(f"{job}.serve").is_setup
+        assert f"{job}.serve" in release.upstream_task_ids
+
+
+def test_nothing_that_measures_is_retried(chained: DAG) -> None:
+    """A second try of serve, load or collect could measure until the figures please; it gets none."""
+    for task in chained.tasks:
+        if task.task_id.rsplit(".", 1)[-1] in ("serve", "load", "collect"):
+            assert task.retries == 0, task.task_id
+        else:
+            assert task.retries, task.task_id
+
+
+def test_jobs_are_chained_without_our_executor(chained: DAG) -> None:
+    """The second job starts after the first one's release, even a failed one, and one task runs at a time."""
+    generate = chained.get_task("job-001.generate")
+    assert generate.upstream_task_ids == {"job-000.release"}
+    assert generate.trigger_rule == "all_done"
+    assert chained.max_active_tasks == 1
+    assert chained.max_active_runs == 1
+
+
+def test_jobs_are_free_with_our_executor() -> None:
+    """With an executor that leases devices, the jobs don't wait for each other."""
+    from inferbench_tasks.provider.render import render
+
+    dag = render(submission(sweep={"serve.threads": [1, 2]}), base_dir=Path("/x"), one_at_a_time=False)
+    assert dag.get_task("job-001.generate").upstream_task_ids == set()
+
+
+def test_a_dag_survives_serialisation(chained: DAG) -> None:
+    """The scheduler sees a DAG only in its serialised form."""
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    again = DagSerialization.from_dict(DagSerialization.to_dict(chained))
+    assert set(again.task_ids) == set(chained.task_ids)
+    assert "inferbench" in again.tags
+
+
+def test_a_changed_job_has_an_id_of_its_own(chained: DAG) -> None:
+    """What a form changes changes the job's id, unless it is only a label; the DAG's own input stays."""
+    from inferbench_tasks.provider.operators.stage import StageOperator, overridden
+
+    load = chained.get_task("job-000.load")
+    assert isinstance(load, StageOperator)
+    given = load.stage_input
+    longer = overridden(given, {"duration_s": 99.0})
+    assert longer["job"]["load"]["duration_s"] == 99.0
+    assert longer["job_id"] != given["job_id"] == overridden(given, {"user": "me"})["job_id"]
+    assert given["job"]["load"]["duration_s"] == 10.0

@@ -1,0 +1,108 @@
+"""Stages generate and convert on the quick start's model: in a child, cached, cancelled, and killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from inferbench_tasks.errors import CancelledError, ConversionError, InputError, StageError
+from inferbench_tasks.stages import convert, generate
+from inferbench_tasks.stages.base import Context
+
+
+def job(samples: int = 64, **more: Any) -> dict[str, Any]:
+    return {
+        "name": "t",
+        "model": {"kind": "zoo", "name": "digits"},
+        "requests": {"samples": samples},
+        "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}},
+        **more,
+    }
+
+
+def generated(folder: Path, document: dict[str, Any], **more: Any) -> generate.Output:
+    inp = generate.Input(run_id="r", job_id="j", job=document)
+    return generate.run(inp, Context(data_dir=folder, base_dir=folder, **more))
+
+
+def converted(folder: Path, document: dict[str, Any], before: generate.Output) -> convert.Output:
+    inp = convert.Input(run_id="r", job_id="j", job=document, generate=before)
+    return convert.run(inp, Context(data_dir=folder, base_dir=folder))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory that the tests of this file share; nothing in it is changed by them."""
+    return tmp_path_factory.mktemp("data")
+
+
+def test_from_nothing_to_a_checked_model(folder: Path) -> None:
+    """Trained, measured on the held-out images, converted, compared; the second time nothing is done."""
+    first = generated(folder, job())
+    assert first.model.accuracy_ratio is not None and first.model.accuracy_ratio > 0.95
+    assert first.model.flops == 2 * (64 * 256 + 256 * 128 + 128 * 10)
+    assert first.requests.samples == 64 and first.requests.labels_path is not None
+    output = converted(folder, job(), first)
+    assert output.model.format == "onnx" and output.difference_ratio < 1e-5
+    assert output.accuracy_ratio == first.model.accuracy_ratio
+    again = generated(folder, job())
+    assert again.cached and again.model == first.model and again.requests == first.requests
+    assert converted(folder, job(), again).cached
+
+
+def test_the_reference_is_the_source_model_s_answer(folder: Path) -> None:
+    """The labels' accuracy by the stored answers is near that of all held-out images."""
+    output = generated(folder, job())
+    with np.load(output.requests.reference_path, allow_pickle=False) as archive:
+        answers = archive["probabilities"]
+    labels = np.load(str(output.requests.labels_path), allow_pickle=False)
+    assert (answers.argmax(1) == labels).mean() > 0.9
+    assert answers.sum(1) == pytest.approx(np.ones(64), abs=1e-5)
+
+
+def test_an_error_of_the_child_keeps_its_kind(folder: Path) -> None:
+    """What is refused in the child is bad input here as well."""
+    with pytest.raises(InputError, match="451 are asked for"):
+        generated(folder, job(samples=451))
+
+
+def test_a_changed_answer_stops_the_run(folder: Path) -> None:
+    """Beyond the tolerance: both values in the message."""
+    strict = job(convert={"format": "onnx", "precision": "fp16", "tolerance_ratio": 1e-9})
+    with pytest.raises(ConversionError, match=r"converted .*, source "):
+        converted(folder, strict, generated(folder, job()))
+
+
+def test_an_impossible_conversion_is_refused_at_once(folder: Path) -> None:
+    """Before any child is started."""
+    with pytest.raises(InputError, match="allowed: onnx"):
+        converted(folder, job(convert={"format": "savedmodel"}), generated(folder, job()))
+
+
+def children() -> list[psutil.Process]:
+    found = psutil.Process().children(recursive=True)
+    return [p for p in found if "inferbench_tasks.stages.child" in " ".join(p.cmdline())]
+
+
+def test_cancelling_ends_the_child(tmp_path: Path) -> None:
+    """Nothing runs on, and no half model is left."""
+    with pytest.raises(CancelledError):
+        generated(tmp_path, job(), cancelled=lambda: bool(children()))
+    assert not children()
+    assert not list((tmp_path / "cache").rglob("entry.json"))
+
+
+def test_a_killed_child_has_a_name(tmp_path: Path) -> None:
+    """The kernel's out-of-memory killer looks like this."""
+
+    def kill() -> bool:
+        for child in children():
+            child.kill()
+        return False
+
+    with pytest.raises(StageError, match="generate: its process was killed by SIGKILL"):
+        generated(tmp_path, job(), cancelled=kill)

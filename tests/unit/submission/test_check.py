@@ -1,0 +1,165 @@
+"""Impossible combinations; that each is found, and that its neighbour on the right side is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.submission.check import MAX_PARAMETERS, REGISTRIES, check, parameters, unknown_names
+from inferbench_tasks.submission.model import CnnModel, MlpModel, RnnModel, TransformerModel
+from inferbench_tasks.submission.schema import JobSpec
+
+POISSON = {"kind": "poisson", "rate_rps": 50}
+
+
+def spec(load: dict[str, Any] | None = None, **more: Any) -> JobSpec:
+    return JobSpec.model_validate(
+        {
+            "name": "check",
+            "model": {"kind": "zoo", "name": "digits"},
+            "load": {"arrivals": POISSON, **(load or {})},
+            **more,
+        }
+    )
+
+
+POSSIBLE: list[JobSpec] = [
+    spec(),
+    spec({"batch_size": 8}, serve={"batching": {"max_batch_size": 8, "preferred_batch_sizes": [4, 8]}}),
+    spec({"batch_size": 64}),
+    spec({"timeout_ms": 100}, serve={"batching": {"max_delay_ms": 99}}),
+    spec({"timeout_ms": 100}, slo={"latency_p99_ms": 99.9}),
+    spec(slo={"latency_p50_ms": 10, "latency_p99_ms": 10, "min_throughput_rps": 50}),
+    spec({"arrivals": {"kind": "closed_loop", "concurrency": 4}, "shards": 4, "connections": 4}),
+    spec({"duration_s": 60, "warmup_s": 5}, expected_duration_s=65, deadline_s=65),
+    spec({"duration_s": 60, "max_requests": 10}, deadline_s=10),
+    spec({"arrivals": {"kind": "closed_loop", "concurrency": 1}}, slo={"min_throughput_rps": 1e6}),
+    spec({"max_error_ratio": 0.1}, slo={"max_error_ratio": 0.1}),
+]
+IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
+    (spec({"batch_size": 9}, serve={"batching": {"max_batch_size": 8}}), "load.batch_size", "9 samples per request"),
+    (
+        spec(
+            {"arrivals": {"kind": "multi_stream", "samples_per_query": 16}},
+            serve={"batching": {"max_batch_size": 8}},
+        ),
+        "load.arrivals",
+        "16 samples per request",
+    ),
+    (
+        spec(serve={"batching": {"max_batch_size": 8, "preferred_batch_sizes": [4, 16]}}),
+        "serve.batching.preferred_batch_sizes",
+        "16 is above",
+    ),
+    (
+        spec({"timeout_ms": 100}, serve={"batching": {"max_delay_ms": 100}}),
+        "serve.batching.max_delay_ms",
+        "given up after",
+    ),
+    (spec({"timeout_ms": 100}, slo={"latency_p99_ms": 100}), "slo.latency_p99_ms", "never be exceeded"),
+    (spec(slo={"latency_p50_ms": 11, "latency_p99_ms": 10}), "slo.latency_p50_ms", "are they swapped"),
+    (spec(slo={"min_throughput_rps": 50.1}), "slo.min_throughput_rps", "sends 50 requests per second"),
+    (
+        spec({"arrivals": {"kind": "closed_loop", "concurrency": 3}, "shards": 4}),
+        "load.shards",
+        "more than there are users",
+    ),
+    (spec({"shards": 4, "connections": 3}), "load.connections", "too few for 4 shards"),
+    (spec({"duration_s": 60, "warmup_s": 5}, expected_duration_s=64.9), "expected_duration_s", "shorter than"),
+    (spec({"duration_s": 60, "warmup_s": 5}, deadline_s=64.9), "deadline_s", "shorter than"),
+    (spec({"max_error_ratio": 0.1}, slo={"max_error_ratio": 0.2}), "slo.max_error_ratio", "ends early"),
+    (spec({"arrivals": {"kind": "poisson", "rate_rps": 0.01}}), "load.arrivals", "requests are expected"),
+    (
+        spec({"arrivals": {"kind": "constant", "rate_rps": 1e7}, "duration_s": 100}),
+        "load.arrivals",
+        "one load can hold",
+    ),
+    (spec(serve={"backend": "vlm"}), "serve.backend", "unknown serving backend 'vlm'; known: "),
+    (spec(convert={"format": "onx"}), "convert.format", "unknown model format 'onx'; did you mean 'onnx'?"),
+    (spec({"network": "pigeon"}), "load.network", "unknown network"),
+    (spec(convert={"format": "sklearn"}), "convert.format", "does not serve the format 'sklearn'"),
+    (spec(serve={"image": "a:1"}), "serve.image", "launcher: container"),
+    (spec(model={"kind": "zoo", "name": "digits", "framework": "torch"}), "model.framework", "scikit-learn"),
+    (spec(convert={"precision": "bf16"}), "convert.precision", "not possible in bf16"),
+    (
+        spec(model={"kind": "canonical", "family": "mlp", "neurons": 65536, "layers": 9}),
+        "model",
+        "billion parameters",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("possible", POSSIBLE)
+def test_what_is_possible_is_not_refused(possible: JobSpec) -> None:
+    """Right at its bound each value is still fine."""
+    assert check(possible) == []
+
+
+@pytest.mark.parametrize(
+    ("impossible", "field", "words"), IMPOSSIBLE, ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_what_is_impossible_is_refused(impossible: JobSpec, field: str, words: str) -> None:
+    """With the field and a reason; nothing else is said."""
+    findings = [f for f in check(impossible) if f.fields[0] == field]
+    assert len(findings) == 1
+    assert words in findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "words"),
+    [
+        (spec(convert={"format": "sklearn"}), "convert.format", "serve the format 'sklearn'; it does: onnx"),
+        (spec({"protocol": "grpc"}), "load.protocol", "speak 'grpc'; it does: http"),
+        (
+            spec(serve={"launcher": "container"}),
+            "serve.launcher",
+            "start by the launcher 'container'; it does: process",
+        ),
+        (spec(serve={"device": "gpu:t4"}), "serve.device", "run on the device 'gpu'; it does: cpu"),
+        (spec(serve={"batching": {}}), "serve.batching", "has no dynamic batching; remove serve.batching"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_a_backend_is_asked_for_no_more_than_it_says_it_can(
+    asked: JobSpec, field: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Format, protocol, launcher, device, batching."""
+    monkeypatch.setitem(REGISTRIES, "serve.backend", "tests.unit.submission.narrow:BACKENDS")
+    (finding,) = check(asked)
+    assert finding.fields == (field, "serve.backend")
+    assert words in finding.message
+
+
+def test_names_are_checked_in_data_that_is_wrong_otherwise() -> None:
+    """Values of a wrong type are the schema's business, and bring nothing down."""
+    data: dict[str, Any] = {
+        "serve": {"backend": "vlm"},
+        "convert": [1],
+        "load": None,
+        "model": {"kind": "zoo", "name": 5},
+    }
+    assert [f.fields for f in unknown_names(data)] == [("serve.backend",)]
+
+
+@pytest.mark.parametrize(
+    ("model", "count"),
+    [
+        (
+            MlpModel(kind="canonical", family="mlp", input_size=10, neurons=20, layers=3),
+            10 * 20 + 2 * 20 * 20,
+        ),
+        (CnnModel(kind="canonical", family="cnn", channels=8, layers=2), 2 * 2 * 9 * 64),
+        (
+            RnnModel(kind="canonical", family="rnn", input_size=6, hidden_size=5, layers=2),
+            4 * 5 * 11 + 8 * 25,
+        ),
+        (
+            TransformerModel(kind="canonical", family="transformer", hidden_size=8, heads=2, layers=2),
+            12 * 2 * 64,
+        ),
+    ],
+)
+def test_the_size_of_a_model_is_its_blocks_leading_terms(model: Any, count: int) -> None:
+    """A model is refused by its size before it is made."""
+    assert parameters(model) == count < MAX_PARAMETERS

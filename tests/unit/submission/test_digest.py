@@ -1,0 +1,134 @@
+"""The canonical digest: equal for the same measurement, different for any other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inferbench_tasks.submission.digest import LABELS, job_digest, submission_digest
+from inferbench_tasks.submission.reader import read_submission_data, read_submission_text
+from inferbench_tasks.submission.schema import JobSpec, Submission
+from tests.unit.submission.strategies import submissions
+
+BASE: dict[str, Any] = {
+    "name": "digest",
+    "model": {"kind": "canonical", "family": "mlp"},
+    "load": {"arrivals": {"kind": "poisson", "rate_rps": 50}},
+}
+
+
+def digest(**more: Any) -> str:
+    return submission_digest(Submission.model_validate({**BASE, **more}))
+
+
+def _shuffled(value: Any, draw: Any) -> Any:
+    if isinstance(value, dict):
+        keys = draw(st.permutations(list(value)))
+        return {key: _shuffled(value[key], draw) for key in keys}
+    return value
+
+
+@settings(max_examples=60, deadline=None)
+@given(submissions(), st.data())
+def test_the_spelling_does_not_count(data: dict[str, Any], chance: st.DataObject) -> None:
+    """Order of keys, defaults written or not, YAML's block or flow style, JSON: one digest."""
+    submission = Submission.model_validate(data)
+    expected = submission_digest(submission)
+    other = _shuffled(data, chance.draw)
+    block = yaml.safe_dump(other, sort_keys=False, default_flow_style=False, allow_unicode=True)
+    flow = yaml.safe_dump(other, sort_keys=False, default_flow_style=True, allow_unicode=False)
+    for text in (block, flow, submission.model_dump_json()):
+        assert submission_digest(read_submission_text(text, "x.yaml")) == expected
+    assert submission_digest(read_submission_data(submission.model_dump(mode="json"), "request")) == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(submissions(), st.data())
+def test_labels_do_not_count(data: dict[str, Any], chance: st.DataObject) -> None:
+    """Another name, user, description, tag, priority or deadline asks for the same measurement."""
+    labelled = {
+        **data, "name": "other", "user": "somebody", "description": "else", "tags": ["t"],
+        "priority": chance.draw(st.integers(-100, 100)), "deadline_s": 80_000, "expected_duration_s": 80_000,
+    }  # fmt: skip
+    assert set(labelled) >= LABELS
+    assert submission_digest(Submission.model_validate(labelled)) == submission_digest(
+        Submission.model_validate(data)
+    )
+
+
+def _leaves(value: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    if isinstance(value, dict) and value:
+        return [leaf for key, inner in value.items() for leaf in _leaves(inner, (*path, key))]
+    return [path]
+
+
+FULL = JobSpec.model_validate(
+    {**BASE, "serve": {"batching": {}}, "slo": {"latency_p99_ms": 9, "min_throughput_rps": 1}}
+)
+MEASURED = [leaf for leaf in _leaves(FULL.model_dump(mode="json")) if leaf[0] not in LABELS]
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+@pytest.mark.parametrize("leaf", MEASURED, ids=".".join)
+def test_every_other_field_counts(leaf: tuple[str, ...]) -> None:
+    """A change of any field that is no label changes the digest; a new field is covered by itself."""
+    changed = FULL.model_dump(mode="json")
+    place = changed
+    for key in leaf[:-1]:
+        place = place[key]
+    place[leaf[-1]] = "changed" if place[leaf[-1]] != "changed" else "else"
+    assert job_digest(JobSpec.model_construct(**changed)) != job_digest(FULL)
+
+
+def test_one_value_in_several_forms_is_one() -> None:
+    """50, 50.0 and 5e1; 0.0 and -0.0."""
+    text = (
+        "name: x\n"
+        "model: {kind: zoo, name: digits}\n"
+        "load: {arrivals: {kind: poisson, rate_rps: RATE}, warmup_s: ZERO}\n"
+    )
+    found = {
+        submission_digest(read_submission_text(text.replace("RATE", rate).replace("ZERO", zero), "x"))
+        for rate in ("50", "50.0", "5e1", "+50", "50.")
+        for zero in ("0", "0.0", "-0.0", "-0")
+    }
+    assert len(found) == 1
+
+
+def test_the_way_a_sweep_is_written_does_not_count() -> None:
+    """Order of keys and values, a grid or zipped rows, base values that are replaced: the set of jobs counts."""
+    grid = digest(sweep={"serve.threads": [1, 2], "load.seed": [3]})
+    assert grid == digest(sweep={"load.seed": [3], "serve.threads": [2, 1]})
+    assert grid == digest(sweep={"load.seed": [3], "zip": {"serve.threads": [1, 2]}})
+    assert grid == digest(sweep={"serve.threads": [1, 2]}, load={**BASE["load"], "seed": 3})
+    assert grid == digest(sweep={"serve.threads": [1, 2], "load.seed": [3]}, serve={"threads": 9})
+    assert grid != digest(sweep={"serve.threads": [1, 2, 4], "load.seed": [3]})
+
+
+def test_a_sweep_of_one_value_is_no_sweep() -> None:
+    """One job is one job."""
+    assert digest(sweep={"serve.threads": [4]}) == digest(serve={"threads": 4})
+
+
+def test_a_digest_is_the_same_in_another_process() -> None:
+    """Nothing of the process (the seed of its hashes, for one) goes into it."""
+    program = (
+        "import sys; from inferbench_tasks.submission.digest import submission_digest;"
+        "from inferbench_tasks.submission.schema import Submission;"
+        "print(submission_digest(Submission.model_validate_json(sys.argv[1])))"
+    )
+    submission = Submission.model_validate({**BASE, "sweep": {"serve.threads": [1, 2]}})
+    done = subprocess.run(
+        [sys.executable, "-c", program, submission.model_dump_json()],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == submission_digest(submission)
+    assert len(done.stdout.strip()) == 64
