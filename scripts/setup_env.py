@@ -38,7 +38,7 @@ def main() -> int:
         )
     env = Path(sys.prefix) if (Path(sys.prefix) / MARKER).is_file() else args.env
     env.parent.mkdir(parents=True, exist_ok=True)
-    with open(env.parent / f".{env.name}.lock", "w") as lock:
+    with open(env.parent / f".{env.name.strip('.')}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return update(env, set(args.extra))
 

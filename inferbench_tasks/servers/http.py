@@ -7,6 +7,7 @@ other route is an ordinary one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from typing import Any
@@ -85,6 +86,7 @@ class InferenceApp(FastAPI):
         except RequestProblem as problem:
             status, headers, parts = problem.status, [_JSON], [_error(str(problem))]
             if status == 413:
+                await _linger(receive)
                 headers.append((b"connection", b"close"))
             self.model.statistics.failed(time.monotonic_ns() - started_ns)
         except Exception as error:  # noqa: BLE001 - the border of a request: a runtime's failure is its answer
@@ -127,6 +129,20 @@ class InferenceApp(FastAPI):
         if message["type"] == "http.disconnect":
             raise RequestProblem("body: the client went away", status=499)
         return body, header_length
+
+
+_LINGER_S = 1.0
+
+
+async def _linger(receive: Receive) -> None:
+    """Drop what a client still sends of a refused body, for at most a second.
+
+    Closing at once would reset the connection, and the client would see a broken pipe in place of the reason.
+    """
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_S):
+            while (message := await receive()).get("more_body"):
+                del message
 
 
 _JSON = (b"content-type", b"application/json")
