@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats.base import FORMATS
-from inferbench_tasks.modelrepo import safe_files
+from inferbench_tasks.modelrepo import module_file, safe_files
 from inferbench_tasks.modelrepo.base import Made, ModelSource, Watch
 from inferbench_tasks.modelrepo.cache import tree_digest
 from inferbench_tasks.stages.handles import Handle, TensorSpec
@@ -30,10 +30,11 @@ ENDINGS = {
     ".ts": "torchscript",
     ".torchscript": "torchscript",
     ".pt2": "pt2",
+    ".safetensors": "torch",
 }
 SAFE = (
     "allowed: ONNX (.onnx), TorchScript (.pt, .ts), an exported program (.pt2), a SavedModel folder "
-    "(saved_model.pb)"
+    "(saved_model.pb), weights (.safetensors) with model.module, the Python file that builds the network"
 )
 #: Formats whose files run code when they are read.
 UNSAFE = {
@@ -44,7 +45,7 @@ UNSAFE = {
 
 
 class Signature(Handle):
-    """``<file>.signature.json``: what a TorchScript module takes and gives; the batch axis is left out."""
+    """``<file>.signature.json``: what a PyTorch file takes and gives; the batch axis is left out."""
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
@@ -61,10 +62,13 @@ class FileSource(ModelSource):
         self.name = re.sub(r"[^A-Za-z0-9_-]+", "-", self.path.stem).strip("-") or "model"
         self.framework = {"savedmodel": "tensorflow", "onnx": "onnx"}.get(self.format, "torch")
         safe_files.check_size(self.path)
+        self.factory = spec.factory
+        self.module = module_file.find(base_dir, spec.module) if spec.module else None
 
     def settings(self) -> dict[str, Any]:
         sidecar = _sidecar(self.path)
-        return {
+        code = {"module": tree_digest(self.module), "factory": self.factory} if self.module else {}
+        return code | {
             "file": tree_digest(self.path),
             "external": [tree_digest(path) for path in self._external()],
             "signature": sidecar.read_text() if sidecar.is_file() else None,
@@ -87,6 +91,11 @@ class FileSource(ModelSource):
         if self.format == "savedmodel":
             safe_files.check_saved_model(self.path)
             shutil.copytree(self.path, folder / file)
+        elif self.module is not None:
+            inputs, outputs = self._signature(folder / file)
+            module_file.keep(self.path, self.module, self.factory, folder / file)
+            parameters = module_file.check(folder / file)
+            return Made(self.format, file, inputs, outputs, parameters)
         else:
             shutil.copyfile(self.path, folder / file)
             for path in self._external():

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from inferbench_tasks import settings
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.modelrepo.base import Made, ModelSource, Watch
 from inferbench_tasks.modelrepo.repository import ModelRepository
 from inferbench_tasks.perfdb.store import PerfDB
@@ -38,6 +39,11 @@ class RegisteredSource(ModelSource):
         watch.step(0, None, f"fetching {self.card.name}@{self.card.version}")
         with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
             path = ModelRepository(db).fetch(self.card, folder)
+        if any(folder.rglob("*.py")):  # a submission names the code that it runs; a record can't
+            raise InputError(
+                f"model.name: {self.card.name}@{self.card.version} has Python code in it, and code from the "
+                f"repository is not run; register the model's ONNX or TorchScript form"
+            )
         assert self.card.format is not None
         return Made(
             format=self.card.format,

@@ -19,10 +19,12 @@ class Spec(BaseModel):
 
 SLUG_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*$"
 IMAGE_PATTERN = r"^[a-z0-9][A-Za-z0-9._/:@-]*$"
+FUNCTION_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 #: Patterns in words, for messages and the reference.
 PATTERNS = {
     SLUG_PATTERN: "a name (letters, digits, '-', '_' and single dots inside, starting with a letter or digit)",
     IMAGE_PATTERN: "the name of an image (such as registry/name:tag)",
+    FUNCTION_PATTERN: "the name of a function (letters, digits, '_')",
 }
 _DRIVE = re.compile(r"[A-Za-z]:")
 

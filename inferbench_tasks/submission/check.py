@@ -21,7 +21,7 @@ from inferbench_tasks.submission.model import (
     ZooModel,
 )
 from inferbench_tasks.submission.problem import did_you_mean, show
-from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.schema import JobSpec, LoadSpec
 
 #: Fields that hold the name of a variant, and the registry that knows it ("module:attribute"). By name,
 #: since the registries' packages know stages and servers, which a submission must not.
@@ -166,6 +166,39 @@ def _arrivals(spec: JobSpec) -> Iterator[Finding]:
             )
 
 
+def engine_findings(load: LoadSpec, target_latency_ms: float | None) -> Iterator[Finding]:
+    """What MLPerf LoadGen can't do; ``target_latency_ms`` is the bound of its server scenario."""
+    if load.engine != "mlperf_loadgen":
+        return
+    scenarios = ("single_stream", "multi_stream", "server", "offline")
+    if load.arrivals.kind not in scenarios:
+        yield Finding(
+            ("load.engine", "load.arrivals.kind"),
+            f"MLPerf LoadGen does not make {load.arrivals.kind!r}; it makes: {', '.join(scenarios)}",
+        )
+    if load.shards not in ("auto", 1):
+        yield Finding(("load.shards", "load.engine"), "MLPerf LoadGen is one sender; leave shards out")
+    if load.batch_size != 1:
+        yield Finding(
+            ("load.batch_size", "load.engine"),
+            "an MLPerf query has one sample; for more use multi_stream with samples_per_query",
+        )
+    if load.arrivals.kind == "offline" and load.max_requests is not None:
+        yield Finding(
+            ("load.max_requests", "load.engine"), "offline has its number of requests in load.arrivals"
+        )
+    if load.arrivals.kind == "server" and target_latency_ms is None:
+        yield Finding(
+            ("load.engine", "slo.latency_p99_ms"),
+            "MLPerf LoadGen's server scenario judges by a bound on the latency of 99% of the queries: set "
+            "slo.latency_p99_ms",
+        )
+
+
+def _engine(spec: JobSpec) -> Iterator[Finding]:
+    yield from engine_findings(spec.load, spec.slo.latency_p99_ms if spec.slo else None)
+
+
 def _schedule(spec: JobSpec) -> Iterator[Finding]:
     """The scheduler's figures against the length of the load itself."""
     ends_early = spec.load.max_requests is not None or spec.load.arrivals.kind == "offline"
@@ -275,6 +308,7 @@ _CHECKS: tuple[Callable[[JobSpec], Iterator[Finding]], ...] = (
     _image,
     _batching,
     _arrivals,
+    _engine,
     _schedule,
     _slo,
     _model,

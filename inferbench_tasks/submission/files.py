@@ -21,6 +21,8 @@ def _named(spec: JobSpec) -> Iterator[tuple[str, str, bool]]:
     path: Any
     if spec.model.kind == "file":
         yield "model.path", spec.model.path, True
+        if spec.model.module is not None:
+            yield "model.module", spec.model.module, False
     if spec.requests.path is not None:
         yield "requests.path", spec.requests.path, True
     if isinstance(path := getattr(spec.load.arrivals, "path", None), str):

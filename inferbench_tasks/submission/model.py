@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from inferbench_tasks.submission.base import Count, RelativePath, Slug, Spec
+from inferbench_tasks.submission.base import FUNCTION_PATTERN, Count, RelativePath, Slug, Spec
 
 Framework = Literal["torch", "tensorflow"]
 Dim = Annotated[int, Field(ge=1, le=65_536)]
+FunctionName = Annotated[str, Field(pattern=FUNCTION_PATTERN, max_length=100)]
 Layers = Annotated[int, Field(ge=1, le=512)]
 
 
@@ -36,7 +37,8 @@ class RegistryModel(Spec):
 class FileModel(Spec):
     """A model file beside the submission. Nothing is unpickled: only safe formats are read.
 
-    ``path`` is relative to the submission's folder and may not leave it.
+    Paths are relative to the submission's folder and may not leave it. Weights in safetensors need
+    `module`, a Python file of yours whose function `factory` builds the network: that code is run.
     """
 
     kind: Literal["file"]
@@ -44,6 +46,22 @@ class FileModel(Spec):
     """The file or folder, relative to the submission."""
     format: Slug | None = None
     """Told by the file's name unless given."""
+    module: RelativePath | None = None
+    """For .safetensors, and needed there: the Python file that builds the network."""
+    factory: FunctionName = "build"
+    """The function of `module` that is called, without arguments, and returns a `torch.nn.Module`."""
+
+    @model_validator(mode="after")
+    def _module_and_weights_belong_together(self) -> FileModel:
+        weights = self.path.lower().endswith(".safetensors")
+        if weights and self.module is None:
+            raise ValueError(
+                f"{self.path} has weights and no network; name the Python file that builds it "
+                f"(module: net.py), or export the model to ONNX"
+            )
+        if self.module is not None and not weights:
+            raise ValueError(f"module goes with .safetensors weights only, not with {self.path}")
+        return self
 
 
 class Training(Spec):

@@ -88,6 +88,8 @@ class LoadSpec(Spec):
 
     arrivals: ArrivalsSpec
     """When each request is meant to leave; ``inferbench arrivals`` lists the kinds."""
+    engine: Literal["inferbench", "mlperf_loadgen"] = "inferbench"
+    """Who decides when requests leave: our sender, or MLPerf LoadGen (single_stream, multi_stream, server, offline)."""
     duration_s: Seconds = 10.0
     """Length of the measurement, without the warm-up."""
     warmup_s: Annotated[float, Field(ge=0, le=3600)] = 2.0

@@ -102,8 +102,14 @@ def check_structure(sweep: SweepSpec) -> list[tuple[FieldPath, str]]:
             what = "is swept twice" if clash == path else f"overlaps with {clash}, which is swept too"
             found.append((place, f"{what}; each value may come from one place only"))
         seen[path] = place
-        found += [(((*place, i)), f"repeats an earlier value, {compact(v)}") for i, v in _repeated(values)]
+        if len(place) == 2:  # a zip's column may repeat a value; its rows may not repeat
+            found += [((*place, i), f"repeats an earlier value, {compact(v)}") for i, v in _repeated(values)]
     for number, group in enumerate(sweep.zip):
+        rows = [list(row) for row in zip(*group.values(), strict=False)]
+        found += [
+            (("sweep", "zip", number), f"row {i + 1} repeats an earlier one, {compact(row)}")
+            for i, row in _repeated(rows)
+        ]
         lengths = {path: len(values) for path, values in group.items()}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{path} has {count}" for path, count in lengths.items())

@@ -87,10 +87,6 @@ def test_the_number_of_jobs_is_the_product_and_no_id_repeats(
     group = {"load.batch_size": [v % 4 + 1 for v in zipped], "load.max_requests": zipped}
     sweep = {**grid, **({"zip": group} if zipped else {})}
     submission = Submission.model_validate({**BASE, "sweep": sweep})
-    if group["load.batch_size"] and len(set(group["load.batch_size"])) < len(zipped):
-        with pytest.raises(SubmissionError, match="repeats"):
-            expand(submission)
-        return
     made = expand(submission)
     assert (
         len(made) == count_jobs(submission.sweep) == math.prod(map(len, grid.values())) * max(1, len(zipped))
@@ -236,3 +232,11 @@ def test_a_sweep_that_multiplies_beyond_the_limit_is_refused_before_it_is_made()
                 "requests.samples": values,
             }
         )
+
+
+def test_a_zips_columns_may_repeat_a_value_and_its_rows_may_not() -> None:
+    """Two backends of one format stand side by side; the same row twice is one measurement."""
+    text = "  zip:\n    serve.backend: [onnxruntime, triton{}]\n    convert.format: [onnx, onnx{}]\n"
+    read_submission_text(TEXT + text.format("", ""), "x.yaml")
+    (message,) = problems(text.format(", triton", ", onnx"))
+    assert 'row 3 repeats an earlier one, ["triton", "onnx"]' in message
