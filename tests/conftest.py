@@ -15,11 +15,18 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
+from hypothesis import settings as hypothesis_settings
 
 from inferbench_tasks import settings
 from inferbench_tasks.perfdb import clients, embedded
 from inferbench_tasks.perfdb.address import with_database
 from inferbench_tasks.perfdb.store import PerfDB
+
+# The whole suite tries the same examples each time, so that a verdict is the code's; while one works on a test it
+# tries new ones (a plain ``pytest``).
+hypothesis_settings.register_profile("suite", derandomize=True)
+if os.environ.get("INFERBENCH_SUITE"):
+    hypothesis_settings.load_profile("suite")
 
 #: Read before the tests' own environment takes its place.
 EXTERNAL_URI = settings.perfdb_uri()

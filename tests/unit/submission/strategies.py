@@ -7,7 +7,18 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-SLUGS = st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,10}", fullmatch=True)
+from inferbench_tasks.submission.scalars import AmbiguousScalarError, read_plain
+
+
+def _is_plain_text(text: str) -> bool:
+    """Whether it is text without quotes too; ``nO`` is refused then, though PyYAML writes it so."""
+    try:
+        return read_plain(text) == text
+    except AmbiguousScalarError:
+        return False
+
+
+SLUGS = st.from_regex(r"[A-Za-z][A-Za-z0-9_-]{0,10}", fullmatch=True).filter(_is_plain_text)
 MODELS = st.one_of(
     st.just({"kind": "zoo", "name": "digits"}),
     st.fixed_dictionaries({"kind": st.just("registry"), "name": SLUGS}),
