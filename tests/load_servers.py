@@ -105,11 +105,12 @@ def free_port() -> int:
 
 
 def load_plan(folder: Path, where: Endpoint, **options: Any) -> LoadPlan:
-    """A plan for a small load; ``expected`` and ``max_backlog`` go to ``prepare``, the rest to ``LoadSpec``."""
+    """A plan for a small load; ``expected``, ``max_backlog`` and ``target_latency_ms`` are not of ``LoadSpec``."""
     inputs = folder / "inputs.npz"
     np.savez(inputs, input=np.arange(64, dtype=np.float32).reshape(16, 4))
     expected = options.pop("expected", None)
     backlog = options.pop("max_backlog", None)
+    bound_ms = options.pop("target_latency_ms", None)
     fields = {"duration_s": 0.6, "warmup_s": 0.1, "timeout_ms": 1000.0, **options}
     spec = LoadSpec.model_validate(fields)
     return prepare(
@@ -120,6 +121,7 @@ def load_plan(folder: Path, where: Endpoint, **options: Any) -> LoadPlan:
         base_dir=folder,
         expected={"output": OutputShape(shape=expected)} if expected else None,
         max_backlog=backlog,
+        target_latency_ms=bound_ms,
     )
 
 

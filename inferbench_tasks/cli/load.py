@@ -55,6 +55,12 @@ def run(
     shards: str = typer.Option("auto", help="Sender processes."),
     connections: int | None = typer.Option(None, help="The most connections; by default as many as needed."),
     client: str = typer.Option("fast", help="fast, or reference (a well-known library's client)."),
+    engine: str = typer.Option(
+        "inferbench", help="inferbench, or mlperf_loadgen: MLPerf's LoadGen makes one of its four scenarios."
+    ),
+    target_latency_ms: float | None = typer.Option(
+        None, "--target-latency", help="ms that 99% of the queries must keep, for LoadGen's server scenario."
+    ),
     seed: int = typer.Option(1, help="The same seed gives the same schedule and inputs."),
     realtime: bool = typer.Option(False, "--realtime", help="SCHED_FIFO for the senders, where permitted."),
     allow_unsafe_load: bool = typer.Option(
@@ -71,11 +77,11 @@ def run(
     asked = standalone.Asked(
         url=url, arrivals=arrivals, model=model, model_version=model_version, protocol=protocol,
         input_file=input_file, shapes=tuple(shape), batch_size=batch_size, binary=not json_tensors,
-        max_backlog=max_backlog,
+        max_backlog=max_backlog, target_latency_ms=target_latency_ms,
         options={
             "duration_s": duration_s, "warmup_s": warmup_s, "timeout_ms": timeout_ms, "max_requests": max_requests,
             "max_error_ratio": max_error_ratio, "shards": shards if shards == "auto" else _number("--shards", shards),
-            "connections": connections, "client": client, "seed": seed, "realtime": realtime,
+            "connections": connections, "client": client, "engine": engine, "seed": seed, "realtime": realtime,
             "allow_unsafe_load": allow_unsafe_load,
         },
     )  # fmt: skip
@@ -236,5 +242,10 @@ def _print(result: Any) -> None:
         )
         for warning in certificate["warnings"]:
             say(f"warning: {warning}")
+        typer.echo(f"steady state {certificate['figures']['steady_state']}")
+    if result.outcome.mlperf:
+        typer.echo(f"loadgen      {result.outcome.mlperf.words()}")
+        for log in result.outcome.mlperf.logs:
+            typer.echo(f"             {log}")
     typer.echo(f"certificate  {document['verdict']}")
     typer.echo(f"samples      {document['samples_path']}")

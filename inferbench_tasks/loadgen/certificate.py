@@ -43,6 +43,12 @@ class Certificate(BaseModel):
     figures: dict[str, Any]
     thresholds: Thresholds
 
+    def and_check(self, check: Check) -> Certificate:
+        """The same with one more check."""
+        checks = [*self.checks, check]
+        reasons = [check.reason for check in checks if not check.ok]
+        return self.model_copy(update={"valid": not reasons, "reasons": reasons, "checks": checks})
+
 
 def certify(
     table: pa.Table,

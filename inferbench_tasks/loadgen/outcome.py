@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +12,14 @@ import pyarrow as pa
 
 from inferbench_tasks.loadgen.certificate import Certificate, certify
 from inferbench_tasks.loadgen.controller import Applied, Controller
+from inferbench_tasks.loadgen.evidence import Check
 from inferbench_tasks.loadgen.live import Snapshot
+from inferbench_tasks.loadgen.mlperf import MlperfVerdict, forget, read_verdict
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.prepare import promised
 from inferbench_tasks.loadgen.records import OK, column, read_samples
 from inferbench_tasks.loadgen.spool import Spool, merge
-from inferbench_tasks.loadgen.steady import find_steady_state
+from inferbench_tasks.loadgen.steady import SteadyState, find_steady_state
 from inferbench_tasks.loadgen.thresholds import Thresholds
 
 #: A shorter load is not asked whether it was steady: that takes 10 s at least.
@@ -35,17 +37,30 @@ class Outcome:
     requests: int
     applied: Applied
     warnings: tuple[str, ...] = ()
+    #: Whether the measured window was steady, in words.
+    steady: str = "not judged"
+    #: What MLPerf LoadGen said, where it made the load.
+    mlperf: MlperfVerdict | None = None
 
     def certificate(self, plan: LoadPlan, thresholds: Thresholds | None = None) -> Certificate:
         """The judgement on the load that was applied."""
-        return certify(
-            read_samples(self.samples_path),
-            promised(plan, self.applied.start_ns, self.measure_start_ns, self.measure_end_ns),
+        table = read_samples(self.samples_path)
+        issued = None
+        if plan.mlperf is not None:
+            intended = column(table, "intended_ns")
+            issued = intended[(intended >= self.measure_start_ns) & (intended < self.measure_end_ns)]
+        found = certify(
+            table,
+            promised(plan, self.applied.start_ns, self.measure_start_ns, self.measure_end_ns, issued),
             self.applied.usages,
             measure_start_ns=self.measure_start_ns,
             measure_end_ns=self.measure_end_ns,
             thresholds=thresholds,
         )
+        if self.mlperf is not None:
+            found = found.and_check(_all_recorded(self.mlperf, found.figures["requests"]))
+        found.figures["steady_state"] = self.steady
+        return found
 
     def table(self) -> pa.Table:
         """All records."""
@@ -62,17 +77,21 @@ def apply_load(
     """Apply a load and keep its records, whatever became of it (see ``Outcome.applied``)."""
     for index in range(plan.shards):
         plan.spool_path(index).unlink(missing_ok=True)
+    if plan.mlperf:
+        forget(Path(plan.folder))
     applied = Controller(plan, progress=progress, cancelled=cancelled).apply()
     start_ns = applied.start_ns + plan.measure_start_ns
     end_ns = _end_ns(plan, applied, start_ns)
-    warnings: tuple[str, ...] = ()
-    if (
-        plan.segments[-1].paced
-        and not applied.stopped_early
-        and not applied.cancelled
-        and not applied.problem
-    ):
-        start_ns, warnings = _steady_start(applied, start_ns, end_ns)
+    whole = not (applied.stopped_early or applied.cancelled or applied.problem)
+    verdict = None
+    if plan.mlperf:
+        start_ns, end_ns = _issued_window(applied, start_ns, end_ns)
+        verdict = read_verdict(Path(plan.folder)) if whole else None
+        if whole and verdict is None:
+            applied = replace(applied, problem="MLPerf's LoadGen ended without a verdict")
+    start_ns, steady, warnings = _steady_start(plan, applied, start_ns, end_ns, whole)
+    if verdict is not None:
+        warnings = (*warnings, verdict.words())
     epoch_offset_ns = time.time_ns() - time.monotonic_ns()
     requests = merge(applied.spools, samples_path, measure_window_ns=(start_ns, end_ns))
     if not plan.segments[-1].paced and not applied.stopped_early:
@@ -81,7 +100,9 @@ def apply_load(
         end_ns = max(start_ns + 1, min(end_ns, int(done_ns.max(initial=-1))))
     for path in applied.spools:
         path.unlink()
-    return Outcome(samples_path, start_ns, end_ns, epoch_offset_ns, requests, applied, warnings)
+    return Outcome(
+        samples_path, start_ns, end_ns, epoch_offset_ns, requests, applied, warnings, steady, verdict
+    )
 
 
 def _end_ns(plan: LoadPlan, applied: Applied, start_ns: int) -> int:
@@ -91,13 +112,61 @@ def _end_ns(plan: LoadPlan, applied: Applied, start_ns: int) -> int:
     return max(end_ns, start_ns + 1)
 
 
-def _steady_start(applied: Applied, start_ns: int, end_ns: int) -> tuple[int, tuple[str, ...]]:
-    """Where the measured window really begins: later than planned if the server had not warmed up by then.
+def _issued_window(applied: Applied, start_ns: int, end_ns: int) -> tuple[int, int]:
+    """MLPerf LoadGen's own window: from the first query that it issued to the last answer."""
+    first_ns, last_ns = [], []
+    for path in applied.spools:
+        rows = Spool(path).read()
+        rows = rows[rows["intended_ns"] >= start_ns]
+        if len(rows):
+            first_ns.append(int(rows["intended_ns"].min()))
+            last_ns.append(max(int(rows["intended_ns"].max()) + 1, int(rows["done_ns"].max())))
+    if not first_ns:
+        return start_ns, end_ns
+    return min(first_ns), max(last_ns)
 
-    At least half of the planned window is kept; a server that is not steady even there is said to be so.
+
+def _all_recorded(verdict: MlperfVerdict, recorded: int) -> Check:
+    """As many requests were recorded as LoadGen counted; its offline scenario is one query."""
+    count = verdict.queries * (verdict.samples_per_query if verdict.scenario == "Offline" else 1)
+    missing = abs(count - recorded)
+    return Check.at_most(
+        "loadgen_count", missing, 0, "requests",
+        f"MLPerf LoadGen counted {count} requests and {recorded} were recorded: {missing} differ",
+    )  # fmt: skip
+
+
+def _steady_start(
+    plan: LoadPlan, applied: Applied, start_ns: int, end_ns: int, whole: bool
+) -> tuple[int, str, tuple[str, ...]]:
+    """Where the measured window really begins, whether it was steady in words, and warnings.
+
+    It begins later than planned if the server had not warmed up by then; at least half of the planned
+    window is kept; a server that is not steady even there is said to be so. A load that changes with time
+    by itself (a ramp, a trace) is not asked for a steady state, and MLPerf LoadGen's window is its own.
     """
+    least_s = _MIN_JUDGED_NS / 1e9
+    if plan.unsteady:
+        return start_ns, f"not judged: {plan.unsteady}", ()
+    if not whole:
+        return start_ns, "not judged: the load did not come to its end", ()
     if end_ns - applied.start_ns < _MIN_JUDGED_NS:
-        return start_ns, ()
+        return start_ns, f"not judged: that takes {least_s:g} s of load, the warm-up included", ()
+    found = _find(applied, end_ns)
+    if found.start_ns is None:
+        return start_ns, f"not steady: {found.reason}", (f"no steady state was found: {found.reason}",)
+    if found.start_ns <= start_ns:
+        return start_ns, "steady", ()
+    more_s = (found.start_ns - start_ns) / 1e9
+    latest_ns = start_ns + (end_ns - start_ns) // 2
+    if found.start_ns > latest_ns or plan.mlperf:
+        late = f"steady only {more_s:.1f} s after the warm-up"
+        return start_ns, late, (late + ("" if plan.mlperf else ", in less than half of the load"),)
+    words = f"the warm-up was too short: {more_s:.1f} s more were left out"
+    return found.start_ns, "steady", (words,)
+
+
+def _find(applied: Applied, end_ns: int) -> SteadyState:
     done, latency = [], []
     for path in applied.spools:
         spool = Spool(path)
@@ -105,16 +174,6 @@ def _steady_start(applied: Applied, start_ns: int, end_ns: int) -> tuple[int, tu
         rows = rows[rows["status"] == spool.statuses.index(OK)]
         done.append(rows["done_ns"].astype(np.int64))
         latency.append((rows["done_ns"] - rows["intended_ns"]).astype(np.int64))
-    found = find_steady_state(
+    return find_steady_state(
         np.concatenate(done), np.concatenate(latency), start_ns=applied.start_ns, end_ns=end_ns
     )
-    if found.start_ns is None:
-        return start_ns, (f"no steady state was found: {found.reason}",)
-    latest_ns = start_ns + (end_ns - start_ns) // 2
-    if found.start_ns > latest_ns:
-        late_s = (found.start_ns - start_ns) / 1e9
-        return start_ns, (f"steady only {late_s:.1f} s after the warm-up, in less than half of the load",)
-    if found.start_ns <= start_ns:
-        return start_ns, ()
-    more_s = (found.start_ns - start_ns) / 1e9
-    return found.start_ns, (f"the warm-up was too short: {more_s:.1f} s more were left out",)

@@ -90,6 +90,16 @@ def build_payloads(plan: LoadPlan) -> Sequence[Payload]:
     return sequence
 
 
+def build_groups(plan: LoadPlan, groups: Sequence[Sequence[int]]) -> list[Payload]:
+    """Requests with exactly the samples of each group, in that order."""
+    inputs = read_inputs(plan.inputs_path)
+    encode, _ = protocol_codec(plan)
+    return [
+        Payload(encode({name: array[list(rows)] for name, array in inputs.items()}), rows[0], len(rows))
+        for rows in groups
+    ]
+
+
 def _of_size(
     inputs: Outputs, samples: int, batch_size: int, batched: bool, encode: Encode, budget: int
 ) -> list[Payload]:

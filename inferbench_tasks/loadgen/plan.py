@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.stages.handles import Endpoint, ProcessorStep
 
 
 class _Data(BaseModel):
@@ -49,6 +49,32 @@ class BatchShare(_Data):
     weight: float = Field(gt=0, default=1.0)
 
 
+class MlperfSettings(_Data):
+    """The load as MLPerf LoadGen has to make it; its parts that don't belong to a scenario are not looked at.
+
+    ``rate_rps`` and ``target_latency_ms`` (which 99% of the queries must keep): of "server".
+    ``requests``: of "offline". ``max_queries``: of the others; None for no limit.
+    """
+
+    scenario: Literal["single_stream", "multi_stream", "server", "offline"]
+    rate_rps: float = 1.0
+    target_latency_ms: float = Field(default=1000.0, gt=0)
+    requests: int = 1
+    max_queries: int | None = None
+
+
+class ClientProcessing(_Data):
+    """``before`` and ``after``: processors and their settings, see ``processors.pipeline``.
+
+    ``raw_path``: raw samples (``requests.ragged``) for ``before``; without it requests begin as tensors, and
+    what is timed is how they are written.
+    """
+
+    before: tuple[ProcessorStep, ...] = ()
+    after: tuple[ProcessorStep, ...] = ()
+    raw_path: str | None = None
+
+
 class LoadPlan(_Data):
     """One load. ``folder`` holds the records and the logs of its shards.
 
@@ -77,8 +103,14 @@ class LoadPlan(_Data):
     #: The load ends early when more requests than this are in flight or waiting.
     max_backlog: int | None = None
     server_spans: bool = False
+    #: What the client does to every request while the load runs; None: requests are bytes before it begins.
+    processing: ClientProcessing | None = None
     realtime: bool = False
     seed: int = 1
+    #: Why this load is not expected to be steady; None if it is.
+    unsteady: str | None = None
+    #: MLPerf LoadGen makes the measured part, instead of its segment.
+    mlperf: MlperfSettings | None = None
 
     def spool_path(self, shard: int) -> Path:
         """Where a shard records."""
@@ -87,6 +119,11 @@ class LoadPlan(_Data):
     def log_path(self, shard: int) -> Path:
         """Where a shard's own words go."""
         return Path(self.folder) / f"shard-{shard}.log"
+
+    @property
+    def spans(self) -> bool:
+        """Whether the records carry the times of stages."""
+        return self.server_spans or self.processing is not None
 
     @property
     def path(self) -> Path:

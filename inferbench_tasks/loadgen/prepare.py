@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.arrivals.base import ArrivalProcess
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.extras import require
 from inferbench_tasks.loadgen.evidence import ClosedPlan, OpenPlan
-from inferbench_tasks.loadgen.plan import BatchShare, LoadPlan, OutputShape, Segment
+from inferbench_tasks.loadgen.plan import BatchShare, LoadPlan, MlperfSettings, OutputShape, Segment
 from inferbench_tasks.loadgen.realtime import realtime_problem
 from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.submission.check import engine_findings
 from inferbench_tasks.submission.schema import LoadSpec
 
 #: ``shards: auto``: one sender up to such a rate or concurrency; a second one then costs more than it brings.
@@ -43,8 +45,12 @@ def prepare(
     binary: bool = True,
     server_spans: bool = False,
     max_backlog: int | None = None,
+    target_latency_ms: float | None = None,
 ) -> LoadPlan:
-    """The plan of a load; its schedule is written to ``folder``. InputError where it can't be."""
+    """The plan of a load; its schedule is written to ``folder``. InputError where it can't be.
+
+    ``target_latency_ms``: what MLPerf LoadGen asks of 99% of the queries of its server scenario.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     if spec.realtime and (problem := realtime_problem()):
         raise InputError(f"load.realtime: {problem}")
@@ -80,14 +86,44 @@ def prepare(
         server_spans=server_spans,
         realtime=spec.realtime,
         seed=spec.seed,
+        unsteady=None if arrivals.stationary else f"{arrivals.kind} arrivals change with time by themselves",
+        mlperf=_mlperf(spec, arrivals, target_latency_ms),
     )
 
 
+def _mlperf(
+    spec: LoadSpec, arrivals: ArrivalProcess, target_latency_ms: float | None
+) -> MlperfSettings | None:
+    if spec.engine != "mlperf_loadgen":
+        return None
+    require("mlperf")
+    for finding in engine_findings(spec, target_latency_ms):
+        raise InputError(f"{finding.fields[0]}: {finding.message}")
+    given = {
+        "scenario": arrivals.kind,
+        "rate_rps": getattr(arrivals, "rate_rps", None),
+        "requests": getattr(arrivals, "requests", None),
+        "target_latency_ms": target_latency_ms,
+        "max_queries": spec.max_requests,
+    }
+    return MlperfSettings.model_validate({name: value for name, value in given.items() if value is not None})
+
+
 def promised(
-    plan: LoadPlan, start_ns: int, measure_start_ns: int, measure_end_ns: int
+    plan: LoadPlan,
+    start_ns: int,
+    measure_start_ns: int,
+    measure_end_ns: int,
+    issued_ns: NDArray[np.int64] | None = None,
 ) -> OpenPlan | ClosedPlan:
-    """What the certificate holds the load to, for the window as it was in the end."""
+    """What the certificate holds the load to, for the window as it was in the end.
+
+    ``issued_ns``: when MLPerf LoadGen issued the window's queries, where it made the load.
+    """
     segment = plan.segments[-1]
+    if plan.mlperf is not None:
+        assert issued_ns is not None
+        return OpenPlan(issued_ns, paced=plan.mlperf.scenario != "offline")
     if segment.kind == "closed":
         return ClosedPlan(segment.concurrency, segment.think_time_ns)
     assert segment.offsets_path is not None

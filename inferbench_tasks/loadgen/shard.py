@@ -13,6 +13,7 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +24,14 @@ from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.loadgen.closed_loop import ClosedLoop
 from inferbench_tasks.loadgen.dispatcher import Dispatcher
 from inferbench_tasks.loadgen.heartbeat import Heartbeat
+from inferbench_tasks.loadgen.live_processing import live
 from inferbench_tasks.loadgen.messages import Order, Report
+from inferbench_tasks.loadgen.mlperf_driver import LoadGenDriver, Sut
 from inferbench_tasks.loadgen.open_loop import OpenLoop
 from inferbench_tasks.loadgen.payloads import answer_check, build_payloads
 from inferbench_tasks.loadgen.plan import LoadPlan, Segment
 from inferbench_tasks.loadgen.realtime import become_realtime
+from inferbench_tasks.loadgen.rehearsal import rehearse
 from inferbench_tasks.loadgen.spool import Recorder
 
 _REPORT_NS = 200_000_000
@@ -45,7 +49,8 @@ class Shard:
         self._loop = loop
         self._recorder = recorder
         self._payloads = build_payloads(plan)
-        self._dispatcher = Dispatcher(recorder, plan.timeout_ns, server_spans=plan.server_spans)
+        make = Sut if plan.mlperf else Dispatcher
+        self._dispatcher = make(recorder, plan.timeout_ns, server_spans=plan.spans)
         self._dispatcher.drops = all(segment.paced for segment in plan.segments)
         settings = ClientSettings(
             endpoint=plan.endpoint,
@@ -55,9 +60,11 @@ class Shard:
             server_spans=plan.server_spans,
         )
         factory = CLIENTS.load(client_kind(plan.endpoint.protocol, plan.client))
+        if plan.processing is not None:
+            factory = live(plan, factory)
         self._client = factory(settings, loop, self._dispatcher, answer_check(plan))
         self._dispatcher.client = self._client
-        self._drivers: list[OpenLoop | ClosedLoop] = []
+        self._drivers: list[OpenLoop | ClosedLoop | LoadGenDriver] = []
         self._over = asyncio.Event()
         self._orders: asyncio.Queue[Order] = asyncio.Queue()
         self._end_ns = 0
@@ -68,6 +75,7 @@ class Shard:
         """From the connections to the last record."""
         listener = asyncio.create_task(self._listen())
         plan = self._plan
+        rehearse(plan)
         await self._client.open(max(1, plan.share(plan.initial_connections, self._index)))
         gc.collect()
         gc.freeze()
@@ -80,7 +88,7 @@ class Shard:
             await self._client.close()
             return
         start_ns = order.start_ns
-        self._drivers = [self._driver(segment, start_ns) for segment in plan.segments]
+        self._drivers = [*self._all_drivers(start_ns)]
         self._end_ns = start_ns + max(segment.end_ns for segment in plan.segments)
         heartbeat = Heartbeat(
             self._loop,
@@ -109,10 +117,26 @@ class Shard:
                 usage=usage,
                 explanations=self._dispatcher.explanations,
                 quota_ns=max(quotas, default=-1),
+                error=next((d.problem for d in self._drivers if isinstance(d, LoadGenDriver)), None),
             )
         )
         for task in (listener, stopping, over):
             task.cancel()
+
+    def _all_drivers(self, start_ns: int) -> Iterator[OpenLoop | ClosedLoop | LoadGenDriver]:
+        plan = self._plan
+        if plan.mlperf is None:
+            yield from (self._driver(segment, start_ns) for segment in plan.segments)
+            return
+        first_id = plan.segments[-1].first_request_id
+        if plan.measure_start_ns:
+            # A single segment is the same closed loop before and after: here its first part is ours.
+            warmup = plan.segments[0].model_copy(update={"end_ns": plan.measure_start_ns})
+            yield self._driver(warmup, start_ns)
+            first_id = max(first_id, 1_000_000_000)
+        assert isinstance(self._dispatcher, Sut)
+        begin_ns = start_ns + plan.measure_start_ns
+        yield LoadGenDriver(self._loop, plan, self._dispatcher, self._payloads, begin_ns, first_id)
 
     def _driver(self, segment: Segment, start_ns: int) -> OpenLoop | ClosedLoop:
         plan, index = self._plan, self._index
@@ -180,7 +204,7 @@ def main(plan_path: str, index: int) -> int:
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
-        with Recorder(plan.spool_path(index), index, server_spans=plan.server_spans) as recorder:
+        with Recorder(plan.spool_path(index), index, server_spans=plan.spans) as recorder:
             await Shard(plan, index, loop, recorder).run()
 
     try:

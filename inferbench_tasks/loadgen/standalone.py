@@ -42,6 +42,7 @@ class Asked:
     batch_size: str = "1"
     binary: bool = True
     max_backlog: int | None = None
+    target_latency_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ class Result:
             "summary": self.summary,
             "certificate": certificate,
             "ceiling": self.ceiling.model_dump(),
+            "mlperf": self.outcome.mlperf.model_dump(mode="json") if self.outcome.mlperf else None,
         }
 
 
@@ -107,8 +109,9 @@ def plan(asked: Asked, folder: Path) -> LoadPlan:
     endpoint = parse_url(asked.url, asked.model, asked.model_version, asked.protocol)
     made = inputs_for(endpoint, asked.input_file, _shapes(asked.shapes), folder, spec.seed)
     read_inputs(str(made.path))
-    if not made.batched and [share.batch_size for share in batches] != [1]:
-        raise InputError("--batch-size: the model has no batch axis, only 1 is possible")
+    sizes = {spec.arrivals.samples_per_request(share.batch_size) for share in batches}
+    if not made.batched and sizes != {1}:
+        raise InputError("--batch-size: the model has no batch axis, only 1 sample per request is possible")
     return prepare(
         spec,
         folder=folder / "load",
@@ -120,6 +123,7 @@ def plan(asked: Asked, folder: Path) -> LoadPlan:
         batched=made.batched,
         binary=asked.binary,
         max_backlog=asked.max_backlog,
+        target_latency_ms=asked.target_latency_ms,
     )
 
 

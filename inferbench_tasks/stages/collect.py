@@ -84,6 +84,12 @@ def run(inp: Input, ctx: Context) -> Output:
             Path(inp.load.monitors_path), MONITORS_FILE, run_id=inp.run_id, attempt=inp.attempt
         )
         extensions["monitors"] = stored.model_dump()
+    if inp.load.mlperf:
+        logs = [
+            db.files.put(Path(log), Path(log).name, run_id=inp.run_id, attempt=inp.attempt).model_dump()
+            for log in inp.load.mlperf["logs"]
+        ]
+        extensions["mlperf"] = {**inp.load.mlperf, "logs": logs}
     document = describe(inp, summary, surroundings, verdict, extensions)
     db.save_result(document, samples_path)
     ctx.progress(3, 3, verdict.partition(":")[0])

@@ -52,6 +52,8 @@ class Output(Handle):
     certificate: dict[str, Any]
     accuracy_ratio: float | None
     stopped_early: str | None = None
+    #: MLPerf LoadGen's verdict, see ``loadgen.mlperf.MlperfVerdict``; its logs lie where it says.
+    mlperf: dict[str, Any] | None = None
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -101,6 +103,7 @@ def _run(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         certificate=certificate,
         accuracy_ratio=accuracy_through_server(inp.serve.endpoint, inp.generate.requests, ctx),
         stopped_early=applied.stopped_early,
+        mlperf=outcome.mlperf.model_dump(mode="json") if outcome.mlperf else None,
     )
 
 
@@ -115,6 +118,7 @@ def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadP
         inputs_path=inp.generate.requests.path,
         base_dir=ctx.base_dir,
         expected={name: OutputShape(shape=array.shape[1:]) for name, array in reference.items()},
+        target_latency_ms=inp.job.slo.latency_p99_ms if inp.job.slo else None,
         server_spans=inp.serve.endpoint.protocol == "http" and _OWN_SERVER in inp.serve.backend.label.lower(),
     )
 

@@ -1,0 +1,187 @@
+"""MLPerf LoadGen inside a sender: it issues the queries, our client sends them.
+
+LoadGen runs in threads of its own and only hands over: ``issue`` puts the queries on the sender's loop.
+The moment at which it issued a query is that query's intended time. One query is one request: of one
+sample, or in MultiStream of ``samples_per_query`` samples, which are put together when LoadGen has its
+data set loaded, before the clock runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from inferbench_tasks.clients.base import Call, Payload
+from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.loadgen.dispatcher import Dispatcher
+from inferbench_tasks.loadgen.payloads import build_groups
+from inferbench_tasks.loadgen.plan import LoadPlan
+from inferbench_tasks.loadgen.spool import Recorder
+
+_NAMES = {
+    "single_stream": "SingleStream",
+    "multi_stream": "MultiStream",
+    "server": "Server",
+    "offline": "Offline",
+}
+#: How long Python lets one thread go on while another waits: LoadGen's thread must not wait 5 ms.
+_SWITCH_S = 0.0001
+_POLL_S = 0.002
+#: LoadGen makes its queries beforehand, as many as fit at the expected latency: no fewer than it will need.
+_LEAST_LATENCY_NS, _MOST_QUERIES = 50_000, 2_000_000
+
+
+class Sut(Dispatcher):
+    """The dispatcher as LoadGen's system under test: it hears of every query's end, failed ones included."""
+
+    def __init__(self, recorder: Recorder, timeout_ns: int, *, server_spans: bool = False) -> None:
+        super().__init__(recorder, timeout_ns, server_spans=server_spans)
+        #: By request id, LoadGen's ids of the samples in it.
+        self.queries: dict[int, tuple[int, ...]] = {}
+        self.fastest_ns = 0
+
+    def finish(self, call: Call, status: str, done_ns: int) -> None:
+        if call.done:
+            return
+        super().finish(call, status, done_ns)
+        ids = self.queries.pop(call.request_id, None)
+        if ids is not None:
+            import mlperf_loadgen as lg
+
+            lg.QuerySamplesComplete([lg.QuerySampleResponse(one, 0, 0) for one in ids])
+        elif done_ns > call.sent_ns >= 0:  # of the warm-up
+            took_ns = done_ns - call.sent_ns
+            self.fastest_ns = min(self.fastest_ns or took_ns, took_ns)
+
+
+class LoadGenDriver:
+    """Stands where the other drivers stand: begins after the warm-up, is finished when LoadGen is."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        plan: LoadPlan,
+        sut: Sut,
+        payloads: Sequence[Payload],
+        start_ns: int,
+        first_id: int,
+    ) -> None:
+        self._loop = loop
+        self._plan = plan
+        self._sut = sut
+        self._payloads = payloads
+        self._groups: dict[int, Payload] = {}
+        self._start_ns = start_ns
+        self._next_id = first_id
+        self._ended = threading.Event()
+        self.problem: str | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether LoadGen has written its verdict, or failed (``problem`` says how)."""
+        return self._ended.is_set()
+
+    def begin(self) -> None:
+        """Wait for the warm-up's last answer, then let LoadGen start."""
+        sys.setswitchinterval(_SWITCH_S)
+        self._wait()
+
+    def stop(self) -> None:
+        """LoadGen can't be stopped; it ends with its process."""
+
+    def _wait(self) -> None:
+        if time.monotonic_ns() < self._start_ns or self._sut.outstanding:
+            self._loop.call_later(_POLL_S, self._wait)
+        else:
+            threading.Thread(target=self._test, daemon=True).start()
+
+    def _test(self) -> None:
+        """LoadGen's own thread."""
+        import mlperf_loadgen as lg
+
+        try:
+            count = len(self._payloads)
+            handle = lg.ConstructSUT(self._issue, _nothing)
+            library = lg.ConstructQSL(count, count, self._load, _nothing)
+            lg.StartTestWithLogSettings(handle, library, self._settings(lg), _log_settings(lg, self._plan))
+            lg.DestroyQSL(library)
+            lg.DestroySUT(handle)
+        except (RuntimeError, ValueError, TypeError, LookupError, OSError, InferBenchError) as error:
+            self.problem = f"MLPerf's LoadGen failed: {type(error).__name__}: {error}"
+        finally:
+            self._ended.set()
+
+    def _load(self, indices: list[int]) -> None:
+        """LoadGen's data set in the order in which MultiStream takes neighbours from it."""
+        size = self._plan.batches[0].batch_size
+        if size > 1:
+            rows = [self._payloads[index].sample_index for index in indices]
+            starts = range(len(indices) - size + 1)
+            made = build_groups(self._plan, [rows[at : at + size] for at in starts])
+            self._groups = {indices[at]: payload for at, payload in zip(starts, made, strict=True)}
+
+    def _issue(self, samples: list[Any]) -> None:
+        now_ns = time.monotonic_ns()
+        if self._groups:
+            queries = [(tuple(sample.id for sample in samples), samples[0].index)]
+        else:
+            queries = [((sample.id,), sample.index) for sample in samples]
+        self._loop.call_soon_threadsafe(self._take, queries, now_ns)
+
+    def _take(self, queries: list[tuple[tuple[int, ...], int]], issued_ns: int) -> None:
+        """On the loop: send what LoadGen issued."""
+        for ids, index in queries:
+            request_id = self._next_id
+            self._next_id += 1
+            self._sut.queries[request_id] = ids
+            payload = self._groups[index] if self._groups else self._payloads[index]
+            self._sut.submit(Call(request_id, issued_ns, payload))
+
+    def _settings(self, lg: Any) -> Any:
+        plan = self._plan
+        mlperf = plan.mlperf
+        assert mlperf is not None
+        duration_ns = plan.measure_end_ns - plan.measure_start_ns
+        made = lg.TestSettings()
+        made.scenario = getattr(lg.TestScenario, _NAMES[mlperf.scenario])
+        made.mode = lg.TestMode.PerformanceOnly
+        made.qsl_rng_seed, made.sample_index_rng_seed, made.schedule_rng_seed = _seeds(plan.seed)
+        made.min_query_count = 1
+        made.max_query_count = mlperf.max_queries or 0
+        if mlperf.scenario == "offline":
+            # One query with all samples; LoadGen makes it larger where rate x duration asks for more.
+            made.min_duration_ms, made.offline_expected_qps = 1, 1.0
+            made.min_query_count = mlperf.requests
+            made.max_query_count = 0
+            return made
+        made.min_duration_ms = max(1, duration_ns // 1_000_000)
+        expected_ns = max(_LEAST_LATENCY_NS, self._sut.fastest_ns // 2, duration_ns // _MOST_QUERIES)
+        made.single_stream_expected_latency_ns = expected_ns
+        made.multi_stream_expected_latency_ns = expected_ns
+        made.multi_stream_samples_per_query = plan.batches[0].batch_size
+        made.server_target_qps = mlperf.rate_rps
+        made.server_target_latency_ns = round(mlperf.target_latency_ms * 1e6)
+        return made
+
+
+def _nothing(*_: Any) -> None:
+    """LoadGen's other calls: nothing is held back, and nothing is unloaded."""
+
+
+def _seeds(seed: int) -> tuple[int, int, int]:
+    """LoadGen takes 64 bits without a sign."""
+    return seed % 2**64, (seed + 1) % 2**64, (seed + 2) % 2**64
+
+
+def _log_settings(lg: Any, plan: LoadPlan) -> Any:
+    output = lg.LogOutputSettings()
+    output.outdir = plan.folder
+    output.copy_summary_to_stdout = False
+    made = lg.LogSettings()
+    made.log_output = output
+    made.enable_trace = False
+    return made
