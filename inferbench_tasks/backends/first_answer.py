@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.backends.probes.base import Probe, Refused
 from inferbench_tasks.errors import InputError, ServerError
+from inferbench_tasks.requests.ragged import unpacked
 from inferbench_tasks.stages.handles import ModelArtifact, RequestSet
 
 Arrays = dict[str, NDArray[Any]]
@@ -19,7 +20,7 @@ def load_samples(path: str) -> Arrays:
     """All arrays of an ``.npz``; pickled objects are refused. InputError where it can't be read."""
     try:
         with np.load(Path(path), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+            return unpacked(archive)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"The requests in {path} can't be read: {error}") from error
 
@@ -146,5 +147,10 @@ def ask_and_check(
 
 
 def load_reference(requests: RequestSet) -> tuple[Arrays, Arrays]:
-    """Samples and the source model's answers to them."""
+    """Samples and the source model's answers to them, as tensors of the model."""
     return load_samples(requests.path), load_samples(requests.reference_path)
+
+
+def load_sent(requests: RequestSet) -> tuple[Arrays, Arrays]:
+    """What the requests carry over the wire, and the answers that are expected."""
+    return load_samples(requests.sent_path), load_samples(requests.answered_path)

@@ -20,6 +20,7 @@ class OwnServer(Backend):
     """Our FastAPI server with one of its engines; HTTP and gRPC, KServe v2."""
 
     launchers = ("process", "container")
+    server_processors = True
     protocols: ClassVar[tuple[str, ...]] = ("http", "grpc")
     #: Name in ``servers.engines``; the package that holds the runtime; its name for people.
     engine: ClassVar[str]
@@ -89,6 +90,7 @@ class OwnServer(Backend):
             instances=spec.instances,
             batching=Batching(**spec.batching.model_dump()) if spec.batching else None,
             engine_settings=self.engine_settings(deployment),
+            processing=deployment.processing,
         )
         # Our images have InferBench installed for the python on their PATH.
         interpreter = sys.executable if spec.launcher == "process" else "python3"
@@ -119,6 +121,9 @@ class OwnServer(Backend):
         settings = config.model_dump(
             mode="json", include={"engine", "device", "threads", "instances", "batching", "engine_settings"}
         )
+        if deployment.processing is not None:
+            steps = deployment.processing.model_dump(mode="json", include={"before", "after"})
+            settings["processors"] = {"side": "server", **steps}
         return Prepared(launch, endpoint, {**settings, "env": launch.env})
 
 

@@ -12,6 +12,7 @@ from inferbench_tasks.clients.answers import AnswerCheck, Decode, ExpectedOutput
 from inferbench_tasks.clients.base import Payload
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.plan import LoadPlan
+from inferbench_tasks.requests.ragged import unpacked
 
 #: Distinct requests are kept up to so many bytes for each shard; then the first are sent again.
 _MAX_BYTES = 256 * 2**20
@@ -25,7 +26,7 @@ def read_inputs(path: str) -> Outputs:
     """The arrays of an ``.npz``; InputError if it can't be read or has no samples."""
     try:
         with np.load(Path(path), allow_pickle=False) as archive:
-            arrays: Outputs = {name: archive[name] for name in archive.files}
+            arrays: Outputs = unpacked(archive)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(
             f"The inputs in {path} can't be read as .npz without pickled objects: {error}"

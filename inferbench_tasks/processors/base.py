@@ -29,6 +29,7 @@ PROCESSORS: Registry[Callable[..., Processor]] = Registry(
     {
         "image": "inferbench_tasks.processors.image:Image",
         "tokenizer": "inferbench_tasks.processors.text:Tokenizer",
+        "video": "inferbench_tasks.processors.video:Video",
         "audio": "inferbench_tasks.processors.audio:Audio",
         "labels": "inferbench_tasks.processors.labels:Labels",
         "nms": "inferbench_tasks.processors.nms:NonMaximumSuppression",

@@ -1,4 +1,4 @@
-"""Image files to a float tensor: decode, resize, crop, normalise."""
+"""Images, as files or pixels, to a float tensor: decode, resize, crop, normalise."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ MAX_PIXELS = 64_000_000
 class Image:
     """Encoded images (PNG, JPEG, ...) -> ``n x 3 x height x width`` (or channels last) float32.
 
+    Takes decoded pictures (``h x w x 3`` uint8) too, and clips of them, which become
+    ``n x frames x 3 x height x width``.
+
     The shorter side is scaled to ``size / crop_ratio``, then the middle ``size x size`` is cut out;
     pixels become ``(value - mean) / std`` with ``mean`` and ``std`` in units of 0 to 255.
     """
@@ -36,19 +39,22 @@ class Image:
         crop_ratio: float = 1.0,
     ) -> None:
         require("torch")
-        self.height, self.width = (size, size) if isinstance(size, int) else size
+        self.height, self.width = (size, size) if isinstance(size, int) else tuple(size)
         if min(self.height, self.width) < 1 or not 0 < crop_ratio <= 1 or np.any(np.asarray(std) == 0):
             raise InputError("processors.image: size must be >= 1, crop_ratio in (0, 1], std not 0")
         self.mean = np.asarray(mean, dtype=np.float32)
         self.std = np.asarray(std, dtype=np.float32)
         self.channels, self.layout, self.crop_ratio = channels, layout, crop_ratio
 
-    def __call__(self, files: Sequence[bytes]) -> Array:
-        pixels = np.stack([self._decode(data, at) for at, data in enumerate(files)])
+    def __call__(self, images: Sequence[Any]) -> Array:
+        """``images``: encoded files, decoded pictures, or lists of either (clips)."""
+        if len(images) and isinstance(images[0], list):
+            return np.stack([self(clip) for clip in images])
+        pixels = np.stack([self._decode(data, at) for at, data in enumerate(images)])
         values = (pixels.astype(np.float32) - self.mean) / self.std
         return np.ascontiguousarray(values.transpose(0, 3, 1, 2) if self.layout == "nchw" else values)
 
-    def _decode(self, data: bytes, at: int) -> Array:
+    def _decode(self, data: Any, at: int) -> Array:
         image: Any
         from PIL import Image as Pillow
         from PIL import UnidentifiedImageError
@@ -56,14 +62,15 @@ class Image:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", Pillow.DecompressionBombWarning)
-                image = Pillow.open(io.BytesIO(data))
+                decoded = isinstance(data, np.ndarray)
+                image = Pillow.fromarray(data) if decoded else Pillow.open(io.BytesIO(data))
                 if image.width * image.height > MAX_PIXELS:
                     raise InputError(
                         f"Image {at} has {image.width} x {image.height} pixels; allowed are {MAX_PIXELS:,}"
                     )
                 image = image.convert("L" if self.channels == 1 else "RGB")
         except (
-            UnidentifiedImageError, OSError, ValueError, SyntaxError, Pillow.DecompressionBombError,
+            UnidentifiedImageError, OSError, ValueError, SyntaxError, TypeError, Pillow.DecompressionBombError,
             Pillow.DecompressionBombWarning,
         ) as error:  # fmt: skip
             raise InputError(f"Image {at} can't be decoded: {error}") from error

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.requests.base import Array
+from inferbench_tasks.requests.base import Array, Arrays
 
 
 class Labels:
@@ -31,3 +32,10 @@ class Labels:
             [(self.names[i], float(row[i])) for i in indices]
             for row, indices in zip(scores, best, strict=True)
         ]
+
+    def tensors(self, named: list[list[tuple[str, float]]]) -> Arrays:
+        """``labels`` (text) and ``scores`` (float32), ``n x top`` each."""
+        flat = list(chain.from_iterable(named))
+        labels = np.array([name for name, _ in flat], dtype=np.object_)
+        scores = np.array([score for _, score in flat], dtype=np.float32)
+        return {"labels": labels.reshape(-1, self.top), "scores": scores.reshape(-1, self.top)}

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.requests.base import Array
+from inferbench_tasks.requests.base import Array, Arrays
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,17 @@ class NonMaximumSuppression:
             same = classes[rest] == classes[best]
             order = rest[~(same & (overlap_ratio(boxes[best], boxes[rest]) > self.max_overlap_ratio))]
         return Detections(boxes[kept], scores[kept], classes[kept].astype(np.int64))
+
+    def tensors(self, found: list[Detections]) -> Arrays:
+        """``boxes`` n x max_detections x 4, ``scores``, ``classes`` (-1 where there is none) and ``count`` n."""
+        size = (len(found), self.max_detections)
+        boxes, scores = np.zeros((*size, 4), np.float32), np.zeros(size, np.float32)
+        classes = np.full(size, -1, dtype=np.int64)
+        for row, one in enumerate(found):
+            count = len(one.scores)
+            boxes[row, :count], scores[row, :count], classes[row, :count] = one.boxes, one.scores, one.classes
+        count_of = np.array([len(one.scores) for one in found], dtype=np.int64)
+        return {"boxes": boxes, "scores": scores, "classes": classes, "count": count_of}
 
 
 def overlap_ratio(box: Array, others: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -38,9 +39,19 @@ class Tokenizer:
         self._tokenizer.enable_truncation(max_tokens)
         self._tokenizer.enable_padding()
 
-    def __call__(self, texts: list[str]) -> Arrays:
-        encoded = self._tokenizer.encode_batch(list(texts))
+    def __call__(self, texts: Sequence[str | bytes]) -> Arrays:
+        """``texts`` as such or in UTF-8, as they come over the wire."""
+        encoded = self._tokenizer.encode_batch([_text(text, at) for at, text in enumerate(texts)])
         return {
             "input_ids": np.array([e.ids for e in encoded], dtype=np.int64),
             "attention_mask": np.array([e.attention_mask for e in encoded], dtype=np.int64),
         }
+
+
+def _text(value: str | bytes, at: int) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"Text {at} is not UTF-8: {error}") from error

@@ -29,6 +29,10 @@ class Dataset(ABC):
     def inputs(self, indices: NDArray[np.int64]) -> Arrays:
         """One array per model input, first axis = samples in the order of ``indices``."""
 
+    def raw(self, indices: NDArray[np.int64]) -> list[bytes] | None:
+        """The same samples before any processing (an image's file, a text in UTF-8); None where there are none."""
+        return None
+
     @abstractmethod
     def labels(self) -> NDArray[np.int64] | None:
         """The class id of every sample, or None."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -44,6 +45,10 @@ class Photographs(Dataset):
         pixels = np.stack([np.asarray(self.crop(int(index))) for index in indices])
         return {self.input_name: self.normalise(pixels)}
 
+    def raw(self, indices: NDArray[np.int64]) -> list[bytes]:
+        """As PNG files, so that decoding gives the very same pixels."""
+        return [_png(self.crop(int(index))) for index in indices]
+
     def crop(self, index: int) -> Any:
         """The photograph of one sample, ``side x side``; the first of each file is the whole of it."""
         from PIL import Image
@@ -63,3 +68,9 @@ class Photographs(Dataset):
 
     def labels(self) -> None:
         return None
+
+
+def _png(image: Any) -> bytes:
+    data = io.BytesIO()
+    image.save(data, "PNG")
+    return data.getvalue()

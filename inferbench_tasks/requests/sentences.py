@@ -41,5 +41,8 @@ class Sentences(Dataset):
     def inputs(self, indices: NDArray[np.int64]) -> Arrays:
         return self.encode([sentences()[index] for index in indices])
 
+    def raw(self, indices: NDArray[np.int64]) -> list[bytes]:
+        return [sentences()[index].encode() for index in indices]
+
     def labels(self) -> None:
         return None

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from inferbench_tasks.stages.handles import TensorSpec
+from inferbench_tasks.stages.handles import Processing, TensorSpec
 
 
 class Batching(BaseModel):
@@ -49,3 +49,5 @@ class ServerConfig(BaseModel):
     warmup_runs: int = 0
     max_request_bytes: int = 256 * 2**20
     engine_settings: dict[str, Any] = {}
+    #: Processors that run here; ``inputs`` and ``outputs`` above are the model's own, clients see those in here.
+    processing: Processing | None = None

@@ -184,6 +184,7 @@ class GrpcServer:
             await self._require(request, context)
         model = self._model
         document = model.statistics.document(model.name, model.version)
+        document.pop("processor_stats", None)  # the protocol has no field for them; HTTP tells them
         return message("ModelStatisticsResponse")(model_stats=[document])
 
     def _check(self, name: str, version: str) -> None:

@@ -13,8 +13,9 @@ from inferbench_tasks.servers.config import ServerConfig
 from inferbench_tasks.servers.datatypes import Array
 from inferbench_tasks.servers.engines.base import ENGINES
 from inferbench_tasks.servers.problem import RequestProblem
+from inferbench_tasks.servers.processing import ServerProcessing
 from inferbench_tasks.servers.scheduler import Execution, Scheduler
-from inferbench_tasks.servers.signature import Signature
+from inferbench_tasks.servers.signature import Signature, Tensor
 from inferbench_tasks.servers.statistics import Statistics
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,11 @@ class ServedModel:
         self.config = config
         self.name = config.model_name
         self.version = config.model_version
-        self.signature = Signature(config.inputs, config.outputs)
+        steps = config.processing
+        self.signature = Signature(
+            steps.sent if steps else config.inputs, steps.answered if steps else config.outputs
+        )
+        self.processing: ServerProcessing | None = None
         self.statistics = Statistics()
         self.scheduler: Scheduler | None = None
         self.load_ns = -1
@@ -43,6 +48,8 @@ class ServedModel:
     def load(self) -> None:
         """Load one engine per instance and warm each up; raises what the runtime raises."""
         started = time.monotonic_ns()
+        if self.config.processing is not None:
+            self.processing = ServerProcessing(self.config, self.statistics)
         factory = ENGINES.load(self.config.engine)
         engines = [factory(self.config) for _ in range(self.config.instances)]
         for engine in engines:
@@ -53,9 +60,24 @@ class ServedModel:
         log.info("model ready name=%s load_ms=%.1f", self.name, self.load_ns / 1e6)
 
     async def execute(self, arrays: dict[str, Array], rows: int) -> Execution:
-        """Queue a request and wait, off the event loop; RequestProblem while the model is not ready."""
+        """Queue a request and wait, off the event loop; RequestProblem while the model is not ready.
+
+        The time of processors that run here is part of the execution's ``input_ns`` and ``output_ns``.
+        """
         if self.scheduler is None:
             raise RequestProblem(f"model {self.name} is still loading", status=503)
+        if self.processing is None:
+            return await self._infer(arrays, rows)
+        arrays, before_ns = await self.processing.before(arrays, rows)
+        execution = await self._infer(arrays, rows)
+        if execution.outputs is not None:
+            execution.outputs, after_ns = await self.processing.after(execution.outputs)
+            execution.input_ns += before_ns
+            execution.output_ns += after_ns
+        return execution
+
+    async def _infer(self, arrays: dict[str, Array], rows: int) -> Execution:
+        assert self.scheduler is not None
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
 
@@ -71,6 +93,8 @@ class ServedModel:
         """Finish what is queued."""
         if self.scheduler is not None:
             self.scheduler.close()
+        if self.processing is not None:
+            self.processing.close()
 
     def metadata(self) -> dict[str, Any]:
         """The model's metadata, as the protocol tells them."""
@@ -84,7 +108,7 @@ class ServedModel:
 
     def _zeros(self) -> dict[str, Array]:
         zeros: dict[str, Array] = {}
-        for tensor in self.signature.inputs.values():
+        for tensor in map(Tensor.of, self.config.inputs):  # the model's own, whatever clients send
             shape = [1, *(WARMUP_SIZE if size == -1 else size for size in tensor.shape[1:])]
             zeros[tensor.name] = (
                 np.full(shape, b"", dtype=np.object_)

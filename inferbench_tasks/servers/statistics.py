@@ -47,6 +47,8 @@ class Statistics:
         default_factory=lambda: _durations("success", "fail", "queue", *COMPUTE)
     )
     batches: dict[int, dict[str, Duration]] = field(default_factory=dict)
+    #: By kind of processor, where some run here; one event is one request.
+    processors: dict[str, Duration] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def executed(
@@ -72,6 +74,12 @@ class Statistics:
                 self.requests[name].add(ns, requests)
                 batch[name].add(ns)
 
+    def processed(self, spent: dict[str, int]) -> None:
+        """The time that each processor took for one request, ns."""
+        with self._lock:
+            for kind, ns in spent.items():
+                self.processors.setdefault(kind, Duration()).add(ns)
+
     def failed(self, ns: int) -> None:
         """A request that was refused or could not be executed."""
         with self._lock:
@@ -80,7 +88,9 @@ class Statistics:
     def document(self, name: str, version: str) -> dict[str, Any]:
         """One entry of ``model_stats``."""
         with self._lock:
+            told = {kind: spent.document() for kind, spent in self.processors.items()}
             return {
+                **({"processor_stats": told} if told else {}),
                 "name": name,
                 "version": version,
                 "last_inference": self.last_inference_ms,

@@ -32,6 +32,11 @@ from inferbench_tasks.stages.handles import Handle
 from inferbench_tasks.submission.digest import job_digest
 
 MONITORS_FILE = "monitors.parquet"
+#: Paths on this machine mean nothing in a result.
+_PLACES: dict[str, Any] = {
+    **dict.fromkeys(("path", "reference_path", "labels_path"), True),
+    "processing": {"sent_path", "answered_path"},
+}
 
 
 class Input(StageInput):
@@ -77,7 +82,7 @@ def run(inp: Input, ctx: Context) -> Output:
             "serve_ratio": inp.serve.difference_ratio,
         },
         "network": emulation(inp.job.load.network),
-        "requests": inp.generate.requests.model_dump(exclude={"path", "reference_path", "labels_path"}),
+        "requests": inp.generate.requests.model_dump(exclude=_PLACES),
     }
     if inp.load.monitors_path:
         stored = db.files.put(
@@ -104,6 +109,8 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
     summary["cold_start_ms"] = inp.serve.cold_start.model_dump()
     summary["resources"] = usage(recording, start_ns, end_ns)
     summary["accuracy_ratio"] = inp.load.accuracy_ratio
+    if (processing := inp.generate.requests.processing) and processing.client_ms:
+        summary["client_processing_ms"] = processing.client_ms
     window = Window.of(table, start_ns, end_ns)
     return Summary.model_validate(
         derive(Measured(window, recording, summary, hardware, inp.job.serve.device))

@@ -14,7 +14,8 @@ from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.requests.base import Arrays
 from inferbench_tasks.stages.base import Context, StageInput
 from inferbench_tasks.stages.child import run_in_child
-from inferbench_tasks.stages.handles import Handle, ModelArtifact, RequestSet
+from inferbench_tasks.stages.handles import Handle, ModelArtifact, Processing, RequestSet
+from inferbench_tasks.submission.processors import ProcessorsSpec
 
 #: Raised by one whenever the requests are chosen or written differently.
 REQUESTS_RECIPE = 1
@@ -55,22 +56,28 @@ def produce(inp: Input, data_dir: Path, base_dir: Path, watch: Watch) -> Output:
     from inferbench_tasks.formats.base import FORMATS
     from inferbench_tasks.requests import prepare
     from inferbench_tasks.requests.files import open_files
+    from inferbench_tasks.stages import processed
 
     source = resolve(inp.job.model, base_dir)
     if source.framework in EXTRAS:
         require(source.framework)  # before the cache's key is made of its version
     model = build_model(source, data_dir, watch)
     spec = inp.job.requests
+    processors = inp.job.processors
 
     def make(folder: Path) -> dict[str, Any]:
         dataset = source.dataset() if spec.kind == "dataset" else None
+        if processors is not None and processors.before:
+            return processed.make(folder, inp, source, model, dataset, base_dir, watch)
         if spec.kind == "files":
             assert spec.path is not None
             dataset = open_files(base_dir, spec.path, model, _encoder(source), source.pixels)
         arrays, labels = prepare.sample(spec, source, model, dataset, inp.job.load.seed)
         reference = prepare.answers(FORMATS.load(model.format)().open(model), arrays, watch)
         prepare.write(folder, arrays, reference, labels)
+        done = processed.after_only(folder, inp, source, model, arrays, reference, base_dir)
         return {
+            "processing": done,
             "samples": len(next(iter(arrays.values()))),
             "labelled": labels is not None,
             "dataset": dataset.name if dataset else "random",
@@ -85,11 +92,23 @@ def _encoder(source: ModelSource) -> Callable[[list[str]], Arrays] | None:
     return cast("Callable[[list[str]], Arrays]", source.encode) if own else None
 
 
+def processed_settings(processors: ProcessorsSpec, base_dir: Path) -> dict[str, Any]:
+    """What decides the processed samples: the processors, and the files that they read."""
+    from inferbench_tasks.requests.files import files_digest
+
+    steps = (*processors.before, *processors.after)
+    paths = [step.settings["path"] for step in steps if isinstance(step.settings.get("path"), str)]
+    told = processors.model_dump(mode="json")
+    return {**told, "files": [files_digest(base_dir, path) for path in paths], "recipe": 1}
+
+
 def _requests_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dict[str, Any]:
     from inferbench_tasks.requests.files import files_digest
 
     spec = inp.job.requests
+    processors = inp.job.processors
     return {
+        **({"processors": processed_settings(processors, base_dir)} if processors else {}),
         "model": model.digest,
         "name": model.name,
         "requests": spec.model_dump(mode="json"),
@@ -107,4 +126,13 @@ def _requests(entry: Entry) -> RequestSet:
         samples=entry.facts["samples"],
         digest=entry.digest,
         dataset=entry.facts["dataset"],
+        processing=_processing(entry),
     )
+
+
+def _processing(entry: Entry) -> Processing | None:
+    found = entry.facts.get("processing")
+    if found is None:
+        return None
+    paths = {name: str(entry.folder / found[name]) for name in ("sent_path", "answered_path") if found[name]}
+    return Processing.model_validate({**found, **paths})

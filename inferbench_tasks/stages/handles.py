@@ -55,6 +55,31 @@ class ModelArtifact(Handle):
     outputs: tuple[TensorSpec, ...]
 
 
+class ProcessorStep(Handle):
+    """One processor with its settings; paths in them are absolute."""
+
+    kind: str
+    settings: dict[str, Any] = {}
+
+
+class Processing(Handle):
+    """The processors of a run. On the server's side, also what requests and answers look like there.
+
+    ``sent_path``: an ``.npz`` of raw samples (see ``requests.ragged``), ``answered_path`` the source model's
+    answers after the last processor; ``sent`` and ``answered`` describe them. None, and empty, on the client's side.
+    ``client_ms``: mean time per sample that the client spent, by processor.
+    """
+
+    side: Literal["client", "server"]
+    before: tuple[ProcessorStep, ...] = ()
+    after: tuple[ProcessorStep, ...] = ()
+    sent_path: str | None = None
+    answered_path: str | None = None
+    sent: tuple[TensorSpec, ...] = ()
+    answered: tuple[TensorSpec, ...] = ()
+    client_ms: dict[str, float] = {}
+
+
 class RequestSet(Handle):
     """The samples that the requests carry, and the source model's answers to them.
 
@@ -68,6 +93,23 @@ class RequestSet(Handle):
     samples: int
     digest: str
     dataset: str | None = None
+    processing: Processing | None = None
+
+    @property
+    def sent_path(self) -> str:
+        """What the requests carry over the wire: tensors, or raw samples for the server's processors."""
+        return (self.processing and self.processing.sent_path) or self.path
+
+    @property
+    def answered_path(self) -> str:
+        """The answers that are expected over the wire."""
+        return (self.processing and self.processing.answered_path) or self.reference_path
+
+    def as_served(self, model: ModelArtifact) -> ModelArtifact:
+        """The model with the inputs and outputs that a client of its server sees."""
+        if self.processing is None or self.processing.sent_path is None:
+            return model
+        return model.model_copy(update={"inputs": self.processing.sent, "outputs": self.processing.answered})
 
 
 class Endpoint(Handle):

@@ -110,12 +110,12 @@ def _run(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
 def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadPlan:
     """The senders' orders; InputError for what can't be done."""
     spec = inp.job.load
-    reference = load_samples(inp.generate.requests.reference_path)
+    reference = load_samples(inp.generate.requests.answered_path)
     return prepare(
         spec,
         folder=folder,
         endpoint=endpoint,
-        inputs_path=inp.generate.requests.path,
+        inputs_path=inp.generate.requests.sent_path,
         base_dir=ctx.base_dir,
         expected={name: OutputShape(shape=array.shape[1:]) for name, array in reference.items()},
         target_latency_ms=inp.job.slo.latency_p99_ms if inp.job.slo else None,
@@ -125,7 +125,7 @@ def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadP
 
 def answer_bytes(requests: RequestSet, batch_size: int) -> int:
     """The size of an answer's tensors."""
-    reference = load_samples(requests.reference_path)
+    reference = load_samples(requests.answered_path)
     return batch_size * sum(array.nbytes // max(1, len(array)) for array in reference.values())
 
 
@@ -145,9 +145,11 @@ def accuracy_through_server(endpoint: Endpoint, requests: RequestSet, ctx: Conte
     """
     if requests.labels_path is None:
         return None
+    if requests.processing and requests.processing.answered_path and requests.processing.after:
+        return None  # the server answers names or boxes, not scores
     labels: NDArray[np.int64] = np.load(requests.labels_path, allow_pickle=False)
-    samples = load_samples(requests.path)
-    reference = load_samples(requests.reference_path)
+    samples = load_samples(requests.sent_path)
+    reference = load_samples(requests.answered_path)
     probe = open_probe(endpoint)
     right = 0
     try:

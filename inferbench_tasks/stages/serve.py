@@ -46,8 +46,10 @@ def run(inp: Input, ctx: Context) -> Output:
     launcher = LAUNCHERS.load(spec.launcher, "serve.launcher")()
     if reason := launcher.unavailable():
         raise InputError(f"serve.launcher: {spec.launcher} can't be used here: {reason}")
-    samples, reference = first_answer.load_reference(inp.generate.requests)
-    first_answer.check_requests(samples, inp.convert.model)
+    requests = inp.generate.requests
+    samples, reference = first_answer.load_sent(requests)
+    seen = requests.as_served(inp.convert.model)
+    first_answer.check_requests(samples, seen)
     folder = ctx.run_dir(inp.run_id) / "server"
     folder.mkdir(exist_ok=True)
     deployment = Deployment(
@@ -58,6 +60,7 @@ def run(inp: Input, ctx: Context) -> Output:
         cache_dir=ctx.cache_dir("envs"),
         protocol=inp.job.load.protocol,
         client_batch_size=inp.job.load.batch_size,
+        processing=requests.processing if requests.sent_path != requests.path else None,
     )
     servers_dir = ctx.data_dir / "servers"
     records.end_run(servers_dir, inp.run_id)  # of an attempt that was killed
@@ -68,13 +71,12 @@ def run(inp: Input, ctx: Context) -> Output:
         try:
             asked_s = time.monotonic()
             tolerance = inp.convert.tolerance_ratio
-            model = inp.convert.model
-            difference = first_answer.ask_and_check(started.probe, samples, reference, model, 1, tolerance)
+            difference = first_answer.ask_and_check(started.probe, samples, reference, seen, 1, tolerance)
             answered_s = time.monotonic()
             rows = inp.job.load.batch_size
             if rows > 1:
                 ctx.progress(2, 3, f"checking an answer of batch size {rows}")
-                again = first_answer.ask_and_check(started.probe, samples, reference, model, rows, tolerance)
+                again = first_answer.ask_and_check(started.probe, samples, reference, seen, rows, tolerance)
                 difference = max(difference, again)
         except ServerError as error:
             raise ServerError(
@@ -126,6 +128,13 @@ def check_possible(job: JobSpec, backend: Backend, model_format: str) -> None:
         refuse("load.protocol", job.load.protocol, backend.protocols)
     if spec.batching and not backend.batching:
         raise InputError(f"serve.batching: {kind} has no dynamic batching; leave it out")
+    if job.processors and job.processors.side == "server":
+        if not backend.server_processors:
+            raise InputError(
+                f"processors.side: {kind} takes tensors and runs no processors; use side: client"
+            )
+        if spec.launcher == "container":
+            raise InputError("processors.side: the server's image holds no processors; use launcher: process")
     if spec.batching and job.load.batch_size > spec.batching.max_batch_size:
         raise InputError(
             f"load.batch_size: {job.load.batch_size} is more than serve.batching.max_batch_size "

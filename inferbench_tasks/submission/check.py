@@ -33,6 +33,7 @@ ZOO = "inferbench_tasks.modelrepo.zoo:ZOO"
 #: Those that can be emulated, and ``lan``: the network as it is.
 NETWORKS = "inferbench_tasks.networks.base:network_names"
 ROUTE = "inferbench_tasks.formats.route"
+PROCESSORS = "inferbench_tasks.processors.base:PROCESSORS"
 
 #: float32 parameters of a generated model; above it neither training nor an export is sensible.
 MAX_PARAMETERS = 2_000_000_000
@@ -245,6 +246,33 @@ def _slo(spec: JobSpec) -> Iterator[Finding]:
         )
 
 
+def _processors(spec: JobSpec) -> Iterator[Finding]:
+    """Known processors, raw data for them, and a server that can run them."""
+    if spec.processors is None:
+        return
+    known = _registry(PROCESSORS)
+    for part in ("before", "after"):
+        for at, step in enumerate(getattr(spec.processors, part)):
+            if step.kind not in known:
+                yield Finding((f"processors.{part}.{at}.kind",), _unknown(known.what, step.kind, known))
+    if spec.processors.before and spec.requests.kind == "random":
+        message = "random gives tensors, processors.before needs raw data; use dataset or files"
+        yield Finding(("requests.kind", "processors.before"), message)
+    backends = _registry(REGISTRIES["serve.backend"])
+    if spec.processors.side != "server" or spec.serve.backend not in backends:
+        return
+    if not backends.load(spec.serve.backend).server_processors:
+        able = [kind for kind in backends if backends.load(kind).server_processors]
+        yield Finding(
+            ("processors.side", "serve.backend"),
+            f"the backend {spec.serve.backend} takes tensors and runs no processors; use side: client, or a "
+            f"backend that does: {', '.join(able)}",
+        )
+    elif spec.serve.launcher == "container":
+        message = "the server's image holds no processors; use launcher: process, or side: client"
+        yield Finding(("processors.side", "serve.launcher"), message)
+
+
 def _model(spec: JobSpec) -> Iterator[Finding]:
     model = spec.model
     if isinstance(model, (MlpModel, CnnModel, RnnModel, TransformerModel)):
@@ -311,6 +339,7 @@ _CHECKS: tuple[Callable[[JobSpec], Iterator[Finding]], ...] = (
     _engine,
     _schedule,
     _slo,
+    _processors,
     _model,
     _conversion,
 )

@@ -25,6 +25,10 @@ def _named(spec: JobSpec) -> Iterator[tuple[str, str, bool]]:
             yield "model.module", spec.model.module, False
     if spec.requests.path is not None:
         yield "requests.path", spec.requests.path, True
+    for part in ("before", "after"):
+        for at, step in enumerate(getattr(spec.processors, part, ())):
+            if isinstance(path := step.settings.get("path"), str):
+                yield f"processors.{part}.{at}.settings.path", path, False
     if isinstance(path := getattr(spec.load.arrivals, "path", None), str):
         yield "load.arrivals.path", path, False
 

@@ -26,6 +26,7 @@ from inferbench_tasks.submission.digest import LABELS
 from inferbench_tasks.submission.document import MAX_BYTES
 from inferbench_tasks.submission.fields import DISCRIMINATORS, Slot, choices, slot_of
 from inferbench_tasks.submission.model import ModelSpec, Training
+from inferbench_tasks.submission.processors import ProcessorSpec, ProcessorsSpec
 from inferbench_tasks.submission.schema import (
     BatchingSpec,
     ConvertSpec,
@@ -60,7 +61,13 @@ sweep:
 """
 
 #: Sections that stand under another's name: ``## serve.batching`` has the anchor ``#servebatching``.
-PARENTS = {"batching": "serve", "arrivals": "load", "training": "model"}
+PARENTS = {
+    "before": "processors",
+    "after": "processors",
+    "batching": "serve",
+    "arrivals": "load",
+    "training": "model",
+}
 
 SWEEP = f"""\
 ## sweep
@@ -110,6 +117,8 @@ def markdown() -> str:
         _table(Submission),
         _models(),
         _section("requests", RequestsSpec),
+        _section("processors", ProcessorsSpec),
+        _section("processors.before", ProcessorSpec),
         _section("convert", ConvertSpec),
         _section("serve", ServeSpec),
         _section("serve.batching", BatchingSpec),
@@ -205,7 +214,7 @@ def _table(model: type[Spec]) -> str:
 def _allowed(name: str, field: FieldInfo) -> str:
     slot = slot_of(field)
     if name == "sweep" or slot.models():
-        return f"see [{name}](#{PARENTS.get(name, '')}{name})"
+        return f"see [{name}](#{PARENTS.get(name, '')}{'before' if name == 'after' else name})"
     if name == "device":
         return "cpu, gpu or gpu:<type>"
     return slot.describe().replace(PATTERNS[SLUG_PATTERN], "a name")

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from inferbench_tasks.arrivals.base import ArrivalsSpec
 from inferbench_tasks.submission.base import IMAGE_PATTERN, Count, RelativePath, Seconds, Slug, Spec
 from inferbench_tasks.submission.model import ModelSpec
+from inferbench_tasks.submission.processors import ProcessorsSpec
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 DEVICE = re.compile(r"cpu|gpu|gpu:[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
@@ -165,6 +166,8 @@ class JobSpec(Spec):
     """The model under test."""
     requests: RequestsSpec = RequestsSpec()
     """What the requests carry."""
+    processors: ProcessorsSpec | None = None
+    """From raw data to tensors and back, on the client or in the server; without, requests carry tensors."""
     convert: ConvertSpec = ConvertSpec()
     """The format and precision to serve."""
     serve: ServeSpec = ServeSpec()

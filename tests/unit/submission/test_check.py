@@ -24,8 +24,12 @@ def spec(load: dict[str, Any] | None = None, **more: Any) -> JobSpec:
     )
 
 
+IN_SERVER = {"side": "server", "before": [{"kind": "image", "settings": {"size": 8}}]}
 POSSIBLE: list[JobSpec] = [
     spec(),
+    spec(processors=IN_SERVER),
+    spec(processors={**IN_SERVER, "side": "client"}, serve={"backend": "triton"}),
+    spec(processors={"after": [{"kind": "labels"}]}, requests={"kind": "random"}),
     spec({"batch_size": 8}, serve={"batching": {"max_batch_size": 8, "preferred_batch_sizes": [4, 8]}}),
     spec({"batch_size": 64}),
     spec({"timeout_ms": 100}, serve={"batching": {"max_delay_ms": 99}}),
@@ -58,6 +62,10 @@ IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
         "given up after",
     ),
     (spec({"timeout_ms": 100}, slo={"latency_p99_ms": 100}), "slo.latency_p99_ms", "never be exceeded"),
+    (spec(processors=IN_SERVER, serve={"backend": "triton"}), "processors.side", "runs no processors"),
+    (spec(processors=IN_SERVER, serve={"launcher": "container"}), "processors.side", "image holds no processors"),
+    (spec(processors=IN_SERVER, requests={"kind": "random"}), "requests.kind", "needs raw data"),
+    (spec(processors={"before": [{"kind": "x"}]}), "processors.before.0.kind", "unknown processor"),
     (spec(slo={"latency_p50_ms": 11, "latency_p99_ms": 10}), "slo.latency_p50_ms", "are they swapped"),
     (spec(slo={"min_throughput_rps": 50.1}), "slo.min_throughput_rps", "sends 50 requests per second"),
     (

@@ -1,0 +1,81 @@
+"""Processors one after the other, each timed; the same code on the client and in the server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.processors.base import PROCESSORS, Processor, timed
+from inferbench_tasks.requests.base import Array, Arrays
+from inferbench_tasks.stages.handles import ProcessorStep
+
+#: The one input of a request whose data the server processes.
+RAW = "raw"
+
+
+class Pipeline:
+    """``before`` turns raw samples into the model's inputs, ``after`` its outputs into what the user gets.
+
+    Raises InputError where a processor's settings are wrong, or a sample can't be processed.
+    """
+
+    def __init__(
+        self, before: Sequence[ProcessorStep], after: Sequence[ProcessorStep], inputs: Sequence[str]
+    ) -> None:
+        self._before, self._after = [_build(step) for step in before], [_build(step) for step in after]
+        self._inputs = tuple(inputs)
+
+    def before(self, raw: Array) -> tuple[Arrays, dict[str, int]]:
+        """The model's inputs for ``n`` raw samples, and each processor's time, ns."""
+        value, spent = _run(self._before, raw.reshape(-1).tolist())
+        return self._named(value), spent
+
+    def after(self, outputs: Arrays) -> tuple[Arrays, dict[str, int]]:
+        """What the user gets for the model's outputs, and each processor's time, ns.
+
+        The first processor gets the output itself where the model has one, else all of them by name.
+        """
+        if not self._after:
+            return outputs, {}
+        only = len(outputs) == 1
+        value, spent = _run(self._after, next(iter(outputs.values())) if only else outputs)
+        return _as_arrays(self._after[-1], value), spent
+
+    def _named(self, value: Any) -> Arrays:
+        if isinstance(value, np.ndarray) and len(self._inputs) == 1:
+            return {self._inputs[0]: value}
+        if isinstance(value, dict) and set(self._inputs) <= value.keys():
+            return {name: value[name] for name in self._inputs}
+        given = list(value) if isinstance(value, dict) else type(value).__name__
+        raise InputError(f"processors.before: they give {given}, the model takes {', '.join(self._inputs)}")
+
+
+def _build(step: ProcessorStep) -> Processor:
+    factory = PROCESSORS.load(step.kind, "processors")
+    try:
+        return factory(**step.settings)
+    except TypeError as error:
+        raise InputError(f"processors: the settings of {step.kind} are wrong: {error}") from error
+
+
+def _run(processors: Sequence[Processor], value: Any) -> tuple[Any, dict[str, int]]:
+    spent: dict[str, int] = {}
+    for processor in processors:
+        value, took_ns = timed(processor, value)
+        spent[processor.kind] = spent.get(processor.kind, 0) + took_ns
+    return value, spent
+
+
+def _as_arrays(last: Processor, value: Any) -> Arrays:
+    """A processor whose result is no array says with ``tensors(result)`` how it goes over the wire."""
+    tensors = getattr(last, "tensors", None)
+    if tensors is not None:
+        value = tensors(value)
+    if isinstance(value, np.ndarray):
+        return {last.kind: value}
+    if isinstance(value, dict) and all(isinstance(array, np.ndarray) for array in value.values()):
+        return value
+    raise InputError(f"processors.after: {last.kind} gives {type(value).__name__}, which is no array")

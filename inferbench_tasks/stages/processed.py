@@ -1,0 +1,162 @@
+"""Part of ``generate``: samples that go through the submission's processors, on either side.
+
+Both sides get the same tensors and the same answers from the same code; what differs is what a request
+carries, and whose time it is.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.formats.base import FORMATS
+from inferbench_tasks.modelrepo.base import ModelSource, Watch
+from inferbench_tasks.modelrepo.safe_files import inside
+from inferbench_tasks.processors.pipeline import RAW, Pipeline
+from inferbench_tasks.requests import prepare
+from inferbench_tasks.requests.base import Array, Arrays, Dataset
+from inferbench_tasks.requests.ragged import packed
+from inferbench_tasks.requests.raw import raw_samples
+from inferbench_tasks.stages.base import StageInput
+from inferbench_tasks.stages.handles import ModelArtifact, Processing, ProcessorStep, TensorSpec
+from inferbench_tasks.submission.processors import ProcessorSpec
+
+#: Samples are processed one by one, as a user's requests are.
+RAW_SPEC = TensorSpec(name=RAW, dtype="bytes", shape=())
+
+
+def make(
+    folder: Path,
+    inp: StageInput,
+    source: ModelSource,
+    model: ModelArtifact,
+    dataset: Dataset | None,
+    base_dir: Path,
+    watch: Watch,
+) -> dict[str, Any]:
+    """Write the requests of a submission with processors before the model; the facts of the cache's entry."""
+    spec = inp.job.requests
+    raw, labels = raw_samples(spec, dataset, base_dir, inp.job.load.seed)
+    pipeline, steps = _pipeline(inp, source, model, base_dir)
+    parts: list[Arrays] = []
+    spent: dict[str, int] = {}
+    for at in range(len(raw)):
+        if at % 16 == 0:
+            watch.step(at, len(raw), "processing the samples")
+        arrays, took = pipeline.before(raw[at : at + 1])
+        parts.append(arrays)
+        spent = {kind: spent.get(kind, 0) + ns for kind, ns in took.items()}
+    arrays = {name: _joined([part[name] for part in parts]) for name in parts[0]}
+    _check(arrays, model)
+    reference = prepare.answers(FORMATS.load(model.format)().open(model), arrays, watch)
+    prepare.write(folder, arrays, reference, labels)
+    return {
+        "samples": len(raw),
+        "labelled": labels is not None,
+        "dataset": dataset.name if dataset else "files",
+        "processing": _finish(folder, inp, steps, pipeline, raw, reference, spent, model),
+    }
+
+
+def after_only(
+    folder: Path,
+    inp: StageInput,
+    source: ModelSource,
+    model: ModelArtifact,
+    arrays: Arrays,
+    reference: Arrays,
+    base_dir: Path,
+) -> dict[str, Any] | None:
+    """The same for processors after the model only: requests carry tensors. None without any."""
+    if inp.job.processors is None:
+        return None
+    pipeline, steps = _pipeline(inp, source, model, base_dir)
+    return _finish(folder, inp, steps, pipeline, arrays, reference, {}, model)
+
+
+def _pipeline(
+    inp: StageInput, source: ModelSource, model: ModelArtifact, base_dir: Path
+) -> tuple[Pipeline, dict[str, tuple[ProcessorStep, ...]]]:
+    spec = inp.job.processors
+    assert spec is not None
+    steps = {
+        part: tuple(_resolved(step, source, base_dir) for step in getattr(spec, part))
+        for part in ("before", "after")
+    }
+    return Pipeline(steps["before"], steps["after"], [i.name for i in model.inputs]), steps
+
+
+def _resolved(step: ProcessorSpec, source: ModelSource, base_dir: Path) -> ProcessorStep:
+    """Absolute paths; a tokenizer without one is the model's own, if it brings one."""
+    settings = dict(step.settings)
+    if isinstance(settings.get("path"), str):
+        settings["path"] = str(inside(base_dir, settings["path"], "processors.settings.path"))
+    elif step.kind == "tokenizer" and source.folder is not None:
+        own = source.folder / "tokenizer.json"
+        if own.is_file():
+            settings["path"] = str(own)
+    return ProcessorStep(kind=step.kind, settings=settings)
+
+
+def _finish(
+    folder: Path,
+    inp: StageInput,
+    steps: dict[str, tuple[ProcessorStep, ...]],
+    pipeline: Pipeline,
+    sent: Array | Arrays,
+    reference: Arrays,
+    spent: dict[str, int],
+    model: ModelArtifact,
+) -> dict[str, Any]:
+    """The answers after the last processor, and for the server's side what goes over the wire."""
+    assert inp.job.processors is not None
+    count = len(next(iter(reference.values())))
+    rows = [
+        pipeline.after({name: array[at : at + 1] for name, array in reference.items()}) for at in range(count)
+    ]
+    for _, took in rows:
+        spent = {**spent, **{kind: spent.get(kind, 0) + ns for kind, ns in took.items()}}
+    if inp.job.processors.side == "client":
+        client_ms = {kind: ns / count / 1e6 for kind, ns in spent.items()}
+        done = Processing(side="client", before=steps["before"], after=steps["after"], client_ms=client_ms)
+        return done.model_dump(mode="json")
+    answered = {name: np.concatenate([row[name] for row, _ in rows]) for name in rows[0][0]}
+    given = sent if isinstance(sent, dict) else {RAW: sent}
+    np.savez(folder / "sent.npz", allow_pickle=False, **packed(given))
+    np.savez(folder / "answered.npz", allow_pickle=False, **packed(answered))
+    return Processing(
+        side="server",
+        before=steps["before"],
+        after=steps["after"],
+        sent_path="sent.npz",
+        answered_path="answered.npz",
+        sent=model.inputs if isinstance(sent, dict) else (RAW_SPEC,),
+        answered=tuple(_spec(name, array) for name, array in answered.items())
+        if steps["after"]
+        else model.outputs,
+    ).model_dump(mode="json")
+
+
+def _spec(name: str, array: Array) -> TensorSpec:
+    dtype = "bytes" if array.dtype.kind in "OSU" else array.dtype.name
+    return TensorSpec(name=name, dtype=dtype, shape=array.shape[1:])
+
+
+def _joined(parts: list[Array]) -> Array:
+    """One row after the other; shorter ones (tokens) are filled with zeros, as padding does."""
+    shape = tuple(max(part.shape[axis] for part in parts) for axis in range(1, parts[0].ndim))
+    if all(part.shape[1:] == shape for part in parts):
+        return np.concatenate(parts)
+    joined = np.zeros((len(parts), *shape), dtype=parts[0].dtype)
+    for at, part in enumerate(parts):
+        place: tuple[Any, ...] = (at, *(slice(0, size) for size in part.shape[1:]))
+        joined[place] = part[0]
+    return joined
+
+
+def _check(arrays: Arrays, model: ModelArtifact) -> None:
+    from inferbench_tasks.backends.first_answer import check_requests
+
+    check_requests(arrays, model)
