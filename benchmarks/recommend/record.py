@@ -1,0 +1,179 @@
+"""Record the full grid of configurations of one model on this machine, by the product's own stages.
+
+    python -m benchmarks.recommend.record cnn --seconds 280
+
+Each server is started once and measured under all loads; servers and loads come in a seeded random order, so
+that a drift of the machine does not look like an axis. Every measurement is one row of the CSV and stays
+there, also one that something disturbed; such a point is measured again (up to ``TRIES`` times), in a
+later call. Stops after ``--seconds`` and goes on where it stopped. ``--repeat N`` measures the points
+of every third server until each has N good rows, so that the noise is known. Exit code 3: not finished.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import random
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.recommend.space import AXES, LOAD_AXES, MAX_BATCH_SIZE, SERVE_AXES, Point, grid, job_of
+from inferbench_tasks import settings
+from inferbench_tasks.loadgen.statistics import FLOORS
+from inferbench_tasks.monitors import environment
+from inferbench_tasks.monitors.records import read_recording
+from inferbench_tasks.stages import collect, convert, generate, load, release, serve
+from inferbench_tasks.stages.base import Context
+
+DATA = Path(__file__).parent / "data"
+SEED = 20
+TRIES = 3
+WARMUP_S, MEASURE_S, LONGEST_S = 0.4, 1.5, 6.0
+#: So many requests support a p99, with a little to spare.
+WANTED = int(1.15 * FLOORS[0.99])
+#: CPU of processes that are neither server nor load, above which a row is measured again, cores.
+QUIET_CORES = 0.15
+FIGURES = (
+    "verdict", "foreign_cores", "steal_ratio", "requests", "error_ratio", "duration_s", "throughput_rps",
+    "samples_per_s", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "server_cpu_cores", "cpu_ms_per_sample", "rss_mib",
+    "session", "measured_at",
+)  # fmt: skip
+
+
+def main() -> int:
+    """Measure what is missing; see the module."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model", choices=["cnn", "mlp"])
+    parser.add_argument("--seconds", type=float, default=280)
+    parser.add_argument("--repeat", type=int, default=1)
+    options = parser.parse_args()
+    deadline = time.monotonic() + options.seconds
+    path = DATA / f"{options.model}.csv"
+    rng = random.Random(SEED)
+    servers = grid(SERVE_AXES)
+    rng.shuffle(servers)
+    if options.repeat > 1:
+        servers = servers[::3]
+    loads = grid(LOAD_AXES)
+    # The whole grid once before any point a second time.
+    for level in range(1, TRIES + options.repeat):
+        for point in servers:
+            rng.shuffle(loads)
+            missing = [one for one in loads if _open(path, {**point, **one}, options.repeat, level)]
+            if missing and time.monotonic() > deadline:
+                print(f"pass {level} goes on in the next call")
+                return 3
+            if missing:
+                measure_server(options.model, point, missing, path, deadline)
+    return 0
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    """What is recorded so far."""
+    if not path.exists():
+        return []
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _open(path: Path, point: Point, wanted: int, level: int) -> bool:
+    """Whether a point has less than ``wanted`` good rows and less than ``level`` in all."""
+    mine = [row for row in rows(path) if all(row[axis] == str(point[axis]) for axis in AXES)]
+    good = [row for row in mine if row["verdict"] == "valid" and float(row["foreign_cores"]) <= QUIET_CORES]
+    return len(good) < wanted and len(mine) < level
+
+
+def measure_server(model: str, point: Point, loads: list[Point], path: Path, deadline: float) -> None:
+    """One server under each of the loads, until the deadline."""
+    data_dir = settings.writable(settings.data_dir())
+    ctx = Context(data_dir=data_dir)
+    session = f"{model}-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}"
+    widest = {**point, "batch_size": MAX_BATCH_SIZE, "concurrency": 1}
+    job = job_of(model, widest, duration_s=MEASURE_S, warmup_s=WARMUP_S)
+    base = {"run_id": session, "job_id": session, "job": job}
+    generated = generate.run(generate.Input(**base), ctx)
+    converted = convert.run(convert.Input(**base, generate=generated), ctx)
+    served = serve.run(serve.Input(**base, generate=generated, convert=converted), ctx)
+    try:
+        for one in loads:
+            if time.monotonic() > deadline:
+                return
+            full = {**point, **one}
+            row = measure(model, full, base, generated, converted, served, ctx, MEASURE_S)
+            rate = max(1.0, float(row["throughput_rps"]))
+            if row["requests"] < FLOORS[0.99] and WANTED / rate <= LONGEST_S:
+                row = measure(model, full, base, generated, converted, served, ctx, WANTED / rate)
+            _append(path, {**{axis: full[axis] for axis in AXES}, **row, "session": session})
+            print(
+                f"{full}  {row['samples_per_s']:.0f} samples/s  p99 {row['p99_ms']}  foreign "
+                f"{row['foreign_cores']:.2f}  {row['verdict'][:60]}",
+                flush=True,
+            )
+    finally:
+        release.run(release.Input(**base, serve=served), ctx)
+
+
+def measure(
+    model: str, point: Point, base: dict[str, Any], generated: generate.Output, converted: convert.Output,
+    served: serve.Output, ctx: Context, duration_s: float,
+) -> dict[str, Any]:  # fmt: skip
+    """One load on the running server, summarised and judged as in every run."""
+    job = job_of(model, point, duration_s=duration_s, warmup_s=WARMUP_S)
+    base = {**base, "job": job}
+    loaded = load.run(load.Input(**base, generate=generated, serve=served), ctx)
+    assert loaded.monitors_path
+    recording = read_recording(Path(loaded.monitors_path))
+    inp = collect.Input(**base, generate=generated, convert=converted, serve=served, load=loaded)
+    summary = collect.figures(inp, recording, environment.hardware()).model_dump()
+    latency, used = summary["e2e_latency_ms"], summary["resources"]
+    start_ns, end_ns = loaded.measure_start_ns, loaded.measure_end_ns
+    seconds = (end_ns - start_ns) / 1e9
+
+    def cores(source: str, counter: str) -> float:
+        series = recording.get(source, counter)
+        return (series.increase(start_ns, end_ns) or 0.0) / seconds if series else 0.0
+
+    server_cores = used["server"]["cpu_cores"]["mean"]
+    samples = summary["throughput_samples_per_s"]
+    return {
+        "verdict": collect.judge(loaded.certificate, loaded.stopped_early, summary["interference"]),
+        "foreign_cores": max(
+            0.0, cores("host", "cpu_busy_s_total") - server_cores - cores("client", "cpu_s_total")
+        ),
+        "steal_ratio": cores("host", "cpu_steal_s_total") / environment.hardware()["cores_logical"],
+        "requests": summary["requests"],
+        "error_ratio": summary["error_ratio"],
+        "duration_s": seconds,
+        "throughput_rps": summary["throughput_rps"],
+        "samples_per_s": samples,
+        **{f"{q}_ms": latency[q] for q in ("mean", "p50", "p95", "p99")},
+        "server_cpu_cores": server_cores,
+        "cpu_ms_per_sample": 1000 * server_cores / samples if samples else None,
+        "rss_mib": used["server"]["rss_bytes"]["max"] / 2**20,
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _append(path: Path, row: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = not path.exists()
+    with open(path, "a", newline="") as file:
+        writer = csv.DictWriter(file, [*AXES, *FIGURES])
+        if new:
+            writer.writeheader()
+        writer.writerow(
+            {
+                name: "" if value is None else f"{value:.6g}" if isinstance(value, float) and name not in AXES
+                else value
+                for name, value in row.items()
+            }
+        )  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())

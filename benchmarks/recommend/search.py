@@ -1,0 +1,119 @@
+"""How much of the best configuration a search finds in 8% of the runs of a recorded full grid.
+
+    python -m benchmarks.recommend.search [--seeds 30] [--grid cnn]
+
+For each recorded grid and goal: the mean over seeds of (objective of the best that the search ran and that keeps
+the SLO) / (objective of the best of the whole grid); the worst seed; in how many seeds it is at least 95%; and
+the same where each answer is one measurement drawn from those recorded, not their median. Nothing that keeps the
+SLO counts as 0. The gate is on the first: at least 95% of seeds reach 95%. Exit code 1 below it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+
+from benchmarks.recommend import recorded
+from benchmarks.recommend.recorded import Recorded
+from benchmarks.recommend.searchers import SEARCHERS
+from inferbench_tasks.analysis.recommend import Bound
+from inferbench_tasks.analysis.search import BUDGET_RATIO, Goal
+
+WANTED_RATIO = 0.95
+#: The share of seeds that has to reach it.
+SEEDS_RATIO = 0.95
+
+
+def goals(grid: Recorded) -> dict[str, Goal]:
+    """Bounds at the quartiles of what the grid shows, so that they mean something on any machine."""
+
+    def quantile(figure: str, share: float) -> float:
+        values = sorted(v for f in grid.figures if (v := f[figure]) is not None)
+        return float(f"{values[int(share * (len(values) - 1))]:.3g}")
+
+    tight, loose = (Bound("p99_ms", True, quantile("p99_ms", share)) for share in (0.25, 0.5))
+    rate = Bound("samples_per_s", False, quantile("samples_per_s", 0.6))
+    return {
+        f"samples/s, {tight}": Goal("samples_per_s", True, (tight,)),
+        f"samples/s, {loose}": Goal("samples_per_s", True, (loose,)),
+        "samples/s": Goal("samples_per_s", True),
+        f"cost (CPU ms/sample), {loose}": Goal("cpu_ms_per_sample", False, (loose,)),
+        f"p99, {rate}": Goal("p99_ms", False, (rate,)),
+        f"mean latency, {rate}": Goal("mean_ms", False, (rate,)),
+    }
+
+
+def reached(grid: Recorded, goal: Goal, searcher: str, noisy: bool, budget: int, seed: int) -> float:
+    """The share of the best of the full grid that the search's best reaches."""
+    values = [goal.gain(f) if goal.keeps(f) else None for f in grid.figures]
+    best = max(v for v in values if v is not None)
+    search = SEARCHERS[searcher](grid.points, goal, seed, budget)
+    rng = random.Random(seed)
+    seen: list[tuple[float, int]] = []
+    for _ in range(budget):
+        index = search.ask()
+        if index is None:
+            break
+        answer = rng.choice(grid.runs[index]) if noisy else grid.figures[index]
+        search.tell(index, answer)
+        gain = goal.gain(answer)
+        if goal.keeps(answer) and gain is not None:
+            seen.append((gain, index))
+    if not seen:
+        return 0.0
+    found = goal.gain(grid.figures[max(seen)[1]])  # judged by what it really is, not by a lucky measurement
+    assert found is not None
+    return found / best if goal.higher else best / found
+
+
+def main() -> int:
+    """Compare; see the module."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, default=30)
+    parser.add_argument("--grid", choices=recorded.names())
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    failed = False
+    with ProcessPoolExecutor(options.workers) as pool:
+        for name in [options.grid] if options.grid else recorded.names():
+            grid = recorded.read(name)
+            budget = int(BUDGET_RATIO * len(grid.points))
+            spread = ", ".join(f"{f} {s:.0%}" for f in ("samples_per_s", "p99_ms") if (s := grid.spread(f)))
+            print(
+                f"\n{name}: {len(grid.points)} configurations, {sum(map(len, grid.runs))} measurements; {budget} "
+                f"runs ({budget / len(grid.points):.1%}), {options.seeds} seeds; spread between repeats: "
+                f"{spread or 'unknown'}\n"
+            )
+            print(
+                f"{'goal':<40}{'search':<15}{'mean':>7}{'worst':>8}{'seeds ≥ 95%':>13}{'noisy: mean':>13}{'≥ 95%':>8}"
+            )
+            for title, goal in goals(grid).items():
+                for searcher in SEARCHERS:
+                    shares, noisy = (
+                        list(
+                            pool.map(
+                                partial(reached, grid, goal, searcher, draw, budget), range(options.seeds)
+                            )
+                        )
+                        for draw in (False, True)
+                    )
+                    good, good_noisy = (
+                        sum(s >= WANTED_RATIO for s in found) / len(found) for found in (shares, noisy)
+                    )
+                    bad = searcher == "this search" and good < SEEDS_RATIO
+                    failed |= bad
+                    print(
+                        f"{title:<40}{searcher:<15}{statistics.mean(shares):>7.1%}{min(shares):>8.1%}{good:>13.0%}"
+                        f"{statistics.mean(noisy):>13.1%}{good_noisy:>8.0%}{'   BELOW' if bad else ''}"
+                    )
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""A Gaussian process over a discrete space of settings: what a configuration that was not run would show.
+
+Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006: chapter 2 (posterior), section 4.2.1
+(Matern 5/2), section 5.4.1 (marginal likelihood and its gradient). The kernel is Matern 5/2 with one length
+scale per axis, plus a linear part, so that "more is more" carries on where nothing was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+#: Prior of each hyperparameter's logarithm: mean and standard deviation. Weak; with a dozen points, needed.
+_LENGTH, _SIGNAL, _LINEAR, _NOISE = (0.3, 0.8), (0.0, 1.0), (-0.7, 1.0), (-3.0, 1.0)
+_ROOT5 = 5.0**0.5
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """``features``: (points, columns), each axis within [0, 1]; ``axis_of``: the axis of each column."""
+
+    features: Array
+    axis_of: NDArray[np.intp]
+
+
+def encode(points: Sequence[Mapping[str, Any]]) -> Encoding:
+    """Settings as numbers: a number by the logarithm of its size or by its rank, anything else by one column
+    per value; nested mappings by their parts. An axis with one value says nothing and gets no column.
+    """
+    flat = [_flatten(point) for point in points]
+    names = list(dict.fromkeys(name for point in flat for name in point))
+    columns: list[Array] = []
+    axis_of: list[int] = []
+    for axis, name in enumerate(names):
+        for column in _columns([point.get(name) for point in flat]):
+            columns.append(column)
+            axis_of.append(axis)
+    used = {axis: i for i, axis in enumerate(dict.fromkeys(axis_of))}
+    features = np.stack(columns, axis=1) if columns else np.zeros((len(points), 0))
+    return Encoding(features, np.array([used[axis] for axis in axis_of], dtype=np.intp))
+
+
+def _flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            found |= {f"{prefix}{key}": "set", **_flatten(item, f"{prefix}{key}.")}
+        else:
+            found[f"{prefix}{key}"] = item
+    return found
+
+
+def _columns(values: list[Any]) -> list[Array]:
+    """A column for the numbers (if there are several), and one per other value (if there are several kinds)."""
+    numbers = sorted({float(v) for v in values if _is_number(v)})
+    others = list(dict.fromkeys(repr(v) for v in values if not _is_number(v)))
+    found = []
+    if len(numbers) > 1:
+        scaled = np.log(numbers) if numbers[0] > 0 else np.arange(len(numbers), dtype=float)
+        place = dict(zip(numbers, (scaled - scaled[0]) / (scaled[-1] - scaled[0]), strict=True))
+        found.append(np.array([place[float(v)] if _is_number(v) else 0.5 for v in values]))
+    if len(others) + bool(numbers) > 1:
+        kinds = others if numbers or len(others) > 2 else others[1:]
+        found += [np.array([float(not _is_number(v) and repr(v) == kind) for v in values]) for kind in kinds]
+    return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+class GaussianProcess:
+    """Fitted by the largest posterior of its hyperparameters; ``start`` warms the fit up (an earlier ``theta``)."""
+
+    def __init__(
+        self, features: Array, axis_of: NDArray[np.intp], values: Array, start: Array | None = None
+    ) -> None:
+        from scipy.linalg import cho_factor, cho_solve
+        from scipy.optimize import minimize
+
+        self._x = features
+        self._axis_of = axis_of
+        self._axes = int(axis_of.max()) + 1 if len(axis_of) else 0
+        self._mean = float(values.mean())
+        self._scale = float(values.std()) or 1.0
+        self._y = (values - self._mean) / self._scale
+        self._d2 = self._distances(features, features)
+        prior = [_LENGTH] * self._axes + [_SIGNAL, _LINEAR, _NOISE]
+        self._prior_mean, self._prior_sd = (np.array(part) for part in zip(*prior, strict=True))
+        first = self._prior_mean if start is None else start
+        fit = minimize(
+            self._loss, first, jac=True, method="L-BFGS-B", bounds=[(-6.0, 5.0)] * len(first), options={"maxiter": 60}
+        )  # fmt: skip
+        self.theta: Array = fit.x
+        covariance = self._covariance(self.theta)[0]
+        self._factor = cho_factor(covariance, lower=True)
+        self._weights = cho_solve(self._factor, self._y)
+
+    def predict(self, features: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation of the value itself, without the noise of a measurement."""
+        from scipy.linalg import cho_solve
+
+        lengths, signal, linear, _ = self._split(self.theta)
+        scaled = self._scaled(self._distances(features, self._x), lengths)
+        cross = signal * _matern(scaled) + linear * (features - 0.5) @ (self._x - 0.5).T
+        own = signal + linear * ((features - 0.5) ** 2).sum(axis=1)
+        mean = cross @ self._weights
+        variance = own - (cross * cho_solve(self._factor, cross.T).T).sum(axis=1)
+        return mean * self._scale + self._mean, np.sqrt(np.maximum(variance, 1e-10)) * self._scale
+
+    def _split(self, theta: Array) -> tuple[Array, float, float, float]:
+        """Length scales, and the variances of signal, linear part and noise."""
+        signal, linear, noise = np.exp(2 * theta[-3:]).tolist()
+        return np.exp(theta[:-3]), signal, linear, noise
+
+    def _distances(self, a: Array, b: Array) -> Array:
+        """Squared distances per axis: (axes, a, b); the columns of a category count half each."""
+        found = np.zeros((self._axes, len(a), len(b)))
+        for column, axis in enumerate(self._axis_of):
+            found[axis] += (a[:, None, column] - b[None, :, column]) ** 2
+        return found
+
+    @staticmethod
+    def _scaled(d2: Array, lengths: Array) -> Array:
+        found: Array = np.sqrt(np.maximum((d2 / lengths[:, None, None] ** 2).sum(axis=0), 1e-12))
+        return found
+
+    def _covariance(self, theta: Array) -> tuple[Array, Array]:
+        """The covariance, and its derivative by each logarithm: (hyperparameters, n, n)."""
+        lengths, signal, linear, noise = self._split(theta)
+        r = self._scaled(self._d2, lengths)
+        smooth = signal * _matern(r)
+        line = linear * (self._x - 0.5) @ (self._x - 0.5).T
+        unit = np.eye(len(self._x))
+        slope = signal * (5 / 3) * (1 + _ROOT5 * r) * np.exp(-_ROOT5 * r)
+        by_length = slope[None] * self._d2 / lengths[:, None, None] ** 2
+        gradient = np.concatenate([by_length, [2 * smooth, 2 * line, 2 * noise * unit]])
+        return smooth + line + (noise + 1e-8) * unit, gradient
+
+    def _loss(self, theta: Array) -> tuple[float, Array]:
+        """Negative logarithm of the posterior, and its gradient."""
+        covariance, gradient = self._covariance(theta)
+        lower = np.linalg.cholesky(covariance)
+        inverse = np.linalg.inv(covariance)
+        weights = inverse @ self._y
+        off = (theta - self._prior_mean) / self._prior_sd
+        value = 0.5 * self._y @ weights + np.log(np.diag(lower)).sum() + 0.5 * (off**2).sum()
+        slope = 0.5 * np.einsum("ij,kij->k", inverse - np.outer(weights, weights), gradient)
+        return float(value), slope + off / self._prior_sd
+
+
+def _matern(r: Array) -> Array:
+    found: Array = (1 + _ROOT5 * r + 5 / 3 * r**2) * np.exp(-_ROOT5 * r)
+    return found
