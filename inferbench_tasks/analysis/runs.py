@@ -105,18 +105,26 @@ def name_by_difference(views: list[RunView]) -> None:
     flat = [flatten({k: v for k, v in view.job.items() if k not in _LABELS}) for view in views]
     paths = list(dict.fromkeys(path for job in flat for path in job))
     differing = [path for path in paths if len({repr(job.get(path)) for job in flat}) > 1]
-    short = short_names(differing)
-    for view, job in zip(views, flat, strict=True):
+    # What jobs of other kinds have, always with the same value, tells nobody anything, if the rest suffices.
+    telling = [path for path in differing if len({repr(job[path]) for job in flat if path in job}) > 1]
+    labels = _labels(flat, telling)
+    if "" in labels or len(set(labels)) < len(labels):
+        labels = _labels(flat, [p for p in paths if p in differing or any(p not in job for job in flat)])
+    for view, job, label in zip(views, flat, labels, strict=True):
         view.differs = {path: job.get(path) for path in differing}
-        view.label = ", ".join(f"{short[path]} {plain(job.get(path))}" for path in differing) or str(
-            view.job.get("name", view.run_id)
-        )
+        view.label = label or str(view.job.get("name", view.run_id))
     seen: dict[str, int] = {}
     for view in views:
         seen[view.label] = seen.get(view.label, 0) + 1
     for view in views:
         if seen[view.label] > 1:
             view.label = f"{view.label} ({view.run_id.rpartition('.')[2]})"
+
+
+def _labels(jobs: list[dict[str, Any]], paths: list[str]) -> list[str]:
+    """Each job's own values of these paths; what a job doesn't have is left out."""
+    short = short_names(paths)
+    return [", ".join(f"{short[path]} {plain(job[path])}" for path in paths if path in job) for job in jobs]
 
 
 def flatten(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from inferbench_tasks.plan.compile import PIPELINE
 from inferbench_tasks.stages.invocation import Invocation
+from inferbench_tasks.submission.problem import compact
 from inferbench_tasks.submission.sweep import Job
 
 POLL_S = 0.1
@@ -96,7 +97,7 @@ class Watcher:
             self._progress.remove_task(bar)
         self._bars.clear()
         job = self._jobs[index]
-        point = ", ".join(f"{path}={value}" for path, value in job.point.items())
+        point = ", ".join(f"{path}={compact(value)}" for path, value in job.point.items())
         self._say(f"[{index + 1}/{len(self._jobs)}] {job.job_id}{'  ' + point if point else ''}")
 
     def _end(self, stage: str, event: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from filelock import FileLock
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import StageError
+from inferbench_tasks.stages.child import keeping
 from inferbench_tasks.stages.interrupt import die_with_parent
 from inferbench_tasks.stages.invocation import Invocation
 
@@ -100,7 +101,8 @@ def main(folder: Path) -> int:
     invocation = Invocation.at(folder)
     data_dir = Path(invocation.order().data_dir)
     os.environ |= prepare(invocation, data_dir) | {settings.DATA_DIR: str(data_dir)}
-    run = invocation_dag().test()
+    with keeping():
+        run = invocation_dag().test()
     return 0 if run is not None and run.state == "success" else 1
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.plan.graph import Node
+from inferbench_tasks.stages.child import keeping
 from inferbench_tasks.stages.execute import LAST_WORDS, execute_stage
 from inferbench_tasks.stages.interrupt import interruptible
 from inferbench_tasks.stages.invocation import Invocation
@@ -54,4 +55,6 @@ def _may_run(node: Node, outputs: dict[str, dict[str, object]]) -> bool:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    sys.exit(0 if run_inline(Invocation.at(Path(sys.argv[1]))) else 1)
+    with keeping():
+        done = run_inline(Invocation.at(Path(sys.argv[1])))
+    sys.exit(0 if done else 1)

@@ -174,3 +174,22 @@ def test_a_million_samples_are_drawn_quickly_enough_to_wait_for() -> None:
     big = view(records(5.0, rate_rps=100_000, seconds=8))
     text = html(named(big), {"name": "big"})
     assert len(text) < 2_500_000
+
+
+def test_a_label_has_only_what_the_job_has_and_what_tells_runs_apart() -> None:
+    """Models of two families have fields of their own; those of the other family are not in the label."""
+    specs = [
+        {"kind": "canonical", "family": "mlp", "neurons": 64},
+        {"kind": "canonical", "family": "mlp", "neurons": 256},
+        {"kind": "canonical", "family": "cnn", "channels": 8},
+    ]
+    views = [view(None, f"i.{index:03}", job={"model": spec}) for index, spec in enumerate(specs)]
+    name_by_difference(views)
+    assert [v.label for v in views] == ["family mlp, neurons 64", "family mlp, neurons 256", "family cnn"]
+    batching = [{"batching": None}, {"batching": {"max_batch_size": 8, "max_delay_ms": 1.0}}]
+    views = [view(None, f"i.{index:03}", job={"serve": spec}) for index, spec in enumerate(batching)]
+    name_by_difference(views)
+    assert [v.label for v in views] == [
+        "batching none",
+        "max_batch_size 8, max_delay_ms 1, preferred_batch_sizes []",
+    ]
