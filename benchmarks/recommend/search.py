@@ -20,7 +20,7 @@ from functools import partial
 from benchmarks.recommend import recorded
 from benchmarks.recommend.recorded import Recorded
 from benchmarks.recommend.searchers import SEARCHERS
-from inferbench_tasks.analysis.recommend import Bound
+from inferbench_tasks.analysis.candidates import Bound
 from inferbench_tasks.analysis.search import BUDGET_RATIO, Goal
 
 WANTED_RATIO = 0.95

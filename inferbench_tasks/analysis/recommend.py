@@ -1,88 +1,53 @@
 """The recommender: an SLO and constraints in, the top three configurations out, and how sure that is.
 
-Only valid results count. Several runs of one configuration are one candidate. The probability that a
-candidate really beats the next comes from normal laws around both means: the spread between repeated runs
-where there are several, a machine's usual drift (``DRIFT_RATIO``) where there is one.
+Only valid results count. Several runs of one configuration are one candidate. How sure the order is, and whether a
+bound is really kept, comes from the spread between runs (see ``certainty``).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
-from inferbench_tasks.errors import InputError
-from inferbench_tasks.perfdb import fields
+from inferbench_tasks.analysis import certainty
+from inferbench_tasks.analysis.candidates import (
+    HIGHER_IS_BETTER,
+    OBJECTIVES,
+    Bound,
+    Candidate,
+    describe,
+    path_of,
+    within_sd,
+)
+from inferbench_tasks.analysis.certainty import DRIFT_RATIO, MOST_RUNS, Estimate
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
-#: Standard deviation between two runs of the same thing, as a share of the figure: what a quiet machine
-#: shows. A single run says nothing about its own.
-DRIFT_RATIO = 0.05
-#: From so many runs on, their own spread is trusted.
-ENOUGH_RUNS = 3
-#: Below this probability the order of two candidates is not settled.
+__all__ = [
+    "DRIFT_RATIO", "HIGHER_IS_BETTER", "OBJECTIVES", "SETTLED", "Bound", "Candidate", "Recommendation", "choose",
+    "describe", "path_of", "recommend",
+]  # fmt: skip
+
+#: Below this probability the order of two candidates, or that one keeps a bound, is not settled.
 SETTLED = 0.90
 TOP = 3
-HIGHER_IS_BETTER = frozenset({"throughput_rps", "samples_per_s", "goodput_rps", "accuracy"})
-#: Objectives that are no field of their own: name -> path in a result.
-_EXTRA = {
-    "samples_per_s": "summary.throughput_samples_per_s",
-    "cpu_cores": "summary.resources.server.cpu_cores.mean",
-    "rss_bytes": "summary.resources.server.rss_bytes.max",
-}
-OBJECTIVES = (*(f.name for f in fields.FIELDS if f.path.startswith("summary.")), *_EXTRA)
 _READ = 20_000
 
 
 @dataclass(frozen=True)
-class Bound:
-    """``figure`` at most (or at least) ``value``."""
-
-    figure: str
-    at_most: bool
-    value: float
-
-    def __str__(self) -> str:
-        return f"{self.figure} {'≤' if self.at_most else '≥'} {self.value:g}"
-
-
-@dataclass
-class Candidate:
-    """A configuration with all its runs' documents."""
-
-    key: str
-    documents: list[dict[str, Any]] = field(default_factory=list)
-
-    def values(self, figure: str) -> list[float]:
-        """The figure of every run that has it."""
-        return [v for document in self.documents if (v := value_of(document, figure)) is not None]
-
-    def mean(self, figure: str) -> float | None:
-        """None if any of its runs lacks the figure: a mean over the others would hide why."""
-        values = self.values(figure)
-        return sum(values) / len(values) if values and len(values) == len(self.documents) else None
-
-    def error(self, figure: str) -> float:
-        """Standard error of the mean."""
-        values = self.values(figure)
-        mean = sum(values) / len(values)
-        spread = DRIFT_RATIO * abs(mean)
-        if len(values) >= ENOUGH_RUNS:
-            spread = math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
-        return spread / math.sqrt(len(values))
-
-
-@dataclass(frozen=True)
 class Recommendation:
-    """``top``: rows, best first. ``notes``: what the data can't tell, and which runs would settle it."""
+    """``top``: rows, best first. ``notes``: what the data can't tell, and which runs would settle it;
+    ``wanted``: those runs, as candidates' keys, the most useful first.
+    """
 
     top: list[dict[str, Any]]
     notes: list[str]
     candidates: int
     fitting: int
+    wanted: tuple[str, ...] = ()
 
 
 def recommend(
@@ -125,56 +90,10 @@ def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence
         notes.append(
             f"None of {len(candidates)} configuration(s) keeps {', '.join(map(str, bounds)) or 'the bounds'}."
         )
-    rows = [_row(index, fitting, objective, bounds, higher) for index in range(min(TOP, len(fitting)))]
-    notes += _unsettled(rows, fitting, objective)
-    return Recommendation(rows, notes, len(candidates), len(fitting))
-
-
-def beats(a: Candidate, b: Candidate, objective: str, higher: bool) -> float:
-    """The probability that ``a`` is really better than ``b``: P(N(mean_a - mean_b, se_a^2 + se_b^2) > 0)."""
-    difference = (a.mean(objective) or 0.0) - (b.mean(objective) or 0.0)
-    error = math.hypot(a.error(objective), b.error(objective))
-    signed = difference if higher else -difference
-    if error == 0:
-        return 0.5 if signed == 0 else float(signed > 0)
-    return 0.5 * (1 + math.erf(signed / error / math.sqrt(2)))
-
-
-def path_of(name: str) -> str:
-    """The path of a figure; InputError lists those that there are."""
-    if name in _EXTRA:
-        return _EXTRA[name]
-    try:
-        found = fields.field(name)
-    except InputError as error:
-        raise InputError(f"Unknown figure {name!r}; allowed: {', '.join(OBJECTIVES)}") from error
-    if not found.path.startswith("summary."):
-        raise InputError(f"{name!r} is no figure of a run; allowed: {', '.join(OBJECTIVES)}")
-    return found.path
-
-
-def value_of(document: dict[str, Any], figure: str) -> float | None:
-    """A figure of a result, None if it was not measured."""
-    value: Any = document
-    for part in path_of(figure).split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    return None if value is None else float(value)
-
-
-def describe(candidate: Candidate) -> str:
-    """A configuration in words."""
-    document = candidate.documents[0]
-    load, backend = document["load"], document["backend"]
-    parts = [
-        document["model"]["name"],
-        document["format"],
-        backend["kind"],
-        *(f"{k} {v}" for k, v in (backend.get("settings") or {}).items() if isinstance(v, (int, float))),
-        f"batch {load.get('batch_size')}",
-        *(f"{k} {v:g}" for k, v in (load.get("arrivals") or {}).items() if isinstance(v, (int, float))),
-        f"network {load.get('network')}",
-    ]
-    return ", ".join(str(part) for part in parts)
+    judge = Judge(list(candidates.values()), objective, tuple(bounds), higher)
+    rows = [judge.row(index, fitting) for index in range(min(TOP, len(fitting)))]
+    open_notes, wanted = judge.unsettled(fitting)
+    return Recommendation(rows, notes + open_notes, len(candidates), len(fitting), wanted)
 
 
 def _key(document: dict[str, Any]) -> str:
@@ -199,41 +118,89 @@ def _missing(candidate: Candidate, objective: str, bounds: Sequence[Bound]) -> s
     return f"no {', '.join(dict.fromkeys(names))} was measured (too few requests, or no source)"
 
 
-def _row(
-    index: int, fitting: list[Candidate], objective: str, bounds: Sequence[Bound], higher: bool
-) -> dict[str, Any]:
-    candidate = fitting[index]
-    mean, error = candidate.mean(objective), candidate.error(objective)
-    assert mean is not None
-    following = fitting[index + 1] if index + 1 < len(fitting) else None
-    return {
-        "rank": index + 1,
-        "configuration": describe(candidate),
-        objective: mean,
-        "ci95": [mean - 1.96 * error, mean + 1.96 * error],
-        **{bound.figure: candidate.mean(bound.figure) for bound in bounds if bound.figure != objective},
-        "runs": len(candidate.documents),
-        "beats_next_probability": beats(candidate, following, objective, higher) if following else None,
-        "run": candidate.documents[0]["run_id"],
-    }
+@dataclass(frozen=True)
+class Judge:
+    """How sure the figures of candidates are; ``candidates`` are all, for the spread that they share."""
 
+    candidates: list[Candidate]
+    objective: str
+    bounds: tuple[Bound, ...]
+    higher: bool
+    _pooled: dict[str, float] = field(default_factory=dict)
 
-def _unsettled(rows: list[dict[str, Any]], fitting: list[Candidate], objective: str) -> list[str]:
-    """What to run so that the order becomes sure."""
-    notes = []
-    for row, candidate, following in zip(rows, fitting, fitting[1:], strict=False):
-        probability = row["beats_next_probability"]
-        if probability is not None and probability < SETTLED:
-            wanted = (
-                max(0, ENOUGH_RUNS - min(len(candidate.documents), len(following.documents))) or ENOUGH_RUNS
-            )
+    def estimate(self, candidate: Candidate, figure: str) -> Estimate:
+        """The figure with its spread."""
+        if figure not in self._pooled:
+            samples = [values for c in self.candidates if (values := c.values(figure))]
+            self._pooled[figure] = certainty.pooled_ratio(samples)
+        within = max(within_sd(document, figure) for document in candidate.documents)
+        return certainty.estimate(candidate.values(figure), self._pooled[figure], within)
+
+    def beats(self, a: Candidate, b: Candidate) -> float:
+        """The probability that ``a`` is really better than ``b``."""
+        greater = certainty.greater(self.estimate(a, self.objective), self.estimate(b, self.objective))
+        return greater if self.higher else 1 - greater
+
+    def keeps(self, candidate: Candidate) -> float | None:
+        """The probability that it really keeps every bound, the least sure one; None without bounds."""
+        found = []
+        for bound in self.bounds:
+            known = self.estimate(candidate, bound.figure)
+            room = bound.value - known.mean if bound.at_most else known.mean - bound.value
+            # A figure that never moved (no errors in any run) and is at its bound keeps it.
+            exact = known.error == 0 and room == 0
+            found.append(1.0 if exact else certainty.above(room, known.error, known.freedom))
+        return min(found) if found else None
+
+    def row(self, index: int, fitting: list[Candidate]) -> dict[str, Any]:
+        """One line of the recommendation."""
+        candidate = fitting[index]
+        known = self.estimate(candidate, self.objective)
+        following = fitting[index + 1] if index + 1 < len(fitting) else None
+        bounded = {b.figure: candidate.mean(b.figure) for b in self.bounds if b.figure != self.objective}
+        keeps = self.keeps(candidate)
+        return {
+            "rank": index + 1,
+            "configuration": describe(candidate),
+            self.objective: known.mean,
+            "ci95": known.interval95(),
+            **bounded,
+            "runs": len(candidate.documents),
+            "beats_next_probability": self.beats(candidate, following) if following else None,
+            **({"keeps_slo_probability": keeps} if keeps is not None else {}),
+            "run": candidate.documents[0]["run_id"],
+        }
+
+    def unsettled(self, fitting: list[Candidate]) -> tuple[list[str], tuple[str, ...]]:
+        """What is not sure among the top three, and which candidates to run again."""
+        notes: list[str] = []
+        wanted: list[str] = []
+        for rank, candidate in enumerate(fitting[:TOP], start=1):
+            keeps = self.keeps(candidate)
+            if keeps is not None and keeps < SETTLED:
+                notes.append(
+                    f"Rank {rank} keeps its bounds with probability {keeps:.0%} only: it is close to one. More "
+                    f"runs of it would tell ({describe(candidate)})."
+                )
+                wanted.append(candidate.key)
+        for rank, (candidate, following) in enumerate(pairwise(fitting[: TOP + 1]), start=1):
+            probability = self.beats(candidate, following)
+            if probability >= SETTLED:
+                continue
+            both = f"({describe(candidate)}; {describe(following)})"
+            mine, theirs = (self.estimate(c, self.objective) for c in (candidate, following))
+            more = certainty.runs_to_settle(mine, theirs, SETTLED)
+            start = f"Rank {rank} beats the next with probability {probability:.0%} only"
+            if more is None:
+                notes.append(
+                    f"{start}: more than {MOST_RUNS} runs of both would be needed; choose freely {both}."
+                )
+            else:
+                notes.append(f"{start}: about {more} more run(s) of both would settle it {both}.")
+                wanted += [candidate.key, following.key]
+        if fitting and all(len(candidate.documents) == 1 for candidate in self.candidates):
             notes.append(
-                f"Rank {row['rank']} beats the next with probability {probability:.0%} only: {wanted} more "
-                f"run(s) of both would settle it ({describe(candidate)}; {describe(following)})."
+                f"No configuration ran more than once, so the spread between runs is taken to be {DRIFT_RATIO:.0%}; "
+                "repeat some to measure it."
             )
-    if any(len(candidate.documents) < ENOUGH_RUNS for candidate in fitting[:TOP]):
-        notes.append(
-            f"Intervals of {objective} with fewer than {ENOUGH_RUNS} runs assume a drift of {DRIFT_RATIO:.0%} "
-            "between runs; repeat them to measure it."
-        )
-    return notes
+        return notes, tuple(dict.fromkeys(wanted))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.analysis.recommend import Bound
+from inferbench_tasks.analysis.candidates import Bound
 from inferbench_tasks.analysis.surrogate import Array, GaussianProcess, encode
 
 #: The share of the space that a search may run, and the least that it needs to learn anything.

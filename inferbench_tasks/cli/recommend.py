@@ -7,7 +7,7 @@ import re
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.analysis.recommend import Bound, path_of
+from inferbench_tasks.analysis.candidates import Bound, path_of
 from inferbench_tasks.analysis.recommend import recommend as recommended
 from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.errors import InputError

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferbench_tasks.analysis.recommend import Bound
+from inferbench_tasks.analysis.candidates import Bound
 from inferbench_tasks.analysis.search import Goal, Search, budget_of, excess_of
 from inferbench_tasks.analysis.surrogate import GaussianProcess, encode
 

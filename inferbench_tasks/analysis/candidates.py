@@ -1,0 +1,97 @@
+"""A configuration with its runs, the figures to compare it by, and the bounds to keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb import fields
+
+HIGHER_IS_BETTER = frozenset({"throughput_rps", "samples_per_s", "goodput_rps", "accuracy"})
+#: Objectives that are no field of their own: name -> path in a result.
+_EXTRA = {
+    "samples_per_s": "summary.throughput_samples_per_s",
+    "error_ratio": "summary.error_ratio",
+    "cpu_cores": "summary.resources.server.cpu_cores.mean",
+    "rss_bytes": "summary.resources.server.rss_bytes.max",
+}
+OBJECTIVES = tuple(
+    dict.fromkeys((*(f.name for f in fields.FIELDS if f.path.startswith("summary.")), *_EXTRA))
+)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """``figure`` at most (or at least) ``value``."""
+
+    figure: str
+    at_most: bool
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.figure} {'≤' if self.at_most else '≥'} {self.value:g}"
+
+
+@dataclass
+class Candidate:
+    """A configuration with all its runs' documents."""
+
+    key: str
+    documents: list[dict[str, Any]] = field(default_factory=list)
+
+    def values(self, figure: str) -> list[float]:
+        """The figure of every run that has it."""
+        return [v for document in self.documents if (v := value_of(document, figure)) is not None]
+
+    def mean(self, figure: str) -> float | None:
+        """None if any of its runs lacks the figure: a mean over the others would hide why."""
+        values = self.values(figure)
+        return sum(values) / len(values) if values and len(values) == len(self.documents) else None
+
+
+def path_of(name: str) -> str:
+    """The path of a figure; InputError lists those that there are."""
+    if name in _EXTRA:
+        return _EXTRA[name]
+    try:
+        found = fields.field(name)
+    except InputError as error:
+        raise InputError(f"Unknown figure {name!r}; allowed: {', '.join(OBJECTIVES)}") from error
+    if not found.path.startswith("summary."):
+        raise InputError(f"{name!r} is no figure of a run; allowed: {', '.join(OBJECTIVES)}")
+    return found.path
+
+
+def value_of(document: dict[str, Any], figure: str) -> float | None:
+    """A figure of a result, None if it was not measured."""
+    value: Any = document
+    for part in path_of(figure).split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return None if value is None else float(value)
+
+
+def describe(candidate: Candidate) -> str:
+    """A configuration in words."""
+    document = candidate.documents[0]
+    load, backend = document["load"], document["backend"]
+    parts = [
+        document["model"]["name"],
+        document["format"],
+        backend["kind"],
+        *(f"{k} {v}" for k, v in (backend.get("settings") or {}).items() if isinstance(v, (int, float))),
+        f"batch {load.get('batch_size')}",
+        *(f"{k} {v:g}" for k, v in (load.get("arrivals") or {}).items() if isinstance(v, (int, float))),
+        f"network {load.get('network')}",
+    ]
+    return ", ".join(str(part) for part in parts)
+
+
+def within_sd(document: dict[str, Any], figure: str) -> float:
+    """The standard error that a run states itself: a latency has an interval."""
+    path = path_of(figure)
+    if not path.startswith("summary.e2e_latency_ms."):
+        return 0.0
+    intervals = document["summary"]["e2e_latency_ms"].get("ci95") or {}
+    bounds = intervals.get(path.rpartition(".")[2])
+    return (bounds[1] - bounds[0]) / 3.92 if bounds else 0.0
