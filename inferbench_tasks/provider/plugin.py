@@ -6,7 +6,16 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from inferbench_tasks.provider.ui.links import ReportLink
+from inferbench_tasks.provider.submit import notes
+from inferbench_tasks.provider.ui.links import LINKS, InvocationReportLink
+
+#: Path below /inferbench -> (name in the navigation, icon).
+PAGES = {
+    "leaderboard": "Leaderboard",
+    "runs": "Runs",
+    "compare": "Compare",
+    "recommend": "Recommend",
+}
 
 
 async def pages(scope: Any, receive: Any, send: Any) -> None:
@@ -14,14 +23,25 @@ async def pages(scope: Any, receive: Any, send: Any) -> None:
 
     Every Airflow process loads every plugin, and only the API server serves pages.
     """
-    from inferbench_tasks.provider.ui.app import app
+    from inferbench_tasks.provider.api.app import app
 
     await app(scope, receive, send)
 
 
 class InferBenchPlugin(AirflowPlugin):
-    """InferBench's pages under ``/inferbench``, and the links to them."""
+    """InferBench's pages and REST API under ``/inferbench``, the links to them, and notes on submissions."""
 
     name = "inferbench"
     fastapi_apps: list[Any] = [{"app": pages, "url_prefix": "/inferbench", "name": "InferBench"}]
-    operator_extra_links: list[Any] = [ReportLink()]
+    external_views: list[Any] = [
+        {
+            "name": title,
+            "href": f"/inferbench/{path}",
+            "url_route": f"inferbench-{path}",
+            "destination": "nav",
+            "category": "InferBench",
+        }
+        for path, title in PAGES.items()
+    ]
+    operator_extra_links: list[Any] = [*LINKS, InvocationReportLink()]
+    listeners: list[Any] = [notes]

@@ -13,7 +13,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.errors import CancelledError, InputError, StageError
 from inferbench_tasks.plan.graph import StageName
 from inferbench_tasks.plan.overrides import PARAMETERS, override
-from inferbench_tasks.provider.ui.links import ReportLink
+from inferbench_tasks.provider.ui.links import LINKS
 from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.schema import JobSpec
 from inferbench_tasks.submission.sweep import job_id
@@ -32,7 +32,7 @@ class StageOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ()
-    operator_extra_links = (ReportLink(),)
+    operator_extra_links = LINKS
     ui_color = "#e8f0fe"
 
     def __init__(

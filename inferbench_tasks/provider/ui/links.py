@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
 
+def _invocation(dag_id: str, run_id: str) -> Invocation:
+    return Invocation.of_dag_run(settings.data_dir(), dag_id, run_id)
+
+
 class ReportLink(BaseOperatorLink):
     """From the ``analyze`` task to the report that it made."""
 
@@ -23,5 +28,50 @@ class ReportLink(BaseOperatorLink):
         """The report's path on the web server, or "" for the tasks of other stages."""
         if getattr(operator, "stage", None) != "analyze":
             return ""
-        invocation = Invocation.of_dag_run(settings.data_dir(), ti_key.dag_id, ti_key.run_id)
-        return f"/inferbench/report/{invocation.id}"
+        return f"/inferbench/report/{_invocation(ti_key.dag_id, ti_key.run_id).id}"
+
+
+class RunLink(BaseOperatorLink):
+    """From a job's tasks to its run: what it does now, and its figures once it has them."""
+
+    name = "Run"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The run's page, or "" for a task of no job."""
+        index: Any = getattr(operator, "job_index", None)
+        if index is None:
+            return ""
+        return f"/inferbench/run/{quote(_invocation(ti_key.dag_id, ti_key.run_id).run_id(index))}"
+
+
+class LeaderboardLink(BaseOperatorLink):
+    """From the ``analyze`` task to the leaderboard, with this execution's runs marked."""
+
+    name = "Leaderboard"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The leaderboard's page, or "" for the tasks of other stages."""
+        if getattr(operator, "stage", None) != "analyze":
+            return ""
+        return f"/inferbench/leaderboard?mark={quote(_invocation(ti_key.dag_id, ti_key.run_id).id)}"
+
+
+class InvocationReportLink(BaseOperatorLink):
+    """From the ``outcome`` task of ``submit`` to the report of what it ran."""
+
+    name = "Report"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The report's path on the web server, "" before the submission's DAG was started."""
+        from airflow.sdk.execution_time.xcom import XCom
+
+        def told(task_id: str, key: str) -> Any:
+            return XCom.get_one(key=key, dag_id=ti_key.dag_id, task_id=task_id, run_id=ti_key.run_id)
+
+        validated, run_id = told("validate", "return_value"), told("run", "trigger_run_id")
+        if not validated or not run_id:
+            return ""
+        return f"/inferbench/report/{_invocation(validated['dag_id'], run_id).id}"
+
+
+LINKS = (ReportLink(), RunLink(), LeaderboardLink())

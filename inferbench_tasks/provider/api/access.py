@@ -1,0 +1,37 @@
+"""Who may call a route, by Airflow's own access checks; and the store that routes read."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated, Any
+
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity
+from airflow.api_fastapi.core_api.security import (
+    GetUserDep,
+    requires_access_dag,
+    requires_access_view,
+)
+from fastapi import Depends
+
+from inferbench_tasks import settings
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.submit.notes import SUBMIT
+
+#: 401 for who has no login, 403 for who may not see Airflow's website.
+READER: Any = Depends(requires_access_view(AccessView.WEBSITE))
+#: 403 for who may not start a run of ``submit``.
+SUBMITTER: Any = Depends(requires_access_dag("POST", DagAccessEntity.RUN, SUBMIT))
+User = GetUserDep
+
+
+@lru_cache(maxsize=1)
+def _store(uri: str | None, data_dir: str) -> PerfDB:
+    return PerfDB.connect(uri, settings.data_dir())
+
+
+def store() -> PerfDB:
+    """The process's PerfDB; PerfDBError if it can't be reached."""
+    return _store(settings.perfdb_uri(), str(settings.data_dir()))
+
+
+Store = Annotated[PerfDB, Depends(store)]

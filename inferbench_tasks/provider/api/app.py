@@ -1,0 +1,43 @@
+"""InferBench's web application within Airflow's API server: the REST API and the pages.
+
+A plugin's routes are open to anyone unless each is protected: the whole application asks for a login here,
+FastAPI's own documentation routes included (they are ours, so that they ask as well).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+
+from inferbench_tasks.provider.api import questions, runs, submissions
+from inferbench_tasks.provider.api.access import READER
+from inferbench_tasks.provider.api.problems import install
+from inferbench_tasks.provider.ui import files, pages, run_page
+
+app = FastAPI(
+    title="InferBench",
+    description="Submit benchmarks; read their results. Log in as with Airflow's own API: "
+    "`POST /auth/token`, then `Authorization: Bearer <token>`.",
+    dependencies=[READER],
+    servers=[{"url": "/inferbench"}],
+    openapi_url=None,
+    docs_url=None,
+    redoc_url=None,
+)
+api = APIRouter(prefix="/api")
+for part in (submissions, runs, questions):
+    api.include_router(part.router)
+
+
+@api.get("/openapi.json", include_in_schema=False)
+def openapi() -> dict[str, Any]:
+    """This API's description, OpenAPI 3."""
+    return app.openapi()
+
+
+app.include_router(api)
+app.include_router(files.router)
+app.include_router(pages.router)
+app.include_router(run_page.router)
+install(app)

@@ -1,0 +1,68 @@
+"""Rows as JSON or CSV, by ``?format=`` or the Accept header."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import Query, Request, Response
+from fastapi.responses import JSONResponse
+
+Format = Annotated[
+    Literal["json", "csv"] | None, Query(description="json or csv; by default what Accept asks for.")
+]
+#: A text that starts with one of these would be run as a formula by a spreadsheet.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def wants_csv(request: Request, format: str | None) -> bool:
+    """Whether the caller asked for CSV."""
+    return format == "csv" or (format is None and "text/csv" in request.headers.get("accept", ""))
+
+
+def table(
+    request: Request,
+    format: str | None,
+    rows: Sequence[dict[str, Any]],
+    body: dict[str, Any] | None = None,
+    *,
+    name: str = "inferbench",
+) -> Response:
+    """The rows as CSV, or ``body`` (by default ``{"items": rows}``) as JSON."""
+    if not wants_csv(request, format):
+        return JSONResponse(plain({"items": rows} if body is None else body))
+    headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
+    return Response(as_csv(rows), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def as_csv(rows: Sequence[dict[str, Any]]) -> str:
+    """A header with every key in order of first appearance, then a line per row; None is empty."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow([_cell(column) for column in columns])
+    for row in rows:
+        writer.writerow([_cell(row.get(column)) for column in columns])
+    return out.getvalue()
+
+
+def plain(value: Any) -> Any:
+    """JSON's own types: dates as ISO 8601."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, dict | list | tuple):
+        value = json.dumps(plain(value))
+    value = plain(value)
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

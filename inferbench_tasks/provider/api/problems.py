@@ -1,0 +1,76 @@
+"""Errors as answers: 4xx with the field at fault, in the form of FastAPI's own validation errors."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import JSONResponse
+
+from inferbench_tasks.errors import InferBenchError, InputError, PerfDBError, StorageError, SubmissionError
+
+log = logging.getLogger(__name__)
+
+
+class FieldError(InputError):
+    """A parameter of a request is wrong; ``field`` names it."""
+
+    def __init__(self, field: str, message: str, where: str = "query") -> None:
+        super().__init__(message)
+        self.field = field
+        self.where = where
+
+
+class blame:
+    """Within this block an InputError is the fault of that query parameter."""
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, InputError) and not isinstance(error, FieldError | SubmissionError):
+            raise FieldError(self._field, str(error)) from error
+
+
+def not_found(what: str) -> HTTPException:
+    """404."""
+    return HTTPException(404, what)
+
+
+def detail(error: InputError) -> list[dict[str, Any]]:
+    """``[{loc, msg, type, line}]``, one per problem."""
+    if isinstance(error, SubmissionError):
+        return [
+            {
+                "loc": ["body", *([p.field] if p.field else ["submission"])],
+                "msg": p.message,
+                "type": "submission",
+                "line": p.line,
+            }
+            for p in error.problems
+        ]
+    if isinstance(error, FieldError):
+        return [{"loc": [error.where, error.field], "msg": str(error), "type": "value"}]
+    return [{"loc": [], "msg": str(error), "type": "value"}]
+
+
+def install(app: FastAPI) -> None:
+    """Answer our errors: 422 bad input, 503 the store is away, 500 anything else of ours."""
+
+    @app.exception_handler(InputError)
+    async def bad_input(request: Request, error: InputError) -> JSONResponse:
+        return JSONResponse({"detail": detail(error)}, status_code=422)
+
+    @app.exception_handler(PerfDBError)
+    @app.exception_handler(StorageError)
+    async def away(request: Request, error: InferBenchError) -> JSONResponse:
+        log.error("store is away path=%s error=%s", request.url.path, error)
+        return JSONResponse({"detail": str(error)}, status_code=503)
+
+    @app.exception_handler(InferBenchError)
+    async def ours(request: Request, error: InferBenchError) -> JSONResponse:
+        log.error("failed path=%s error=%s", request.url.path, error)
+        return JSONResponse({"detail": str(error)}, status_code=500)

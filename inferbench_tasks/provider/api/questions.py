@@ -1,0 +1,111 @@
+"""Leaderboard, comparison and recommendation over REST."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from inferbench_tasks.analysis.differences import compare_runs
+from inferbench_tasks.analysis.leaderboard import leaderboard as ranked
+from inferbench_tasks.analysis.recommend import Bound, path_of
+from inferbench_tasks.analysis.recommend import recommend as recommended
+from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.perfdb.queries import parse
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.output import Format, table
+from inferbench_tasks.provider.api.problems import FieldError, blame, not_found
+from inferbench_tasks.provider.api.runs import Limit, Q, find
+
+router = APIRouter(tags=["questions"])
+_BOUND = re.compile(r"([a-z0-9_]+)(<=|>=)([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)")
+MOST_COMPARED = 6
+
+
+@router.get("/leaderboard", summary="The best valid results by any figure")
+def leaderboard(
+    request: Request,
+    db: Store,
+    by: Annotated[str, Query(description="A figure, such as p99_ms, throughput_rps, energy_j.")] = "p99_ms",
+    q: Q = "",
+    limit: Limit = 20,
+    format: Format = None,
+) -> Response:
+    """Ranked within each group of task and data set; ranks are equal where figures differ by noise only."""
+    rows = board(db, by, q, limit)
+    return table(request, format, rows, name="leaderboard")
+
+
+def board(db: PerfDB, by: str, q: str | list[str], limit: int) -> list[dict[str, Any]]:
+    """The leaderboard's rows; FieldError names what is wrong."""
+    with blame("q"):
+        parse(q)
+    with blame("by"):
+        return ranked(db, by, q, limit)
+
+
+@router.get("/compare", summary="Two to six runs side by side")
+def compare(
+    request: Request,
+    db: Store,
+    run: Annotated[
+        list[str], Query(description="Their ids; the first is what the others are compared with.")
+    ],
+    format: Format = None,
+) -> Response:
+    """``settings`` that differ, ``figures`` with each difference's confidence, the ``environment``'s differences."""
+    found = compare_runs(results_of(db, run)).as_dict()
+    return table(request, format, found["figures"], found, name="compare")
+
+
+def results_of(db: PerfDB, runs: list[str]) -> list[ResultDocument]:
+    """The results of two to six different runs."""
+    runs = list(dict.fromkeys(runs))
+    if not 2 <= len(runs) <= MOST_COMPARED:
+        raise FieldError("run", f"give two to {MOST_COMPARED} different runs; these are {len(runs)}")
+    results = []
+    for text in runs:
+        _, result = find(db, text)
+        if result is None:
+            raise not_found(f"run {text!r} has no result to compare")
+        results.append(result)
+    return results
+
+
+@router.get("/recommend", summary="Which configuration to use under an SLO")
+def recommend(
+    request: Request,
+    db: Store,
+    by: Annotated[str, Query(description="What to optimise.")] = "samples_per_s",
+    slo: Annotated[list[str], Query(description="p99_ms<=100, throughput_rps>=50, ...; repeatable.")] = [],  # noqa: B006
+    q: Q = "",
+    format: Format = None,
+) -> Response:
+    """``top``: at most three, with the probability that each beats the next; ``notes``: what the data can't tell."""
+    found = advise(db, by, slo, q)
+    return table(request, format, found["top"], found, name="recommend")
+
+
+def advise(db: PerfDB, by: str, slo: list[str], q: str | list[str]) -> dict[str, Any]:
+    """The recommendation as plain values; FieldError names what is wrong."""
+    bounds = [bound(text) for text in slo if text.strip()]
+    with blame("by"):
+        path_of(by)
+    with blame("q"):
+        parse(q)
+    found = recommended(db, by, bounds, q)
+    return {"top": found.top, "notes": found.notes, "candidates": found.candidates, "fitting": found.fitting}
+
+
+def bound(text: str) -> Bound:
+    """``p99_ms<=100`` as a Bound."""
+    match = _BOUND.fullmatch(text.replace(" ", ""))
+    if match is None:
+        raise FieldError(
+            "slo", f"{text[:60]!r}: must be FIGURE<=NUMBER or FIGURE>=NUMBER, such as p99_ms<=100"
+        )
+    with blame("slo"):
+        path_of(match[1])
+    return Bound(match[1], match[2] == "<=", float(match[3]))

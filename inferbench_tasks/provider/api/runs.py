@@ -1,0 +1,123 @@
+"""Runs over REST: the list, one, its raw samples."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb import fields, frames
+from inferbench_tasks.perfdb.documents import ResultDocument, RunDocument
+from inferbench_tasks.perfdb.queries import parse, parse_sort
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.output import Format, plain, table, wants_csv
+from inferbench_tasks.provider.api.problems import blame, not_found
+
+router = APIRouter(tags=["runs"])
+#: Pages further in are reached by narrowing the query (``until=``): skipping costs the store time.
+MAX_OFFSET = 10_000
+Q = Annotated[
+    str,
+    Query(
+        max_length=4000,
+        description="Terms that must all hold: model=resnet* backend=triton,onnxruntime batch>=4 since=7d "
+        "user=x verdict=valid. GET /api/fields lists the fields.",
+    ),
+]
+Limit = Annotated[int, Query(ge=1, le=500)]
+Offset = Annotated[int, Query(ge=0, le=MAX_OFFSET)]
+Sort = Annotated[
+    str, Query(max_length=200, description="A field; -field for descending. Newest first by default.")
+]
+
+
+@router.get("/fields", summary="The fields of queries, sorting and tables")
+def list_fields(request: Request, format: Format = None) -> Response:
+    """Name, kind, meaning and other names of each."""
+    rows = [
+        {"name": f.name, "kind": f.kind, "help": f.help, "aliases": list(f.aliases)} for f in fields.FIELDS
+    ]
+    return table(request, format, rows, name="fields")
+
+
+@router.get("/runs", summary="Runs that match a query, a page at a time")
+def list_runs(
+    request: Request,
+    db: Store,
+    q: Q = "",
+    sort: Sort = "",
+    limit: Limit = 50,
+    offset: Offset = 0,
+    format: Format = None,
+) -> Response:
+    """``items``, and ``next_offset`` (null on the last page). Runs without a result have null figures."""
+    rows, more = page_of(db, q, sort, limit, offset)
+    body = {"items": rows, "next_offset": offset + limit if more else None}
+    return table(request, format, rows, body, name="runs")
+
+
+def page_of(
+    db: PerfDB, q: str | list[str], sort: str, limit: int, offset: int
+) -> tuple[list[dict[str, Any]], bool]:
+    """One page of rows, and whether there is another."""
+    with blame("q"):
+        parse(q)
+    with blame("sort"):
+        parse_sort(sort)
+    rows = frames.rows(db, q, sort, offset + limit + 1)
+    return rows[offset : offset + limit], len(rows) > offset + limit and offset + limit <= MAX_OFFSET
+
+
+@router.get("/runs/{run}", summary="One run, with everything that is known of it")
+def one_run(run: str, request: Request, db: Store, format: Format = None) -> Response:
+    """``run``: how it was executed, stage by stage; ``result``: its figures, null if it has none."""
+    record, result = find(db, run)
+    if wants_csv(request, format):
+        rows = [fields.row(result.model_dump())] if result else []
+        return table(request, "csv", rows, name=run)
+    body = {
+        "run": record.model_dump(mode="json") if record else None,
+        "result": result.model_dump(mode="json") if result else None,
+    }
+    return table(request, "json", [], plain(body))
+
+
+@router.get(
+    "/runs/{run}/samples",
+    summary="The raw record of every request",
+    responses={200: {"content": {"application/vnd.apache.parquet": {}, "text/csv": {}}}},
+)
+def samples(run: str, request: Request, db: Store, format: Format = None) -> Response:
+    """Parquet, or CSV if that is asked for; columns as in ``docs/reference/perfdb.md``."""
+    _, result = find(db, run)
+    if result is None or result.samples is None:
+        raise not_found(f"run {run!r} has no raw samples")
+    name = f"{result.run_id}.{result.attempt}"
+    if wants_csv(request, format):
+        text = db.samples(result.run_id, result.attempt).to_pandas().to_csv(index=False)
+        return Response(text, media_type="text/csv; charset=utf-8", headers=_attachment(f"{name}.csv"))
+    return Response(
+        db.files.get(result.samples),
+        media_type="application/vnd.apache.parquet",
+        headers=_attachment(f"{name}.parquet"),
+    )
+
+
+def find(db: PerfDB, run: str) -> tuple[RunDocument | None, ResultDocument | None]:
+    """The run and its result, either may be missing; 404 if both are. ``latest`` is the newest run."""
+    try:
+        run_id = db.resolve_run(run) if run == "latest" else run
+    except InputError as error:
+        raise not_found(str(error)) from error
+    records = db.find_runs({"_id": run_id})
+    results = db.find_results({"run_id": run_id}, sort=(("attempt", -1),), limit=1)
+    if not records and not results:
+        raise not_found(f"there is no run {run!r}")
+    return (records[0] if records else None), (results[0] if results else None)
+
+
+def _attachment(name: str) -> dict[str, str]:
+    safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
+    return {"Content-Disposition": f'attachment; filename="{safe}"'}

@@ -1,0 +1,152 @@
+"""Submissions over REST: validate, run, and how far it has come."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Body
+from pydantic import BaseModel
+
+from inferbench_tasks import settings
+from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.provider.api.access import SUBMITTER, Store, User
+from inferbench_tasks.provider.api.problems import not_found
+from inferbench_tasks.provider.submit.notes import SUBMIT
+from inferbench_tasks.provider.submit.request import Resolved, SubmissionRequest, resolve
+from inferbench_tasks.provider.submit.shelf import Shelf
+from inferbench_tasks.stages.invocation import Invocation
+from inferbench_tasks.submission.problem import Problem
+from inferbench_tasks.submission.sweep import Job, expand
+
+router = APIRouter(tags=["submissions"])
+
+
+class Validated(BaseModel):
+    """A submission that may run: its name, user and jobs, and each job's swept values."""
+
+    name: str
+    user: str
+    priority: int
+    jobs: int
+    points: list[dict[str, Any]]
+
+
+class Started(Validated):
+    """A submission that was started: the run of ``submit``, and the DAG that has its stages."""
+
+    run: str
+    dag: str
+    #: Where this API tells how far it has come.
+    status: str
+
+
+class Problems(BaseModel):
+    """Why it was refused, each problem with its field (and line, where there is a text)."""
+
+    detail: list[dict[str, Any]]
+
+
+class Progress(BaseModel):
+    """``state``: queued, running, success or failed, of the submission's run; ``verdicts``: of its jobs."""
+
+    run: str
+    state: str
+    dag: str | None = None
+    invocation: str | None = None
+    verdicts: dict[str, str] = {}
+    problems: list[dict[str, Any]] = []
+    report: str | None = None
+
+
+Request = Annotated[SubmissionRequest, Body()]
+REFUSED: dict[int | str, dict[str, Any]] = {422: {"model": Problems, "description": "It does not validate."}}
+
+
+@router.post("/submissions/validate", summary="Check a submission; nothing is started", responses=REFUSED)
+def validate(request: Request, user: User) -> Validated:
+    """422 with every problem at once, if there are any."""
+    resolved, jobs = _resolve(request, user)
+    return Validated(**_about(resolved, jobs))
+
+
+@router.post(
+    "/submissions",
+    status_code=202,
+    dependencies=[SUBMITTER],
+    summary="Run a submission",
+    responses={**REFUSED, 403: {"description": "A viewer may not submit."}},
+)
+def submit(request: Request, user: User) -> Started:
+    """Validates, then starts the ``submit`` DAG; 422 with every problem, before any run exists."""
+    from airflow.api.common.trigger_dag import trigger_dag
+    from airflow.exceptions import DagNotFound
+    from airflow.utils.types import DagRunTriggeredByType
+
+    resolved, jobs = _resolve(request, user)
+    dag_id = Shelf(settings.data_dir()).place(resolved)
+    login = user.get_name()
+    try:
+        started = trigger_dag(
+            dag_id=SUBMIT,
+            conf=request.parameters(),
+            triggered_by=DagRunTriggeredByType.REST_API,
+            triggering_user_name=login,
+        )
+    except DagNotFound as error:
+        raise not_found("Airflow does not know the DAG 'submit' (yet): is dags/submit.py there?") from error
+    assert started is not None
+    status = f"/inferbench/api/submissions/{quote(started.run_id)}"
+    return Started(**_about(resolved, jobs), run=started.run_id, dag=dag_id, status=status)
+
+
+@router.get("/submissions/{run}", summary="How far a submission has come")
+def progress(run: str, db: Store) -> Progress:
+    """``run``: the id of a run of the ``submit`` DAG."""
+    from airflow.models.dagrun import DagRun
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        mine = session.scalar(select(DagRun).where(DagRun.dag_id == SUBMIT, DagRun.run_id == run))
+        if mine is None:
+            raise not_found(f"there is no run {run!r} of the submit DAG")
+        found = session.scalars(
+            select(XComModel).where(XComModel.dag_id == SUBMIT, XComModel.run_id == run)
+        ).all()
+        told = {(row.task_id, row.key): XComModel.deserialize_value(row) for row in found}
+        state = str(mine.state)
+    answer = Progress(run=run, state=state, problems=told.get(("validate", "problems")) or [])
+    validated, started = told.get(("validate", "return_value")), told.get(("run", "trigger_run_id"))
+    if validated:
+        answer.dag = validated["dag_id"]
+    if validated and started:
+        invocation = Invocation.of_dag_run(settings.data_dir(), validated["dag_id"], started)
+        answer.invocation = invocation.id
+        runs = db.find_runs({"invocation_id": invocation.id})
+        answer.verdicts = {r.run_id: r.verdict or r.status for r in runs}
+        if (invocation.dir / "report.html").is_file():
+            answer.report = f"/inferbench/report/{invocation.id}"
+    return answer
+
+
+def _resolve(request: SubmissionRequest, user: Any) -> tuple[Resolved, list[Job]]:
+    from inferbench_tasks.provider.loader import submissions_dir
+
+    folder = submissions_dir()
+    if not folder.is_dir() and request.name is not None:
+        raise SubmissionError([Problem("submission", None, "name", f"there is no folder {folder}")])
+    resolved = resolve(request, folder, login=user.get_name())
+    return resolved, expand(resolved.submission)
+
+
+def _about(resolved: Resolved, jobs: list[Job]) -> dict[str, Any]:
+    submission = resolved.submission
+    return {
+        "name": submission.name,
+        "user": submission.user,
+        "priority": submission.priority,
+        "jobs": len(jobs),
+        "points": [job.point for job in jobs[:100]],
+    }

@@ -1,0 +1,134 @@
+"""The ``submit`` DAG and the DAGs of what was submitted by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG, Param, get_parsing_context
+
+from inferbench_tasks import settings
+from inferbench_tasks.provider.loader import _knows_no_devices, submissions_dir
+from inferbench_tasks.provider.render import START, render
+from inferbench_tasks.provider.submit.operators import AwaitSubmission, RunSubmission, ValidateSubmission
+from inferbench_tasks.provider.submit.request import names
+from inferbench_tasks.provider.submit.shelf import Shelf
+
+SUBMIT = "submit"
+DOC = """### Submit a benchmark
+
+Paste a submission (YAML), or give the name of one of the submissions folder; **user**, **priority** and the
+**SLO** replace what it says. It is validated before anything runs: what is wrong stands in the log and the note
+of `validate`, each problem with its line and field.
+
+1. `validate`: reads it; a valid submission becomes a DAG of its own, `submitted.<name>.<digest>`.
+2. `run`: starts that DAG; its link opens it, with the six stages of every job.
+3. `outcome`: ends as that run ends; its link opens the report.
+
+By REST: `POST /api/v2/dags/submit/dagRuns` with `{"logical_date": null, "conf": {"submission": "name: ..."}}`, or
+`POST /inferbench/api/submissions`, which answers 422 with all problems at once.
+"""
+_BOUND: dict[str, Any] = {"type": ["number", "null"], "exclusiveMinimum": 0, "section": "SLO (optional)"}
+
+
+def load_submit(folder: Path | None = None, data_dir: Path | None = None) -> dict[str, DAG]:
+    """``submit`` and the DAGs of recent submissions, by DAG id; only the one in question at a task's run."""
+    shelf = Shelf(data_dir or settings.data_dir())
+    wanted = get_parsing_context().dag_id
+    dags: dict[str, DAG] = {}
+    if wanted in (None, SUBMIT):
+        dags[SUBMIT] = submit_dag(folder or submissions_dir())
+    for dag_id in shelf.recent() if wanted is None else [wanted]:
+        if placed := shelf.get(dag_id):
+            dag = render(
+                placed.submission,
+                base_dir=Path(placed.base_dir),
+                one_at_a_time=_knows_no_devices(),
+                dag_id=dag_id,
+            )
+            dag.tags.add("submitted")
+            dag.dag_display_name = f"{placed.submission.name} (submitted, {dag_id.rpartition('.')[2]})"
+            dags[dag_id] = dag
+    return dags
+
+
+def submit_dag(folder: Path) -> DAG:
+    """The DAG whose form takes a submission."""
+    with DAG(
+        dag_id=SUBMIT,
+        dag_display_name="Submit a benchmark",
+        description="Takes a submission as YAML text or by its name, validates it, runs it.",
+        start_date=START,
+        schedule=None,
+        catchup=False,
+        max_active_runs=64,
+        tags=["inferbench", "submit"],
+        doc_md=DOC,
+        params=parameters(folder),
+        is_paused_upon_creation=False,
+        # Before the stages of jobs: someone looks at the form and waits for its answer.
+        default_args={"owner": "inferbench", "weight_rule": "absolute", "priority_weight": 10_000},
+    ) as dag:
+        validate = ValidateSubmission(
+            task_id="validate", doc_md="Is the submission valid? Nothing runs if not."
+        )
+        run = RunSubmission(
+            task_id="run",
+            trigger_dag_id="{{ ti.xcom_pull(task_ids='validate')['dag_id'] }}",
+            # The same id, so that one finds the other; a run that was cleared starts another.
+            trigger_run_id="{{ run_id }}{{ '-%d' % ti.try_number if ti.try_number > 1 else '' }}",
+            logical_date=None,
+            conf={},
+            note="Started by the submit DAG, run {{ run_id }}",
+            doc_md="Starts the submission's own DAG; the link opens it.",
+        )
+        outcome = AwaitSubmission(
+            task_id="outcome",
+            mode="reschedule",
+            poke_interval=5,
+            timeout=7 * 24 * 3600,
+            doc_md="Ends as the submission's run ends, with the verdict of each job.",
+        )
+        validate >> run >> outcome
+    return dag
+
+
+def parameters(folder: Path) -> dict[str, Any]:
+    """The form."""
+    return {
+        "submission": Param(
+            None,
+            type=["string", "object", "null"],
+            format="multiline",
+            maxLength=1_000_000,
+            title="Submission",
+            description="YAML text. Leave empty to run one of the folder by its name.",
+        ),
+        "name": Param(
+            None,
+            type=["string", "null"],
+            maxLength=300,
+            examples=names(folder),
+            title="Or the name of one",
+            description="A file of the submissions folder, without .yaml.",
+        ),
+        "user": Param(
+            None,
+            type=["string", "null"],
+            maxLength=100,
+            title="User",
+            description="Who asks for it; your login unless given.",
+        ),
+        "priority": Param(
+            None,
+            type=["integer", "null"],
+            minimum=-100,
+            maximum=100,
+            title="Priority",
+            description="Higher runs first; the submission's own unless given.",
+        ),
+        "slo_latency_p50_ms": Param(None, title="p50 at most, ms", **_BOUND),
+        "slo_latency_p95_ms": Param(None, title="p95 at most, ms", **_BOUND),
+        "slo_latency_p99_ms": Param(None, title="p99 at most, ms", **_BOUND),
+        "slo_min_throughput_rps": Param(None, title="Throughput at least, requests/s", **_BOUND),
+    }

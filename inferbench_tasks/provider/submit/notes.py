@@ -1,0 +1,72 @@
+"""What the scheduler writes on a run of ``submit``: why it was refused, or how it ended.
+
+A task can't write notes; the scheduler tells listeners when a run ends, and there they are written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.listeners import hookimpl
+
+#: Of Airflow's own column.
+_MOST_CHARACTERS = 1000
+SUBMIT = "submit"
+
+
+@hookimpl
+def on_dag_run_failed(dag_run: Any, msg: str) -> None:
+    """A refused submission: its problems, on the run and on its first task."""
+    _write(dag_run)
+
+
+@hookimpl
+def on_dag_run_success(dag_run: Any, msg: str) -> None:
+    """The verdicts."""
+    _write(dag_run)
+
+
+def _write(dag_run: Any) -> None:
+    if dag_run.dag_id != SUBMIT:
+        return
+    from airflow.models.xcom import XComModel
+    from sqlalchemy import select
+    from sqlalchemy.orm import object_session
+
+    session = object_session(dag_run)
+    if session is None:
+        return
+    found = session.scalars(
+        select(XComModel).where(
+            XComModel.dag_id == SUBMIT,
+            XComModel.run_id == dag_run.run_id,
+            XComModel.key.in_(("problems", "outcome")),
+        )
+    )
+    told = {row.key: XComModel.deserialize_value(row) for row in found}
+    text, task = note_of(told)
+    if not text:
+        return
+    dag_run.note = text
+    for ti in dag_run.get_task_instances(session=session):
+        if ti.task_id == task:
+            ti.note = text
+
+
+def note_of(told: dict[str, Any]) -> tuple[str, str]:
+    """The note and the task that it belongs to; "" if there is nothing to say."""
+    if problems := told.get("problems"):
+        lines = [
+            ": ".join(str(part) for part in (_place(p), p["field"], p["message"]) if part) for p in problems
+        ]
+        text, task = "The submission is not valid; nothing was started.\n" + "\n".join(lines), "validate"
+    elif outcome := told.get("outcome"):
+        lines = [f"{run}: {verdict}" for run, verdict in outcome["verdicts"].items()]
+        text, task = "\n".join(lines), "outcome"
+    else:
+        return "", ""
+    return (text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 2] + " …"), task
+
+
+def _place(problem: dict[str, Any]) -> str:
+    return f"line {problem['line']}" if problem["line"] else ""

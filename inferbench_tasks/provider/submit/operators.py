@@ -1,0 +1,114 @@
+"""The three tasks of the ``submit`` DAG: validate at once, start the submission's DAG, tell how it ended."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import BaseOperator, BaseSensorOperator
+from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
+
+from inferbench_tasks import settings
+from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.provider.submit.request import SubmissionRequest, resolve
+from inferbench_tasks.provider.submit.shelf import Shelf
+from inferbench_tasks.provider.ui.links import InvocationReportLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+#: The dag-processor looks at its files every few seconds; far beyond that something is wrong with it.
+PATIENCE_S = 300.0
+POLL_S = 1.0
+PROBLEMS_KEY = "problems"
+OUTCOME_KEY = "outcome"
+
+
+class ValidateSubmission(BaseOperator):
+    """Reads the parameters; fails at once, with every problem in the log, before anything runs.
+
+    Returns ``dag_id``, ``name``, ``user``, ``jobs`` of the DAG that it became.
+    """
+
+    ui_color = "#e8f0fe"
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from inferbench_tasks.provider.loader import submissions_dir
+        from inferbench_tasks.submission.sweep import expand
+
+        login = context["dag_run"].triggering_user_name
+        try:
+            request = SubmissionRequest.of_parameters(dict(context["params"]))
+            resolved = resolve(request, submissions_dir(), login=login)
+            jobs = expand(resolved.submission)
+        except SubmissionError as error:
+            problems = [problem.as_dict() for problem in error.problems]
+            context["ti"].xcom_push(key=PROBLEMS_KEY, value=problems)
+            for problem in error.problems:
+                self.log.error("%s", problem)
+            raise AirflowFailException(
+                f"The submission is not valid, nothing was started:\n{error}"
+            ) from error
+        dag_id = Shelf(settings.data_dir()).place(resolved)
+        self.log.info("valid: %s, %d job(s), DAG %s", resolved.submission.name, len(jobs), dag_id)
+        return {
+            "dag_id": dag_id,
+            "name": resolved.submission.name,
+            "user": resolved.submission.user,
+            "jobs": len(jobs),
+        }
+
+
+class RunSubmission(TriggerDagRunOperator):
+    """Waits until Airflow knows the submission's DAG, then starts it."""
+
+    def execute(self, context: Context) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not self._known(context["ti"]):
+            if time.monotonic() > deadline:
+                raise AirflowFailException(
+                    f"Airflow's dag-processor did not find {self.trigger_dag_id} within {PATIENCE_S:.0f} s: "
+                    "does it run, and does it share the data directory?"
+                )
+            time.sleep(POLL_S)
+        super().execute(context)
+
+    def _known(self, ti: Any) -> bool:
+        try:
+            ti.get_dag(self.trigger_dag_id)
+        except AirflowRuntimeError as error:
+            self.log.debug("not known yet: %s", error)
+            return False
+        return True
+
+
+class AwaitSubmission(BaseSensorOperator):
+    """Ends as the submission's DAG run ends; tells each run's verdict. Holds no slot while it waits."""
+
+    operator_extra_links = (InvocationReportLink(),)
+
+    def poke(self, context: Context) -> bool:
+        ti = context["ti"]
+        dag_id = ti.xcom_pull(task_ids="validate")["dag_id"]
+        run_id = ti.xcom_pull(task_ids="run", key="trigger_run_id")
+        state = ti.get_dagrun_state(dag_id, run_id)
+        if state not in ("success", "failed"):
+            return False
+        verdicts = self._verdicts(dag_id, run_id)
+        for run, verdict in verdicts.items():
+            self.log.info("%s: %s", run, verdict)
+        ti.xcom_push(key=OUTCOME_KEY, value={"state": state, "verdicts": verdicts})
+        if state == "failed":
+            raise AirflowFailException(f"The run {run_id} of {dag_id} failed: {verdicts or 'no job began'}")
+        return True
+
+    def _verdicts(self, dag_id: str, run_id: str) -> dict[str, str]:
+        from inferbench_tasks.perfdb.store import PerfDB
+        from inferbench_tasks.stages.invocation import Invocation
+
+        data_dir = settings.data_dir()
+        invocation = Invocation.of_dag_run(data_dir, dag_id, run_id)
+        with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
+            runs = db.find_runs({"invocation_id": invocation.id})
+        return {run.run_id: run.verdict or run.status for run in runs}

@@ -1,0 +1,116 @@
+"""What a form, a REST call or a client asks to run: a submission's text, data or name, and what it changes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.submission.problem import Problem, did_you_mean, show
+from inferbench_tasks.submission.reader import read_submission, read_submission_data, read_submission_text
+from inferbench_tasks.submission.schema import SloSpec, Submission
+
+#: How problems call a submission that came without a file.
+SOURCE = "submission"
+#: The parameters of the form that are parts of the SLO: ``slo_latency_p99_ms`` -> ``latency_p99_ms``.
+SLO_PREFIX = "slo_"
+_SUFFIXES = (".yaml", ".yml")
+
+
+class SubmissionRequest(BaseModel):
+    """One of ``submission`` and ``name``; the other fields change what it says."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    submission: str | dict[str, Any] | None = Field(
+        None, description="A submission, as YAML text or as data."
+    )
+    name: str | None = Field(
+        None, max_length=300, description="Or one of the submissions folder: its path there, without .yaml."
+    )
+    user: str | None = Field(None, description="Who asks for it; the login's name unless given.")
+    priority: int | None = Field(None, description="Higher runs first, -100 to 100.")
+    slo: dict[str, Any] | None = Field(None, description="Bounds that replace the submission's own.")
+
+    @classmethod
+    def of_parameters(cls, given: dict[str, Any]) -> SubmissionRequest:
+        """From the parameters of the ``submit`` DAG; a blank field of a form is nothing."""
+        filled = {key: value for key, value in given.items() if value not in (None, "")}
+        slo = {k.removeprefix(SLO_PREFIX): v for k, v in filled.items() if k.startswith(SLO_PREFIX)}
+        rest = {k: v for k, v in filled.items() if k in cls.model_fields}
+        return cls.model_validate({**rest, **({"slo": {**rest.get("slo", {}), **slo}} if slo else {})})
+
+    def parameters(self) -> dict[str, Any]:
+        """The inverse: the ``conf`` of a run of the ``submit`` DAG."""
+        given = self.model_dump(exclude_none=True, exclude={"slo"})
+        return {**given, **{f"{SLO_PREFIX}{key}": value for key, value in (self.slo or {}).items()}}
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A submission that validates, and the folder of the files that it names."""
+
+    submission: Submission
+    base_dir: Path
+
+
+def resolve(request: SubmissionRequest, folder: Path, *, login: str | None = None) -> Resolved:
+    """What was asked for, validated; SubmissionError with every problem.
+
+    ``folder``: the submissions folder; a text may name files below it. ``login`` becomes the user of a
+    submission that names none.
+    """
+    submission, base_dir = _read(request, folder)
+    changes: dict[str, Any] = {}
+    if request.user is not None:
+        changes["user"] = request.user
+    elif login and submission.user == "anonymous":
+        changes["user"] = re.sub(r"[^A-Za-z0-9_-]+", "-", login).strip("-_") or "anonymous"
+    if request.priority is not None:
+        changes["priority"] = request.priority
+    if request.slo:
+        if unknown := [name for name in request.slo if name not in SloSpec.model_fields]:
+            raise SubmissionError([Problem(SOURCE, None, f"slo.{n}", _unknown_bound(n)) for n in unknown])
+        kept = submission.slo.model_dump(mode="json") if submission.slo else {}
+        changes["slo"] = {**kept, **request.slo}
+    if changes:
+        document = {**submission.model_dump(mode="json"), **changes}
+        submission = read_submission_data(document, SOURCE, base_dir=base_dir)
+    return Resolved(submission, base_dir)
+
+
+def names(folder: Path) -> list[str]:
+    """The submissions folder's files, each as its path there without the ending."""
+    found = (p.relative_to(folder) for p in folder.rglob("*") if p.suffix in _SUFFIXES)
+    return sorted(p.with_suffix("").as_posix() for p in found)
+
+
+def _read(request: SubmissionRequest, folder: Path) -> tuple[Submission, Path]:
+    given = request.submission if request.submission not in ("", {}) else None
+    if (given is None) == (request.name is None):
+        text = "both are given" if given else "nothing is given"
+        raise SubmissionError(
+            [Problem(SOURCE, None, "", f"give a submission (YAML) or the name of one; {text}")]
+        )
+    if isinstance(given, str):
+        return read_submission_text(given, SOURCE, base_dir=folder), folder
+    if given is not None:
+        return read_submission_data(given, SOURCE, base_dir=folder), folder
+    assert request.name is not None
+    known = names(folder)
+    if request.name not in known:
+        more = did_you_mean(request.name, known) or f"; there are: {', '.join(known)}"
+        problem = f"no submission {show(request.name)} in the submissions folder{more}"
+        raise SubmissionError([Problem(SOURCE, None, "name", problem)])
+    path = next(p for s in _SUFFIXES if (p := folder / f"{request.name}{s}").exists())
+    return read_submission(path), path.parent
+
+
+def _unknown_bound(name: str) -> str:
+    return (
+        f"unknown bound{did_you_mean(name, SloSpec.model_fields)}; known: {', '.join(SloSpec.model_fields)}"
+    )

@@ -1,0 +1,85 @@
+"""What a page's form was filled with, as terms of a query; and what its fields suggest."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Depends, Query
+
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.api.problems import FieldError
+
+Text = Annotated[str, Query(max_length=300)]
+SUGGESTIONS_AGE_S = 30.0
+_cache: dict[str, tuple[float, dict[str, list[str]]]] = {}
+
+
+@dataclass(frozen=True)
+class Given:
+    """The fields that all lists share, as they were typed."""
+
+    model: str = ""
+    backend: str = ""
+    device: str = ""
+    user: str = ""
+    since: str = ""
+    until: str = ""
+    q: str = ""
+
+    def terms(self) -> list[str]:
+        """The query that they make; raises FieldError."""
+        found = [
+            f"{name}={value.strip()}"
+            for name in ("model", "backend", "user", "since", "until")
+            if (value := getattr(self, name)).strip()
+        ]
+        if device := self.device.strip():
+            found.append(f"device={device}" if device in ("cpu", "gpu") else f"device_name=*{device}*")
+        try:
+            return found + shlex.split(self.q)
+        except ValueError as error:
+            raise FieldError(
+                "q", f"{self.q[:60]!r} is not understood: {error} (quotes must be closed)"
+            ) from error
+
+    def as_dict(self) -> dict[str, str]:
+        """For links to the next page."""
+        return dict(self.__dict__)
+
+
+def _given(
+    model: Text = "",
+    backend: Text = "",
+    device: Text = "",
+    user: Text = "",
+    since: Text = "",
+    until: Text = "",
+    q: Annotated[str, Query(max_length=4000)] = "",
+) -> Given:
+    return Given(model, backend, device, user, since, until, q)
+
+
+Filters = Annotated[Given, Depends(_given)]
+
+
+def suggestions(db: PerfDB) -> dict[str, list[str]]:
+    """Models, backends and devices that there are results of; at most 30 s old."""
+    at, found = _cache.get(db.uri, (0.0, {}))
+    if not found or time.monotonic() - at > SUGGESTIONS_AGE_S:
+        found = {
+            "models": _distinct(db, "model.name"),
+            "backends": _distinct(db, "backend.kind"),
+            "devices": ["cpu", "gpu"],
+        }
+        _cache[db.uri] = (time.monotonic(), found)
+    return found
+
+
+def _distinct(db: PerfDB, path: str) -> list[str]:
+    def ask() -> list[Any]:
+        return list(db.collection("results").distinct(path))
+
+    return sorted(str(value) for value in db.retrying(ask, "asking what there is") if value is not None)[:500]

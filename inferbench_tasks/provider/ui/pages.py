@@ -1,0 +1,182 @@
+"""The pages: lists and questions. Each reads what the REST API reads, by the same functions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from inferbench_tasks.analysis.leaderboard import HIGHER_IS_BETTER, SHOWN
+from inferbench_tasks.analysis.recommend import OBJECTIVES
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb import fields
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import to_plain
+from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.questions import MOST_COMPARED, advise, board, bound, results_of
+from inferbench_tasks.provider.api.runs import page_of
+from inferbench_tasks.provider.ui.given import Filters, suggestions
+from inferbench_tasks.provider.ui.render import page, query
+
+router = APIRouter(include_in_schema=False)
+FIGURES = [f for f in fields.FIELDS if f.path.startswith("summary.")]
+#: Columns of the leaderboard beside the figure it is sorted by.
+BESIDE = ("p50_ms", "p99_ms", "throughput_rps", "accuracy", "energy_j", "cost_usd_per_1k")
+PAGE_SIZE = 50
+
+
+@router.get("/", response_class=RedirectResponse)
+def start() -> RedirectResponse:
+    """The first page."""
+    return RedirectResponse("/inferbench/leaderboard")
+
+
+@router.get("/leaderboard", response_class=HTMLResponse)
+def leaderboard(
+    db: Store, given: Filters, by: str = "p99_ms", all: bool = False, mark: str = ""
+) -> HTMLResponse:
+    """Valid runs by a figure, in groups of task and data set; ``all``: every run, with its verdict."""
+    problem: str | None = None
+    groups: list[dict[str, Any]] = []
+    try:
+        figure = fields.field(by)
+        if all:
+            sort = f"-{figure.name}" if figure.name in HIGHER_IS_BETTER else figure.name
+            rows, _ = page_of(db, given.terms(), sort, PAGE_SIZE, 0)
+            groups = [{"title": "All runs", "rows": rows}] if rows else []
+        else:
+            groups = _groups(board(db, by, given.terms(), PAGE_SIZE))
+            _add_figures(db, groups)
+    except InputError as error:
+        problem, figure = str(error), fields.field("p99_ms")
+    for group in groups:
+        for row in group["rows"]:
+            row["mark"] = bool(mark) and row["run"].startswith(f"{mark}.")
+    names = list(dict.fromkeys((figure.name, *BESIDE)))
+    asked = {**given.as_dict(), "mark": mark, "all": "1" if all else ""}
+    return page(
+        "leaderboard.html",
+        here="leaderboard",
+        by=figure.name,
+        all=all,
+        figures=FIGURES,
+        shown=[f for f in FIGURES if f.name in names],
+        higher=HIGHER_IS_BETTER,
+        settings=SHOWN,
+        sorts={f.name: query(**asked, by=f.name) for f in FIGURES},
+        groups=groups,
+        given=given,
+        known=suggestions(db),
+        problem=problem,
+        csv="/inferbench/api/leaderboard" + query(by=figure.name, q=_joined(given), limit=500, format="csv"),
+    )
+
+
+@router.get("/runs", response_class=HTMLResponse)
+def runs(
+    db: Store,
+    given: Filters,
+    sort: Annotated[str, Query(max_length=100)] = "",
+    offset: Annotated[int, Query(ge=0, le=10_000)] = 0,
+) -> HTMLResponse:
+    """All runs, the newest first unless sorted."""
+    problem, more = None, False
+    rows: list[dict[str, Any]] = []
+    try:
+        rows, more = page_of(db, given.terms(), sort, PAGE_SIZE, offset)
+    except InputError as error:
+        problem = str(error)
+    asked = {**given.as_dict(), "sort": sort}
+    return page(
+        "runs.html",
+        here="runs",
+        rows=rows,
+        given=given,
+        known=suggestions(db),
+        figures=FIGURES,
+        sort=sort,
+        problem=problem,
+        previous=query(**asked, offset=max(0, offset - PAGE_SIZE) or None) or "?" if offset else None,
+        next=query(**asked, offset=offset + PAGE_SIZE) if more else None,
+    )
+
+
+@router.get("/compare", response_class=HTMLResponse)
+def compare(db: Store, run: Annotated[list[str], Query()] = []) -> HTMLResponse:  # noqa: B006
+    """Two to six runs side by side."""
+    from fastapi import HTTPException
+
+    from inferbench_tasks.analysis.differences import compare_runs
+
+    chosen = [text.strip() for text in run if text.strip()]
+    problem, found = None, None
+    if chosen:
+        try:
+            found = compare_runs(results_of(db, chosen))
+        except InputError as error:
+            problem = str(error)
+        except HTTPException as error:
+            problem = str(error.detail)
+    slots = (chosen + [""] * MOST_COMPARED)[: max(2, min(MOST_COMPARED, len(chosen) + 1))]
+    return page("compare.html", here="compare", slots=slots, problem=problem, found=found)
+
+
+@router.get("/recommend", response_class=HTMLResponse)
+def recommend(
+    db: Store,
+    given: Filters,
+    by: str = "throughput_rps",
+    slo: Annotated[list[str], Query()] = [],  # noqa: B006
+    ask: bool = False,
+) -> HTMLResponse:
+    """The form, and the answer once something was asked."""
+    problem, found, bounds = None, None, []
+    if ask or slo:
+        try:
+            bounds = [bound(text) for text in slo if text.strip()]
+            found = advise(db, by, slo, given.terms())
+        except InputError as error:
+            problem = str(error)
+    return page(
+        "recommend.html",
+        here="recommend",
+        objectives=OBJECTIVES,
+        by=by,
+        slots=(slo + [""] * 3)[:3],
+        given=given,
+        known=suggestions(db),
+        problem=problem,
+        found=found,
+        bounds=", ".join(map(str, bounds)),
+        bounded=[b.figure for b in bounds],
+    )
+
+
+def _groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        title = " on ".join(part for part in (row["task"], row["dataset"]) if part) or "No task named"
+        groups.setdefault(title, []).append(row)
+    return [{"title": title, "rows": members} for title, members in groups.items()]
+
+
+def _add_figures(db: PerfDB, groups: list[dict[str, Any]]) -> None:
+    """The figures beside the one that the board is sorted by."""
+    rows = {row["run"]: {**row, "fixed": set(row)} for group in groups for row in group["rows"]}
+    for group in groups:
+        group["rows"] = [rows[row["run"]] for row in group["rows"]]
+    paths = ["run_id", *(fields.field(name).path for name in BESIDE)]
+    found = db.find_raw({"run_id": {"$in": list(rows)}}, (("run_id", 1), ("attempt", 1)), fields=paths)
+    for document in map(to_plain, found):  # the last attempt's stay
+        row = rows[document["run_id"]]
+        row.update({name: fields.field(name).value(document) for name in BESIDE if name not in row["fixed"]})
+
+
+def _joined(given: Any) -> str:
+    import shlex
+
+    try:
+        return shlex.join(given.terms())
+    except InputError:
+        return ""

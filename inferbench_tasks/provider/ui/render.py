@@ -1,0 +1,70 @@
+"""From a template and values to a page; every value is escaped."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from fastapi.responses import HTMLResponse
+
+from inferbench_tasks.analysis.page import number
+from inferbench_tasks.provider.plugin import PAGES
+
+if TYPE_CHECKING:
+    import jinja2
+
+#: Scripts and styles from here only; shown in nobody else's frame.
+POLICY = (
+    "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
+)
+
+
+def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """The page; ``here`` among the values names its entry in the navigation."""
+    text = _environment().get_template(template).render(pages=PAGES, **values)
+    headers = {
+        "Content-Security-Policy": POLICY,
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, no-store",
+    }
+    return HTMLResponse(text, status_code=status, headers=headers)
+
+
+def moment(value: datetime | None) -> str:
+    """A time as a person reads it, UTC."""
+    return f"{value:%Y-%m-%d %H:%M:%S} UTC" if value else "–"
+
+
+def cell(value: Any) -> str:
+    """Whatever stands in a table's cell."""
+    if isinstance(value, datetime):
+        return moment(value)
+    if isinstance(value, dict | list | tuple):
+        return json.dumps(value, default=str)
+    return number(value)
+
+
+def query(**values: Any) -> str:
+    """``?a=1&b=2`` of the values that are there; a list becomes several."""
+    filled = {k: v for k, v in values.items() if v not in (None, "", [])}
+    return f"?{urlencode(filled, doseq=True)}" if filled else ""
+
+
+@lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("inferbench_tasks.provider.ui", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"figure": number, "moment": moment, "cell": cell}
+    environment.globals["query"] = query
+    return environment

@@ -1,0 +1,136 @@
+"""The page of one run, and its figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse, Response
+
+from inferbench_tasks import settings
+from inferbench_tasks.analysis.page import number
+from inferbench_tasks.analysis.provenance import provenance_tables
+from inferbench_tasks.analysis.report import COLUMNS, notes_of
+from inferbench_tasks.analysis.runs import RunView, load_runs
+from inferbench_tasks.analysis.sections import sections
+from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.runs import find
+from inferbench_tasks.provider.ui.render import page, query
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/run/{run}", response_class=HTMLResponse)
+def run_page(run: str, db: Store) -> HTMLResponse:
+    """Summary, stages, certificate, provenance and links; a run that goes on is followed."""
+    record, result = find(db, run)
+    run_id = record.run_id if record else result.run_id if result else run
+    (view,) = load_runs(db, [run_id])
+    invocation = (record or result).invocation_id if record or result else None  # type: ignore[union-attr]
+    stages = sorted(record.stages, key=lambda s: s.started_at) if record else []
+    now = next((s.stage for s in reversed(stages) if s.state == "running"), "between two stages")
+    running = record is not None and record.status == "running"
+    report = settings.data_dir() / "invocations" / (invocation or "-") / "report.html"
+    return page(
+        "run.html",
+        here="runs",
+        run_id=run_id,
+        verdict=view.verdict,
+        valid=view.valid,
+        running=now if running else "",
+        result=result,
+        samples=result is not None and result.samples is not None,
+        drawable=result is not None and not running,
+        invocation=invocation,
+        report=f"/inferbench/report/{invocation}" if report.is_file() else None,
+        board="/inferbench/leaderboard" + query(model=result.model.name if result else "", mark=invocation),
+        warnings=notes_of([view], 0) if result and not result.samples else _warnings(view),
+        tiles=tiles(view),
+        facts=facts(view),
+        stages=stages,
+        certificate=_certificate(view),
+        provenance=[
+            {"title": t["title"], "head": None, "rows": t["rows"]} for t in provenance_tables([view])
+        ],
+        job=yaml.safe_dump(view.job, sort_keys=False, allow_unicode=True) if view.job else "",
+    )
+
+
+@router.get("/api/runs/{run}/figures", summary="A run's figures, as plotly's JSON")
+def figures(run: str, db: Store) -> Response:
+    """``sections``: each with title, text, tables and figures."""
+    import orjson
+
+    record, result = find(db, run)
+    run_id = record.run_id if record else result.run_id if result else run
+    found = [
+        {"title": s.title, "text": s.text, "tables": s.tables, "figures": s.figures}
+        for s in sections(load_runs(db, [run_id]))
+    ]
+    body = orjson.dumps({"sections": found}, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+    return Response(body, media_type="application/json")
+
+
+def tiles(view: RunView) -> list[dict[str, str]]:
+    """The figures that the run has, with their units."""
+    found = []
+    for title, path, factor in COLUMNS:
+        value = view.figure(path)
+        if value is None:
+            continue
+        if path == "slo.met":
+            shown = "met" if value else "missed"
+        elif factor == 100:
+            shown = f"{value:.2%}"
+        else:
+            shown = number(value * factor)
+        found.append({"title": title, "value": shown})
+    return found
+
+
+def facts(view: RunView) -> dict[str, Any]:
+    """What was run, in a person's order."""
+    job, result = view.job, view.result
+    found: dict[str, Any] = {"submission": job.get("name"), "user": job.get("user")}
+    if result is not None:
+        settings_text = ", ".join(f"{k} {v}" for k, v in result.backend.settings.items())
+        found |= {
+            "model": f"{result.model.name} v{result.model.version}",
+            "format": result.format,
+            "backend": f"{result.backend.label or result.backend.kind} {result.backend.version or ''}".strip(),
+            "settings": settings_text or None,
+            "device": result.device.name or result.device.kind,
+            "created": result.created_at,
+        }
+    load = job.get("load") or {}
+    arrivals = load.get("arrivals") or {}
+    found |= {
+        "arrivals": ", ".join(f"{k} {v}" for k, v in arrivals.items()) or None,
+        "batch size": load.get("batch_size"),
+        "duration, s": load.get("duration_s"),
+        "warm-up, s": load.get("warmup_s"),
+        "network": load.get("network"),
+        "protocol": load.get("protocol"),
+        "seed": load.get("seed"),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _warnings(view: RunView) -> list[str]:
+    """Like ``notes_of``, without reading the raw records for it."""
+    monitor = view.figure("resources.monitor") or {}
+    found = list(view.result.certificate.get("warnings", [])) if view.result else []
+    if monitor.get("problem"):
+        found.append(f"The monitors' record is not complete: {monitor['problem']}")
+    return found
+
+
+def _certificate(view: RunView) -> dict[str, Any] | None:
+    found = view.result.certificate if view.result else None
+    if not found:
+        return None
+    checks = [
+        {"limit": None, "unit": "", "value": None, "ok": None, **check} for check in found.get("checks", [])
+    ]
+    return {"valid": found.get("valid"), "reasons": found.get("reasons", []), "checks": checks}

@@ -1,0 +1,99 @@
+"use strict";
+
+// Links to Airflow's own pages: inside its frame they open in the window around it.
+function openInAirflow(event) {
+  const link = event.target.closest("a[data-airflow]");
+  if (!link || window.parent === window || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  const outer = window.parent.document.createElement("a");
+  outer.href = link.href;
+  outer.click();
+}
+
+// Two to six runs can be compared: the button says how many are chosen.
+function countChosen() {
+  const button = document.querySelector("button[data-compare]");
+  if (!button) return;
+  const chosen = document.querySelectorAll("input[name=run]:checked").length;
+  button.disabled = chosen < 2 || chosen > 6;
+  button.textContent = chosen > 6 ? `Compare: at most 6 (${chosen} chosen)` : `Compare ${chosen} chosen`;
+}
+
+function draw(element, figure) {
+  const dark = document.documentElement.dataset.theme === "dark";
+  const layout = { ...figure.layout, autosize: true };
+  if (dark) {
+    const axis = { gridcolor: "#3a3f47", linecolor: "#888", tickcolor: "#888" };
+    layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
+    layout.font = { ...layout.font, color: "#e6e6e6" };
+    for (const name of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) layout[name] = { ...layout[name], ...axis };
+  }
+  Plotly.newPlot(element, figure.data, layout, { responsive: true, displaylogo: false });
+}
+
+function element(name, text, attributes = {}) {
+  const made = document.createElement(name);
+  if (text !== null) made.textContent = text;
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+function tableOf(table) {
+  const made = element("table", null);
+  made.append(element("caption", table.title));
+  const head = element("tr", null);
+  for (const title of table.head) head.append(element("th", title, { scope: "col" }));
+  made.append(head);
+  for (const cells of table.rows) {
+    const row = element("tr", null);
+    for (const cell of cells) row.append(element("td", String(cell)));
+    made.append(row);
+  }
+  const scroll = element("div", null, { class: "scroll", tabindex: "0" });
+  scroll.append(made);
+  return scroll;
+}
+
+// Figures come after the page: they need the raw samples.
+async function loadFigures(place) {
+  try {
+    const answer = await fetch(place.dataset.figures, { credentials: "same-origin" });
+    if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
+    const { sections } = await answer.json();
+    place.replaceChildren();
+    for (const section of sections) {
+      place.append(element("h2", section.title));
+      if (section.text) place.append(element("p", section.text));
+      const grid = element("div", null, { class: "figures" });
+      place.append(grid);
+      for (const figure of section.figures) {
+        const box = element("figure", null, { "aria-label": figure.layout.title.text });
+        grid.append(box);
+        draw(box, figure);
+      }
+      for (const table of section.tables) place.append(tableOf(table));
+    }
+    if (!sections.length) place.append(element("p", "There is nothing to draw: the run has no raw samples."));
+  } catch (problem) {
+    place.replaceChildren(element("p", `The figures can't be shown: ${problem.message}`, { class: "problem", role: "alert" }));
+  }
+  place.setAttribute("aria-busy", "false");
+}
+
+document.addEventListener("click", openInAirflow);
+document.addEventListener("change", countChosen);
+countChosen();
+for (const place of document.querySelectorAll("[data-figures]")) loadFigures(place);
+for (const place of document.querySelectorAll("script[data-draw]")) draw(document.getElementById(place.dataset.draw), JSON.parse(place.textContent));
+// A run that goes on, or a cluster: the page follows it while somebody looks.
+const live = document.querySelector("[data-refresh]");
+if (live) {
+  setInterval(async () => {
+    if (document.hidden || live.contains(document.activeElement)) return;
+    const answer = await fetch(location.href, { credentials: "same-origin" });
+    if (!answer.ok) return;
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-refresh]");
+    if (!fresh) location.reload(); // it has ended: the whole page, with its figures
+    else if (fresh.innerHTML !== live.innerHTML) live.innerHTML = fresh.innerHTML;
+  }, Number(live.dataset.refresh) * 1000);
+}

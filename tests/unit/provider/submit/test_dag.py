@@ -1,0 +1,66 @@
+"""The ``submit`` DAG and those of what was submitted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inferbench_tasks.provider.submit.notes import note_of
+from inferbench_tasks.provider.submit.request import SubmissionRequest, resolve
+from inferbench_tasks.provider.submit.shelf import Shelf
+
+pytestmark = pytest.mark.airflow
+TEXT = "name: quick\nmodel: {kind: zoo, name: digits}\nload: {arrivals: {kind: poisson, rate_rps: 10}}\n"
+
+
+def place(data_dir: Path, text: str = TEXT) -> str:
+    return Shelf(data_dir).place(resolve(SubmissionRequest(submission=text), data_dir))
+
+
+def test_what_was_submitted_becomes_a_dag_with_its_stages(tmp_path: Path) -> None:
+    """Six stages per job and ``analyze``, ``release`` the teardown of ``serve``; it survives serialisation."""
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    from inferbench_tasks.provider.submit.dag import load_submit
+
+    dag_id = place(tmp_path, TEXT + "sweep: {serve.threads: [1, 2]}\n")
+    dags = load_submit(tmp_path, tmp_path)
+    assert set(dags) == {"submit", dag_id}
+    tasks = {t.split(".")[-1] for t in dags[dag_id].task_ids}
+    assert tasks == {"generate", "convert", "serve", "load", "collect", "release", "analyze"}
+    assert dags[dag_id].get_task("job-001.release").is_teardown
+    for dag in dags.values():
+        again = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+        assert set(again.task_ids) == set(dag.task_ids)
+
+
+def test_the_same_submission_is_the_same_dag(tmp_path: Path) -> None:
+    """Submitted twice, it is one DAG with two runs; another priority is another submission."""
+    assert place(tmp_path) == place(tmp_path) != place(tmp_path, TEXT + "priority: 3\n")
+    assert len(Shelf(tmp_path).recent()) == 2
+
+
+def test_the_form_is_checked_before_a_run_exists() -> None:
+    """Airflow refuses what the form's schema excludes; text of many lines and data both pass."""
+    from airflow.sdk.exceptions import ParamValidationError
+
+    from inferbench_tasks.provider.submit.dag import parameters
+
+    form = parameters(Path(__file__).parents[4] / "configs" / "submissions")
+    assert "quickstart" in form["name"].schema["examples"]
+    for good in (TEXT, {"name": "x"}, None):
+        assert form["submission"].resolve(good) == good
+    for field, bad in (("priority", 101), ("priority", "high"), ("slo_latency_p99_ms", 0), ("submission", 3)):
+        with pytest.raises(ParamValidationError):
+            form[field].resolve(bad)
+
+
+def test_a_refused_submission_says_why_in_its_note() -> None:
+    """Line, field and message of each problem, within what Airflow's column holds."""
+    problem = {"file": "submission", "line": 3, "field": "lod", "message": "unknown key"}
+    text, task = note_of({"problems": [problem]})
+    assert task == "validate" and "line 3: lod: unknown key" in text
+    assert len(note_of({"problems": [problem] * 100})[0]) <= 1000
+    assert note_of({"outcome": {"verdicts": {"r.000": "valid"}}}) == ("r.000: valid", "outcome")
+    assert note_of({}) == ("", "")
