@@ -41,7 +41,7 @@ class Call:
     """One request under way. Times are CLOCK_MONOTONIC ns, -1 until they happen."""
 
     __slots__ = (
-        "bytes_received", "connection", "done", "first_byte_ns", "intended_ns", "payload", "request_id",
+        "bytes_received", "client_spans", "connection", "done", "first_byte_ns", "intended_ns", "payload", "request_id",
         "sent_ns", "server_spans", "user",
     )  # fmt: skip
 
@@ -58,6 +58,8 @@ class Call:
         self.connection: object = None
         #: (queue, inference, preprocess, postprocess) in ns, where the server tells.
         self.server_spans: tuple[int, int, int, int] | None = None
+        #: (preprocess, postprocess) in ns, where the client does either while the load runs.
+        self.client_spans: tuple[int, int] = (-1, -1)
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class Dispatcher(Sink):
             self._recorder.append_with_spans(
                 call.request_id, MEASURE, call.intended_ns, call.sent_ns, call.first_byte_ns, done_ns, code,
                 len(payload.wire), call.bytes_received, payload.sample_index, payload.batch_size,
-                *(call.server_spans or (-1, -1, -1, -1)),
+                *(call.server_spans or (-1, -1, -1, -1)), *call.client_spans,
             )  # fmt: skip
         else:
             self._append(

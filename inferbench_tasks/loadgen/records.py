@@ -46,7 +46,10 @@ SCHEMA = pa.schema(
 )
 #: What the server says of a request's way through it, ns; -1 where it said nothing. In the file or not.
 SERVER_SPANS = ("server_queue_ns", "server_inference_ns", "server_preprocess_ns", "server_postprocess_ns")
-SCHEMA_WITH_SPANS = pa.schema([*SCHEMA, *(pa.field(n, pa.int64(), nullable=False) for n in SERVER_SPANS)])
+#: What the client itself did to a request before it was sent and to its answer, ns; see ``clients.processing``.
+CLIENT_SPANS = ("client_preprocess_ns", "client_postprocess_ns")
+SPANS = (*SERVER_SPANS, *CLIENT_SPANS)
+SCHEMA_WITH_SPANS = pa.schema([*SCHEMA, *(pa.field(n, pa.int64(), nullable=False) for n in SPANS)])
 
 _DEFAULTS: dict[str, Any] = {
     "shard": 0, "phase": "measure", "first_byte_ns": -1, "done_ns": -1, "status": OK, "bytes_sent": 0,
@@ -57,9 +60,9 @@ _DEFAULTS: dict[str, Any] = {
 def samples_table(columns: Mapping[str, ArrayLike | Sequence[str]]) -> pa.Table:
     """A table of records from columns; those left out get a default (``request_id``: 0, 1, 2 ...).
 
-    ``intended_ns`` is needed; ``sent_ns`` is taken from it unless given. Server spans come in if one is given.
+    ``intended_ns`` is needed; ``sent_ns`` is taken from it unless given. Spans come in if one is given.
     """
-    spans = any(name in columns for name in SERVER_SPANS)
+    spans = any(name in columns for name in SPANS)
     schema = SCHEMA_WITH_SPANS if spans else SCHEMA
     if unknown := set(columns) - set(schema.names):
         raise ValueError(f"unknown columns {sorted(unknown)}; known: {', '.join(SCHEMA_WITH_SPANS.names)}")

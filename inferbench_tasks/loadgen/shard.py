@@ -24,6 +24,7 @@ from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.loadgen.closed_loop import ClosedLoop
 from inferbench_tasks.loadgen.dispatcher import Dispatcher
 from inferbench_tasks.loadgen.heartbeat import Heartbeat
+from inferbench_tasks.loadgen.live_processing import live
 from inferbench_tasks.loadgen.messages import Order, Report
 from inferbench_tasks.loadgen.mlperf_driver import LoadGenDriver, Sut
 from inferbench_tasks.loadgen.open_loop import OpenLoop
@@ -49,7 +50,7 @@ class Shard:
         self._recorder = recorder
         self._payloads = build_payloads(plan)
         make = Sut if plan.mlperf else Dispatcher
-        self._dispatcher = make(recorder, plan.timeout_ns, server_spans=plan.server_spans)
+        self._dispatcher = make(recorder, plan.timeout_ns, server_spans=plan.spans)
         self._dispatcher.drops = all(segment.paced for segment in plan.segments)
         settings = ClientSettings(
             endpoint=plan.endpoint,
@@ -59,6 +60,8 @@ class Shard:
             server_spans=plan.server_spans,
         )
         factory = CLIENTS.load(client_kind(plan.endpoint.protocol, plan.client))
+        if plan.processing is not None:
+            factory = live(plan, factory)
         self._client = factory(settings, loop, self._dispatcher, answer_check(plan))
         self._dispatcher.client = self._client
         self._drivers: list[OpenLoop | ClosedLoop | LoadGenDriver] = []
@@ -201,7 +204,7 @@ def main(plan_path: str, index: int) -> int:
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
-        with Recorder(plan.spool_path(index), index, server_spans=plan.server_spans) as recorder:
+        with Recorder(plan.spool_path(index), index, server_spans=plan.spans) as recorder:
             await Shard(plan, index, loop, recorder).run()
 
     try:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from inferbench_tasks.errors import StorageError
-from inferbench_tasks.loadgen.records import OK, PHASES, SERVER_SPANS, SamplesWriter
+from inferbench_tasks.loadgen.records import OK, PHASES, SPANS, SamplesWriter
 
 #: One row; ``shard`` stands in the header. Little-endian, packed.
 _ROW = np.dtype(
@@ -29,13 +29,13 @@ _ROW = np.dtype(
         ("bytes_received", "<i8"), ("sample_index", "<i4"), ("batch_size", "<i2"),
     ]
 )  # fmt: skip
-_ROW_WITH_SPANS = np.dtype([*_ROW.descr, *((name, "<i8") for name in SERVER_SPANS)])
+_ROW_WITH_SPANS = np.dtype([*_ROW.descr, *((name, "<i8") for name in SPANS)])
 _PACKER = struct.Struct("<qbqqqqhqqih")
-_PACKER_WITH_SPANS = struct.Struct("<qbqqqqhqqihqqqq")
+_PACKER_WITH_SPANS = struct.Struct("<qbqqqqhqqihqqqqqq")
 
 _TYPES = {name: _ROW[name].str for name in _ROW.names or () if name != "phase"}
 
-_MAGIC = "inferbench-spool-1"
+_MAGIC = "inferbench-spool-2"
 _HEADER_BYTES = 16_384
 _ROW_GROUP = 65_536
 
@@ -102,7 +102,7 @@ class Recorder:
             self.flush()
 
     def append_with_spans(self, *values: int) -> None:
-        """As ``append``, with the four of SERVER_SPANS behind; for a recorder made with ``server_spans``."""
+        """As ``append``, with those of SPANS behind; for a recorder made with ``server_spans``."""
         self._pack_into(self._buffer, self._position, *values)
         self._position += self._width
         if self._position == self._end:
@@ -211,7 +211,7 @@ def _row_group(
 ) -> pa.RecordBatch:
     """The rows at ``indices`` (over all parts), as Arrow."""
     values: dict[str, NDArray[Any]] = {
-        name: np.full(len(indices), -1, "i8" if name in SERVER_SPANS else _TYPES.get(name, "i2"))
+        name: np.full(len(indices), -1, "i8" if name in SPANS else _TYPES.get(name, "i2"))
         for name in schema.names
     }
     for part, start, stop in zip(parts, starts[:-1], starts[1:], strict=True):

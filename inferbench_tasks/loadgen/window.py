@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.loadgen.records import DROPPED, SERVER_SPANS, codes, column, is_ok
+from inferbench_tasks.loadgen.records import CLIENT_SPANS, DROPPED, SERVER_SPANS, codes, column, is_ok
 
 NS_PER_S = 1_000_000_000
 
@@ -28,6 +28,7 @@ class Window:
     end_ns: int
     request_id: NDArray[np.int64]
     intended_ns: NDArray[np.int64]
+    #: When the sender began with the request: the send, or the client's own pre-processing before it.
     sent_ns: NDArray[np.int64]
     first_byte_ns: NDArray[np.int64]
     done_ns: NDArray[np.int64]
@@ -38,6 +39,8 @@ class Window:
     phase_names: list[str]
     #: The server's own times by column name, empty where it told none.
     spans: dict[str, NDArray[np.int64]]
+    #: The client's own times by column name, empty where it did nothing while the load ran.
+    client_spans: dict[str, NDArray[np.int64]]
     #: Answered as it should be, at any time.
     ok: NDArray[np.bool_]
     #: The requests of the window.
@@ -60,13 +63,18 @@ class Window:
         phase, phase_names = codes(table, "phase")
         labelled = np.array([name == "measure" for name in phase_names] or [False])
         labelled_measure = labelled[phase] if len(phase) else np.zeros(0, np.bool_)
+        own = {name: column(table, name) for name in CLIENT_SPANS if name in table.column_names}
+        own = own if any((values >= 0).any() for values in own.values()) else {}
+        sent = column(table, "sent_ns")
+        if own:
+            sent = np.where(sent >= 0, sent - own["client_preprocess_ns"].clip(0), sent)
         inside = (intended >= start_ns) & (intended < end_ns)
         return cls(
             start_ns=start_ns,
             end_ns=end_ns,
             request_id=column(table, "request_id"),
             intended_ns=intended,
-            sent_ns=column(table, "sent_ns"),
+            sent_ns=sent,
             first_byte_ns=column(table, "first_byte_ns"),
             done_ns=column(table, "done_ns"),
             batch_size=column(table, "batch_size"),
@@ -75,6 +83,7 @@ class Window:
             phase=phase,
             phase_names=phase_names,
             spans={name: column(table, name) for name in SERVER_SPANS if name in table.column_names},
+            client_spans=own,
             ok=is_ok(table),
             measured=inside & labelled_measure,
             mislabelled=int(np.count_nonzero(inside != labelled_measure)),

@@ -1,15 +1,17 @@
 """The prober: where the time of a request went, stage by stage.
 
-Three ways, the best that a backend allows:
+The best way that a backend allows:
 
 - ``per_request``: the server told its spans with every answer. ``transmit`` is the time from the send to the
   answer that lies outside of the spans: network, protocol, event loops on both sides.
+- ``server_trace``: the server wrote down the moments of a sample of its requests (Triton's trace).
 - ``server_statistics``: the server counts the time of its spans in total (Triton): means over the window.
 - ``difference``: the server tells nothing (TensorFlow Serving): the time from the send to the answer is one
   block, ``unattributed``.
 
-``unattributed`` also holds what the request waited in the sender before it left. All parts of one request
-add up to its end-to-end latency exactly.
+What the client itself did to each request (``loadgen.live_processing``) is part of ``preprocess`` and
+``postprocess``; ``sides`` tells both sides apart. ``unattributed`` also holds what the request waited in the
+sender before it left. All parts of one request add up to its end-to-end latency exactly.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.metrics.base import Measured, Metric
 from inferbench_tasks.monitors.records import Recording
 
+SIDES = ("client", "server")
 PARTS = ("preprocess", "transmit", "queue", "inference", "postprocess", "unattributed")
 #: Unattributed time below this share of the latency is not worth a reader's attention.
 WORTH_SHOWING_RATIO = 0.02
@@ -57,10 +60,14 @@ def breakdown(window: Window, recording: Recording) -> dict[str, Any]:
         return {}
     parts = per_request(window)
     if parts:
-        told = parts.pop("told")
+        told = parts["told"]
         return {
             **{part: _figures(parts[part][told] / 1e6) for part in PARTS},
             "e2e": _figures((window.done_ns - window.intended_ns)[told] / 1e6),
+            "sides": {
+                part: {side: float(parts[f"{side}_{part}"][told].mean()) / 1e6 for side in SIDES}
+                for part in ("preprocess", "postprocess")
+            },
             "method": "per_request",
             "coverage_ratio": float(told.sum() / window.answered.sum()),
         }
@@ -78,13 +85,24 @@ def per_request(window: Window) -> dict[str, NDArray[Any]]:
     told = window.answered & np.logical_and.reduce([values >= 0 for values in spans.values()])
     if not told.any():
         return {}
-    inside = np.sum([spans[name] for name in ("preprocess", "queue", "inference", "postprocess")], axis=0)
+    own = client_spans(window)
+    both = {name: spans[name] + own.get(name, 0) for name in spans}
     return {
-        **spans,
-        "transmit": window.done_ns - window.sent_ns - inside,
+        **both,
+        "transmit": window.done_ns - window.sent_ns - np.sum(list(both.values()), axis=0),
         "unattributed": window.sent_ns - window.intended_ns,
         "told": told,
+        **{f"server_{name}": spans[name] for name in ("preprocess", "postprocess")},
+        **{
+            f"client_{name}": own.get(name, np.zeros_like(told, np.int64))
+            for name in ("preprocess", "postprocess")
+        },
     }
+
+
+def client_spans(window: Window) -> dict[str, NDArray[Any]]:
+    """``preprocess`` and ``postprocess`` on the client, ns per record; {} where it did neither."""
+    return {name.split("_")[1]: values.clip(0) for name, values in window.client_spans.items()}
 
 
 def _by_statistics(window: Window, recording: Recording) -> dict[str, Any] | None:
@@ -102,25 +120,40 @@ def _by_statistics(window: Window, recording: Recording) -> dict[str, Any] | Non
         return None
     means: dict[str, float] = {part: (value or 0.0) / answered / 1e3 for part, value in grown.items()}
     sent, e2e = _client_means(window)
+    sides = _sides(window, means["preprocess"], means["postprocess"])
+    means |= {part: sum(of.values()) for part, of in sides.items()}
     means["transmit"] = sent - sum(means.values())
     means["unattributed"] = e2e - sent
     return {
         **{part: {"mean": means[part], "p50": None, "p99": None} for part in PARTS},
         "e2e": {"mean": e2e, "p50": None, "p99": None},
+        "sides": sides,
         "method": "server_statistics",
         "coverage_ratio": 1.0,
     }
 
 
 def _by_difference(window: Window) -> dict[str, Any]:
-    _, e2e = _client_means(window)
+    good = window.answered
+    own = {name: values[good] / 1e6 for name, values in client_spans(window).items()}
+    e2e = (window.done_ns - window.intended_ns)[good] / 1e6
     return {
         **dict.fromkeys(PARTS),
-        "unattributed": {"mean": e2e, "p50": None, "p99": None},
-        "e2e": {"mean": e2e, "p50": None, "p99": None},
+        **{part: _figures(values) for part, values in own.items()},
+        "unattributed": _figures(e2e - sum(own.values())),
+        "e2e": _figures(e2e),
         "method": "difference",
         "coverage_ratio": 0.0,
-        "reason": "the backend tells no times of its own, so the parts can't be told apart",
+        "reason": "the backend tells no times of its own: what is not the client's can't be told apart",
+    }
+
+
+def _sides(window: Window, preprocess_ms: float, postprocess_ms: float) -> dict[str, dict[str, float]]:
+    """Means, ms, of the parts that both sides have; the server's are given."""
+    own = client_spans(window)
+    return {
+        part: {"client": float(own[part][window.answered].mean()) / 1e6 if own else 0.0, "server": server_ms}
+        for part, server_ms in (("preprocess", preprocess_ms), ("postprocess", postprocess_ms))
     }
 
 

@@ -94,12 +94,13 @@ def test_phases_can_be_set_by_a_window_that_is_known_afterwards(tmp_path: Path) 
 def test_server_spans_travel_where_a_shard_has_them(tmp_path: Path) -> None:
     """A shard without them gets -1 beside a shard that has them."""
     with Recorder(tmp_path / "1.spool", 1, server_spans=True) as recorder:
-        recorder.append_with_spans(9, MEASURE, 5, 6, 7, 8, 0, 1, 1, 0, 1, 11, 12, 13, 14)
+        recorder.append_with_spans(9, MEASURE, 5, 6, 7, 8, 0, 1, 1, 0, 1, 11, 12, 13, 14, 15, -1)
     merge([_fill(tmp_path / "0.spool", 0, [1]), tmp_path / "1.spool"], tmp_path / "s.parquet")
     table = read_samples(tmp_path / "s.parquet")
     assert table.schema.equals(SCHEMA_WITH_SPANS)
     assert table.column("server_queue_ns").to_pylist() == [-1, 11]
     assert table.column("server_postprocess_ns").to_pylist() == [-1, 14]
+    assert table.column("client_preprocess_ns").to_pylist() == [-1, 15]
 
 
 def test_records_survive_the_kill_of_their_sender(tmp_path: Path) -> None:
