@@ -79,12 +79,23 @@ def describe(candidate: Candidate) -> str:
         document["model"]["name"],
         document["format"],
         backend["kind"],
-        *(f"{k} {v}" for k, v in (backend.get("settings") or {}).items() if isinstance(v, (int, float))),
+        *_numbers(backend.get("settings") or {}),
         f"batch {load.get('batch_size')}",
-        *(f"{k} {v:g}" for k, v in (load.get("arrivals") or {}).items() if isinstance(v, (int, float))),
+        *_numbers({k: v for k, v in (load.get("arrivals") or {}).items() if v}),
         f"network {load.get('network')}",
     ]
     return ", ".join(str(part) for part in parts)
+
+
+def _numbers(settings: dict[str, Any]) -> list[str]:
+    """``threads 2`` of each setting that is a number, those of nested ones too."""
+    found = []
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            found += _numbers(value)
+        elif isinstance(value, (int, float)):
+            found.append(f"{name} {value:g}")
+    return found
 
 
 def within_sd(document: dict[str, Any], figure: str) -> float:

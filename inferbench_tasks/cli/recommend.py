@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import typer
 
 from inferbench_tasks import settings
 from inferbench_tasks.analysis.candidates import Bound, path_of
+from inferbench_tasks.analysis.recommend import Recommendation
 from inferbench_tasks.analysis.recommend import recommend as recommended
 from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.errors import InputError
@@ -35,6 +37,24 @@ def recommend(
     by: str = typer.Option(
         "samples_per_s", "--by", metavar="FIGURE", help="What to optimise within the SLO."
     ),
+    search: Path = typer.Option(
+        None,
+        "--search",
+        metavar="SUBMISSION",
+        help="Run the most promising jobs of this submission's sweep first, and choose from its jobs; its `slo` counts "
+        "as bounds. What PerfDB has of them is not run again.",
+        show_default=False,
+    ),
+    runs: int = typer.Option(
+        None,
+        "--runs",
+        min=1,
+        help="Configurations to measure at most; 8% of the sweep, at least 8, by default.",
+    ),
+    settle: int = typer.Option(
+        4, "--settle", min=0, help="Runs to spend on making the order of the best sure."
+    ),
+    seed: int = typer.Option(1, "--seed", help="Of the search."),
     output: OutputFormat = OUTPUT,
 ) -> None:
     """Name the top three configurations that keep the SLO, with the probability that each beats the next.
@@ -44,21 +64,30 @@ def recommend(
     bounds = [_bound(text) for text in slo]
     path_of(by)
     parse(query or [])
-    with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
-        found = recommended(db, by, bounds, query or [])
+    if search is not None:
+        from inferbench_tasks.cli import recommend_search
+
+        if query:
+            raise InputError("--search chooses among its submission's jobs; leave the query out")
+        found = recommend_search.search(search, by, bounds, runs=runs, settle=settle, seed=seed)
+    else:
+        with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
+            found = recommended(db, by, bounds, query or [])
+    _show(found, output)
+    if not found.top:
+        raise typer.Exit(1)
+
+
+def _show(found: Recommendation, output: OutputFormat) -> None:
     for note in found.notes:
         say(note)
     if output is OutputFormat.table:
         emit(found.top, output)
-    else:
-        emit(
-            {
-                "top": found.top, "notes": found.notes, "candidates": found.candidates, "fitting": found.fitting,
-            },
-            output,
-        )  # fmt: skip
-    if not found.top:
-        raise typer.Exit(1)
+        return
+    emit(
+        {"top": found.top, "notes": found.notes, "candidates": found.candidates, "fitting": found.fitting},
+        output,
+    )
 
 
 def _bound(text: str) -> Bound:

@@ -1,0 +1,48 @@
+"""``inferbench recommend --search``: real runs, chosen by the search, kept for the next call."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Cli
+
+pytestmark = pytest.mark.integration
+SPACE = """
+name: space
+model: {kind: zoo, name: digits}
+load:
+  arrivals: {kind: closed_loop, concurrency: 2}
+  duration_s: 1
+  warmup_s: 0.3
+slo: {latency_p50_ms: 5000}
+sweep:
+  load.batch_size: [1, 16]
+"""
+
+
+def test_a_search_runs_what_it_needs_and_nothing_twice(cli: Cli) -> None:
+    """Two configurations are run and ranked, batch 16 first; the second call runs neither again."""
+    (cli.folder / "space.yaml").write_text(SPACE)
+    asked = ("recommend", "--search", "space.yaml", "--settle", "0", "-o", "json")
+    for _ in range(
+        4
+    ):  # on a busy machine a run may be disturbed more often than it is repeated: the next call goes on
+        done = cli.run(*asked)
+        found = json.loads(done.stdout)
+        if found["candidates"] == 2:
+            break
+    assert done.returncode == 0, done.stderr
+    assert found["candidates"] == found["fitting"] == 2
+    assert "batch 16" in found["top"][0]["configuration"]
+    assert found["top"][0]["samples_per_s"] > found["top"][1]["samples_per_s"] > 0
+    report = re.search(r"report\s+(\S+report\.html)", done.stderr)
+    assert report is not None and "batch_size 16" in Path(report[1]).read_text()
+    again = cli.run(*asked)
+    assert "2 of 2 configuration(s) measured before" in again.stderr
+    assert "0 run(s) made" in again.stderr
+    assert json.loads(again.stdout)["top"] == found["top"]
+    assert cli.left_over() == []
