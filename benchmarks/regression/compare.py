@@ -1,0 +1,70 @@
+"""False alarms and detection of four rules on the same nights.
+
+    pip install --no-deps apache-otava==0.8.0
+    python -m benchmarks.regression.compare [--series 40]
+
+A series has 30 nights; the shift comes in night 15. A *false alarm* is any alarm before the shift, or any at all
+where there is none; it is counted per 100 nights. A *detection* is an alarm in the right direction
+within 10 nights after the shift. A rule that alarms all the time "detects" everything by chance: so beside
+the detection stands the *informed* one, detection minus the chance of an alarm in that direction in ten nights
+without a shift.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+
+import numpy as np
+
+from benchmarks.regression.noise import RECORDED, SYNTHETIC, Night, recorded, reshuffled, shifted
+from benchmarks.regression.rivals import RULES, Alarm
+
+NIGHTS, AT, WITHIN = 30, 15, 10
+SHIFTS = (0.01, 0.03, 0.06, 0.10)
+FIGURES = ("p50_ms", "mean_ms", "p95_ms", "cold_start_ms")
+
+
+def detected(alarms: Iterable[Alarm]) -> bool:
+    """Whether the shift was found: slower, in the nights after it."""
+    return any(direction > 0 and AT <= night < AT + WITHIN for night, direction in alarms)
+
+
+def table(name: str, series: list[list[Night]]) -> list[str]:
+    """A row per rule: false alarms per 100 nights, then detection per shift, raw and informed."""
+    rows = []
+    for rule, find in RULES.items():
+        unchanged = [find(nights) for nights in series]
+        false = 100 * sum(map(len, unchanged)) / sum(map(len, series))
+        chance = float(np.mean([detected(alarms) for alarms in unchanged]))
+        cells = []
+        for shift in SHIFTS:
+            share = float(np.mean([detected(find(shifted(nights, AT, shift))) for nights in series]))
+            cells.append(f"{share:4.0%} ({max(0.0, share - chance):4.0%})")
+        rows.append(f"| {name} | {rule} | {false:.2f} | " + " | ".join(cells) + " |")
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--series", type=int, default=40, help="series per kind of noise")
+    asked = parser.parse_args()
+    print("| noise | rule | false alarms / 100 nights | " + " | ".join(f"{s:.0%}" for s in SHIFTS) + " |")
+    print("|---|---|---|" + "---|" * len(SHIFTS))
+    for name, make in SYNTHETIC.items():
+        rng = np.random.default_rng(7)
+        for row in table(name, [make(rng, NIGHTS) for _ in range(asked.series)]):
+            print(row, flush=True)
+    if RECORDED.exists():
+        for figure in FIGURES:
+            rng = np.random.default_rng(7)
+            nights = recorded(figure)
+            series = [nights, *(reshuffled(nights, rng) for _ in range(asked.series - 1))]
+            for row in table(f"recorded {figure}", series):
+                print(row, flush=True)
+            alarms = {rule: len(find(nights)) for rule, find in RULES.items()}
+            print(f"<!-- {figure}: alarms in the {len(nights)} recorded nights as they were: {alarms} -->")
+
+
+if __name__ == "__main__":
+    main()
