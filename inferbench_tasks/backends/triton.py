@@ -30,6 +30,9 @@ PYTRITON = "0.7.0"
 #: What that package's binary says of itself.
 TRITON = "2.51.0"
 NUMPY = "1.26.4"
+#: One request of so many writes down its moments, so many to a file: what is traced must not be slower for it.
+TRACED_OF = 5
+TRACES_PER_FILE = 10
 
 
 def finish(folder: Path) -> None:
@@ -125,6 +128,15 @@ class Triton(Backend):
         argv = [str(server), *(f"--{key}={value}" for key, value in options.items())]
         argv.append("--disable-auto-complete-config")  # 1 s instead of 2 to 7 until ready
         argv.append(f"--backend-config=python,shm-region-prefix-name={shared}")
+        # Where a sample of the requests spent their time; see ``metrics.triton_trace``.
+        trace = deployment.folder / "trace" / "trace.json"
+        trace.parent.mkdir(exist_ok=True)
+        argv += [
+            f"--trace-config=triton,file={trace}",
+            f"--trace-config=triton,log-frequency={TRACES_PER_FILE}",
+            f"--trace-config=rate={TRACED_OF}",
+            "--trace-config=level=TIMESTAMPS",
+        ]
         env = {
             **thread_env(spec.threads),
             "PATH": f"{home / 'bin'}:{os.environ.get('PATH', os.defpath)}",
@@ -156,6 +168,7 @@ class Triton(Backend):
             "python_backend": {"onnxruntime": version("onnxruntime"), "numpy": NUMPY},
             "env": {key: env[key] for key in thread_env(1)},
             "metrics_port": ports[2],
+            "trace": {"file": str(trace), "one_of": TRACED_OF},
         }
         return Prepared(launch, lambda: endpoint, settings)
 

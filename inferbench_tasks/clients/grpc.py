@@ -282,7 +282,7 @@ class GrpcConnection(asyncio.Protocol):
         if call.first_byte_ns < 0:
             call.first_byte_ns = now_ns
         call.bytes_received += len(block) + HEAD_BYTES
-        if answered.spans is not None:
+        if answered.spans is not None and self._client.settings.server_spans:
             call.server_spans = answered.spans
         if answered.http_status is not None:
             stream.http_status = answered.http_status

@@ -25,6 +25,8 @@ class Measured:
     summary: dict[str, Any]
     hardware: dict[str, Any]
     device: str = "cpu"
+    #: Where the server wrote down the moments of some requests (``metrics.triton_trace``), if it did.
+    trace_path: str | None = None
 
     @property
     def requests(self) -> int:

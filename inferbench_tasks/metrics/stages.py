@@ -4,8 +4,8 @@ The best way that a backend allows:
 
 - ``per_request``: the server told its spans with every answer. ``transmit`` is the time from the send to the
   answer that lies outside of the spans: network, protocol, event loops on both sides.
-- ``server_trace``: the server wrote down the moments of a sample of its requests (Triton's trace).
-- ``server_statistics``: the server counts the time of its spans in total (Triton): means over the window.
+- ``server_statistics``: the server counts the time of its spans in total (Triton): means over the window. Where it
+  also traces a sample of its requests, the percentiles are theirs; ``traced`` says of how many.
 - ``difference``: the server tells nothing (TensorFlow Serving): the time from the send to the answer is one
   block, ``unattributed``.
 
@@ -16,6 +16,7 @@ sender before it left. All parts of one request add up to its end-to-end latency
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from inferbench_tasks.loadgen.statistics import NAMES, percentiles
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.metrics.base import Measured, Metric
+from inferbench_tasks.metrics.triton_trace import traced
 from inferbench_tasks.monitors.records import Recording
 
 SIDES = ("client", "server")
@@ -51,11 +53,11 @@ class Stages(Metric):
 
     def compute(self, measured: Measured) -> dict[str, Any]:
         """{part: {mean, p50, p99}, method, coverage_ratio}; parts that nobody told are None."""
-        return breakdown(measured.window, measured.recording)
+        return breakdown(measured.window, measured.recording, measured.trace_path)
 
 
-def breakdown(window: Window, recording: Recording) -> dict[str, Any]:
-    """See ``Stages.compute``. {} without a good answer."""
+def breakdown(window: Window, recording: Recording, trace_path: str | None = None) -> dict[str, Any]:
+    """See ``Stages.compute``; ``trace_path``: of ``metrics.triton_trace``. {} without a good answer."""
     if not window.answered.any():
         return {}
     parts = per_request(window)
@@ -71,7 +73,10 @@ def breakdown(window: Window, recording: Recording) -> dict[str, Any]:
             "method": "per_request",
             "coverage_ratio": float(told.sum() / window.answered.sum()),
         }
-    return _by_statistics(window, recording) or _by_difference(window)
+    found = _by_statistics(window, recording)
+    if found and trace_path:
+        _add_percentiles(found, window, traced(Path(trace_path), window))
+    return found or _by_difference(window)
 
 
 def per_request(window: Window) -> dict[str, NDArray[Any]]:
@@ -131,6 +136,17 @@ def _by_statistics(window: Window, recording: Recording) -> dict[str, Any] | Non
         "method": "server_statistics",
         "coverage_ratio": 1.0,
     }
+
+
+def _add_percentiles(found: dict[str, Any], window: Window, parts: dict[str, NDArray[Any]]) -> None:
+    """The spread of each part over the traced requests; the client's own share is added as its median."""
+    own = {name: values[window.answered] for name, values in client_spans(window).items()}
+    for part, values in parts.items():
+        if len(values):
+            extra = float(np.median(own[part])) if part in own else 0.0
+            spread = _figures((values + extra) / 1e6)
+            found[part] |= {"p50": spread["p50"], "p99": spread["p99"]}
+    found["traced"] = len(parts.get("queue", ()))
 
 
 def _by_difference(window: Window) -> dict[str, Any]:

@@ -112,8 +112,9 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
     if (processing := inp.generate.requests.processing) and processing.client_ms:
         summary["client_processing_ms"] = processing.client_ms
     window = Window.of(table, start_ns, end_ns)
+    trace = inp.serve.backend.settings.get("trace") or {}
     return Summary.model_validate(
-        derive(Measured(window, recording, summary, hardware, inp.job.serve.device))
+        derive(Measured(window, recording, summary, hardware, inp.job.serve.device, trace.get("file")))
     )
 
 

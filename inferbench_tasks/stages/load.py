@@ -119,7 +119,8 @@ def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadP
         base_dir=ctx.base_dir,
         expected={name: OutputShape(shape=array.shape[1:]) for name, array in reference.items()},
         target_latency_ms=inp.job.slo.latency_p99_ms if inp.job.slo else None,
-        server_spans=inp.serve.endpoint.protocol == "http" and _OWN_SERVER in inp.serve.backend.label.lower(),
+        server_spans=inp.serve.endpoint.protocol in ("http", "grpc")
+        and _OWN_SERVER in inp.serve.backend.label.lower(),
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,18 +14,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from inferbench_tasks.backends.base import Deployment, Prepared
+from inferbench_tasks.backends.triton import Triton
 from inferbench_tasks.loadgen.outcome import apply_load
 from inferbench_tasks.loadgen.plan import ClientProcessing, LoadPlan
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.metrics.stages import PARTS, breakdown, per_request
-from inferbench_tasks.monitors.records import EMPTY
+from inferbench_tasks.monitors.records import EMPTY, read_recording
+from inferbench_tasks.monitors.session import MonitorSession, metrics_address
 from inferbench_tasks.networks.base import Network, shaping_proxy
 from inferbench_tasks.requests.ragged import objects, packed
 from inferbench_tasks.servers.config import Batching
+from inferbench_tasks.stages import release, serve
+from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.handles import Endpoint, ProcessorStep
 from inferbench_tasks.submission.schema import LoadSpec
-from tests.serving_cases import Case, dense_case, running_server, server_config
+from tests.serving_cases import Case, dense_case, running_server, serve_input, server_config
 
 pytestmark = pytest.mark.integration
 
@@ -127,7 +134,12 @@ def processing(
 
 
 def measure(
-    folder: Path, case: Case, where: Endpoint, processing: ClientProcessing | None, **load: Any
+    folder: Path,
+    case: Case,
+    where: Endpoint,
+    processing: ClientProcessing | None,
+    spans: bool = True,
+    **load: Any,
 ) -> tuple[dict[str, Any], Window]:
     """One user's requests for a second; the breakdown."""
     folder = Path(tempfile.mkdtemp(dir=folder))
@@ -139,7 +151,7 @@ def measure(
         endpoint=where,
         inputs_path=str(folder / "requests.npz"),
         base_dir=folder,
-        server_spans=True,
+        server_spans=spans,
     ).model_copy(update={"processing": processing})
     outcome = apply_load(plan, folder / "samples.parquet")
     assert not outcome.applied.problem, outcome.applied.problem
@@ -151,14 +163,14 @@ def measure(
 @contextmanager
 def server(folder: Path, protocol: str, case: Case, **changes: Any) -> Iterator[Endpoint]:
     folder.mkdir(parents=True)
-    ports = {"http_port": 0, "grpc_port": 0 if protocol == "grpc" else None}
+    ports = {"http_port": 0, "grpc_port": None if protocol == "http" else 0}
     config = server_config(case, folder, **ports).model_copy(update=changes)
     with running_server(config, folder) as found:
         yield Endpoint.model_validate(
             {
                 "protocol": protocol,
                 "host": "127.0.0.1",
-                "port": found[protocol],
+                "port": found[protocol.partition("_")[0]],
                 "model_name": case.model.name,
                 "model_version": "1",
             }
@@ -170,7 +182,10 @@ ATTEMPTS = 6
 
 
 def assert_found(
-    stage: str, base: Callable[[bool], dict[str, Any]], slept: Callable[[], dict[str, Any]]
+    stage: str,
+    base: Callable[[bool], dict[str, Any]],
+    slept: Callable[[], dict[str, Any]],
+    figure: str = "p50",
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """With the sleep the median is 20 ms longer in that stage and in no other, and the parts add up.
 
@@ -178,7 +193,7 @@ def assert_found(
     """
     for attempt in range(ATTEMPTS):
         before, after = base(attempt > 0), slept()
-        found = {part: after[part]["p50"] - before[part]["p50"] for part in PARTS}
+        found = {part: after[part][figure] - before[part][figure] for part in PARTS}
         off = {part: abs(found[part] - (SLEEP_MS if part == stage else 0.0)) for part in PARTS}
         total = sum(after[part]["mean"] for part in PARTS)
         assert total == pytest.approx(after["e2e"]["mean"], rel=1e-6)
@@ -233,3 +248,86 @@ def test_a_sleep_of_20_ms_is_found_in_its_stage(
                 with server(tmp_path / f"server-{part}", protocol, case) as other:
                     _, found = assert_found(part, base, slept(other))
             assert found["sides"][part]["server"] >= SLEEP_MS > 5 > found["sides"][part]["client"]
+
+
+@pytest.fixture
+def ctx(tmp_path: Path) -> Context:
+    """A data directory with the environments that the contract's tests have made, or will."""
+    environments = Path(sys.prefix) / "inferbench-test-envs"
+    environments.mkdir(exist_ok=True)
+    (tmp_path / "data" / "cache").mkdir(parents=True)
+    (tmp_path / "data" / "cache" / "envs").symlink_to(environments)
+    return Context(data_dir=tmp_path / "data")
+
+
+@contextmanager
+def triton(folder: Path, ctx: Context, case: Case, **serve_spec: Any) -> Iterator[serve.Output]:
+    folder.mkdir()
+    inp = serve_input(case, folder, folder.name, backend="triton", **serve_spec)
+    output = serve.run(inp, ctx)
+    try:
+        yield output
+    finally:
+        release.run(release.Input(run_id=inp.run_id, job_id=inp.job_id, job=inp.job, serve=output), ctx)
+
+
+def test_tritons_statistics_and_trace_find_it_too(
+    tmp_path: Path, plugins: Path, ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Means come from Triton's counters, percentiles from its trace; a sleep in the model, one in the client."""
+    case = dense_case(tmp_path)
+    plain = processing(tmp_path, case)
+    original = Triton.prepare
+
+    def sleepy(self: Triton, deployment: Deployment) -> Prepared:
+        prepared = original(self, deployment)
+        (model,) = deployment.folder.glob("repository/*/1/model.py")
+        head = '"""One run of the model for all requests."""'
+        code = model.read_text()
+        assert head in code
+        model.write_text(code.replace(head, head + "\n        import time; time.sleep(0.020)"))
+        return prepared
+
+    def of(
+        output: serve.Output, steps: ClientProcessing = plain, at: Endpoint | None = None
+    ) -> dict[str, Any]:
+        """Both instruments at once."""
+        settings = output.backend.settings
+        path = tmp_path / "monitors.parquet"
+        address = metrics_address(output.endpoint, settings)
+        with MonitorSession(output.server, path, metrics_url=address, kinds=["server_metrics"]):
+            _, window = measure(tmp_path, case, at or output.endpoint, steps, duration_s=2.2, warmup_s=0.4)
+            time.sleep(1.1)
+        return breakdown(window, read_recording(path), settings["trace"]["file"])
+
+    with triton(tmp_path / "plain-triton", ctx, case) as server_:
+        first = of(server_)
+        assert first["method"] == "server_statistics" and first["traced"] > 5
+
+        def base(again: bool) -> dict[str, Any]:
+            nonlocal first
+            first = of(server_) if again else first
+            return first
+
+        steps = processing(tmp_path, case, before_ms=SLEEP_MS)
+        assert_found("preprocess", base, lambda: of(server_, steps), figure="mean")
+        with monkeypatch.context() as patch:
+            patch.setattr(Triton, "prepare", sleepy)
+            with triton(tmp_path / "sleepy-triton", ctx, case) as other:
+                _, found = assert_found("inference", base, lambda: of(other), figure="mean")
+        assert found["inference"]["p50"] == pytest.approx(SLEEP_MS, abs=2.0)
+
+
+def test_without_the_servers_word_the_rest_is_unattributed(tmp_path: Path, plugins: Path) -> None:
+    """TensorFlow Serving's protocol: the client's parts are known, all else is one block, and it is said so."""
+    case = dense_case(tmp_path)
+    with server(tmp_path / "tfs", "grpc_tfs", case, grpc_service="tfs", engine="sleepy") as where:
+        for ms in (0.0, SLEEP_MS):
+            steps = processing(tmp_path, case, before_ms=ms)
+            found, _ = measure(tmp_path, case, where, steps, spans=False)
+            assert found["method"] == "difference" and "can't be told apart" in found["reason"]
+            assert found["inference"] is None and found["transmit"] is None
+            assert found["preprocess"]["p50"] == pytest.approx(ms, abs=3.0)
+            assert found["unattributed"]["p50"] >= SLEEP_MS
+            parts = sum(found[part]["mean"] for part in ("preprocess", "postprocess", "unattributed"))
+            assert parts == pytest.approx(found["e2e"]["mean"])
