@@ -82,6 +82,10 @@ class CancelledError(InferBenchError):
     """The user stopped the run."""
 
 
+class LeaseLostError(InferBenchError):
+    """The job does not hold the device (any more) that it works on."""
+
+
 class StorageError(InferBenchError):
     """A file or folder can't be read or written."""
 

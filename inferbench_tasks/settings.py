@@ -13,6 +13,8 @@ PERFDB_URI = "INFERBENCH_PERFDB_URI"
 SUBMISSIONS_DIR = "INFERBENCH_SUBMISSIONS_DIR"
 #: Set by ``inferbench run`` for its child: the invocation's folder, for progress and cancellation.
 INVOCATION_DIR = "INFERBENCH_INVOCATION_DIR"
+#: Set by a worker for its tasks: the device that it serves, or ``host``.
+WORKER = "INFERBENCH_WORKER"
 
 
 def data_dir() -> Path:

@@ -26,6 +26,7 @@ COMMANDS = {
     "recommend": ("The top three configurations under an objective, from the runs in PerfDB.", "recommend"),
     "paper": ("Run the InferBench paper's figures, sized for this machine.", "paper"),
     "report": ("Make the HTML report of an invocation again.", "report"),
+    "regress": ("Find regressions: nights of baseline against candidate.", "regress"),
     "perfdb": ("Start, stop and inspect the performance database.", "perfdb"),
     "backends": ("The known serving backends, plugins included.", "backends"),
     "formats": ("The known model formats and what converts to what.", "formats"),
@@ -33,7 +34,9 @@ COMMANDS = {
     "metrics": ("The known metrics with units and formulas.", "metrics"),
     "models": ("The model repository: register, update, search, show, delete.", "models"),
     "load": ("Load any server: run, calibrate.", "load"),
-    "up": ("Start the whole system on this machine: Airflow with InferBench's DAGs.", "up"),
+    "up": ("Start the whole system on this machine: Airflow, broker, PerfDB, workers.", "up"),
+    "status": ("Devices, leases, queues, and why each job waits.", "status"),
+    "worker": ("Serve one device of this machine.", "worker"),
     "down": ("End the local system.", "down"),
     "simulate": ("Try scheduling policies on a trace.", "simulate"),
 }

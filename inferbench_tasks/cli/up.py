@@ -11,12 +11,19 @@ from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.system.config import passwords
 from inferbench_tasks.provider.system.local import LocalSystem
+from inferbench_tasks.workers.devices import find, partitions
 
 app = typer.Typer()
 
 
 @app.command()
 def up(
+    workers: int = typer.Option(
+        1, "--workers", "-w", min=1, max=256, help="CPU workers, each with cores of its own."
+    ),
+    device: list[str] = typer.Option(
+        [], "--device", "-d", help="Workers by device instead: cpu:0-3, gpu:0, ... (repeat it)."
+    ),
     port: int | None = typer.Option(
         None, min=1, max=65535, help="Port of the web UI; a free one by default."
     ),
@@ -25,7 +32,11 @@ def up(
         None, help="The submissions folder [configs/submissions beside it]."
     ),
 ) -> None:
-    """Start Airflow's api-server, scheduler and dag-processor with InferBench's DAGs; print URL and login."""
+    """Start the whole system here: Airflow, broker, PerfDB, workers; print URL and login.
+
+    Set INFERBENCH_METADATA_DB (PostgreSQL), INFERBENCH_BROKER_URL (redis://...) or INFERBENCH_PERFDB_URI to use
+    servers of your own.
+    """
     dags = (dags or checkout() / "dags").absolute()
     submissions = (submissions or dags.parent / "configs" / "submissions").absolute()
     for folder in (dags, submissions):
@@ -34,11 +45,19 @@ def up(
                 f"The folder {folder} does not exist; name another with --dags or --submissions."
             )
     system = LocalSystem(settings.writable(settings.data_dir()))
-    system.up(dags=dags, submissions=submissions, port=port, say=lambda text: print(text, file=sys.stderr))
+    devices = device or partitions(workers)
+    for text in devices:
+        find(text)
+    system.up(
+        dags=dags, submissions=submissions, port=port, workers=devices,
+        say=lambda text: print(text, file=sys.stderr),
+    )  # fmt: skip
     typer.echo(f"url       {system.url()}")
     for user, password in passwords(system.home).items():
         typer.echo(f"login     {user} / {password}")
     typer.echo(f"logs      {system.home / 'logs'}")
+    typer.echo(f"workers   {', '.join(find(text).device_id for text in devices)}")
+    typer.echo("look      inferbench status")
     typer.echo("stop      inferbench down")
 
 

@@ -24,7 +24,7 @@ from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.files import Files, measure
 from inferbench_tasks.perfdb.lifecycle import Lifecycle
-from inferbench_tasks.perfdb.session import Session
+from inferbench_tasks.perfdb.session import PATIENCE_S, Session
 from inferbench_tasks.perfdb.values import to_plain, to_stored
 
 if TYPE_CHECKING:
@@ -104,9 +104,9 @@ class PerfDB(Lifecycle):
         """A collection, for parts that keep documents of their own here; use it within ``retrying``."""
         return self._session.database()[name]
 
-    def retrying(self, operation: Callable[[], T], doing: str) -> T:
+    def retrying(self, operation: Callable[[], T], doing: str, patience_s: float = PATIENCE_S) -> T:
         """Run an operation that may safely be repeated until it succeeds; see ``Session.retrying``."""
-        return self._session.retrying(operation, doing)
+        return self._session.retrying(operation, doing, patience_s)
 
     def sizes(self) -> dict[str, int]:
         """How many documents and files it holds, and their bytes on disk."""

@@ -8,6 +8,7 @@ from airflow.plugins_manager import AirflowPlugin
 
 from inferbench_tasks.provider.submit import notes
 from inferbench_tasks.provider.ui.links import LINKS, InvocationReportLink
+from inferbench_tasks.provider.weights import ShortestJobFirst
 
 #: Path below /inferbench -> (name in the navigation, icon).
 PAGES = {
@@ -15,6 +16,7 @@ PAGES = {
     "runs": "Runs",
     "compare": "Compare",
     "recommend": "Recommend",
+    "cluster": "Cluster",
 }
 
 
@@ -45,3 +47,4 @@ class InferBenchPlugin(AirflowPlugin):
     ]
     operator_extra_links: list[Any] = [*LINKS, InvocationReportLink()]
     listeners: list[Any] = [notes]
+    priority_weight_strategies: list[Any] = [ShortestJobFirst]

@@ -12,6 +12,8 @@ from inferbench_tasks.plan.compile import PIPELINE, compile_plan
 from inferbench_tasks.plan.graph import Node, RunPlan
 from inferbench_tasks.plan.overrides import PARAMETERS, value_at
 from inferbench_tasks.provider.operators.stage import StageOperator
+from inferbench_tasks.provider.queues import CONFIG, HOLD, HOST
+from inferbench_tasks.provider.weights import ShortestJobFirst, weight_of
 from inferbench_tasks.submission.schema import Submission
 
 #: Stages that may be tried again: they measure nothing, so a second try hides nothing.
@@ -36,7 +38,8 @@ def render(
         schedule=None,
         catchup=False,
         max_active_runs=1 if one_at_a_time else 16,
-        max_active_tasks=1 if one_at_a_time else 64,
+        # Tasks that wait for a device count as active: all jobs have to be seen to be ordered.
+        max_active_tasks=1 if one_at_a_time else max(16, 2 * len(plan.jobs)),
         tags=["inferbench", submission.serve.backend, *submission.tags],
         doc_md=doc or documentation(submission, plan),
         params=parameters(submission),
@@ -68,10 +71,22 @@ def _task(node: Node, dag: DAG, base_dir: Path, label: str) -> StageOperator:
         job_index=node.job_index,
         base_dir=str(base_dir),
         retries=RETRIES.get(stage, 0),
+        weight_rule=ShortestJobFirst(),
+        priority_weight=weight_of(node.input.get("job")),
+        queue=HOST if node.resource == "host" else HOLD,
+        executor_config=_for_the_executor(node),
         retry_delay=timedelta(seconds=2),
         trigger_rule=TriggerRule.ALL_DONE if stage == "analyze" else TriggerRule.ALL_SUCCESS,
         doc_md=f"`{stage}` of `{node.input.get('job_id', dag.dag_id)}`{': ' + label if label else ''}",
     )
+
+
+def _for_the_executor(node: Node) -> dict[str, Any]:
+    """What our executor has to know of a task that runs on a device; others ignore it."""
+    if node.resource == "host":
+        return {}
+    told: dict[str, Any] = {"job_index": node.job_index, "stage": node.stage}
+    return {CONFIG: told | ({"job": node.input["job"]} if node.stage == "serve" else {})}
 
 
 def _wire(plan: RunPlan, tasks: dict[str, StageOperator], one_at_a_time: bool) -> None:

@@ -132,6 +132,11 @@ def to_json(value: Any) -> Any:
     return value
 
 
+def job_from_json(values: Mapping[str, Any]) -> JobSpec:
+    """A job that ``to_json`` wrote."""
+    return JobSpec(**_values(dict(values)))
+
+
 def _record(line: dict[str, Any]) -> ev.Event | Decided:
     if "decide" in line:
         found = [_build(_DECISIONS, d.pop("decision"), d) for d in line["decisions"]]
@@ -142,7 +147,7 @@ def _record(line: dict[str, Any]) -> ev.Event | Decided:
 
 def _build(kinds: Mapping[str, type[Any]], name: str, values: dict[str, Any]) -> Any:
     if "job" in values:
-        values["job"] = JobSpec(**_values(values["job"]))
+        values["job"] = job_from_json(values["job"])
     return kinds[name](**_values(values))
 
 

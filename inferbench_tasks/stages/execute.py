@@ -13,6 +13,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.errors import CancelledError, InferBenchError, StageError, StorageError
 from inferbench_tasks.plan.graph import StageName
 from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.fence import Fence
 from inferbench_tasks.stages.invocation import Invocation
 from inferbench_tasks.stages.lease import MachineLease
 
@@ -44,12 +45,13 @@ def execute_stage(
     data_dir: Path | None = None,
     hold_machine: bool = True,
     cancelled: Callable[[], bool] = lambda: False,
+    fence: Fence | None = None,
 ) -> dict[str, Any]:
     """Run a stage and record how it went, in PerfDB and in the invocation's events.
 
     ``outputs`` holds the outputs of earlier stages by name; the stage's Input takes what it declares.
     ``hold_machine``: keep other jobs off this machine from the first stage to ``release``; not needed
-    where a scheduler leases devices.
+    where a scheduler leases devices. ``fence``: the device that a scheduler leased to the job.
     Returns the stage's output as JSON. Every failure leaves here as an InferBenchError.
     """
     from inferbench_tasks.perfdb.store import PerfDB
@@ -83,6 +85,7 @@ def execute_stage(
                 cancelled=context.cancelled,
             )
             started = time.monotonic()
+        token = fence.enter(db) if fence else None
         module = importlib.import_module(f"inferbench_tasks.stages.{stage}")
         given = (
             _analyze_input(invocation, stage_input)
@@ -91,6 +94,8 @@ def execute_stage(
         )
         given |= {k: v for k, v in {**stage_input, **outputs}.items() if k in module.Input.model_fields}
         output = module.run(module.Input.model_validate(given), context)
+        if fence and token is not None:
+            fence.check(db, token)
         if stage != "release":
             ends_job = False
     except BaseException as raised:

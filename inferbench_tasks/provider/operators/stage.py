@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ from inferbench_tasks.submission.sweep import job_id
 
 if TYPE_CHECKING:
     from airflow.sdk import Context as AirflowContext
+
+    from inferbench_tasks.stages.fence import Fence
 
 
 class StageOperator(BaseOperator):
@@ -66,6 +69,7 @@ class StageOperator(BaseOperator):
         given = {k: v for k, v in context["params"].items() if k in PARAMETERS}
         stage_input = overridden(self.stage_input, given)
         self._interruptible = self.stage not in LAST_WORDS
+        worker = os.environ.get(settings.WORKER)
         try:
             return execute_stage(
                 self.stage,
@@ -76,11 +80,23 @@ class StageOperator(BaseOperator):
                 attempt=ti.try_number,
                 base_dir=Path(self.base_dir),
                 cancelled=self._cancel.is_set,
+                hold_machine=worker is None,
+                fence=self._fence(worker, ti.dag_id, dag_run.run_id),
             )
         except (StageError, InputError, CancelledError) as error:
             raise AirflowFailException(str(error)) from error
         finally:
             self._interruptible = False
+
+    def _fence(self, worker: str | None, dag_id: str, run_id: str) -> Fence | None:
+        """Where a scheduler leases devices: only the holder of the lease may work on one."""
+        from inferbench_tasks.plan.compile import LEASED
+        from inferbench_tasks.provider.executors.jobs import TaskRef
+        from inferbench_tasks.stages.fence import Fence
+
+        if worker is None or self.job_index is None or self.stage not in LEASED or self.stage == "release":
+            return None
+        return Fence(worker, TaskRef(dag_id, run_id, self.job_index, self.stage).job)
 
     def on_kill(self) -> None:
         """Airflow calls it from its SIGTERM handler: end the stage in the middle, so that it cleans up."""

@@ -29,10 +29,35 @@ TUNED: dict[str, str] = {
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "3",
     # A job waits for its device in state queued: longer than any queue, or Airflow fails it.
     "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": "604800",
+    # Our executor in front of Celery: devices are leased by a policy.
+    "AIRFLOW__CORE__EXECUTOR": "inferbench_tasks.provider.executors.device_celery.DeviceCeleryExecutor",
+    # Held tasks take pool slots and scheduler slots: both have to exceed the longest queue.
+    "AIRFLOW__CORE__DEFAULT_POOL_TASK_SLOT_COUNT": "100000",
+    "AIRFLOW__CORE__PARALLELISM": "1000",
+    "AIRFLOW__CORE__MAX_ACTIVE_RUNS_PER_DAG": "1000",
+    # All jobs of a large sweep are looked at in one round of the scheduler.
+    "AIRFLOW__SCHEDULER__MAX_TIS_PER_QUERY": "256",
+    "AIRFLOW__OPERATORS__DEFAULT_QUEUE": "host",
+    # One task at a time and none kept in reserve: a reserved task would wait behind a measurement.
+    "AIRFLOW__CELERY__WORKER_PREFETCH_MULTIPLIER": "1",
+    "AIRFLOW__CELERY__WORKER_CONCURRENCY": "1",
+    "AIRFLOW__CELERY__TASK_ACKS_LATE": "True",
+    # Sent from the scheduler's own process: what is sent at once is at most one task per device.
+    "AIRFLOW__CELERY__SYNC_PARALLELISM": "1",
+    # A message that is not acknowledged within this time is delivered again: longer than any task.
+    "AIRFLOW__CELERY_BROKER_TRANSPORT_OPTIONS__VISIBILITY_TIMEOUT": "604800",
 }
 
 
-def environment(home: Path, *, port: int, dags: Path, submissions: Path, data_dir: Path) -> dict[str, str]:
+#: An external broker in place of the one that ``up`` starts: a Redis URL without a database number.
+BROKER_URL = "INFERBENCH_BROKER_URL"
+#: An external metadata database in place of SQLite.
+METADATA_DB = "INFERBENCH_METADATA_DB"
+
+
+def environment(
+    home: Path, *, port: int, broker_port: int, dags: Path, submissions: Path, data_dir: Path
+) -> dict[str, str]:
     """The settings of a system on this machine, whose processes all share them.
 
     Secrets are drawn once and kept in ``home`` (mode 600); the users are ``admin`` (may do all) and
@@ -40,16 +65,17 @@ def environment(home: Path, *, port: int, dags: Path, submissions: Path, data_di
     """
     secret = _secrets(home)
     url = f"http://127.0.0.1:{port}"
+    broker = os.environ.get(BROKER_URL) or f"redis://:{secret['broker']}@127.0.0.1:{broker_port}"
     return {
         **TUNED,
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": os.environ.get(
-            "INFERBENCH_METADATA_DB", f"sqlite:///{home / 'airflow.db'}"
+            METADATA_DB, f"sqlite:///{home / 'airflow.db'}"
         ),
-        "AIRFLOW__CORE__EXECUTOR": os.environ.get("INFERBENCH_EXECUTOR", "LocalExecutor"),
-        "AIRFLOW__CORE__PARALLELISM": "8",
+        "AIRFLOW__CELERY__BROKER_URL": f"{broker}/0",
+        "AIRFLOW__CELERY__RESULT_BACKEND": f"{broker}/1",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
         "AIRFLOW__CORE__FERNET_KEY": secret["fernet"],
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
@@ -71,6 +97,11 @@ def passwords(home: Path) -> dict[str, str]:
     return found
 
 
+def broker_password(home: Path) -> str:
+    """Of the broker that ``up`` starts."""
+    return _secrets(home)["broker"]
+
+
 def _secrets(home: Path) -> dict[str, str]:
     import base64
 
@@ -81,6 +112,7 @@ def _secrets(home: Path) -> dict[str, str]:
             "fernet": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
             "api": secrets.token_urlsafe(32),
             "jwt": secrets.token_urlsafe(48),
+            "broker": secrets.token_urlsafe(24),
         }
         for name, value in (
             ("secrets.json", drawn),

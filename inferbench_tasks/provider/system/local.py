@@ -1,23 +1,32 @@
-"""The whole system on one machine: api-server, scheduler, dag-processor, and what the executor needs."""
+"""The whole system on one machine: Airflow's processes, a broker, PerfDB, workers, and a keeper of them all."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 from filelock import FileLock
 
+from inferbench_tasks import extras, settings
+from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.errors import InputError, ServerError
-from inferbench_tasks.provider.system import processes
-from inferbench_tasks.provider.system.config import environment, passwords
+from inferbench_tasks.launchers import records
+from inferbench_tasks.perfdb import embedded
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.queues import HOST
+from inferbench_tasks.provider.system import broker, processes
+from inferbench_tasks.provider.system.config import BROKER_URL, broker_password, environment, passwords
+from inferbench_tasks.provider.system.keeper import KEEPER
 from inferbench_tasks.provider.system.processes import Process
+from inferbench_tasks.workers.agent import celery_command
 
 AIRFLOW = [sys.executable, "-m", "airflow"]
 #: A cold import of Airflow on two busy cores takes half a minute; three processes do it at once.
@@ -49,8 +58,14 @@ class LocalSystem:
         """Where its UI and REST API answer."""
         return (self.home / "url").read_text().strip()
 
-    def up(self, *, dags: Path, submissions: Path, port: int | None, say: Say) -> None:
-        """Start everything and wait until it is healthy; on failure nothing is left running."""
+    def up(
+        self, *, dags: Path, submissions: Path, port: int | None, say: Say, workers: Sequence[str] = ("cpu",)
+    ) -> None:
+        """Start everything and wait until it is healthy; on failure nothing is left running.
+
+        ``workers``: a device each, as ``inferbench worker --device`` takes it.
+        """
+        extras.require("cluster")
         self.home.mkdir(parents=True, exist_ok=True)
         with FileLock(self.home / "up.lock"):
             if alive := self.running():
@@ -58,32 +73,92 @@ class LocalSystem:
                 raise InputError(
                     f"The system is up already ({names}) at {self.url()}; `inferbench down` ends it."
                 )
-            port = port or free_port()
-            env = os.environ | environment(
-                self.home, port=port, dags=dags, submissions=submissions, data_dir=self.data_dir
-            )
+            port, broker_port = port or free_port(), free_port()
+            given = environment(
+                self.home, port=port, broker_port=broker_port, dags=dags, submissions=submissions,
+                data_dir=self.data_dir,
+            )  # fmt: skip
+            env = os.environ | given
+            self._write_environment(given)
+            say("starting PerfDB")
+            with PerfDB.connect(settings.perfdb_uri(), self.data_dir):
+                pass
             say("preparing the metadata database")
             self._migrate(env)
             (self.home / "url").write_text(f"http://127.0.0.1:{port}")
+            parts = self._parts(broker_port, workers)
+            (self.home / "parts.json").write_text(json.dumps(parts))
             started: list[Process] = []
             try:
-                for name in ("api-server", "scheduler", "dag-processor"):
+                for name, command in parts.items():
                     say(f"starting {name}")
-                    started.append(processes.start(name, [*AIRFLOW, name], env, self.home / "logs"))
+                    started.append(processes.start(name, command, env, self.home / "logs"))
                     processes.save(self.state_path, started)
-                self._wait_healthy(started, say)
+                self._wait_healthy(started, say, len(workers))
+                command = [sys.executable, "-m", "inferbench_tasks.provider.system.keeper", str(self.home)]
+                keeper = processes.start(KEEPER, command, env, self.home / "logs")
+                processes.save(self.state_path, [keeper, *processes.load(self.state_path)])
             except BaseException:
                 processes.end(started)
+                self._stop_perfdb()
                 raise
+
+    def _parts(self, broker_port: int, workers: Sequence[str]) -> dict[str, list[str]]:
+        """Name -> command, in the order of their start."""
+        parts: dict[str, list[str]] = {}
+        if not os.environ.get(BROKER_URL):
+            parts["broker"] = broker.command(self.home, broker_port, broker_password(self.home))
+        parts |= {name: [*AIRFLOW, name] for name in ("api-server", "scheduler", "dag-processor")}
+        # Generating and converting models must not take the CPU from a measurement: it comes last.
+        parts["worker-host"] = [
+            "nice",
+            "-n",
+            "19",
+            "env",
+            f"{settings.WORKER}=host",
+            *celery_command(HOST, HOST, 2),
+        ]
+        for device in workers:
+            command = [sys.executable, "-m", "inferbench_tasks.cli.main", "worker", "--device", device]
+            parts[f"worker-{device.replace(':', '-')}"] = command
+        return parts
+
+    def _write_environment(self, given: dict[str, str]) -> None:
+        """For commands of other shells (``worker``, ``airflow``); secrets are in it."""
+        path = self.home / "environment.json"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w") as file:
+            json.dump(given, file, indent=1)
+
+    def environment(self) -> dict[str, str]:
+        """What its processes run with; raises InputError where there never was a system."""
+        path = self.home / "environment.json"
+        if not path.exists():
+            raise InputError(f"There is no system in {self.data_dir}; `inferbench up` starts one.")
+        found: dict[str, str] = json.loads(path.read_text())
+        return found
 
     def down(self, say: Say) -> int:
         """End all of it, whatever state it is in; returns how many processes were found alive."""
         alive = self.running()
-        for process in alive:
-            say(f"ending {process.name}")
-        processes.end(processes.load(self.state_path))
+        # The keeper first, so that it starts nothing again; the workers next, so that they end their servers.
+        known = processes.load(self.state_path)
+        for group in (
+            [p for p in known if p.name == KEEPER],
+            [p for p in known if p.name.startswith("worker")],
+            [p for p in processes.load(self.state_path) if p.name != KEEPER],
+        ):
+            for process in group:
+                if process.alive():
+                    say(f"ending {process.name}")
+            processes.end(group)
+        for run_id in records.sweep(self.data_dir / "servers", lambda run: bool(alive)):
+            say(f"ended the server of run {run_id}")
         self.state_path.unlink(missing_ok=True)
-        return len(alive)
+        return len(alive) + self._stop_perfdb()
+
+    def _stop_perfdb(self) -> bool:
+        return settings.perfdb_uri() is None and embedded.stop(self.data_dir)
 
     def token(self, user: str = "admin") -> str:
         """A bearer token of a user, for the REST API."""
@@ -99,20 +174,25 @@ class LocalSystem:
         if done.returncode:
             raise ServerError(f"The metadata database can't be made:\n{done.stderr.strip()[-2000:]}")
 
-    def _wait_healthy(self, started: list[Process], say: Say) -> None:
+    def _wait_healthy(self, started: list[Process], say: Say, workers: int) -> None:
         say("waiting until all are healthy")
         deadline = time.monotonic() + START_TIMEOUT_S
         state: dict[str, str] = {}
-        while time.monotonic() < deadline:
-            for process in started:
-                if not process.alive():
-                    raise processes.died(process)
-            state = health(self.url())
-            if all(state.get(part) == "healthy" for part in ("metadatabase", "scheduler", "dag_processor")):
-                return
-            time.sleep(0.5)
+        ready = 0
+        with PerfDB.connect(settings.perfdb_uri(), self.data_dir) as db:
+            while time.monotonic() < deadline:
+                for process in started:
+                    if not process.alive():
+                        raise processes.died(process)
+                state = health(self.url())
+                ready = sum(d.present(TTL_S) for d in Cluster(db).devices())
+                parts = ("metadatabase", "scheduler", "dag_processor")
+                if all(state.get(part) == "healthy" for part in parts) and ready >= workers:
+                    return
+                time.sleep(0.5)
         raise ServerError(
-            f"The system is not healthy after {START_TIMEOUT_S:.0f} s: {state}; logs: {self.home}/logs"
+            f"The system is not healthy after {START_TIMEOUT_S:.0f} s: {state}, {ready} of {workers} worker(s); "
+            f"logs: {self.home}/logs"
         )
 
 

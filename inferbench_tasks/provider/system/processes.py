@@ -66,6 +66,13 @@ def end(processes: list[Process], *, grace_s: float = 15.0) -> None:
     _reap(alive)
 
 
+def end_session(leader: int) -> None:
+    """Kill what a dead process left of its session."""
+    for member in _session(leader):
+        _signal(member.pid, signal.SIGKILL)
+    _reap([Process("", leader, 0.0, "")])
+
+
 def _session(leader: int) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():

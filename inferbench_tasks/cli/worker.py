@@ -1,0 +1,36 @@
+"""``inferbench worker``: serve one device of this machine."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import typer
+
+from inferbench_tasks import extras, settings
+from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.system.local import LocalSystem
+from inferbench_tasks.workers.agent import Agent, celery_command
+from inferbench_tasks.workers.devices import FORM, find
+
+app = typer.Typer()
+
+
+@app.command()
+def worker(
+    device: str = typer.Option(..., "--device", "-d", help=FORM),
+) -> None:
+    """Register a device of this machine and run the jobs that are leased to it, until it is stopped.
+
+    Airflow's settings (broker, execution API) come from the environment, else from the local system of the data
+    directory.
+    """
+    extras.require("cluster")
+    found = find(device)
+    data_dir = settings.writable(settings.data_dir())
+    if "AIRFLOW__CELERY__BROKER_URL" not in os.environ:
+        os.environ.update(LocalSystem(data_dir).environment())
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
+        Agent(found, Cluster(db), celery_command(found.device_id, found.device_id, 1), data_dir).run()

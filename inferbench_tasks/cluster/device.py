@@ -1,0 +1,80 @@
+"""What PerfDB holds of each device: what it is, how it is, and who has it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Health = Literal["ok", "quarantined"]
+#: granted: the scheduler gave it; confirmed: the worker found the device fit; refused: it did not.
+LeaseState = Literal["granted", "confirmed", "refused"]
+#: ended: the job is over; returned: it waits again, the device was not fit; lost: it is to be run again.
+Outcome = Literal["ended", "returned", "lost"]
+
+
+class Last(BaseModel):
+    """How a device's latest lease ended."""
+
+    model_config = ConfigDict(frozen=True)
+
+    token: int
+    outcome: Outcome
+
+
+class Lease(BaseModel):
+    """A job's right to a device, from ``serve`` to ``release``.
+
+    ``token`` grows with each lease of the device: whoever holds an older one has lost it. ``nonce`` tells a
+    repeated request for a lease from somebody else's.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    job: str
+    token: int
+    nonce: str
+    granted_s: float
+    """Unix time."""
+    est_end_s: float
+    state: LeaseState = "granted"
+    reason: str = ""
+    spec: dict[str, Any] = Field(default_factory=dict)
+    """The job as the policy sees it (``JobSpec`` as JSON): another scheduler can take over."""
+    run_id: str = ""
+    """The job's run in PerfDB."""
+
+
+class Device(BaseModel):
+    """One device and the worker that serves it. Its id is the name of its queue too."""
+
+    model_config = ConfigDict(frozen=True)
+
+    device_id: str
+    device_type: str
+    """cpu, or the kind of GPU: h100, t4, ..."""
+    name: str
+    host: str
+    cores: tuple[int, ...] = ()
+    """The cores that its jobs are pinned to."""
+    gpu_index: int | None = None
+    memory_bytes: int = 0
+    driver: str | None = None
+    capabilities: dict[str, Any] = Field(default_factory=dict)
+    pid: int = 0
+    health: Health = "ok"
+    reason: str = ""
+    """Why it is quarantined."""
+    age_s: float = 0.0
+    """Seconds since the worker's last heartbeat, by the database's clock."""
+    stopped: bool = False
+    """Its worker was stopped on purpose."""
+    token: int = 0
+    queue_s: float = 0.0
+    """Expected seconds until it has no work, of its own lease alone (late binding: what waits is nobody's yet)."""
+    lease: Lease | None = None
+    last: Last | None = None
+
+    def present(self, ttl_s: float) -> bool:
+        """Whether its worker is there."""
+        return not self.stopped and self.age_s <= ttl_s

@@ -1,0 +1,145 @@
+"""Devices and leases in PerfDB: each lease lies in its device's document, so a device never has two.
+
+All changes are one atomic update of one document, under a condition (compare-and-set), and may be repeated:
+several schedulers, and a mongod that is killed and comes back, are harmless. Ages are taken by the
+database's clock, so the hosts' clocks need not agree.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from inferbench_tasks.cluster.device import Device, Lease, LeaseState, Outcome
+from inferbench_tasks.perfdb.session import PATIENCE_S
+from inferbench_tasks.perfdb.store import PerfDB
+
+DEVICES = "devices"
+WAITING = "waiting_jobs"
+HISTORY = "job_history"
+#: A worker that is silent for so long is gone, and its lease with it.
+TTL_S = 15.0
+
+
+class Cluster:
+    """The devices of one PerfDB. ``patience_s``: how long to wait for a server that is away."""
+
+    def __init__(self, db: PerfDB, patience_s: float = PATIENCE_S) -> None:
+        self.db = db
+        self.patience_s = patience_s
+
+    # -- workers ------------------------------------------------------------------------------------
+
+    def register(self, device: Device) -> None:
+        """Enter a device, or enter it again; a lease that it has stays."""
+        fixed = device.model_dump(exclude={"device_id", "age_s", "token", "lease", "last"}, mode="json")
+        set_: dict[str, Any] = {key: {"$literal": value} for key, value in fixed.items()}
+        set_ |= {
+            "heartbeat_at": "$$NOW",
+            "token": {"$ifNull": ["$token", 0]},
+            "lease": {"$ifNull": ["$lease", None]},
+            "last": {"$ifNull": ["$last", None]},
+        }
+        self._write(DEVICES, {"_id": device.device_id}, [{"$set": set_}], upsert=True)
+
+    def beat(self, device_id: str, *, health: str, reason: str, queue_s: float) -> None:
+        """The worker is alive, and this is how its device is."""
+        set_ = {"health": health, "reason": {"$literal": reason}, "queue_s": queue_s, "stopped": False}
+        self._write(DEVICES, {"_id": device_id}, [{"$set": {**set_, "heartbeat_at": "$$NOW"}}])
+
+    def stop(self, device_id: str) -> None:
+        """The worker ends on purpose."""
+        self._write(DEVICES, {"_id": device_id}, {"$set": {"stopped": True}})
+
+    def forget(self, device_id: str) -> bool:
+        """Remove a device without a lease; whether it was there."""
+        return bool(self._do(lambda c: c.delete_one({"_id": device_id, "lease": None}).deleted_count))
+
+    def answer(self, device_id: str, token: int, state: LeaseState, reason: str = "") -> bool:
+        """The worker's word on a lease that was granted: confirmed or refused."""
+        where = {"_id": device_id, "lease.token": token, "lease.state": "granted"}
+        return self._write(DEVICES, where, {"$set": {"lease.state": state, "lease.reason": reason}})
+
+    # -- leases -------------------------------------------------------------------------------------
+
+    def grant(
+        self,
+        device_id: str,
+        job: str,
+        *,
+        spec: Mapping[str, Any],
+        run_id: str,
+        now_s: float,
+        est_end_s: float,
+    ) -> Lease | None:
+        """The lease, or None if the device is not free and healthy any more."""
+        nonce = uuid.uuid4().hex
+        lease = {
+            "job": job, "nonce": nonce, "granted_s": now_s, "est_end_s": est_end_s, "state": "granted",
+            "reason": "", "spec": dict(spec), "run_id": run_id,
+        }  # fmt: skip
+        free = {"_id": device_id, "lease": None, "health": "ok", "stopped": False}
+        change = [
+            {"$set": {"token": {"$add": ["$token", 1]}}},
+            {"$set": {"lease": {"$mergeObjects": [{"$literal": lease}, {"token": "$token"}]}}},
+        ]
+        self._write(DEVICES, free, change)
+        found = self.get(device_id)
+        return found.lease if found and found.lease and found.lease.nonce == nonce else None
+
+    def release(self, device_id: str, token: int, outcome: Outcome) -> bool:
+        """End a lease; False if somebody else did. The outcome tells other schedulers what became of the job."""
+        last = {"token": token, "outcome": outcome}
+        return self._write(
+            DEVICES, {"_id": device_id, "lease.token": token}, {"$set": {"lease": None, "last": last}}
+        )
+
+    # -- looking ------------------------------------------------------------------------------------
+
+    def get(self, device_id: str) -> Device | None:
+        """One device."""
+        found = self._devices({"_id": device_id})
+        return found[0] if found else None
+
+    def devices(self) -> list[Device]:
+        """All of them, by id."""
+        return self._devices({})
+
+    def _devices(self, where: dict[str, Any]) -> list[Device]:
+        age = {"$divide": [{"$subtract": ["$$NOW", "$heartbeat_at"]}, 1000]}
+        pipeline = [{"$match": where}, {"$set": {"age_s": age}}, {"$sort": {"_id": 1}}]
+        found = self._do(lambda c: list(c.aggregate(pipeline)))
+        return [Device.model_validate({**d, "device_id": d["_id"]}) for d in found]
+
+    # -- what waits, and what a job went through ----------------------------------------------------
+
+    def publish_waiting(self, scheduler: str, jobs: Sequence[Mapping[str, Any]], total: int) -> None:
+        """What a scheduler's jobs wait for, in their order, for people to see."""
+        change = [{"$set": {"jobs": {"$literal": [dict(j) for j in jobs]}, "total": total, "at": "$$NOW"}}]
+        self._write(WAITING, {"_id": scheduler}, change, upsert=True)
+
+    def waiting(self) -> list[dict[str, Any]]:
+        """What living schedulers published, in order."""
+        recent = {"$expr": {"$lt": [{"$subtract": ["$$NOW", "$at"]}, TTL_S * 1000]}}
+        found = self._do(lambda c: list(c.find(recent)), WAITING)
+        return [job for document in found for job in document["jobs"]]
+
+    def remember(self, job: str, attempt: int, avoid: Sequence[str]) -> None:
+        """A job lost a device: how often, and which it avoids from now on."""
+        change = {"$set": {"attempt": attempt, "avoid": sorted(avoid)}}
+        self._write(HISTORY, {"_id": job}, change, upsert=True)
+
+    def history(self, job: str) -> tuple[int, frozenset[str]]:
+        """(lost devices so far, what it avoids)."""
+        found = self._do(lambda c: c.find_one({"_id": job}), HISTORY)
+        return (found["attempt"], frozenset(found["avoid"])) if found else (0, frozenset())
+
+    def _do(self, operation: Any, collection: str = DEVICES) -> Any:
+        return self.db.retrying(
+            lambda: operation(self.db.collection(collection)), f"the {collection}", self.patience_s
+        )
+
+    def _write(self, collection: str, where: Any, change: Any, *, upsert: bool = False) -> bool:
+        done = self._do(lambda c: c.update_one(where, change, upsert=upsert), collection)
+        return bool(done.matched_count or done.upserted_id)

@@ -1,0 +1,261 @@
+"""The executor: stages of a job that need a device wait here until the policy gives their job one.
+
+Tasks without a device go to the host queue at once. A job's ``serve`` is held (state ``queued``, queue ``HOLD``) until
+its job has a lease that the device's worker confirmed; then it and the job's later stages go to the queue of that
+device, one job at a time. A Celery queue is first in, first out, so nothing is published before it may start: what
+waits can be re-ordered, and no dead worker's queue strands a job (late binding).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from airflow.executors.workloads import ExecuteTask
+from airflow.models.taskinstancekey import TaskInstanceKey
+
+# Registers the Celery tasks when a worker starts.
+from airflow.providers.celery.executors import celery_executor_utils  # noqa: F401
+from airflow.providers.celery.executors.celery_executor import CeleryExecutor
+
+from inferbench_tasks import settings
+from inferbench_tasks.cluster.dispatcher import Action, Dispatcher
+from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.cluster.waiting import waiting_jobs
+from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.launchers import records
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.plan.compile import LEASED
+from inferbench_tasks.provider.executors import metadata
+from inferbench_tasks.provider.executors.jobs import (
+    TaskRef,
+    job_spec,
+    learnt,
+    leased_s,
+    ref_of,
+    ref_of_job,
+)
+from inferbench_tasks.provider.queues import CONFIG, HOLD, HOST
+from inferbench_tasks.provider.weights import weight
+from inferbench_tasks.scheduling.eventlog import EventLog
+from inferbench_tasks.scheduling.policies import DEFAULT_POLICY, POLICIES
+
+POLICY = "INFERBENCH_POLICY"
+TICK_S, LOOK_S, PUBLISH_S = 0.2, 0.5, 1.0
+#: The scheduler's own loop stands still while PerfDB is asked: better to skip a turn than to miss its heartbeat.
+PATIENCE_S = 3.0
+#: A job with a lease whose ``serve`` did not come to wait again within this time has been ended by its user.
+NO_SHOW_S = 60.0
+
+
+class DeviceCeleryExecutor(CeleryExecutor):
+    """Airflow's CeleryExecutor with a device policy in front of it."""
+
+    def start(self) -> None:
+        """Find PerfDB, learn the estimates, open the event log."""
+        super().start()
+        data_dir = settings.data_dir()
+        self._db = PerfDB.connect(settings.perfdb_uri(), data_dir)
+        self._cluster = Cluster(self._db, PATIENCE_S)
+        self._estimator = learnt(self._db)
+        policy = POLICIES.load(os.environ.get(POLICY, DEFAULT_POLICY), POLICY)()
+        self._name = f"{os.uname().nodename}-{os.getpid()}-{int(time.time())}"
+        path = data_dir / "scheduling" / f"{self._name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.event_log = Path(path)
+        log = EventLog(open(path, "w", encoding="utf-8"), policy.name, policy.params)  # noqa: SIM115 - as long as we live
+        self._dispatcher = Dispatcher(self._cluster, policy, log)
+        self._waiting: dict[str, Any] = {}
+        """Job -> key of its ``serve`` that is held."""
+        self._next = dict.fromkeys(("tick", "look", "publish"), 0.0)
+        self._no_show: dict[str, float] = {}
+        self.log.info("devices are leased by policy=%s events=%s", policy.name, path)
+
+    @property
+    def slots_available(self) -> int:
+        """What is held takes no slot: the next jobs have to be seen to be ordered."""
+        return int(super().slots_available) + len(self._waiting)
+
+    def _get_workloads_to_schedule(self, open_slots: int) -> list[tuple[Any, Any]]:
+        """All that may start now: host tasks, and device tasks of jobs that have their device."""
+        chosen: list[tuple[Any, Any]] = list(self.queued_callbacks.items())
+        for key, workload in self.order_queued_tasks_by_priority():
+            if len(chosen) >= open_slots:
+                break
+            ref = ref_of(workload.ti)
+            queue = None if ref is None else self._queue_of(ref, key, workload)
+            if queue == HOLD:
+                continue
+            if queue is not None:
+                workload.ti.queue = queue
+                metadata.set_queue(workload.ti.id, queue)
+            chosen.append((key, workload))
+        return chosen
+
+    def _queue_of(self, ref: TaskRef, key: Any, workload: ExecuteTask) -> str:
+        device = self._dispatcher.device_of(ref.job)
+        if ref.stage == "serve":
+            if device is not None:
+                self._waiting.pop(ref.job, None)
+                self._dispatcher.started(ref.job)
+                return device
+            if ref.job not in self._waiting:
+                self._wait(ref, key, workload)
+            return HOLD
+        if device is not None and self._dispatcher.devices[device].age_s < NO_SHOW_S:
+            return device
+        # Its device is gone: its clean-up can be done from here, anything else says so and fails.
+        return HOST
+
+    def _wait(self, ref: TaskRef, key: Any, workload: ExecuteTask) -> None:
+        config: dict[str, Any] = (workload.ti.executor_config or {})[CONFIG]
+        try:
+            conf, submit_s = metadata.trigger(ref.dag_id, ref.run_id)
+            spec = job_spec(ref, config["job"], conf, submit_s, self._estimator, self._cluster)
+            self._dispatcher.submit(spec, ref.perfdb_run)
+        except InferBenchError as error:
+            self.log.warning("a job can't be looked at now job=%s error=%s", ref.job, error)
+            return
+        self._waiting[ref.job] = key
+        metadata.set_weight(workload.ti.id, weight(spec.priority, spec.est_s))
+
+    def _process_workloads(self, workload_items: Sequence[Any]) -> None:
+        """Send them; a token may have grown old while its task was held."""
+        for workload in workload_items:
+            if isinstance(workload, ExecuteTask):
+                workload.token = type(workload).generate_token(str(workload.ti.id), self.jwt_generator)
+        super()._process_workloads(workload_items)
+
+    def sync(self) -> None:
+        """Celery's states, then the devices, the jobs on them, and what waits."""
+        super().sync()
+        try:
+            if self._due("look", LOOK_S):
+                self._look_at_jobs()
+            if self._due("tick", TICK_S):
+                for action in self._dispatcher.tick():
+                    self._act(action)
+            if self._due("publish", PUBLISH_S):
+                self._look_at_waiting()
+                rows, total = waiting_jobs(self._dispatcher.index, self._dispatcher.devices, time.time())
+                self._cluster.publish_waiting(self._name, rows, total)
+        except InferBenchError as error:
+            # Nothing is granted while PerfDB is away; what runs goes on.
+            self.log.warning("PerfDB is away: %s", error)
+
+    def _due(self, what: str, every_s: float) -> bool:
+        now = time.monotonic()
+        if now < self._next[what]:
+            return False
+        self._next[what] = now + every_s
+        return True
+
+    def _act(self, action: Action) -> None:
+        ref = ref_of_job(action.job)
+        if action.kind == "start":
+            return  # its serve is sent with the next heartbeat
+        self.log.warning("job=%s device=%s %s: %s", action.job, action.device_id, action.kind, action.reason)
+        if action.kind == "lost":
+            if (key := self._waiting.pop(action.job, None)) is not None:
+                self.queued_tasks.pop(key, None)
+            self._drop_celery_tasks(ref)
+            metadata.fail_tasks(ref, LEASED)
+            records.end_run(settings.data_dir() / "servers", ref.perfdb_run)
+            metadata.run_again(ref)
+        elif action.kind == "stop":
+            metadata.fail_tasks(ref, LEASED - {"release"})
+        elif (key := self._waiting.pop(action.job, None)) is not None:
+            self.queued_tasks.pop(key, None)
+            self.fail(key, action.reason)
+        if action.kind in ("stop", "give_up"):
+            self._db.end_run(ref.perfdb_run, f"failed: scheduler, {action.reason}")
+
+    def _look_at_jobs(self) -> None:
+        """End the leases of jobs that are over; run again what was lost."""
+        for job, held in list(self._dispatcher.held.items()):
+            ref = ref_of_job(job)
+            states = metadata.task_states(ref)
+            if states.gone:
+                self._dispatcher.withdraw(job, "its DAG run was deleted")
+            elif not held.started and job not in self._waiting and not self._running(states):
+                self._count_no_show(job, states)
+            elif states.over:
+                self._end(ref, states)
+            else:
+                self._no_show.pop(job, None)
+
+    def _running(self, states: metadata.TaskStates) -> bool:
+        return any(state in ("running", "success") for state in states.by_stage.values())
+
+    def _count_no_show(self, job: str, states: metadata.TaskStates) -> None:
+        """A device is kept for a job whose ``serve`` is not here (yet)."""
+        since = self._no_show.setdefault(job, time.monotonic())
+        if states.over or time.monotonic() - since > NO_SHOW_S:
+            del self._no_show[job]
+            self._dispatcher.withdraw(job, "its serve did not come")
+
+    def _end(self, ref: TaskRef, states: metadata.TaskStates) -> None:
+        stage = states.failed_stage
+        run = self._db.find_runs({"_id": ref.perfdb_run}, limit=1)
+        if stage is None:
+            seconds = leased_s(run[0]) if run else None
+            if run and seconds is not None and all(s == "success" for s in states.by_stage.values()):
+                self._estimator.observe(run[0].job_id, seconds)
+            self._dispatcher.ended(ref.job, ok=stage is None)
+            return
+        told = [
+            s.state
+            for s in (run[0].stages if run else [])
+            if s.stage == stage and s.attempt == states.tries.get(stage)
+        ]
+        if told and told[0] != "running":
+            self._dispatcher.ended(ref.job, ok=False)  # it failed by itself, and said how
+            return
+        reason = f"{stage} was killed"
+        if self._dispatcher.failed(ref.job, reason):
+            self.log.warning("job=%s is run again: %s", ref.job, reason)
+            metadata.run_again(ref)
+        else:
+            self._db.end_run(ref.perfdb_run, f"failed: {stage}, {reason} for the last time")
+
+    def _look_at_waiting(self) -> None:
+        """Forget what its user ended meanwhile."""
+        ids = {
+            job: self.queued_tasks[key].ti.id
+            for job, key in self._waiting.items()
+            if key in self.queued_tasks
+        }
+        states = metadata.states_of(ids.values()) if ids else {}
+        for job, key in list(self._waiting.items()):
+            if job not in ids or states.get(str(ids[job])) != "queued":
+                self.queued_tasks.pop(key, None)
+                del self._waiting[job]
+                self._dispatcher.withdraw(job, "ended while it waited")
+
+    def _drop_celery_tasks(self, ref: TaskRef) -> None:
+        for key, result in list(self.workloads.items()):
+            if isinstance(key, TaskInstanceKey) and (key.dag_id, key.run_id) == (ref.dag_id, ref.run_id):
+                if key.task_id not in (ref.task_id(stage) for stage in LEASED):
+                    continue
+                self.celery_app.control.revoke(result.task_id)
+                self.workloads.pop(key, None)
+                self.running.discard(key)
+
+    def revoke_task(self, *, ti: Any) -> None:
+        """Airflow takes a task back; a held one was never sent."""
+        super().revoke_task(ti=ti)
+        if (ref := ref_of(ti)) is not None and self._waiting.pop(ref.job, None) is not None:
+            self._dispatcher.withdraw(ref.job, "taken back")
+
+    def try_adopt_task_instances(self, tis: Sequence[Any]) -> Sequence[Any]:
+        """What a dead scheduler had sent is adopted; what it only held is queued anew, in its old place."""
+        held = [ti for ti in tis if ti.queue == HOLD]
+        sent = [ti for ti in tis if ti.queue != HOLD]
+        return [*held, *(super().try_adopt_task_instances(sent) if sent else [])]
+
+    def end(self, synchronous: bool = False) -> None:
+        """The scheduler stops; what runs goes on and is adopted by the next."""
+        super().end(synchronous)

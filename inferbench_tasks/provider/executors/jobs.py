@@ -1,0 +1,118 @@
+"""Which job a task belongs to, and the job as the policy sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from inferbench_tasks import settings
+from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.perfdb.documents import RunDocument
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.plan.overrides import PARAMETERS
+from inferbench_tasks.provider.operators.stage import overridden
+from inferbench_tasks.provider.queues import CONFIG
+from inferbench_tasks.provider.weights import AROUND_LOAD_S
+from inferbench_tasks.scheduling.estimator import Estimator, hard_limit_s
+from inferbench_tasks.scheduling.model import JobSpec
+from inferbench_tasks.stages.invocation import Invocation
+
+#: Three times a short estimate would stop a healthy job whose model loads slowly for once.
+LEAST_LIMIT_S = 180.0
+#: So many finished runs teach a new scheduler its estimates.
+LEARN_FROM = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRef:
+    """A task that runs on a device: a stage of one job of one DAG run."""
+
+    dag_id: str
+    run_id: str
+    job_index: int
+    stage: str
+
+    @property
+    def job(self) -> str:
+        """The job's name for the scheduler."""
+        return f"{self.dag_id}|{self.run_id}|{self.job_index:03d}"
+
+    @property
+    def perfdb_run(self) -> str:
+        """The job's run in PerfDB."""
+        invocation = Invocation.of_dag_run(settings.data_dir(), self.dag_id, self.run_id)
+        return invocation.run_id(self.job_index)
+
+    def task_id(self, stage: str) -> str:
+        """The task of a stage of the same job."""
+        return f"job-{self.job_index:03d}.{stage}"
+
+
+def ref_of(ti: Any) -> TaskRef | None:
+    """None for a task that needs no device."""
+    config = (ti.executor_config or {}).get(CONFIG)
+    return TaskRef(ti.dag_id, ti.run_id, config["job_index"], config["stage"]) if config else None
+
+
+def ref_of_job(job: str, stage: str = "serve") -> TaskRef:
+    """The other way round, from the job's name."""
+    dag_id, run_id, index = job.rsplit("|", 2)
+    return TaskRef(dag_id, run_id, int(index), stage)
+
+
+def job_spec(
+    ref: TaskRef,
+    document: Mapping[str, Any],
+    conf: Mapping[str, Any],
+    submit_s: float,
+    estimator: Estimator,
+    cluster: Cluster,
+) -> JobSpec:
+    """The job for the policy. ``document``: the job's own; ``conf``: what its trigger changed of it."""
+    given = {name: value for name, value in conf.items() if name in PARAMETERS}
+    changed = overridden({"job": dict(document)}, given)
+    job = changed["job"]
+    declared_s = (
+        job["expected_duration_s"] or AROUND_LOAD_S + job["load"]["warmup_s"] + job["load"]["duration_s"]
+    )
+    est_s = estimator.estimate_s(changed["job_id"], declared_s)
+    attempt, avoid = cluster.history(ref.job)
+    return JobSpec(
+        job_id=ref.job,
+        tenant=job["user"],
+        spec_hash=changed["job_id"],
+        submit_s=submit_s,
+        est_s=est_s,
+        limit_s=max(LEAST_LIMIT_S, hard_limit_s(est_s)),
+        device_types=device_types(job["serve"]["device"], cluster),
+        priority=job["priority"],
+        deadline_s=None if job["deadline_s"] is None else submit_s + job["deadline_s"],
+        attempt=attempt,
+        avoid=avoid,
+    )
+
+
+def device_types(device: str, cluster: Cluster) -> frozenset[str]:
+    """``cpu``; ``gpu:<type>``: that type; ``gpu``: every type of GPU that is registered."""
+    if device == "gpu":
+        found = {d.device_type for d in cluster.devices() if d.device_type != "cpu"}
+        return frozenset(found or {"gpu"})
+    return frozenset({device.removeprefix("gpu:")})
+
+
+def learnt(db: PerfDB) -> Estimator:
+    """Estimates from the runs that PerfDB holds, oldest first."""
+    estimator = Estimator()
+    for run in reversed(db.find_runs({"status": "done"}, limit=LEARN_FROM)):
+        if (seconds := leased_s(run)) is not None:
+            estimator.observe(run.job_id, seconds)
+    return estimator
+
+
+def leased_s(run: RunDocument) -> float | None:
+    """How long a run held its device: from the start of its last ``serve`` to the end of its ``release``."""
+    starts = [s.started_at for s in run.stages if s.stage == "serve"]
+    ends = [s.ended_at for s in run.stages if s.stage == "release" and s.ended_at]
+    seconds = (max(ends) - max(starts)).total_seconds() if starts and ends else 0.0
+    return seconds if seconds > 0 else None

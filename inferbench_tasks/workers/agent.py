@@ -1,0 +1,206 @@
+"""A device's worker: it registers the device, answers for its health, and keeps a Celery worker on its queue.
+
+The agent lives beside the tasks: whatever a task or the Celery worker does, the device's heartbeat goes on, and
+when the agent dies its Celery worker dies with it. A grant is answered only after the device was checked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from inferbench_tasks import settings
+from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.launchers import records
+from inferbench_tasks.workers.checks import Check
+
+log = logging.getLogger(__name__)
+
+POLL_S, BEAT_S = 0.2, 1.0
+#: A device is busy for a moment when a job has just ended: it is asked again for so long before it is quarantined.
+SETTLE_S = 5.0
+#: A Celery worker that died is started again after so long, twice as long each time it dies soon.
+RESTART_S, LONGEST_RESTART_S = 1.0, 30.0
+_PR_SET_PDEATHSIG = 1
+
+
+class Agent:
+    """Serves one device until it is told to stop."""
+
+    def __init__(self, device: Device, cluster: Cluster, command: list[str], data_dir: Path) -> None:
+        self.device = device
+        self.cluster = cluster
+        self.command = command
+        self.data_dir = data_dir
+        self.check = Check(device)
+        self.fault = ""
+        self._stop = False
+        self._child: subprocess.Popen[bytes] | None = None
+        self._started_s = self._restart_s = self._restart_at = self._beat_at = 0.0
+        self._faulty_since: float | None = None
+
+    def run(self) -> None:
+        """Returns after SIGTERM or SIGINT, when everything that it started has ended."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stopped)
+        self._sweep()
+        self.cluster.register(self.device)
+        try:
+            while not self._stop:
+                self._keep_child()
+                try:
+                    self._serve()
+                except InferBenchError as error:
+                    log.warning("PerfDB is away: %s", error)
+                time.sleep(POLL_S)
+        finally:
+            self._end_child()
+            self.cluster.stop(self.device.device_id)
+
+    def _stopped(self, number: int, frame: FrameType | None) -> None:
+        self._stop = True
+
+    def _serve(self) -> None:
+        seen = self.cluster.get(self.device.device_id)
+        if seen is None:
+            self.cluster.register(self.device)
+            return
+        now = time.monotonic()
+        if seen.lease is None or seen.lease.state == "granted":
+            self._look(now)
+        if seen.lease is not None and seen.lease.state == "granted":
+            if self._child_ready() and not self.fault and self._faulty_since is None:
+                self.cluster.answer(self.device.device_id, seen.lease.token, "confirmed")
+            elif self.fault:
+                self.cluster.answer(self.device.device_id, seen.lease.token, "refused", self.fault)
+        if now >= self._beat_at:
+            self._beat_at = now + BEAT_S
+            left = max(0.0, seen.lease.est_end_s - time.time()) if seen.lease else 0.0
+            health = "quarantined" if self.fault else "ok"
+            self.cluster.beat(self.device.device_id, health=health, reason=self.fault, queue_s=left)
+
+    def _look(self, now: float) -> None:
+        """A fault counts once it has lasted; a device without one is fit at once."""
+        fault = self.check()
+        if not fault:
+            if self.fault:
+                log.info("fit again device=%s", self.device.device_id)
+            self.fault, self._faulty_since = "", None
+        elif self._faulty_since is None:
+            self._faulty_since = now
+        elif now - self._faulty_since >= SETTLE_S and not self.fault:
+            self.fault = fault
+            log.warning("quarantined device=%s reason=%s", self.device.device_id, fault)
+
+    # -- the Celery worker --------------------------------------------------------------------------
+
+    def _child_ready(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
+    def _keep_child(self) -> None:
+        now = time.monotonic()
+        if self._child is not None:
+            if self._child.poll() is None:
+                return
+            log.warning("the Celery worker ended with %s", self._child.returncode)
+            self._end_child()
+            soon = now - self._started_s < 60
+            self._restart_s = min(LONGEST_RESTART_S, 2 * self._restart_s if soon else RESTART_S)
+            self._restart_at = now + self._restart_s
+            return
+        if now < self._restart_at:
+            return
+        self._restart_s = self._restart_s or RESTART_S
+        self._started_s = now
+        self._child = subprocess.Popen(  # the agent has one thread: preexec_fn is safe
+            self.command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=self._in_child(),  # noqa: PLW1509
+            env=os.environ
+            | {settings.WORKER: self.device.device_id, settings.DATA_DIR: str(self.data_dir)}
+            | self._gpu_environment(),
+        )  # fmt: skip
+
+    def _gpu_environment(self) -> dict[str, str]:
+        index = self.device.gpu_index
+        return {"CUDA_VISIBLE_DEVICES": "" if index is None else str(index)}
+
+    def _in_child(self) -> Callable[[], None]:
+        prctl, cores = ctypes.CDLL(None).prctl, self.device.cores
+
+        def prepare() -> None:
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            os.sched_setaffinity(0, cores)
+
+        return prepare
+
+    def _end_child(self) -> None:
+        """The Celery worker with everything of its session and below it, then the servers of its device."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        members = _members(child.pid)
+        if child.poll() is None:
+            child.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(timeout=10)
+        for process in {p.pid: p for p in [*members, *_members(child.pid)]}.values():
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        child.wait()
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """End servers and tasks that an earlier life of this worker left."""
+        mine = {settings.WORKER: self.device.device_id, settings.DATA_DIR: str(self.data_dir)}
+        me = os.getpid()
+        for process in psutil.process_iter():
+            try:
+                if process.pid != me and _has(process, mine):
+                    log.warning("ending a leftover pid=%s name=%s", process.pid, process.name())
+                    process.kill()
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+        # Of servers that are dead now the records go too; others' servers live on.
+        for run_id in records.sweep(self.data_dir / "servers", lambda run: False):
+            log.warning("removed the record of a server of run %s", run_id)
+
+
+def _has(process: psutil.Process, wanted: dict[str, str]) -> bool:
+    given = process.environ()
+    return all(given.get(name) == value for name, value in wanted.items())
+
+
+def _members(leader: int) -> list[psutil.Process]:
+    """A process's descendants, and what is left of its session."""
+    found: list[psutil.Process] = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        found += psutil.Process(leader).children(recursive=True)
+    for process in psutil.process_iter():
+        try:
+            if os.getsid(process.pid) == leader:
+                found.append(process)
+        except (ProcessLookupError, PermissionError):
+            continue
+    return found
+
+
+def celery_command(queue: str, name: str, concurrency: int) -> list[str]:
+    """``airflow celery worker`` on one queue."""
+    return [
+        sys.executable, "-m", "airflow", "celery", "worker", "--queues", queue, "--concurrency", str(concurrency),
+        "--celery-hostname", f"{name}@%h", "--skip-serve-logs", "--without-mingle", "--without-gossip",
+    ]  # fmt: skip

@@ -1,0 +1,135 @@
+"""The devices of this machine: CPU partitions pinned to cores, and GPUs by NVML."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+
+from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.errors import InputError
+
+FORM = "cpu, cpu:<n>, cpu:<first>-<last> (cores), gpu, gpu:<index>"
+_CORES = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+def host_name() -> str:
+    """This machine's name, fit for a queue's name."""
+    return re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname().split(".")[0]) or "host"
+
+
+def find(text: str) -> Device:
+    """The device that a worker is asked to serve; raises InputError if this machine does not have it."""
+    kind, _, rest = text.partition(":")
+    if kind not in KINDS:
+        raise InputError(f"--device {text!r}: {FORM}")
+    return KINDS[kind](text, rest)
+
+
+def partitions(workers: int) -> list[str]:
+    """``--device`` of so many CPU workers on this machine, with cores of their own.
+
+    One core is kept for the rest of the system where that leaves each worker at least one.
+    Raises InputError if there are more workers than cores.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    if workers > len(cores):
+        raise InputError(
+            f"--workers {workers}: this machine has {len(cores)} core(s), and each worker needs one of its own: "
+            "two on one core would measure each other."
+        )
+    usable = cores[1:] if len(cores) > workers else cores
+    each = len(usable) // workers
+    shares = [usable[i * each : (i + 1) * each] for i in range(workers)]
+    return [f"cpu:{s[0]}" if len(s) == 1 else f"cpu:{s[0]}-{s[-1]}" for s in shares]
+
+
+def _cpu(text: str, rest: str) -> Device:
+    mine = os.sched_getaffinity(0)
+    if not rest:
+        cores = tuple(sorted(mine))
+    elif found := _CORES.fullmatch(rest):
+        first, last = int(found[1]), int(found[2] or found[1])
+        cores = tuple(range(first, last + 1))
+    else:
+        raise InputError(f"--device {text!r}: {FORM}")
+    if not cores or not mine.issuperset(cores):
+        raise InputError(f"--device {text!r}: the cores that may be used here are {sorted(mine)}")
+    name = f"cpu-{cores[0]}" if len(cores) == 1 else f"cpu-{cores[0]}-{cores[-1]}"
+    return Device(
+        device_id=f"{host_name()}.{name}",
+        device_type="cpu",
+        name=_cpu_model(),
+        host=socket.gethostname(),
+        cores=cores,
+        memory_bytes=psutil.virtual_memory().total,
+        driver=platform.release(),
+        capabilities={"cores": len(cores), "machine": platform.machine()},
+        pid=os.getpid(),
+    )
+
+
+def _cpu_model() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _gpu(text: str, rest: str) -> Device:
+    try:
+        import pynvml
+    except ImportError as error:
+        raise InputError(
+            f"--device {text!r}: NVML's package is missing; install the extra: inferbench[gpu]"
+        ) from error
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        raise InputError(f"--device {text!r}: no NVIDIA driver is to be found here ({error})") from error
+    count = pynvml.nvmlDeviceGetCount()
+    index = int(rest) if rest.isdigit() else 0 if not rest else -1
+    if not 0 <= index < count:
+        raise InputError(f"--device {text!r}: this machine has {count} GPU(s), counted from 0; {FORM}")
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+    name = _text(pynvml.nvmlDeviceGetName(handle))
+    return Device(
+        device_id=f"{host_name()}.gpu-{index}",
+        device_type=gpu_type(name),
+        name=name,
+        host=socket.gethostname(),
+        cores=tuple(sorted(os.sched_getaffinity(0))),
+        gpu_index=index,
+        memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+        driver=_text(pynvml.nvmlSystemGetDriverVersion()),
+        capabilities={
+            "compute_capability": f"{major}.{minor}",
+            "uuid": _text(pynvml.nvmlDeviceGetUUID(handle)),
+        },
+        pid=os.getpid(),
+    )
+
+
+def gpu_type(name: str) -> str:
+    """``NVIDIA H100 80GB HBM3`` -> ``h100``, as a submission writes it (``gpu:h100``)."""
+    for part in name.lower().split():
+        if re.fullmatch(r"[a-z]+\d+[a-z]*", part) and not part.startswith("hbm"):
+            return part
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+KINDS: dict[str, Callable[[str, str], Device]] = {"cpu": _cpu, "gpu": _gpu}
