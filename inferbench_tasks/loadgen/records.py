@@ -139,7 +139,8 @@ def read_samples(path: Path, columns: Iterable[str] | None = None) -> pa.Table:
 
     wanted = list(columns) if columns is not None else None
     try:
-        table = pq.read_table(path, columns=wanted)
+        with pq.ParquetFile(path) as file:  # pq.read_table imports pandas: a second, for nothing
+            table = file.read(columns=wanted)
     except (OSError, pa.ArrowInvalid) as error:
         raise StorageError(f"{path} can't be read as the records of a load: {error}") from error
     needed = wanted if wanted is not None else SCHEMA.names
@@ -151,9 +152,10 @@ def read_samples(path: Path, columns: Iterable[str] | None = None) -> pa.Table:
 def column(table: pa.Table, name: str) -> NDArray[Any]:
     """A number column as a numpy array, without a copy where it lies in one piece."""
     chunked = table.column(name)
-    if chunked.num_chunks == 1:
-        return np.asarray(chunked.chunk(0).to_numpy(zero_copy_only=False))
-    return np.asarray(chunked.to_numpy())
+    if not chunked.num_chunks:
+        return np.empty(0, chunked.type.to_pandas_dtype())
+    parts = [_values(chunk) for chunk in chunked.chunks]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def codes(table: pa.Table, name: str) -> tuple[NDArray[np.int64], list[str]]:
@@ -162,8 +164,15 @@ def codes(table: pa.Table, name: str) -> tuple[NDArray[np.int64], list[str]]:
     if unified.num_chunks == 0:
         return np.empty(0, np.int64), []
     names: list[str] = unified.chunk(0).dictionary.to_pylist()
-    parts = [np.asarray(chunk.indices.to_numpy(zero_copy_only=False)) for chunk in unified.chunks]
+    parts = [_values(chunk.indices) for chunk in unified.chunks]
     return np.concatenate(parts).astype(np.int64), names
+
+
+def _values(array: pa.Array) -> NDArray[Any]:
+    """Numbers without a copy. ``to_numpy`` would import pandas, which takes longer than most summaries."""
+    if array.null_count or not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
+        return np.asarray(array.to_numpy(zero_copy_only=False))
+    return np.from_dlpack(array)
 
 
 def is_ok(table: pa.Table) -> NDArray[np.bool_]:
