@@ -261,7 +261,8 @@ class PerfDB(Lifecycle):
         file = self.get_result(run_id, attempt).samples
         if file is None:
             raise InputError(f"The result of run {run_id!r} has no raw samples.")
-        return pyarrow.parquet.read_table(pyarrow.BufferReader(self.files.get(file)))
+        # read_table would import pandas
+        return pyarrow.parquet.ParquetFile(pyarrow.BufferReader(self.files.get(file))).read()
 
     def _known(self, document: ResultDocument) -> ResultDocument | None:
         found = self.find_results({"run_id": document.run_id, "attempt": document.attempt}, limit=1)
