@@ -1,0 +1,137 @@
+"""``inferbench regress``: nights of baseline against candidate, and what they say."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from inferbench_tasks import settings
+from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.store import PerfDB
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Find regressions: run nights of baseline against candidate, check what they say, make the report.",
+)
+NAMES = typer.Argument(
+    None, metavar="[NAME]", help="Submissions, by name; all by default.", show_default=False
+)
+
+
+@app.command()
+def run(
+    file: Path = typer.Argument(..., metavar="FILE", help="The submission, a YAML file."),
+    pairs: int | None = typer.Option(
+        None, "--pairs", min=1, max=200, help="Runs of each side; by default 8, or what --detect needs."
+    ),
+    detect: float | None = typer.Option(
+        None,
+        "--detect",
+        min=0.1,
+        max=100,
+        metavar="PERCENT",
+        help="The smallest change to be found in a night.",
+    ),
+    candidate: Path | None = typer.Option(
+        None, "--candidate", help="The checkout to test; by default this one."
+    ),
+    baseline: Path | None = typer.Option(
+        None, "--baseline", help="The checkout to compare with; by default the accepted baseline."
+    ),
+    candidate_python: str | None = typer.Option(None, "--candidate-python", help="Its interpreter."),
+    baseline_python: str | None = typer.Option(
+        None, "--baseline-python", help="Its interpreter, to compare versions of other packages."
+    ),
+    confirm: bool = typer.Option(
+        True, "--confirm/--no-confirm", help="Run a session to confirm at once where something is suspected."
+    ),
+) -> None:
+    """Run a night here: both sides in turns; a suspicion is followed by a session that confirms it or not.
+
+    The first night compares the code with itself and makes it the baseline. Exit code 1 if a regression
+    is confirmed.
+    """
+    from inferbench_tasks.regression.session import Night, run_night
+
+    logging.basicConfig(level=logging.WARNING)
+    data_dir = settings.writable(settings.data_dir())
+    night = Night(
+        file=file, pairs=pairs, detect=None if detect is None else detect / 100, candidate=candidate,
+        baseline=baseline, candidate_python=candidate_python, baseline_python=baseline_python, confirm=confirm,
+    )  # fmt: skip
+    with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
+        found = run_night(night, db, data_dir, say)
+    _tell(found)
+    if found["regressions"]:
+        raise typer.Exit(1)
+
+
+@app.command()
+def check(names: list[str] = NAMES, output: OutputFormat = OUTPUT) -> None:
+    """Say what the newest sessions confirmed. Exit code 1 if it is a regression: for CI."""
+    found = _overview(names)
+    if output is OutputFormat.table:
+        emit([_row(series) for series in found["series"]], output)
+        _tell(found)
+    else:
+        emit({key: found[key] for key in ("regressions", "improvements", "suspicions")}, output)
+    if found["regressions"]:
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    names: list[str] = NAMES,
+    folder: Path = typer.Option(
+        Path("regression-report"), "--to", metavar="FOLDER", help="Where index.html and report.json go."
+    ),
+) -> None:
+    """Write the report: every series with its change points, what was confirmed, which stage, what differs."""
+    from inferbench_tasks.regression.report import write_report
+
+    for path in write_report(_overview(names), folder):
+        typer.echo(path)
+
+
+def _overview(names: list[str] | None) -> dict[str, Any]:
+    from inferbench_tasks.regression.overview import overview
+
+    with PerfDB.connect(settings.perfdb_uri(), settings.writable(settings.data_dir())) as db:
+        found = overview(db, names or ())
+    if not found["series"]:
+        raise InputError("PerfDB holds no nights yet; `inferbench regress run FILE` makes one.")
+    return found
+
+
+def _row(series: dict[str, Any]) -> dict[str, Any]:
+    last = series["events"][-1] if series["events"] else None
+    mde = series["minimum_detectable_effect_percent"]
+    return {
+        "submission": series["name"],
+        "digest": series["digest"][:12],
+        "metric": series["metric"],
+        "sessions": len(series["points"]),
+        "newest": f"{series['points'][-1]['change_percent']:+.1f}%",
+        "finds": None if mde is None else f"{mde:.1f}%",
+        "decision": f"{last['kind']} {last['change_percent']:+.1f}% in {last['session']}"
+        if last
+        else "no change",
+    }
+
+
+def _tell(found: dict[str, Any]) -> None:
+    for word, changes in (("regression", found["regressions"]), ("improvement", found["improvements"])):
+        for change in changes:
+            stage = change.get("stage")
+            typer.echo(
+                f"{word}: {change['series']} {change['change_percent']:+.1f}%"
+                f" (p {change['p_value']:.2g}), {'in ' + stage if stage else 'no single stage stands out'}"
+            )
+    for change in found["suspicions"]:
+        typer.echo(f"suspected, not confirmed: {change['series']} {change['change_percent']:+.1f}%")
+    if not (found["regressions"] or found["improvements"] or found["suspicions"]):
+        typer.echo("no change")

@@ -1,0 +1,132 @@
+"""One session: baseline and candidate in turns on this machine, each run by its own side's code.
+
+The order is A B B A, so that what drifts during the night hits both sides alike. Every run is a run as
+``inferbench run`` makes it: a fresh server, a certificate, a verdict. A run that is not valid counts for nothing and is
+made again, within bounds.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+from inferbench_tasks import settings
+from inferbench_tasks.errors import StageError
+from inferbench_tasks.perfdb.documents import utc_now
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.regression import store
+from inferbench_tasks.regression.base import SeriesKey, Session
+from inferbench_tasks.regression.power import noise_of, pairs_needed
+from inferbench_tasks.regression.ratio import MIN_PAIRS
+from inferbench_tasks.regression.sides import Side
+from inferbench_tasks.regression.store import SessionDocument, SessionRun, SideName
+from inferbench_tasks.submission.schema import Submission
+
+Say = Callable[[str], None]
+DEFAULT_PAIRS, MOST_PAIRS = 8, 40
+#: More than this share of runs that are not valid, and the session ends: the machine is not fit to measure.
+MAX_EXTRA_RATIO = 0.5
+
+
+def pairs_for(histories: dict[SeriesKey, list[Session]], wanted: float | None) -> int:
+    """How many pairs a session needs so that a change by ``wanted`` (ratio, 0.03 = 3%) of the median is found.
+
+    8 where nothing is known yet; within MIN_PAIRS + 1 and MOST_PAIRS.
+    """
+    if wanted is None:
+        return DEFAULT_PAIRS
+    needed = []
+    for key, sessions in histories.items():
+        if key.metric == "p50_ms" and (noise := noise_of(sessions)):
+            needed.append(pairs_needed(noise, math.log1p(wanted)) or MOST_PAIRS)
+    return min(MOST_PAIRS, max(MIN_PAIRS + 1, *needed)) if needed else DEFAULT_PAIRS
+
+
+def run_session(
+    file: Path,
+    submission: Submission,
+    *,
+    baseline: Side,
+    candidate: Side,
+    pairs: int,
+    db: PerfDB,
+    data_dir: Path,
+    kind: Literal["night", "confirmation"] = "night",
+    say: Say = lambda text: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> SessionDocument:
+    """Run it and write it down after every run; what was measured stays if it is stopped.
+
+    Raises StageError if so many runs are not valid that the planned pairs can't be had.
+    """
+    started = utc_now()
+    session = SessionDocument(
+        session_id=f"{submission.name}-{started:%Y%m%dT%H%M%S}-{os.urandom(2).hex()}",
+        name=submission.name, kind=kind, started_at=started, pairs=pairs, baseline=baseline, candidate=candidate,
+    )  # fmt: skip
+    sides: dict[SideName, Side] = {"baseline": baseline, "candidate": candidate}
+    left: dict[SideName, int] = {"baseline": pairs, "candidate": pairs}
+    position, extra = 0, math.ceil(2 * pairs * MAX_EXTRA_RATIO)
+    while any(left.values()) and not stopped():
+        side = _next_side(position, left)
+        rows = one_run(file, sides[side], db, data_dir)
+        valid = bool(rows) and all(row["verdict"] == "valid" for row in rows)
+        session.runs += [
+            SessionRun(run_id=row["run_id"], side=side, job=job, position=position)
+            for job, row in enumerate(rows)
+        ]
+        store.save_session(db, session)
+        done = 2 * pairs - sum(left.values()) + valid
+        say(f"{done}/{2 * pairs} {side}: " + "; ".join(f"{_figure(row)} {row['verdict']}" for row in rows))
+        if valid:
+            left[side] -= 1
+        elif (extra := extra - 1) < 0:
+            raise StageError(
+                f"{submission.name}: too many runs are not valid to compare anything "
+                f"(the last: {rows[-1]['verdict'] if rows else 'no result'})"
+            )
+        position += 1
+    session.ended_at = utc_now()
+    store.save_session(db, session)
+    return session
+
+
+def one_run(file: Path, side: Side, db: PerfDB, data_dir: Path) -> list[dict[str, str]]:
+    """The submission once, by that side's code: the rows that ``inferbench run -o json`` prints."""
+    env = side.environment(data_dir, db.uri)
+    command = [
+        side.python,
+        "-P",
+        "-m",
+        "inferbench_tasks.cli.main",
+        "run",
+        str(file),
+        "--inline",
+        "-o",
+        "json",
+    ]
+    Path(env[settings.DATA_DIR]).mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        command, env=env, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    if done.returncode not in (0, 1) or not done.stdout.strip():
+        raise StageError(f"{side.tree}: `inferbench run` failed:\n{done.stderr.strip()[-2000:]}")
+    rows: list[dict[str, str]] = json.loads(done.stdout)
+    return rows
+
+
+def _next_side(position: int, left: dict[SideName, int]) -> SideName:
+    """A B B A, unless only one side still needs runs."""
+    wanted: SideName = "baseline" if position % 4 in (0, 3) else "candidate"
+    other: SideName = "candidate" if wanted == "baseline" else "baseline"
+    return wanted if left[wanted] else other
+
+
+def _figure(row: dict[str, str]) -> str:
+    value = row.get("p50_ms")
+    return "" if value is None else f"p50 {float(value):.3g} ms,"

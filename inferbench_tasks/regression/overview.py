@@ -1,0 +1,152 @@
+"""Everything there is to say about the series, as plain data: for the report, the API, CI and notifications."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.regression import store
+from inferbench_tasks.regression.attribution import COLD_START, attribute
+from inferbench_tasks.regression.base import BY_NAME, SeriesKey, Session, percent
+from inferbench_tasks.regression.changepoint import change_points
+from inferbench_tasks.regression.decide import Event, Policy, State, decide, usual_noise
+from inferbench_tasks.regression.power import minimum_detectable_effect
+from inferbench_tasks.regression.store import SessionDocument, SessionRun
+from inferbench_tasks.regression.surroundings import differences
+
+
+def overview(db: PerfDB, names: Sequence[str] = (), policy: Policy | None = None) -> dict[str, Any]:
+    """{series: [...], sessions: [...], regressions, improvements, suspicions}; see ``_series`` for a series.
+
+    Changes are those confirmed in the newest session of their submission; older ones stand in the
+    series' events.
+    """
+    policy = policy or Policy()
+    histories = store.histories(db, names)
+    states = decide(histories, policy)
+    documents = {session.session_id: session for session in store.sessions(db, names)}
+    newest = {document.name: id_ for id_, document in documents.items()}
+    series = [
+        _series(db, key, histories[key], states[key], documents, policy) for key in sorted(histories, key=str)
+    ]
+    changes = [
+        {"series": s["id"], **event}
+        for s in series
+        for event in s["events"]
+        if event["session"] == newest[s["name"]] and event["kind"] == "confirmed"
+    ]
+    return {
+        "series": series,
+        "sessions": [
+            {"id": d.session_id, "name": d.name, "kind": d.kind, "started_at": d.started_at, "pairs": d.pairs,
+             "runs": len(d.runs), "baseline": d.baseline.id, "candidate": d.candidate.id}
+            for d in documents.values()
+        ],
+        "regressions": [change for change in changes if change["worse"]],
+        "improvements": [change for change in changes if not change["worse"]],
+        "suspicions": [{"series": s["id"], **s["suspicion"]} for s in series if s["suspicion"]],
+    }  # fmt: skip
+
+
+def _series(
+    db: PerfDB,
+    key: SeriesKey,
+    history: Sequence[Session],
+    state: State,
+    documents: Mapping[str, SessionDocument],
+    policy: Policy,
+) -> dict[str, Any]:
+    watched = BY_NAME[key.metric]
+    pairs = int(np.median([len(session.log_ratios()) for session in history]))
+    mde = None
+    if state.epoch or state.pending:
+        mde = percent(minimum_detectable_effect(usual_noise(state, policy), pairs))
+    levels = [math.log(float(np.median(session.baseline))) for session in history]
+    return {
+        "id": key.id, "name": key.name, "digest": key.digest, "device": key.device, "metric": key.metric,
+        "unit": watched.unit, "better": watched.better, "pairs": pairs, "minimum_detectable_effect_percent": mde,
+        "points": [
+            {
+                "session": s.id, "at": s.at, "change_percent": percent(s.effect), "baseline_id": s.baseline_id,
+                "baseline": float(np.median(s.baseline)), "candidate": float(np.median(s.candidate)),
+            }
+            for s in history
+        ],
+        "events": [_event(db, key, event, documents) for event in state.events],
+        "suspicion": _event(db, key, state.suspicion, documents) if state.suspicion else None,
+        # The baseline's code is the same every night: where ITS level changes, the machine did.
+        "machine_changes": [
+            {"session": history[p.index].id, "change_percent": percent(p.after - p.before), "p_value": p.p_value}
+            for p in change_points(levels)
+        ],
+    }  # fmt: skip
+
+
+def _event(
+    db: PerfDB, key: SeriesKey, event: Event, documents: Mapping[str, SessionDocument]
+) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "kind": event.kind, "session": event.session, "change_percent": percent(event.effect),
+        "p_value": event.p_value, "worse": event.worse, "by": event.by, "sessions": list(event.sessions),
+        "stage": None, "follows": [], "parts": [], "environment": [],
+    }  # fmt: skip
+    if event.kind == "confirmed":
+        told |= explain(db, key, event, documents)
+    return told
+
+
+def explain(
+    db: PerfDB, key: SeriesKey, event: Event, documents: Mapping[str, SessionDocument]
+) -> dict[str, Any]:
+    """The stage that changed and what differs around it, from the sessions that the event rests on.
+
+    Where the baseline's code is the same, a change against an accepted level shows its stages, too: the
+    change is the newest one only.
+    """
+    found = [documents[id_] for id_ in event.sessions if id_ in documents]
+    results = store.results_of(db, found, whole=True)
+    runs = [run for session in found for run in session.runs if _of_series(run, key, results)]
+    sides = {
+        side: [results[run.run_id] for run in runs if run.side == side] for side in ("baseline", "candidate")
+    }
+    around = differences(sides["baseline"], sides["candidate"])
+    if key.metric == "cold_start_ms":
+        return {"stage": COLD_START, "follows": [], "parts": [], "environment": around}
+    slower = event.worse
+    parts = attribute(_stages(sides["baseline"]), _stages(sides["candidate"]), slower=slower)
+    return {
+        "stage": parts.stage,
+        "follows": list(parts.follows),
+        "parts": [part.__dict__ for part in parts.parts],
+        "environment": around,
+    }
+
+
+def _of_series(run: SessionRun, key: SeriesKey, results: Mapping[str, dict[str, Any]]) -> bool:
+    """Whether it is a run of the series' job: sides of other code may have another digest, so by the job's place."""
+    if run.run_id not in results:
+        return False
+    same = {
+        r["run_id"].rpartition(".")[2]
+        for r in results.values()
+        if r["submission"].get("digest") == key.digest
+    }
+    return run.run_id.rpartition(".")[2] in same
+
+
+def _stages(results: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
+    found = []
+    for result in results:
+        stages = result.get("summary", {}).get("stages_ms") or {}
+        found.append(
+            {
+                part: float(value["mean"])
+                for part, value in stages.items()
+                if isinstance(value, dict) and value.get("mean") is not None
+            }
+        )
+    return found

@@ -1,0 +1,76 @@
+"""A whole night of one submission: sides, size, session, decision, confirmation, and the move of the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.regression import store
+from inferbench_tasks.regression.decide import Policy
+from inferbench_tasks.regression.night import pairs_for, run_session
+from inferbench_tasks.regression.overview import overview
+from inferbench_tasks.regression.sides import Side, own_checkout, side_of
+from inferbench_tasks.submission.reader import read_submission
+
+Say = Callable[[str], None]
+#: Sessions that may follow a night at once; the nights after it go on with what is still open.
+CONFIRMATIONS_A_NIGHT = 2
+
+
+@dataclass(frozen=True)
+class Night:
+    """What is asked for. ``detect``: the smallest change to be found, ratio; ``pairs`` goes before it."""
+
+    file: Path
+    pairs: int | None = None
+    detect: float | None = None
+    candidate: Path | None = None
+    baseline: Path | None = None
+    candidate_python: str | None = None
+    baseline_python: str | None = None
+    confirm: bool = True
+
+
+def run_night(
+    night: Night, db: PerfDB, data_dir: Path, say: Say, stopped: Callable[[], bool] = lambda: False
+) -> dict[str, Any]:
+    """Run it; the overview of this submission afterwards.
+
+    Raises InputError (the submission, a side) and StageError (too many runs that are not valid).
+    """
+    submission = read_submission(night.file)
+    name = submission.name
+    candidate = side_of(night.candidate or own_checkout(), night.candidate_python, data_dir)
+    baseline = _baseline(night, name, candidate, db, data_dir)
+    known = store.histories(db, [name]) if store.sessions(db, [name]) else {}
+    pairs = night.pairs or pairs_for(known, night.detect)
+    say(f"{name}: {pairs} pairs, baseline {baseline.id[:8]}, candidate {candidate.id[:8]}")
+    found: dict[str, Any] = {}
+    for attempt in range(1 + CONFIRMATIONS_A_NIGHT):
+        if attempt:
+            say(f"{name}: confirming {', '.join(s['series'] for s in found['suspicions'])}")
+        run_session(
+            night.file.absolute(), submission, baseline=baseline, candidate=candidate, pairs=pairs, db=db,
+            data_dir=data_dir, kind="confirmation" if attempt else "night", say=say, stopped=stopped,
+        )  # fmt: skip
+        found = overview(db, [name], Policy())
+        if stopped() or not night.confirm or not found["suspicions"]:
+            break
+    changes = found["regressions"] + found["improvements"]
+    if changes and night.baseline is None:
+        first = changes[0]
+        why = f"{first['series']} {first['change_percent']:+.1f}% confirmed in {first['session']}"
+        store.move_baseline(db, name, candidate, why)
+    return found
+
+
+def _baseline(night: Night, name: str, candidate: Side, db: PerfDB, data_dir: Path) -> Side:
+    if night.baseline or night.baseline_python:
+        return side_of(night.baseline or own_checkout(), night.baseline_python, data_dir)
+    if (accepted := store.baseline(db, name)) is not None and Path(accepted.tree).exists():
+        return accepted
+    store.move_baseline(db, name, candidate, "the first night")
+    return candidate

@@ -1,0 +1,134 @@
+"""What PerfDB keeps of nights: the sessions with their runs, and which side is the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.fields import Field
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import to_plain, to_stored
+from inferbench_tasks.regression.base import WATCHED, SeriesKey, Session
+from inferbench_tasks.regression.sides import Side
+
+SESSIONS, BASELINES = "regression_sessions", "regression_baselines"
+SideName = Literal["baseline", "candidate"]
+
+
+class SessionRun(BaseModel):
+    """One run of a session: which side, which job of the sweep, and its place in the order."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    run_id: str
+    side: SideName
+    job: int
+    position: int
+
+
+class SessionDocument(BaseModel):
+    """One night of one submission. ``kind``: ``confirmation`` was run because something was suspected."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    session_id: str
+    name: str
+    kind: Literal["night", "confirmation"] = "night"
+    started_at: datetime
+    ended_at: datetime | None = None
+    pairs: int
+    baseline: Side
+    candidate: Side
+    runs: list[SessionRun] = []
+
+
+def save_session(db: PerfDB, session: SessionDocument) -> None:
+    """Write it, or what is new of it."""
+    values = to_stored(session.model_dump(exclude={"session_id"}))
+    db.retrying(
+        lambda: db.collection(SESSIONS).replace_one({"_id": session.session_id}, values, upsert=True),
+        "writing a regression session",
+    )
+
+
+def sessions(db: PerfDB, names: Sequence[str] = ()) -> list[SessionDocument]:
+    """All sessions in the order of their start, of these submissions or of all."""
+    where = {"name": {"$in": list(names)}} if names else {}
+    found = db.retrying(
+        lambda: list(db.collection(SESSIONS).find(where).sort([("started_at", 1), ("_id", 1)])),
+        "reading regression sessions",
+    )
+    plain = [to_plain(document) for document in found]
+    return [SessionDocument.model_validate({"session_id": d.pop("_id"), **d}) for d in plain]
+
+
+def baseline(db: PerfDB, name: str) -> Side | None:
+    """The side that a submission's nights are compared with; None before its first night."""
+    found = db.retrying(lambda: db.collection(BASELINES).find_one({"_id": name}), "reading a baseline")
+    return Side.model_validate(to_plain(found)["side"]) if found else None
+
+
+def move_baseline(db: PerfDB, name: str, side: Side, why: str) -> None:
+    """From now on nights are compared with that side."""
+    values = {"side": to_stored(side), "why": why}
+    db.retrying(
+        lambda: db.collection(BASELINES).replace_one({"_id": name}, values, upsert=True), "moving a baseline"
+    )
+
+
+def results_of(
+    db: PerfDB, found: Sequence[SessionDocument], whole: bool = False
+) -> dict[str, dict[str, Any]]:
+    """The valid results of the sessions' runs, by run id; without ``whole`` only what series need."""
+    ids = [run.run_id for session in found for run in session.runs]
+    fields = None if whole else ["run_id", "submission", "device", *(f"summary.{w.path}" for w in WATCHED)]
+    raw = db.find_raw({"run_id": {"$in": ids}, "verdict": "valid"}, sort=[("attempt", 1)], fields=fields)
+    return {document["run_id"]: to_plain(document) for document in raw}
+
+
+def histories(db: PerfDB, names: Sequence[str] = ()) -> dict[SeriesKey, list[Session]]:
+    """Every series with its sessions in order; a run that isn't valid, or did not measure the figure, is left out."""
+    found = sessions(db, names)
+    if names and (missing := set(names) - {s.name for s in found}):
+        raise InputError(
+            f"No nights of {', '.join(sorted(missing))} in PerfDB; `inferbench regress run` makes one."
+        )
+    results = results_of(db, found)
+    made: dict[SeriesKey, list[Session]] = {}
+    for session in found:
+        for job in sorted({run.job for run in session.runs}):
+            for key, values in _of_job(session, job, results).items():
+                made.setdefault(key, []).append(values)
+    return made
+
+
+def _of_job(
+    session: SessionDocument, job: int, results: dict[str, dict[str, Any]]
+) -> dict[SeriesKey, Session]:
+    runs = sorted((r for r in session.runs if r.job == job and r.run_id in results), key=lambda r: r.position)
+    candidates = [results[run.run_id] for run in runs if run.side == "candidate"]
+    if not candidates:
+        return {}
+    newest, series = candidates[-1], {}
+    for watched in WATCHED:
+        value_of = Field(watched.name, f"summary.{watched.path}", "number", "").value
+        sides: dict[str, list[float]] = {"baseline": [], "candidate": []}
+        for run in runs:
+            if value := value_of(results[run.run_id]):
+                sides[run.side].append(float(value))
+        if sides["baseline"] and sides["candidate"]:
+            key = SeriesKey(
+                session.name,
+                newest["submission"].get("digest") or "",
+                newest["device"].get("name") or newest["device"]["kind"],
+                watched.name,
+            )
+            series[key] = Session(
+                session.session_id, session.started_at, tuple(sides["baseline"]), tuple(sides["candidate"]),
+                session.baseline.id,
+            )  # fmt: skip
+    return series

@@ -1,0 +1,93 @@
+"""Nights in a real PerfDB: what check, report and the overview make of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.regression import store
+from inferbench_tasks.regression.overview import overview
+from inferbench_tasks.regression.report import write_report
+from tests.unit.regression.nights import side, write_nights
+
+pytestmark = pytest.mark.integration
+QUIET: list[dict[str, float]] = [{}] * 5
+
+
+def regress(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "inferbench_tasks.cli.main", "regress", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_a_slower_stage_is_confirmed_attributed_and_fails_ci(perfdb: PerfDB, perfdb_uri: str,
+                                                            monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:  # fmt: skip
+    """5 ms more in pre-processing for two nights: one regression per latency figure, in that stage, exit code 1."""
+    monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
+    write_nights(perfdb, [*QUIET, {"preprocess": 5.0}, {"preprocess": 5.0}])
+    done = regress("check", "-o", "json")
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)["regressions"]
+    assert {change["series"].rpartition("-")[2] for change in found} == {"p50_ms", "p95_ms"}
+    assert {change["stage"] for change in found} == {"preprocess"}
+    assert found[0]["change_percent"] == pytest.approx(100 * 5 / 9.5, rel=0.1)
+    assert {"field": "provenance.versions.onnxruntime", "baseline": "1.23", "candidate": "1.24"} in found[0][
+        "environment"
+    ]
+    done = regress("report", "--to", str(tmp_path / "report"))
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "Regression" in page and "in <b>preprocess</b>" in page
+    assert "http://" not in page.split("<script")[0] and 'src="http' not in page
+
+
+def test_an_unconfirmed_suspicion_fails_nothing(perfdb: PerfDB, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """After the first bad night the check says what it suspects, with exit code 0."""
+    monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
+    write_nights(perfdb, [*QUIET, {"inference": 3.0}])
+    done = regress("check")
+    assert done.returncode == 0, done.stderr
+    assert "suspected, not confirmed" in done.stdout and "regression:" not in done.stdout
+
+
+def test_quiet_nights_are_quiet(perfdb: PerfDB, tmp_path: Path) -> None:
+    """Each series states what it could find; nothing is reported; the JSON is strict JSON."""
+    write_nights(perfdb, QUIET)
+    found = overview(perfdb)
+    assert found["regressions"] == found["improvements"] == found["suspicions"] == []
+    stated = [series["minimum_detectable_effect_percent"] for series in found["series"]]
+    assert len(stated) == 4 and all(0 < mde < 10 for mde in stated)
+    _, path = write_report(found, tmp_path)
+    assert json.loads(path.read_text())["series"][0]["points"][0]["session"] == "quick-000"
+
+
+def test_runs_that_are_not_valid_count_for_nothing(perfdb: PerfDB) -> None:
+    """A series is made of valid runs only."""
+    write_nights(perfdb, [{}])
+    run_id = "quick-000-0.000"
+    document = perfdb.get_result(run_id)
+    perfdb.delete_result(run_id)
+    perfdb.save_result(document.model_copy(update={"verdict": "invalid: the sender was late"}))
+    (history, *_) = store.histories(perfdb).values()
+    assert (len(history[0].baseline), len(history[0].candidate)) == (5, 6)
+
+
+def test_no_nights_is_an_input_error(
+    perfdb: PerfDB, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says what to do; exit code 2."""
+    monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
+    done = regress("check")
+    assert done.returncode == 2 and "inferbench regress run" in done.stderr
+
+
+def test_the_baseline_is_kept_and_moves_when_it_is_told(perfdb: PerfDB) -> None:
+    """One baseline per submission."""
+    assert store.baseline(perfdb, "quick") is None
+    store.move_baseline(perfdb, "quick", side("a"), "the first night")
+    store.move_baseline(perfdb, "quick", side("b"), "confirmed")
+    assert store.baseline(perfdb, "quick") == side("b")

@@ -1,0 +1,68 @@
+"""Nights in PerfDB: sessions and results with stage times, without running anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import to_stored
+from inferbench_tasks.regression import store
+from inferbench_tasks.regression.sides import Side
+from inferbench_tasks.regression.store import SessionDocument, SessionRun
+from tests.unit.perfdb.builders import result
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+STAGES = {"preprocess": 1.0, "transmit": 2.0, "queue": 1.0, "inference": 5.0, "postprocess": 0.5}
+
+
+def side(name: str) -> Side:
+    return Side(id=name, tree=f"/trees/{name}", python="python")
+
+
+def write_nights(
+    db: PerfDB,
+    extra_ms: Sequence[dict[str, float]],
+    *,
+    name: str = "quick",
+    pairs: int = 6,
+    seed: int = 1,
+    baseline: str = "old",
+    candidate: str = "new",
+) -> list[str]:
+    """A session per entry: what the candidate takes longer in each stage, ms. The sessions' ids."""
+    rng = np.random.default_rng(seed)
+    ids, results = [], []
+    for night, extra in enumerate(extra_ms):
+        at = START + timedelta(days=night)
+        session = SessionDocument(
+            session_id=f"{name}-{night:03d}", name=name, started_at=at, pairs=pairs,
+            baseline=side(baseline), candidate=side(candidate),
+        )  # fmt: skip
+        for position in range(2 * pairs):
+            who: store.SideName = "baseline" if position % 4 in (0, 3) else "candidate"
+            added = extra if who == "candidate" else {}
+            stages = {k: (v + added.get(k, 0)) * float(rng.normal(1, 0.02)) for k, v in STAGES.items()}
+            total = sum(stages.values())
+            run_id = f"{name}-{night:03d}-{position}.000"
+            results.append(
+                result(
+                    run_id,
+                    created_at=at + timedelta(minutes=position),
+                    submission={"name": name, "digest": "ab" * 32},
+                    summary={
+                        "e2e_latency_ms": {"p50": total, "p95": 2 * total},
+                        "throughput_rps": 100.0,
+                        "stages_ms": {k: {"mean": v} for k, v in stages.items()},
+                        "cold_start_ms": {"total_ms": 700 * float(rng.normal(1, 0.02))},
+                    },
+                    provenance={"versions": {"onnxruntime": "1.23" if who == "baseline" else "1.24"}},
+                )
+            )
+            session.runs.append(SessionRun(run_id=run_id, side=who, job=0, position=position))
+        store.save_session(db, session)
+        ids.append(session.session_id)
+    db.collection("results").insert_many([to_stored(document) for document in results])
+    return ids
