@@ -35,6 +35,7 @@ COMMANDS = {
     "models": ("The model repository: register, update, search, show, delete.", "models"),
     "load": ("Load any server: run, calibrate.", "load"),
     "up": ("Start the whole system on this machine: Airflow, broker, PerfDB, workers.", "up"),
+    "submit": ("Run a submission on a running system; --wait shows its progress.", "submit"),
     "status": ("Devices, leases, queues, and why each job waits.", "status"),
     "worker": ("Serve one device of this machine.", "worker"),
     "down": ("End the local system.", "down"),

@@ -231,6 +231,7 @@ class Dispatcher:
             self._apply(ev.InfraFailed(now, place.job_id, f"{place.node_id} is taken", charged=False))
             return
         self.held[place.job_id] = Held(place.node_id, lease)
+        self.devices[place.node_id] = self.devices[place.node_id].model_copy(update={"lease": lease})
         self._apply(ev.LeaseGranted(now, place.job_id, place.node_id, place.devices, lease.token))
 
     def _apply(self, event: ev.Event) -> None:

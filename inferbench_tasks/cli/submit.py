@@ -1,0 +1,87 @@
+"""``inferbench submit``: hand a submission to a running system."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from inferbench_tasks import settings
+from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.client import InferBench
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.provider.system.config import passwords
+from inferbench_tasks.provider.system.local import LocalSystem
+from inferbench_tasks.submission.reader import read_submission
+
+app = typer.Typer()
+
+PASSWORD = "INFERBENCH_PASSWORD"
+POLL_S = 1.0
+
+
+@app.command()
+def submit(
+    file: Path = typer.Argument(..., metavar="FILE", help="The submission, a YAML file."),
+    wait: bool = typer.Option(
+        False, "--wait", help="Show progress until it has ended; exit 0 if all is valid."
+    ),
+    url: str | None = typer.Option(None, help="Of the system [the local one of the data directory]."),
+    user: str = typer.Option(
+        "admin", help=f"Login; its password comes from {PASSWORD} where --url is given."
+    ),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Run a submission on a running system (``inferbench up``, or a team's): it takes its turn on a device."""
+    read_submission(file)  # every error with its line, before anything is sent
+    with _client(url, user) as bench:
+        started = bench.submit(file.read_text())
+        say(f"submitted {started['run']}")
+        if not wait:
+            emit(started, output)
+            return
+        found = _watch(bench, started["run"])
+    rows = [{"run": run, "verdict": verdict} for run, verdict in found["verdicts"].items()]
+    emit(rows, output)
+    if found.get("report"):
+        say(f"report    {found['report']}")
+    if found["state"] != "success" or not rows or any(row["verdict"] != "valid" for row in rows):
+        raise typer.Exit(1)
+
+
+def _client(url: str | None, user: str) -> InferBench:
+    if url:
+        if PASSWORD not in os.environ:
+            raise InputError(f"--url needs the password of {user!r} in {PASSWORD}.")
+        return InferBench(url, user, os.environ[PASSWORD])
+    system = LocalSystem(settings.data_dir())
+    if not system.running():
+        raise InputError(
+            f"No system runs in {system.data_dir}: `inferbench up` starts one, or name one with --url. "
+            f"`inferbench run FILE` needs none."
+        )
+    return InferBench(system.url(), user, passwords(system.home)[user])
+
+
+def _watch(bench: InferBench, run: str) -> dict[str, Any]:
+    """Tell each change of a job's state, and why it waits, until the end."""
+    told: dict[str, str] = {}
+    while True:
+        found = bench.progress(run)
+        for job, verdict in found.get("verdicts", {}).items():
+            if told.get(job) != verdict:
+                told[job] = verdict
+                say(f"{job}  {verdict}")
+        if found["state"] in ("success", "failed"):
+            return found
+        for waiting in bench.cluster()["waiting"]:
+            if (
+                waiting["job"].split("|")[1] == run.rpartition("/")[2]
+                and told.get(waiting["job"]) != waiting["why"]
+            ):
+                told[waiting["job"]] = waiting["why"]
+                say(f"{waiting['job'].split('|')[0]} waits: {waiting['why']}")
+        time.sleep(POLL_S)
