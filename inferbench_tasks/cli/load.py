@@ -240,8 +240,10 @@ def _print(result: Any) -> None:
             ],
             OutputFormat.table,
         )
+        said = result.outcome.mlperf.words() if result.outcome.mlperf else None
         for warning in certificate["warnings"]:
-            say(f"warning: {warning}")
+            if warning != said:  # told below
+                say(f"warning: {warning}")
         typer.echo(f"steady state {certificate['figures']['steady_state']}")
     if result.outcome.mlperf:
         typer.echo(f"loadgen      {result.outcome.mlperf.words()}")

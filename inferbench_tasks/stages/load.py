@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.backends.probes.base import Refused, open_probe
-from inferbench_tasks.errors import CancelledError, LoadError
+from inferbench_tasks.errors import CancelledError, InputError, LoadError
 from inferbench_tasks.loadgen.ceiling import check_ceiling
 from inferbench_tasks.loadgen.live import Snapshot
 from inferbench_tasks.loadgen.outcome import Outcome, apply_load
@@ -21,6 +21,7 @@ from inferbench_tasks.networks.base import emulated
 from inferbench_tasks.stages import generate, serve
 from inferbench_tasks.stages.base import Context, StageInput
 from inferbench_tasks.stages.handles import Endpoint, Handle, RequestSet
+from inferbench_tasks.submission.files import changed_files, content_digests
 
 SAMPLES_FILE = "samples.parquet"
 MONITORS_FILE = "monitors.parquet"
@@ -109,6 +110,8 @@ def _run(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
 
 def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadPlan:
     """The senders' orders; InputError for what can't be done."""
+    for finding in changed_files(inp.job, content_digests([inp.job], ctx.base_dir)):
+        raise InputError(f"{finding.fields[0]}: {finding.message}")
     spec = inp.job.load
     reference = load_samples(inp.generate.requests.answered_path)
     return prepare(

@@ -20,11 +20,13 @@ class Spec(BaseModel):
 SLUG_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*$"
 IMAGE_PATTERN = r"^[a-z0-9][A-Za-z0-9._/:@-]*$"
 FUNCTION_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
+SHA256_PATTERN = r"^[0-9a-f]{64}$"
 #: Patterns in words, for messages and the reference.
 PATTERNS = {
     SLUG_PATTERN: "a name (letters, digits, '-', '_' and single dots inside, starting with a letter or digit)",
     IMAGE_PATTERN: "the name of an image (such as registry/name:tag)",
     FUNCTION_PATTERN: "the name of a function (letters, digits, '_')",
+    SHA256_PATTERN: "a SHA-256 (64 lowercase hexadecimal digits)",
 }
 _DRIVE = re.compile(r"[A-Za-z]:")
 
@@ -44,5 +46,6 @@ def stays_inside(path: str) -> str:
 Slug = Annotated[str, Field(pattern=SLUG_PATTERN, max_length=100)]
 #: A path below the submission's folder, as text; never absolute, never upwards.
 RelativePath = Annotated[str, Field(min_length=1, max_length=1024), AfterValidator(stays_inside)]
+Sha256 = Annotated[str, Field(pattern=SHA256_PATTERN)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]

@@ -9,8 +9,9 @@ changes digests, which is right, since it may change what is measured.
 A submission's digest is that of the sorted set of its jobs' digests: how the sweep is written, and
 base values that every job replaces, don't count.
 
-A digest covers what was ASKED FOR. The bytes of a model file, and the version of a registered model
-or of a backend, are recorded with each result.
+A trace of arrivals counts with its content (``JobSpec.files``, filled in by the reader): two contents
+under one path are two jobs. Otherwise a digest covers what was ASKED FOR. The bytes of a model file, and
+the version of a registered model or of a backend, are recorded with each result.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ FORM = "inferbench-job-1"
 
 def job_digest(spec: JobSpec) -> str:
     """64 hex digits; see the module."""
-    fields = spec.model_dump(mode="json", exclude={*LABELS, "sweep"})
+    fields = spec.model_dump(mode="json", exclude={*LABELS, "sweep", "files"})
+    path = fields["load"]["arrivals"].get("path")
+    if path in spec.files:
+        fields["files"] = {path: spec.files[path]}
     text = json.dumps(_one_zero(fields), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(f"{FORM}\n{text}".encode()).hexdigest()
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from inferbench_tasks.submission.check import Finding
 from inferbench_tasks.submission.schema import JobSpec
@@ -17,8 +18,34 @@ def missing_files(spec: JobSpec, base_dir: Path) -> Iterator[Finding]:
             yield Finding((field,), problem)
 
 
+def content_digests(specs: Iterable[JobSpec], base_dir: Path) -> dict[str, str]:
+    """The SHA-256 of the traces that the jobs replay, by path; of those that can be read."""
+    found: dict[str, str] = {}
+    for path in sorted({trace for spec in specs if (trace := _trace(spec))}):
+        if not _problem(base_dir, path, may_be_folder=False):
+            with contextlib.suppress(OSError), open(base_dir / path, "rb") as file:
+                found[path] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def changed_files(spec: JobSpec, digests: Mapping[str, str]) -> Iterator[Finding]:
+    """A trace that is not the one that the job asks for; ``digests`` as ``content_digests`` gives them."""
+    if path := _trace(spec):
+        digest = digests.get(path)
+        if digest and spec.files.get(path, digest) != digest:
+            yield Finding(
+                ("load.arrivals.path",),
+                f"{path!r} has another content than the one asked for (SHA-256 {digest[:12]}, "
+                f"files says {spec.files[path][:12]}): it changed, and would make another measurement",
+            )
+
+
+def _trace(spec: JobSpec) -> str | None:
+    path = getattr(spec.load.arrivals, "path", None)
+    return path if isinstance(path, str) else None
+
+
 def _named(spec: JobSpec) -> Iterator[tuple[str, str, bool]]:
-    path: Any
     if spec.model.kind == "file":
         yield "model.path", spec.model.path, True
         if spec.model.module is not None:
@@ -29,8 +56,8 @@ def _named(spec: JobSpec) -> Iterator[tuple[str, str, bool]]:
         for at, step in enumerate(getattr(spec.processors, part, ())):
             if isinstance(path := step.settings.get("path"), str):
                 yield f"processors.{part}.{at}.settings.path", path, False
-    if isinstance(path := getattr(spec.load.arrivals, "path", None), str):
-        yield "load.arrivals.path", path, False
+    if trace := _trace(spec):
+        yield "load.arrivals.path", trace, False
 
 
 def _problem(base_dir: Path, value: str, may_be_folder: bool) -> str | None:

@@ -13,7 +13,7 @@ from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.submission.check import unknown_names
 from inferbench_tasks.submission.document import MAX_BYTES, Document, read_document
 from inferbench_tasks.submission.explain import explain
-from inferbench_tasks.submission.files import missing_files
+from inferbench_tasks.submission.files import changed_files, content_digests, missing_files
 from inferbench_tasks.submission.problem import FieldPath, Problem, dotted
 from inferbench_tasks.submission.schema import Submission, SweepSpec
 from inferbench_tasks.submission.sweep import check_structure, try_expand
@@ -92,11 +92,13 @@ def _validate(document: Document, base_dir: Path | None) -> Submission:
             if not _follows_from_broken(path, document):
                 problems.append(document.problem(path, message))
         problems += _independent(document)
+    files: dict[str, str] = {}
     if submission is not None and not problems:
-        problems += _beyond_the_schema(submission, document, base_dir)
+        more, files = _beyond_the_schema(submission, document, base_dir)
+        problems += more
     if problems or submission is None:
         raise SubmissionError(_in_order(problems))
-    return submission
+    return submission.model_copy(update={"files": {**submission.files, **files}})
 
 
 def _follows_from_broken(path: FieldPath, document: Document) -> bool:
@@ -119,22 +121,29 @@ def _normal_sweep(value: Any) -> Any:
     return {} if value is None else normal(value)
 
 
-def _beyond_the_schema(submission: Submission, document: Document, base_dir: Path | None) -> list[Problem]:
+def _beyond_the_schema(
+    submission: Submission, document: Document, base_dir: Path | None
+) -> tuple[list[Problem], dict[str, str]]:
+    """What is wrong with its jobs and their files; and the digests of the files that count."""
+
     def locate(path: FieldPath) -> tuple[int | None, str]:
         written = _as_written(document, path)
         return document.line(written), dotted(written)
 
     jobs, problems = try_expand(submission, file=document.file, locate=locate)
+    digests: dict[str, str] = {}
     if base_dir is not None:
+        digests = content_digests((job.spec for job in jobs), base_dir)
         files: dict[str, Problem] = {}
         for job in jobs:
-            for finding in missing_files(job.spec, base_dir):
+            found = [*missing_files(job.spec, base_dir), *changed_files(job.spec, digests)]
+            for finding in found:
                 field = finding.fields[0]
                 swept = next((p for p in job.point if field == p or field.startswith(p + ".")), None)
                 place: FieldPath = ("sweep", swept) if swept else tuple(field.split("."))
                 files.setdefault(finding.message, Problem(document.file, *locate(place), finding.message))
         problems += files.values()
-    return problems
+    return problems, digests
 
 
 def _zip_is_mapping(document: Document) -> bool:

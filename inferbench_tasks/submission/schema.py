@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from inferbench_tasks.arrivals.base import ArrivalsSpec
-from inferbench_tasks.submission.base import IMAGE_PATTERN, Count, RelativePath, Seconds, Slug, Spec
+from inferbench_tasks.submission.base import IMAGE_PATTERN, Count, RelativePath, Seconds, Sha256, Slug, Spec
 from inferbench_tasks.submission.model import ModelSpec
 from inferbench_tasks.submission.processors import ProcessorsSpec
 
@@ -174,6 +174,8 @@ class JobSpec(Spec):
     """The system under test."""
     load: LoadSpec
     """The traffic."""
+    files: dict[RelativePath, Sha256] = Field(default={}, max_length=100)
+    """SHA-256 of the traces that are replayed, by path; filled in on reading, or given: then the file must have it."""
     slo: SloSpec | None = None
     """The objective that a configuration has to meet; without, results are shown and not judged."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,12 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.submission.digest import LABELS, job_digest, submission_digest
-from inferbench_tasks.submission.reader import read_submission_data, read_submission_text
+from inferbench_tasks.submission.files import changed_files, content_digests
+from inferbench_tasks.submission.reader import read_submission, read_submission_data, read_submission_text
 from inferbench_tasks.submission.schema import JobSpec, Submission
+from inferbench_tasks.submission.sweep import expand
 from tests.unit.submission.strategies import submissions
 
 BASE: dict[str, Any] = {
@@ -71,7 +75,8 @@ def _leaves(value: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
 FULL = JobSpec.model_validate(
     {**BASE, "serve": {"batching": {}}, "slo": {"latency_p99_ms": 9, "min_throughput_rps": 1}}
 )
-MEASURED = [leaf for leaf in _leaves(FULL.model_dump(mode="json")) if leaf[0] not in LABELS]
+#: ``files`` counts where a job replays one of them: see below.
+MEASURED = [leaf for leaf in _leaves(FULL.model_dump(mode="json")) if leaf[0] not in {*LABELS, "files"}]
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
@@ -132,3 +137,56 @@ def test_a_digest_is_the_same_in_another_process() -> None:
     )
     assert done.stdout.strip() == submission_digest(submission)
     assert len(done.stdout.strip()) == 64
+
+
+TRACE = "load: {arrivals: {kind: trace, path: t.csv}}\n"
+HEAD = "name: x\nmodel: {kind: canonical, family: mlp}\n"
+
+
+def _read(folder: Path, text: str, content: str = "TIMESTAMP\n0\n1\n") -> Submission:
+    (folder / "t.csv").write_text(content)
+    (folder / "x.yaml").write_text(text)
+    return read_submission(folder / "x.yaml")
+
+
+def test_a_trace_counts_with_its_content(tmp_path: Path) -> None:
+    """Two contents under one path are two jobs with two ids; the same content is the same job, read or replayed."""
+    first = _read(tmp_path, HEAD + TRACE)
+    other = _read(tmp_path, HEAD + TRACE, "TIMESTAMP\n0\n2\n")
+    again = _read(tmp_path, HEAD + TRACE)
+    assert submission_digest(first) == submission_digest(again) != submission_digest(other)
+    assert expand(first)[0].job_id == expand(again)[0].job_id != expand(other)[0].job_id
+    # What travels to the stages carries it along.
+    assert submission_digest(Submission.model_validate_json(first.model_dump_json())) == submission_digest(
+        first
+    )
+
+
+def test_each_trace_of_a_sweep_counts_for_its_own_job(tmp_path: Path) -> None:
+    """A change of one file leaves the other's job as it was."""
+    (tmp_path / "u.csv").write_text("TIMESTAMP\n0\n5\n")
+    text = HEAD + TRACE + "sweep: {load.arrivals.path: [t.csv, u.csv]}\n"
+    before = [job.digest for job in expand(_read(tmp_path, text))]
+    after = [job.digest for job in expand(_read(tmp_path, text, "TIMESTAMP\n0\n3\n"))]
+    assert before[0] != after[0]
+    assert before[1] == after[1]
+
+
+def test_a_file_is_no_part_of_a_job_that_does_not_replay_it() -> None:
+    """Whatever stands in ``files``: a Poisson load is the same."""
+    assert digest(files={"t.csv": "0" * 64}) == digest()
+
+
+def test_a_trace_that_was_asked_for_by_digest_must_have_it(tmp_path: Path) -> None:
+    """``files`` in the YAML pins a content; another one is refused, with both digests."""
+    with pytest.raises(SubmissionError, match="has another content than the one asked for"):
+        _read(tmp_path, HEAD + TRACE + f"files: {{t.csv: {'a' * 64}}}\n")
+
+
+def test_a_trace_that_changed_since_is_found(tmp_path: Path) -> None:
+    """Between the submission and the load: the job says which content it means."""
+    job = expand(_read(tmp_path, HEAD + TRACE))[0].spec
+    assert not list(changed_files(job, content_digests([job], tmp_path)))
+    (tmp_path / "t.csv").write_text("TIMESTAMP\n0\n9\n")
+    (finding,) = changed_files(job, content_digests([job], tmp_path))
+    assert "another measurement" in finding.message
