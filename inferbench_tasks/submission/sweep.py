@@ -125,8 +125,8 @@ def check_structure(sweep: SweepSpec) -> list[tuple[FieldPath, str]]:
 
 def _path_problem(path: str) -> str | None:
     top = path.split(".", 1)[0]
-    if top in LABELS or top == "sweep":
-        measured = ", ".join(k for k in JobSpec.model_fields if k not in LABELS)
+    if top in LABELS or top in ("sweep", "files"):
+        measured = ", ".join(k for k in JobSpec.model_fields if k not in LABELS and k != "files")
         return f"{top} can't be swept, since it changes nothing that is measured; sweep what is below: {measured}"
     if path not in all_paths():
         hint = did_you_mean(path, all_paths() - LABELS)
