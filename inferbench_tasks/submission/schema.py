@@ -174,10 +174,10 @@ class JobSpec(Spec):
     """The system under test."""
     load: LoadSpec
     """The traffic."""
-    files: dict[RelativePath, Sha256] = Field(default={}, max_length=100)
-    """SHA-256 of the traces that are replayed, by path; filled in on reading, or given: then the file must have it."""
     slo: SloSpec | None = None
     """The objective that a configuration has to meet; without, results are shown and not judged."""
+    files: dict[RelativePath, Sha256] = Field(default={}, max_length=100)
+    """SHA-256 of the traces that are replayed, by path; filled in on reading, or given: then the file must have it."""
 
 
 SweepValues = Annotated[list[Any], Field(min_length=1, max_length=1000)]
