@@ -1,34 +1,39 @@
 """Two to six runs side by side: what was asked differently, how their figures differ, and how sure that is.
 
 A difference of one run from another mixes what was changed with what changes anyway between two runs of the
-same thing. Both are put together as normal laws: the error within a run (its 95% interval, where it has
-one) and a machine's usual drift between runs (``recommend.DRIFT_RATIO``). A difference counts as real from
-a probability of ``recommend.SETTLED`` on; several runs of each would tell more, and the note says so.
+same thing. That spread comes from the repeated runs of each configuration and, where there are few, from what a
+quiet machine shows (see ``certainty``); the error within a run is its floor. A difference counts as shown from a
+probability of ``recommend.SETTLED`` on.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from inferbench_tasks.analysis.recommend import DRIFT_RATIO, HIGHER_IS_BETTER, SETTLED
+from inferbench_tasks.analysis import certainty
+from inferbench_tasks.analysis.recommend import HIGHER_IS_BETTER, SETTLED
 from inferbench_tasks.analysis.replay import environment_differences
+from inferbench_tasks.analysis.runs import RunView
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.comparison import FIGURES, compare
 from inferbench_tasks.perfdb.documents import ResultDocument
 
 _LATENCY = "summary.e2e_latency_ms."
 NORMAL_95 = 1.959964
+NONE_SHOWN = "no difference shown"
+#: Run id -> figure -> its values in the valid runs of the same configuration.
+Repeats = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 @dataclass(frozen=True)
 class Difference:
     """A figure of a run against the first run's.
 
-    ``ratio``: value / first; ``ci95``: its 95% interval; ``probability``: that the sign of the
-    difference is real; ``verdict``: better, worse or "no difference shown". All None without both values.
+    ``ratio``: value / first; ``ci95``: its 95% interval; ``probability``: that the sign of the difference is
+    real; ``verdict``: better, worse or "no difference shown". All None where they can't be told.
     """
 
     run: str
@@ -41,9 +46,13 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """``settings`` and ``environment``: {field, values by run}; ``figures``: {figure, first, differences}."""
+    """``settings`` and ``environment``: {field, values by run}; ``figures``: {figure, first's, differences}.
+
+    ``labels``: run id -> what tells it from the others.
+    """
 
     runs: list[str]
+    labels: dict[str, str]
     settings: list[dict[str, Any]]
     figures: list[dict[str, Any]]
     environment: list[dict[str, Any]]
@@ -54,66 +63,99 @@ class Comparison:
         return asdict(self)
 
 
-def compare_runs(results: Sequence[ResultDocument]) -> Comparison:
-    """The first against each of the others."""
+def compare_runs(views: Sequence[RunView], repeats: Repeats | None = None) -> Comparison:
+    """The first against each of the others; every view has a result."""
+    results = [view.result for view in views if view.result is not None]
     names = [result.run_id for result in results]
-    table = compare(results)
-    settings = [row for row in table if row["field"] not in FIGURES]
+    known = repeats or {}
     figures = []
     for name in FIGURES:
-        figure = fields.field(name)
-        values = [figure.value(result.model_dump()) for result in results]
+        values = [_value(result, name) for result in results]
         if all(value is None for value in values):
             continue
-        others = [difference(results[0], other, name) for other in results[1:]]
+        others = [difference(results[0], other, name, known) for other in results[1:]]
         figures.append(
             {
                 "figure": name,
-                "unit": figure.help,
+                "unit": fields.field(name).help,
                 names[0]: values[0],
                 "differences": [asdict(other) for other in others],
             }
         )
-    return Comparison(names, settings, figures, _environment(results), _notes(results))
+    return Comparison(
+        runs=names,
+        labels={view.run_id: view.label for view in views},
+        settings=_settings(views, results),
+        figures=figures,
+        environment=_environment(results),
+        notes=_notes(results, known),
+    )
 
 
-def difference(first: ResultDocument, other: ResultDocument, name: str) -> Difference:
+def difference(first: ResultDocument, other: ResultDocument, name: str, repeats: Repeats) -> Difference:
     """One figure of two runs.
 
-    On a logarithmic scale: sd^2 = 2 DRIFT_RATIO^2 + (se_a / a)^2 + (se_b / b)^2, the delta method for a
-    ratio of two independent figures; probability = Phi(|ln ratio| / sd).
+    Relative spreads s of each give sd = sqrt(s_a^2 + s_b^2) of ln(b / a) (the delta method), judged by
+    Student's t with Welch's degrees of freedom.
     """
-    figure = fields.field(name)
-    a, b = figure.value(first.model_dump()), figure.value(other.model_dump())
+    from scipy.stats import t
+
+    a, b = _value(first, name), _value(other, name)
     if a is None or b is None:
         return Difference(other.run_id, b)
     if a <= 0 or b <= 0:
-        equal = a == b
-        return Difference(other.run_id, b, verdict="no difference shown" if equal else None)
-    spread = math.sqrt(
-        2 * DRIFT_RATIO**2 + _relative_error(first, figure) ** 2 + _relative_error(other, figure) ** 2
-    )
+        return Difference(other.run_id, b, verdict=NONE_SHOWN if a == b else None)
+    pooled = certainty.pooled_ratio([r.get(name, ()) for r in repeats.values() if r.get(name)])
+    spreads = [_spread(result, name, repeats, pooled) for result in (first, other)]
+    sd = math.hypot(*(s for s, _ in spreads))
+    freedom = sd**4 / sum(s**4 / f for s, f in spreads)
     change = math.log(b / a)
-    probability = 0.5 * (1 + math.erf(abs(change) / spread / math.sqrt(2)))
-    half = NORMAL_95 * spread
+    probability = float(t.cdf(abs(change) / sd, freedom))
+    half = float(t.ppf(0.975, freedom)) * sd
     if probability < SETTLED:
-        verdict = "no difference shown"
+        verdict = NONE_SHOWN
     else:
         verdict = "better" if (change > 0) == (name in HIGHER_IS_BETTER) else "worse"
-    return Difference(
-        other.run_id, b, b / a, (math.exp(change - half), math.exp(change + half)), probability, verdict
-    )
+    interval = (math.exp(change - half), math.exp(change + half))
+    return Difference(other.run_id, b, b / a, interval, probability, verdict)
 
 
-def _relative_error(result: ResultDocument, figure: fields.Field) -> float:
+def _spread(result: ResultDocument, name: str, repeats: Repeats, pooled: float) -> tuple[float, float]:
+    """Standard deviation of one run of that configuration as a share of the figure, and its freedom."""
+    value = _value(result, name)
+    assert value is not None
+    values = repeats.get(result.run_id, {}).get(name) or [value]
+    found = certainty.estimate(values, pooled)
+    return max(found.sd / found.mean, _within(result, name)), found.freedom
+
+
+def _within(result: ResultDocument, name: str) -> float:
     """Standard error within the run as a share of the figure, from its 95% interval; 0 where it has none."""
-    if not figure.path.startswith(_LATENCY):
+    path = fields.field(name).path
+    if not path.startswith(_LATENCY):
         return 0.0
-    bounds = (result.summary.e2e_latency_ms.ci95 or {}).get(figure.path.removeprefix(_LATENCY))
-    value = figure.value(result.model_dump())
-    if not bounds or not value:
-        return 0.0
-    return float((bounds[1] - bounds[0]) / 2 / NORMAL_95 / value)
+    bounds = (result.summary.e2e_latency_ms.ci95 or {}).get(path.removeprefix(_LATENCY))
+    value = _value(result, name)
+    return float((bounds[1] - bounds[0]) / 2 / NORMAL_95 / value) if bounds and value else 0.0
+
+
+def _value(result: ResultDocument, name: str) -> float | None:
+    value = fields.field(name).value(result.model_dump(include={"summary"}))
+    return None if value is None else float(value)
+
+
+def _settings(views: Sequence[RunView], results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
+    """What the jobs asked differently, then what else differs of how they were run."""
+    paths = list(dict.fromkeys(path for view in views for path in (view.differs or {})))
+    rows = [
+        {"field": path, **{view.run_id: (view.differs or {}).get(path) for view in views}} for path in paths
+    ]
+    last = {path.rpartition(".")[2] for path in paths}
+    return rows + [
+        row
+        for row in compare(results)
+        if row["field"] not in FIGURES and row["field"].rpartition(".")[2] not in last
+    ]
 
 
 def _environment(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
@@ -129,17 +171,25 @@ def _environment(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _notes(results: Sequence[ResultDocument]) -> list[str]:
+def _notes(results: Sequence[ResultDocument], repeats: Repeats) -> list[str]:
     notes = [
         f"{result.run_id} does not count ({result.verdict}): its figures are shown, not to be relied on."
         for result in results
         if not result.valid
     ]
-    digests = {(r.model.name, r.model.digest) for r in results}
-    if len(digests) > 1:
+    for result in results:
+        ledger = (result.summary.model_extra or {}).get("interference") or {}
+        if findings := [finding["text"] for finding in ledger.get("findings", [])]:
+            notes.append(
+                f"{result.run_id} was disturbed, which may be all of a difference: {'; '.join(findings)}."
+            )
+    if len({(r.model.name, r.model.digest) for r in results}) > 1:
         notes.append("The runs did not serve the same model.")
-    notes.append(
-        f"One run of each: between two runs of the same thing a quiet machine differs by {DRIFT_RATIO:.0%} "
-        "(standard deviation), which the intervals take into account. Repeated runs would tell more."
-    )
+    counts = {r.run_id: max((len(v) for v in repeats.get(r.run_id, {}).values()), default=1) for r in results}
+    if min(counts.values()) < 3:
+        notes.append(
+            "The spread between runs of the same configuration is known from few runs "
+            f"({', '.join(str(count) for count in counts.values())}); a quiet machine's "
+            f"{certainty.DRIFT_RATIO:.0%} is assumed beside them. Repeated runs would tell more."
+        )
     return notes

@@ -7,13 +7,16 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from inferbench_tasks.analysis.differences import compare_runs
+from inferbench_tasks.analysis.differences import Comparison, compare_runs
 from inferbench_tasks.analysis.leaderboard import leaderboard as ranked
 from inferbench_tasks.analysis.recommend import Bound, path_of
 from inferbench_tasks.analysis.recommend import recommend as recommended
+from inferbench_tasks.analysis.runs import load_runs
+from inferbench_tasks.perfdb import fields
+from inferbench_tasks.perfdb.comparison import FIGURES
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.queries import parse
-from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, table
 from inferbench_tasks.provider.api.problems import FieldError, blame, not_found
@@ -22,6 +25,7 @@ from inferbench_tasks.provider.api.runs import Limit, Q, find
 router = APIRouter(tags=["questions"])
 _BOUND = re.compile(r"([a-z0-9_]+)(<=|>=)([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)")
 MOST_COMPARED = 6
+MOST_REPEATS = 30
 
 
 @router.get("/leaderboard", summary="The best valid results by any figure")
@@ -56,12 +60,12 @@ def compare(
     format: Format = None,
 ) -> Response:
     """``settings`` that differ, ``figures`` with each difference's confidence, the ``environment``'s differences."""
-    found = compare_runs(results_of(db, run)).as_dict()
+    found = compared(db, run).as_dict()
     return table(request, format, found["figures"], found, name="compare")
 
 
-def results_of(db: PerfDB, runs: list[str]) -> list[ResultDocument]:
-    """The results of two to six different runs."""
+def compared(db: PerfDB, runs: list[str]) -> Comparison:
+    """Two to six different runs; FieldError or 404 says what is wrong with them."""
     runs = list(dict.fromkeys(runs))
     if not 2 <= len(runs) <= MOST_COMPARED:
         raise FieldError("run", f"give two to {MOST_COMPARED} different runs; these are {len(runs)}")
@@ -71,7 +75,17 @@ def results_of(db: PerfDB, runs: list[str]) -> list[ResultDocument]:
         if result is None:
             raise not_found(f"run {text!r} has no result to compare")
         results.append(result)
-    return results
+    views = load_runs(db, [result.run_id for result in results])
+    return compare_runs(views, {result.run_id: _repeats(db, result) for result in results})
+
+
+def _repeats(db: PerfDB, result: ResultDocument) -> dict[str, list[float]]:
+    """The figures of the newest valid runs of the same job on the same device."""
+    where = {"job_id": result.job_id, "verdict": "valid", "device.name": result.device.name}
+    paths = [fields.field(name).path for name in FIGURES]
+    documents = db.find_raw(where, NEWEST_FIRST, MOST_REPEATS, fields=paths)
+    found = {name: [fields.field(name).value(d) for d in documents] for name in FIGURES}
+    return {name: [v for v in values if v is not None] for name, values in found.items()}
 
 
 @router.get("/recommend", summary="Which configuration to use under an SLO")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from inferbench_tasks.analysis.leaderboard import HIGHER_IS_BETTER, SHOWN
@@ -14,7 +14,8 @@ from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 from inferbench_tasks.provider.api.access import Store
-from inferbench_tasks.provider.api.questions import MOST_COMPARED, advise, board, bound, results_of
+from inferbench_tasks.provider.api.cluster import cluster_now
+from inferbench_tasks.provider.api.questions import MOST_COMPARED, advise, board, bound, compared
 from inferbench_tasks.provider.api.runs import page_of
 from inferbench_tasks.provider.ui.given import Filters, suggestions
 from inferbench_tasks.provider.ui.render import page, query
@@ -105,15 +106,11 @@ def runs(
 @router.get("/compare", response_class=HTMLResponse)
 def compare(db: Store, run: Annotated[list[str], Query()] = []) -> HTMLResponse:  # noqa: B006
     """Two to six runs side by side."""
-    from fastapi import HTTPException
-
-    from inferbench_tasks.analysis.differences import compare_runs
-
     chosen = [text.strip() for text in run if text.strip()]
     problem, found = None, None
     if chosen:
         try:
-            found = compare_runs(results_of(db, chosen))
+            found = compared(db, chosen)
         except InputError as error:
             problem = str(error)
         except HTTPException as error:
@@ -151,6 +148,12 @@ def recommend(
         bounds=", ".join(map(str, bounds)),
         bounded=[b.figure for b in bounds],
     )
+
+
+@router.get("/cluster", response_class=HTMLResponse)
+def cluster(db: Store) -> HTMLResponse:
+    """Devices, leases, queues and what runs; follows them while it is open."""
+    return page("cluster.html", here="cluster", found=cluster_now(db))
 
 
 def _groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -66,11 +66,9 @@ async function loadFigures(place) {
       if (section.text) place.append(element("p", section.text));
       const grid = element("div", null, { class: "figures" });
       place.append(grid);
-      for (const figure of section.figures) {
-        const box = element("figure", null, { "aria-label": figure.layout.title.text });
-        grid.append(box);
-        draw(box, figure);
-      }
+      const boxes = section.figures.map((figure) => element("figure", null, { "aria-label": figure.layout.title.text }));
+      grid.append(...boxes); // all of them first: each is drawn as wide as its box ends up
+      boxes.forEach((box, index) => draw(box, section.figures[index]));
       for (const table of section.tables) place.append(tableOf(table));
     }
     if (!sections.length) place.append(element("p", "There is nothing to draw: the run has no raw samples."));

@@ -1,0 +1,151 @@
+"""InferBench over its REST API.
+
+    with InferBench("http://localhost:8080", "ann", password) as bench:
+        started = bench.submit(open("x.yaml").read(), slo={"latency_p99_ms": 20})
+        print(bench.wait(started["run"])["verdicts"])
+        best = bench.recommend("throughput_rps", slo=["p99_ms<=20"])
+
+Answers are the API's JSON as plain values. Raises SubmissionError (every problem, with line and field),
+InputError (another parameter is wrong), AccessError (login) and ApiError (the server).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import httpx
+
+from inferbench_tasks.client.errors import ApiError, raise_for
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Answer = dict[str, Any]
+_PAGE = 500
+
+
+class InferBench:
+    """A login at a running system; ``url`` is Airflow's. Made for one thread."""
+
+    def __init__(
+        self,
+        url: str,
+        username: str,
+        password: str,
+        *,
+        timeout_s: float = 60.0,
+        http: httpx.Client | None = None,
+    ) -> None:
+        self._login = {"username": username, "password": password}
+        self._http = http or httpx.Client(base_url=url.rstrip("/"), timeout=timeout_s)
+        self._token: str | None = None
+
+    def __enter__(self) -> InferBench:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    # -- submissions --------------------------------------------------------------------------------
+
+    def validate(self, submission: str | Answer | None = None, **changes: Any) -> Answer:
+        """Check a submission (YAML text or data; or ``name=``): its name, user, number of jobs."""
+        return self._post("/submissions/validate", {"submission": submission, **changes})
+
+    def submit(self, submission: str | Answer | None = None, **changes: Any) -> Answer:
+        """Run one. ``changes``: name, user, priority, slo. ``run`` in the answer is what ``wait`` takes."""
+        return self._post("/submissions", {"submission": submission, **changes})
+
+    def progress(self, run: str) -> Answer:
+        """How far it has come: state, the verdict of each job, the report once there is one."""
+        return self._get(f"/submissions/{quote(run, safe='')}")
+
+    def wait(self, run: str, *, timeout_s: float | None = None, poll_s: float = 2.0) -> Answer:
+        """Until it has ended; its last ``progress``. ApiError if that takes longer than ``timeout_s``."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while (found := self.progress(run))["state"] not in ("success", "failed"):
+            if deadline is not None and time.monotonic() > deadline:
+                raise ApiError(f"The submission {run} is still {found['state']} after {timeout_s:g} s.")
+            time.sleep(poll_s)
+        return found
+
+    # -- results ------------------------------------------------------------------------------------
+
+    def runs(self, query: str = "", *, sort: str = "", limit: int | None = None) -> Iterator[Answer]:
+        """Rows of runs that match, page after page; queries as in ``inferbench results list``."""
+        offset: int | None = 0
+        left = limit
+        while offset is not None and (left is None or left > 0):
+            size = _PAGE if left is None else min(_PAGE, left)
+            page = self._get("/runs", q=query, sort=sort, limit=size, offset=offset)
+            yield from page["items"]
+            left = None if left is None else left - len(page["items"])
+            offset = page["next_offset"]
+
+    def run(self, run: str) -> Answer:
+        """One run: ``run`` (its stages) and ``result`` (its figures, None if it has none)."""
+        return self._get(f"/runs/{quote(run, safe='')}")
+
+    def samples(self, run: str) -> pyarrow.Table:
+        """The raw record of every request."""
+        import pyarrow
+        import pyarrow.parquet
+
+        answer = self._call("GET", f"/runs/{quote(run, safe='')}/samples")
+        return pyarrow.parquet.read_table(pyarrow.BufferReader(answer.content))
+
+    def leaderboard(self, by: str = "p99_ms", query: str = "", *, limit: int = 20) -> list[Answer]:
+        """The best valid results by a figure, ranked in each group of task and data set."""
+        found: list[Answer] = self._get("/leaderboard", by=by, q=query, limit=limit)["items"]
+        return found
+
+    def compare(self, *runs: str) -> Answer:
+        """Two to six runs; the first is what the others are compared with."""
+        return self._get("/compare", run=list(runs))
+
+    def recommend(self, by: str = "samples_per_s", *, slo: Sequence[str] = (), query: str = "") -> Answer:
+        """The top three under bounds such as ``p99_ms<=20``, and what the data can't tell."""
+        return self._get("/recommend", by=by, slo=list(slo), q=query)
+
+    def cluster(self) -> Answer:
+        """Devices with their leases, queues in expected seconds, and why each job waits."""
+        return self._get("/cluster")
+
+    # -- transport ----------------------------------------------------------------------------------
+
+    def _get(self, path: str, **parameters: Any) -> Answer:
+        answer: Answer = self._call("GET", path, params=parameters).json()
+        return answer
+
+    def _post(self, path: str, body: Answer) -> Answer:
+        filled = {key: value for key, value in body.items() if value is not None}
+        answer: Answer = self._call("POST", path, json=filled).json()
+        return answer
+
+    def _call(self, method: str, path: str, **more: Any) -> httpx.Response:
+        try:
+            answer = self._send(method, path, **more)
+            if answer.status_code == 401:  # the token has run out: log in again, once
+                self._token = None
+                answer = self._send(method, path, **more)
+        except httpx.TransportError as error:
+            raise ApiError(
+                f"{self._http.base_url} can't be reached: {error or type(error).__name__}"
+            ) from error
+        raise_for(answer)
+        return answer
+
+    def _send(self, method: str, path: str, **more: Any) -> httpx.Response:
+        if self._token is None:
+            login = self._http.post("/auth/token", json=self._login)
+            raise_for(login)
+            self._token = str(login.json()["access_token"])
+        headers = {"Authorization": f"Bearer {self._token}"}
+        return self._http.request(method, f"/inferbench/api{path}", headers=headers, **more)

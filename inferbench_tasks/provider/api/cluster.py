@@ -1,0 +1,41 @@
+"""The cluster over REST: devices, leases, queues, who waits and why; and what runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.output import Format, table
+
+router = APIRouter(tags=["cluster"])
+MOST_RUNNING = 200
+
+
+@router.get("/cluster", summary="Devices, leases, queues, and what runs")
+def cluster(request: Request, db: Store, format: Format = None) -> Response:
+    """CSV has the devices only."""
+    found = cluster_now(db)
+    return table(request, format, found["devices"], found, name="cluster")
+
+
+def cluster_now(db: PerfDB) -> dict[str, Any]:
+    """``devices``, ``queues``, ``waiting`` of our executor (empty under another), and ``running`` runs."""
+    from inferbench_tasks.cluster.state import cluster_state
+
+    state = cluster_state(db).model_dump(mode="json")
+    running = []
+    for run in db.find_runs({"status": "running"}, limit=MOST_RUNNING):
+        now = next((record for record in reversed(run.stages) if record.state == "running"), None)
+        running.append(
+            {
+                "run": run.run_id,
+                "submission": run.submission.name,
+                "user": run.submission.user,
+                "stage": now.stage if now else None,
+                "since": (now.started_at if now else run.started_at).isoformat(),
+            }
+        )
+    return {**state, "running": running}

@@ -1,0 +1,247 @@
+"""The web application on a real PerfDB: its REST API, its pages, and the client over it.
+
+The login is Airflow's and is tested on the whole system (``test_web_system``); here it is taken for granted.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from inferbench_tasks.client import InferBench
+from inferbench_tasks.errors import InputError, SubmissionError
+from inferbench_tasks.perfdb.store import PerfDB
+from tests.unit.perfdb.builders import latency, result
+
+pytestmark = [pytest.mark.integration, pytest.mark.airflow]
+NASTY = "<script>alert(1)</script>"
+GOOD = "name: quick\nmodel: {kind: zoo, name: digits}\nload: {arrivals: {kind: poisson, rate_rps: 10}}\n"
+
+
+@pytest.fixture
+def http(perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[TestClient]:
+    """The application where Airflow mounts it, for a user who may do all."""
+    from airflow.api_fastapi.core_api.security import get_user
+
+    from inferbench_tasks.provider.api.access import READER, SUBMITTER, store
+    from inferbench_tasks.provider.api.app import app
+
+    monkeypatch.setenv(
+        "INFERBENCH_SUBMISSIONS_DIR", str(Path(__file__).parents[2] / "configs" / "submissions")
+    )
+    outer = FastAPI()
+    outer.add_api_route("/auth/token", lambda: {"access_token": "t"}, methods=["POST"])
+    outer.mount("/inferbench", app)
+    nobody: Any = lambda: None  # noqa: E731
+    with pytest.MonkeyPatch.context() as patch:
+        for needed, instead in (
+            (READER.dependency, nobody),
+            (SUBMITTER.dependency, nobody),
+            (get_user, lambda: SimpleNamespace(get_name=lambda: "ann@example")),
+            (store, lambda: perfdb),
+        ):
+            patch.setitem(app.dependency_overrides, needed, instead)
+        with TestClient(outer) as client:
+            yield client
+
+
+@pytest.fixture
+def bench(http: TestClient) -> InferBench:
+    return InferBench("http://testserver", "ann", "x", http=http)
+
+
+def seed(db: PerfDB, count: int = 7) -> None:
+    """Runs with p99 of 10, 20, ... ms; the last is invalid; the first has raw samples."""
+    import pyarrow
+    import pyarrow.parquet
+
+    from inferbench_tasks import settings
+
+    path = settings.data_dir() / "samples.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"intended_ns": [1, 2], "done_ns": [5, 9]}), path)
+    for number in range(count):
+        digest = {"name": "quick", "user": "ann", "digest": f"{number:064x}"}
+        verdict = "invalid: late" if number == count - 1 else "valid"
+        document = latency(f"run-{number}", 10.0 * (number + 1), submission=digest, verdict=verdict)
+        db.save_result(document, path if number == 0 else None)
+
+
+def test_runs_come_in_pages(perfdb: PerfDB, bench: InferBench, http: TestClient) -> None:
+    """Every run once, in the order asked for, however small the pages are."""
+    seed(perfdb)
+    first = http.get("/inferbench/api/runs", params={"sort": "p99_ms", "limit": 3}).json()
+    assert [row["run"] for row in first["items"]] == ["run-0", "run-1", "run-2"]
+    assert first["next_offset"] == 3
+    last = http.get("/inferbench/api/runs", params={"sort": "p99_ms", "limit": 3, "offset": 6}).json()
+    assert [row["run"] for row in last["items"]] == ["run-6"] and last["next_offset"] is None
+    assert len(list(bench.runs())) == 7
+    assert [row["run"] for row in bench.runs("p99<=20", sort="-p99")] == ["run-1", "run-0"]
+    assert len(list(bench.runs(limit=2))) == 2
+
+
+def test_csv_has_the_same_rows(perfdb: PerfDB, http: TestClient) -> None:
+    """By ``format`` or Accept; a text that a spreadsheet would run as a formula is disarmed."""
+    seed(perfdb, 2)
+    perfdb.save_result(result("run-x", model={"name": "=1+1"}))
+    answer = http.get("/inferbench/api/runs", headers={"Accept": "text/csv"})
+    rows = list(csv.DictReader(io.StringIO(answer.text)))
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert {row["run"]: row["model"] for row in rows} == {
+        "run-0": "resnet50",
+        "run-1": "resnet50",
+        "run-x": "'=1+1",
+    }
+    assert answer.text == http.get("/inferbench/api/runs?format=csv").text
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/runs?q=batsch>=4", "q"), ("/runs?q='open", "q"), ("/runs?sort=nothing", "sort"), ("/runs?limit=0", "limit"),
+        ("/runs?offset=10001", "offset"), ("/leaderboard?by=model", "by"), ("/leaderboard?q=batch>=x", "q"),
+        ("/compare?run=run-0", "run"), ("/recommend?slo=p99_ms<20", "slo"), ("/recommend?slo=p98_ms<=20", "slo"),
+        ("/recommend?by=model", "by"), ("/runs?format=xml", "format"),
+    ],
+)  # fmt: skip
+def test_a_wrong_parameter_is_named(http: TestClient, path: str, field: str) -> None:
+    """422, with the parameter at fault and a message that says what is allowed."""
+    answer = http.get(f"/inferbench/api{path}")
+    assert answer.status_code == 422
+    (problem,) = answer.json()["detail"]
+    assert problem["loc"][:2] == ["query", field]
+    assert len(problem["msg"]) > 10
+
+
+def test_what_is_not_there_is_404(perfdb: PerfDB, bench: InferBench, http: TestClient) -> None:
+    """Runs, their samples and pages that there are none of."""
+    seed(perfdb, 2)
+    for path in ("/api/runs/none", "/api/runs/run-1/samples", "/run/none", "/api/compare?run=run-0&run=none"):
+        assert http.get(f"/inferbench{path}").status_code == 404, path
+    with pytest.raises(InputError, match="no run 'none'"):
+        bench.run("none")
+
+
+def test_raw_samples_come_as_they_are(perfdb: PerfDB, bench: InferBench, http: TestClient) -> None:
+    """Parquet, byte for byte what was stored, and CSV."""
+    seed(perfdb, 1)
+    assert bench.samples("run-0").to_pydict() == {"intended_ns": [1, 2], "done_ns": [5, 9]}
+    text = http.get("/inferbench/api/runs/run-0/samples?format=csv").text
+    assert text.split() == ["intended_ns,done_ns", "1,5", "2,9"]
+
+
+def test_the_leaderboard_has_valid_runs_only(perfdb: PerfDB, bench: InferBench, http: TestClient) -> None:
+    """The invalid run is on the page on request only, with its reason."""
+    seed(perfdb)
+    assert [row["run"] for row in bench.leaderboard("p99_ms")] == [f"run-{n}" for n in range(6)]
+    assert "run-6" not in http.get("/inferbench/leaderboard").text
+    everything = http.get("/inferbench/leaderboard?all=1").text
+    assert "run-6" in everything and "late" in everything
+
+
+def test_a_difference_comes_with_its_confidence(perfdb: PerfDB, bench: InferBench) -> None:
+    """p99 of 60 against 10 ms is worse for sure, 10.1 against 10 is no difference; other settings are listed.
+
+    Repeated runs of the very same job that differ as much show that such a difference means nothing.
+    """
+    perfdb.save_result(latency("a", 10.0, job_id="x"))
+    perfdb.save_result(latency("b", 10.1, job_id="y", format="torchscript"))
+    perfdb.save_result(latency("c", 60.0, job_id="z"))
+    found = bench.compare("a", "b", "c")
+    (p99,) = [row for row in found["figures"] if row["figure"] == "p99_ms"]
+    b, c = p99["differences"]
+    assert (b["verdict"], c["verdict"]) == ("no difference shown", "worse")
+    assert c["ratio"] == pytest.approx(6) and c["ci95"][0] < 6 < c["ci95"][1] and c["probability"] > 0.99
+    assert {"field": "format", "a": "onnx", "b": "torchscript", "c": "onnx"} in found["settings"]
+    for number, p99_ms in enumerate((10.0, 60.0, 20.0, 50.0)):
+        perfdb.save_result(latency(f"again-{number}", p99_ms, job_id="z"))
+    (p99,) = [row for row in bench.compare("a", "c")["figures"] if row["figure"] == "p99_ms"]
+    assert p99["differences"][0]["probability"] < c["probability"]
+
+
+def test_a_recommendation(perfdb: PerfDB, bench: InferBench) -> None:
+    """The best configuration that keeps the bound; an invalid run is no candidate."""
+    seed(perfdb)
+    found = bench.recommend("p99_ms", slo=["p99_ms<=25"])
+    assert [row["run"] for row in found["top"]] == ["run-0", "run-1"]
+    assert (found["candidates"], found["fitting"]) == (6, 2)
+
+
+def test_problems_of_a_submission_are_told_at_once(bench: InferBench, http: TestClient) -> None:
+    """422 with every problem, its field and line; nothing is placed. The client raises them as the reader does."""
+    bad = GOOD.replace("load:", "lod:") + "priority: high\n"
+    answer = http.post("/inferbench/api/submissions", json={"submission": bad})
+    assert answer.status_code == 422
+    assert {(e["loc"][-1], e["line"]) for e in answer.json()["detail"]} >= {("lod", 3), ("priority", 4)}
+    with pytest.raises(SubmissionError) as caught:
+        bench.submit(bad)
+    assert {(p.field, p.line) for p in caught.value.problems} >= {("lod", 3), ("priority", 4)}
+    with pytest.raises(InputError, match="nam"):
+        bench.validate(GOOD, nam="x")
+
+
+def test_a_valid_submission_says_what_it_amounts_to(bench: InferBench) -> None:
+    """Jobs, and the login (made a plain name) as the user of a submission that names none."""
+    found = bench.validate(GOOD + "sweep: {serve.threads: [1, 2]}\n", priority=3)
+    assert (found["name"], found["user"], found["priority"], found["jobs"]) == ("quick", "ann-example", 3, 2)
+    assert found["points"] == [{"serve.threads": 1}, {"serve.threads": 2}]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/leaderboard", "/leaderboard?all=1", "/runs", "/run/nasty", "/compare?run=nasty&run=other", "/cluster",
+     "/recommend?by=throughput_rps&ask=1", f"/leaderboard?model={NASTY}", f"/runs?q={NASTY}",
+     f"/compare?run={NASTY}&run=b", f"/recommend?slo={NASTY}", f"/leaderboard?by={NASTY}"],
+)  # fmt: skip
+def test_text_of_users_is_never_markup(perfdb: PerfDB, http: TestClient, path: str) -> None:
+    """A model, user, setting or parameter named <script> is shown as text, under a policy without inline scripts."""
+    for run in ("nasty", "other"):
+        perfdb.save_result(
+            result(
+                run,
+                submission={"name": NASTY, "user": NASTY, "digest": run},
+                model={"name": NASTY, "task": NASTY, "version": 1},
+                device={"kind": "cpu", "name": NASTY},
+                environment={NASTY: run + NASTY},
+                certificate={"valid": False, "reasons": [NASTY], "checks": []},
+                backend={"kind": NASTY, "settings": {"a": NASTY + run}},
+            )
+        )
+    answer = http.get(f"/inferbench{path}")
+    assert answer.status_code == 200
+    assert NASTY not in answer.text
+    assert "&lt;script&gt;" in answer.text or path == "/cluster"
+    assert "script-src 'self';" in answer.headers["content-security-policy"]
+
+
+def test_pages_need_nothing_from_elsewhere(perfdb: PerfDB, http: TestClient) -> None:
+    """Every address in every page is this server's own: it works without internet."""
+    import re
+
+    seed(perfdb)
+    for path in ("leaderboard", "runs", "run/run-0", "compare", "recommend", "cluster"):
+        text = http.get(f"/inferbench/{path}").text
+        found = re.findall(r"""(?:src|href|action)=["']([^"']*)""", text)
+        assert found and all(u.startswith(("/", "?", "#", "data:,")) for u in found), path
+
+
+def test_the_api_describes_itself(http: TestClient) -> None:
+    """OpenAPI lists every route of the API with a summary."""
+    described = http.get("/inferbench/api/openapi.json").json()["paths"]
+    assert {"/api/runs", "/api/submissions", "/api/leaderboard", "/api/compare", "/api/recommend"} <= set(
+        described
+    )
+    assert all(m.get("summary") for methods in described.values() for m in methods.values())
+
+
+def test_a_run_s_figures(perfdb: PerfDB, http: TestClient) -> None:
+    """The sections of a run, as JSON; an empty list where there are no raw samples is an answer, too."""
+    seed(perfdb, 2)
+    assert http.get("/inferbench/api/runs/run-1/figures").json().keys() == {"sections"}
