@@ -62,6 +62,7 @@ class Price(Row):
     """An instance's on-demand rate. ``match``: as in Hardware, on the device's name.
 
     ``approximate``: the hypervisor hides which product it is; the instance is one of the same family.
+    ``unverified``: nobody looked the rate up at ``date``; figures made from it say so.
     """
 
     provider: str
@@ -74,6 +75,7 @@ class Price(Row):
     vcpus: Annotated[int, Field(ge=1)] | None = None
     usd_per_hour: Positive
     approximate: bool = False
+    unverified: bool = False
 
 
 class Carbon(Row):

@@ -111,7 +111,11 @@ def row_of(view: RunView, columns: list[dict[str, Any]], advice: Advice) -> dict
         elif column["factor"] == 100:
             cells.append("–" if value is None else f"{value:.2%}" if value else "0")
         else:
-            cells.append(page.number(None if value is None else value * column["factor"]))
+            text = page.number(None if value is None else value * column["factor"])
+            doubtful = (
+                column["path"] == "cost_usd_per_1k" and value is not None and view.figure("cost.unverified")
+            )
+            cells.append(f"{text} (unverified)" if doubtful else text)
     return {"label": view.label, "cells": cells, "verdict": view.verdict, "best": view is advice.best}
 
 
@@ -142,6 +146,8 @@ def notes_of(views: Sequence[RunView], unstarted: int) -> list[str]:
     if unstarted:
         notes.append(f"{unstarted} run(s) of this submission never started.")
     for view in views:
+        if repeats := view.result.extensions.get("repeats") if view.result else None:
+            notes.append(f"{view.label}: this is its second attempt; the first was {repeats['verdict']}")
         monitor = view.figure("resources.monitor") or {}
         if monitor.get("problem"):
             notes.append(f"{view.label}: the monitors' record is not complete: {monitor['problem']}")

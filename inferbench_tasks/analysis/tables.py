@@ -73,19 +73,27 @@ def cost_table(views: Sequence[RunView]) -> list[Table]:
             rows.append([view.label, "–", "–", "–", "–", cost["reason"]])
         for entry in cost.get("instances") or []:
             under = entry["usd_per_1k_under_slo"]
-            note = "the product's name is hidden; an instance of its family" if entry["approximate"] else ""
+            notes = ["unverified"] if entry.get("unverified") else []
+            notes += (
+                ["the product's name is hidden; an instance of its family"] if entry["approximate"] else []
+            )
             rows.append(
                 [
                     view.label,
                     f"{entry['provider']} {entry['instance']} ({entry['region']})",
                     number(entry["usd_per_hour"]),
-                    number(entry["usd_per_1k"]),
-                    number(under),
-                    f"{entry['source']}, {entry['date']}. {note}".strip(),
+                    marked(number(entry["usd_per_1k"]), entry),
+                    marked(number(under), entry) if under is not None else "–",
+                    "; ".join([f"{entry['source']}, {entry['date']}", *notes]),
                 ]
             )
     head = ["run", "instance", "USD/h", "USD/1,000 requests", "USD/1,000 within the SLO", "source"]
     return [{"title": "Cost at the measured throughput", "head": head, "rows": rows}] if rows else []
+
+
+def marked(text: str, entry: dict[str, Any]) -> str:
+    """A cost with the word that its rate earned."""
+    return f"{text} (unverified)" if entry.get("unverified") else text
 
 
 def interference_table(views: Sequence[RunView]) -> list[Table]:

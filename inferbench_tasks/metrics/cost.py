@@ -21,7 +21,7 @@ class Cost(Metric):
     path: ClassVar[str] = "cost_usd_per_1k"
 
     def compute(self, measured: Measured) -> dict[str, Any]:
-        """{usd_per_1k, usd_per_1k_under_slo, instances [...], reason}; the first instance is the cheapest."""
+        """{usd_per_1k, usd_per_1k_under_slo, unverified, instances [...], reason}; the first is the cheapest."""
         throughput = measured.summary.get("throughput_rps")
         gpu = measured.device.startswith("gpu")
         gpus = measured.hardware.get("gpus") or []
@@ -42,6 +42,7 @@ class Cost(Metric):
         return {
             "usd_per_1k": instances[0]["usd_per_1k"],
             "usd_per_1k_under_slo": instances[0]["usd_per_1k_under_slo"],
+            "unverified": instances[0]["unverified"],
             "instances": instances,
             "reason": None,
         }
@@ -60,6 +61,7 @@ def _priced(row: Price, throughput: float, goodput: float | None, cores: int | N
         "usd_per_1k": usd_per_1k(rate, throughput),
         "usd_per_1k_under_slo": usd_per_1k(rate, goodput) if goodput else None,
         "approximate": row.approximate,
+        "unverified": row.unverified,
         "source": row.source,
         "date": row.date,
     }

@@ -5,6 +5,7 @@
   power changes faster than it is sampled.
 - ``rapl``: the processor packages' counters, the whole packages, whoever used them. 3%, see Khan et al. 2018,
   "RAPL in Action".
+- ``codecarbon_estimate``: codecarbon's curve of power over the machine's load, see ``energy_codecarbon``: 100%.
 - ``tdp_estimate``: CPU time of the server x the processor's TDP per core (``configs/hardware.yaml``): what the
   server's work draws, without what an idle machine draws. A model, not a measurement: 60%.
 
@@ -18,14 +19,22 @@ from typing import Any, ClassVar
 import numpy as np
 
 from inferbench_tasks.analysis.catalogue import find_hardware
+from inferbench_tasks.metrics import energy_codecarbon
 from inferbench_tasks.metrics.base import Measured, Metric
 
-UNCERTAINTY_RATIO = {"nvml_counter": 0.05, "nvml_integrated": 0.10, "rapl": 0.03, "tdp_estimate": 0.60}
+UNCERTAINTY_RATIO = {
+    "nvml_counter": 0.05,
+    "nvml_integrated": 0.10,
+    "rapl": 0.03,
+    "tdp_estimate": 0.60,
+    "codecarbon_estimate": energy_codecarbon.UNCERTAINTY_RATIO,
+}
 SCOPE = {
     "nvml_counter": "the whole GPU board",
     "nvml_integrated": "the whole GPU board",
     "rapl": "all processor packages, idle power and other processes included",
     "tdp_estimate": "the server's share of the processor, without idle power",
+    "codecarbon_estimate": energy_codecarbon.SCOPE,
 }
 
 
@@ -44,7 +53,7 @@ class Energy(Metric):
         order = (
             ("nvml_counter", "nvml_integrated")
             if measured.device.startswith("gpu")
-            else ("rapl", "tdp_estimate")
+            else ("rapl", "tdp_estimate", "codecarbon_estimate")
         )
         for method in order:
             joules, reason = _METHODS[method](measured)
@@ -123,6 +132,7 @@ _METHODS = {
     "nvml_integrated": _nvml_integrated,
     "rapl": _rapl,
     "tdp_estimate": _tdp_estimate,
+    "codecarbon_estimate": energy_codecarbon.codecarbon_estimate,
 }
 
 
