@@ -1,6 +1,6 @@
 """Energy as codecarbon estimates it where nothing measures it (``codecarbon_estimate``), from our own recording.
 
-codecarbon (mlco2/codecarbon 3.3.2, MIT), mode ``cpu_load``, tracking mode ``machine``: power = TDP x (0.1 + 0.9 x load^3),
+codecarbon (mlco2/codecarbon 3.3.2, MIT), mode ``cpu_load``, tracked by machine: power = TDP x (0.1 + 0.9 x load^3),
 load = the busy share of all cores; where no TDP is known, 4 W per hardware thread. It is computed here and not by
 codecarbon itself, which would sample beside our monitors and look things up in the internet, and which counts a
 whole processor for the few cores that a virtual machine has. Memory and the rest of the machine are left out.
