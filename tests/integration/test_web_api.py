@@ -55,7 +55,8 @@ def http(perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
 
 @pytest.fixture
 def bench(http: TestClient) -> InferBench:
-    return InferBench("http://testserver", "ann", "x", http=http)
+    # starlette's client is not httpx's own class, and works alike.
+    return InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
 
 
 def seed(db: PerfDB, count: int = 7) -> None:

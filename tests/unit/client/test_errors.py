@@ -55,7 +55,7 @@ def test_each_status_is_an_error_of_its_own(
 ) -> None:
     """The message has what the server said."""
     text = {"text": body} if isinstance(body, str) else {"json": body}
-    client, _ = bench(httpx.Response(status, **text))  # type: ignore[arg-type]
+    client, _ = bench(httpx.Response(status, **text))
     with pytest.raises(error, match=said):
         client.run("x")
 
