@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +21,13 @@ Arrays = dict[str, NDArray[Any]]
 def load_samples(path: str) -> Arrays:
     """All arrays of an ``.npz``; pickled objects are refused. InputError where it can't be read."""
     try:
-        with np.load(Path(path), allow_pickle=False) as archive:
+        # Opened here: on a damaged archive numpy would leave its own file open.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             return unpacked(archive)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"The requests in {path} can't be read: {error}") from error
+    except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
+        raise InputError(
+            f"The requests in {path} can't be read: {error}. Delete {Path(path).parent}; the next run makes it again"
+        ) from error
 
 
 def check_requests(samples: Arrays, model: ModelArtifact) -> None:

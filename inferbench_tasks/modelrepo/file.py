@@ -153,7 +153,14 @@ def _format_of(path: Path, spec: FileModel) -> str:
 def _onnx_signature(path: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
     from inferbench_tasks.formats.onnx import open_session, signature
 
-    session = open_session(path, optimise=False)
+    try:
+        session = open_session(path, optimise=False)
+    except InputError as error:
+        cause = str(error.__cause__ or error).replace(str(path), path.name)
+        raise InputError(
+            f"model.path: ONNX Runtime here can't load the model: {cause}. Export it with standard operators, of an "
+            f"opset that this version knows"
+        ) from error
     for value in session.get_inputs():
         if not value.shape or isinstance(value.shape[0], int):
             raise InputError(

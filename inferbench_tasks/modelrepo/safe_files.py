@@ -54,7 +54,9 @@ def external_data(path: Path) -> list[Path]:
     try:
         model = onnx.load(path, load_external_data=False)
     except (DecodeError, ValueError) as error:
-        raise InputError(f"model.path: {path} is damaged or no ONNX model: {error}") from error
+        raise InputError(
+            f"model.path: {path} is damaged or no ONNX model: {error}; export or copy it again"
+        ) from error
     if not model.graph.node:
         raise InputError(f"model.path: {path} is damaged or no ONNX model: its graph is empty")
     found: set[Path] = set()
@@ -80,15 +82,19 @@ def check_torch_archive(path: Path, form: str) -> None:
             if unpacked > MAX_BYTES or unpacked > MAX_RATIO * max(path.stat().st_size, 1 << 16):
                 raise InputError(
                     f"model.path: {path} has {path.stat().st_size:,} bytes and would unpack to {unpacked:,}; "
-                    f"that is no model"
+                    f"that is no model, and is not unpacked"
                 )
             if any(name.startswith("/") or ".." in name.split("/") for name in names):
                 raise InputError(f"model.path: {path} has members that lead out of it")
             damaged = archive.testzip()
     except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        raise InputError(f"model.path: {path} is damaged or no {form} archive: {error}") from error
+        raise InputError(
+            f"model.path: {path} is damaged or no {form} archive: {error}; save or copy it again"
+        ) from error
     if damaged:
-        raise InputError(f"model.path: {path} is damaged: {damaged} does not match its checksum")
+        raise InputError(
+            f"model.path: {path} is damaged: {damaged} does not match its checksum; copy it again"
+        )
     if form == "torchscript" and not any("/code/" in name for name in names):
         raise InputError(
             f"model.path: {path} is a pickled PyTorch checkpoint, not TorchScript: nothing is unpickled here; "

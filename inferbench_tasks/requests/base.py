@@ -9,6 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+#: All samples of a run together; they are kept in memory by every process that sends them.
+MAX_BYTES = 2 << 30
+
 Array = NDArray[Any]
 Arrays = dict[str, Array]
 

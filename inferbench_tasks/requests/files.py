@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from pathlib import Path
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.modelrepo.cache import tree_digest
 from inferbench_tasks.modelrepo.safe_files import inside
-from inferbench_tasks.requests.base import Array, Arrays, Dataset
+from inferbench_tasks.requests.base import MAX_BYTES, Array, Arrays, Dataset
 from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
 
 ALLOWED = (
@@ -76,6 +77,7 @@ def open_files(
         if found.is_dir():
             arrays = _images(found, model, pixels)
         elif ending == ".npz":
+            _refuse_bomb(found)
             # Opened here: on a damaged archive numpy would leave its own file open.
             with open(found, "rb") as file, np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
@@ -89,9 +91,24 @@ def open_files(
             arrays = _texts(found, model, encode)
         else:
             raise InputError(f"requests.path: {path} has an unknown ending {ending!r}; {ALLOWED}")
-    except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
-        raise InputError(f"requests.path: {path} can't be read: {error}") from error
+    except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error) as error:
+        raise InputError(
+            f"requests.path: {path} can't be read: {error}; write it again; {ALLOWED}"
+        ) from error
+    except MemoryError as error:
+        raise InputError(f"requests.path: {path} is larger than the memory here: {error}") from error
     return Files(_fitted(arrays, model), None if labels is None else labels.astype(np.int64))
+
+
+def _refuse_bomb(path: Path) -> None:
+    """InputError for an archive that unpacks to more than a run's requests may have."""
+    with ZipFile(path) as archive:
+        unpacked = sum(member.file_size for member in archive.infolist())
+    if unpacked > MAX_BYTES:
+        raise InputError(
+            f"requests.path: {path.name} has {path.stat().st_size:,} bytes and would unpack to {unpacked:,}, "
+            f"allowed are {MAX_BYTES:,}; give fewer samples"
+        )
 
 
 def _fitted(arrays: Arrays, model: ModelArtifact) -> Arrays:

@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 from inferbench_tasks.errors import InputError, StageError
 from inferbench_tasks.formats.base import Predict
 from inferbench_tasks.modelrepo.base import ModelSource, Watch
-from inferbench_tasks.requests.base import Arrays, Dataset
+from inferbench_tasks.requests.base import MAX_BYTES, Arrays, Dataset
 from inferbench_tasks.stages.handles import ModelArtifact
 from inferbench_tasks.submission.schema import RequestsSpec
 
 log = logging.getLogger(__name__)
 
-#: All samples together; they are kept in memory by every process that sends them.
-MAX_BYTES = 2 << 30
 _SEED_OF_SELECTION = 0x5EED
 
 
@@ -94,7 +92,7 @@ def answers(predict: Predict, arrays: Arrays, watch: Watch, batch_size: int = 16
             rows_bad = int(np.isnan(array).reshape(count, -1).any(axis=1).sum())
             raise StageError(
                 f"The source model itself answers NaN in output {name} for {rows_bad} of {count} samples; "
-                f"nothing that is measured with it would mean anything"
+                f"nothing that is measured with it would mean anything. Try other requests, or mend the model"
             )
     return found
 

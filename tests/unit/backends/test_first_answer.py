@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -109,3 +110,16 @@ def test_pickled_requests_are_not_loaded(tmp_path: Any) -> None:
     np.savez(tmp_path / "bad.npz", x=np.array([{"a": 1}], dtype=object))
     with pytest.raises(InputError, match="can't be read"):
         load_samples(str(tmp_path / "bad.npz"))
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_damaged_requests_are_named_with_what_to_do(tmp_path: Path, cut: bool) -> None:
+    """Half an archive and one with a changed byte are bad input, not a crash."""
+    path = tmp_path / "requests.npz"
+    np.savez(path, x=Y)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2] if cut else data.replace(Y.tobytes(), b"\1" * Y.nbytes))
+    with pytest.raises(
+        InputError, match=r"requests\.npz can't be read: .* Delete .*; the next run makes it again"
+    ):
+        load_samples(str(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -119,3 +120,35 @@ def test_outside_and_missing_are_refused(tmp_path: Path) -> None:
         files_digest(inside, "link.npy")
     with pytest.raises(InputError, match="is not there"):
         files_digest(inside, "b.npy")
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_damaged_archive_is_named_with_what_to_do(tmp_path: Path, cut: bool) -> None:
+    """Half a file and a changed byte: which file, what is wrong, what to do."""
+    path = tmp_path / "a.npz"
+    np.savez(path, x=np.eye(4, dtype=np.float32))
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2] if cut else data.replace(b"\0\0\x80\x3f", b"\0\0\x80\x40", 1))
+    with pytest.raises(InputError, match=r"requests\.path: a\.npz can't be read: .*; write it again"):
+        open_files(tmp_path, "a.npz", VECTOR)
+
+
+def test_an_archive_that_unpacks_to_gigabytes_is_not_unpacked(tmp_path: Path) -> None:
+    """A bomb of 3 GiB in 3 MB: its directory is read, its content is not."""
+    path = tmp_path / "bomb.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr("x.npy", b"\0" * 1024)
+    data = path.read_bytes()
+    path.write_bytes(data.replace((1024).to_bytes(4, "little"), (3 << 30).to_bytes(4, "little")))
+    with pytest.raises(InputError, match=r"bomb\.npz has .* and would unpack to 3,221,225,472"):
+        open_files(tmp_path, "bomb.npz", VECTOR)
+
+
+def test_an_array_that_claims_more_than_the_memory_is_refused(tmp_path: Path) -> None:
+    """A header of 16 TiB over a few bytes is a wrong file, not a crash."""
+    with open(tmp_path / "a.npy", "wb") as file:
+        np.lib.format.write_array_header_2_0(
+            file, {"descr": "<f4", "fortran_order": False, "shape": (1 << 40, 4)}
+        )
+    with pytest.raises(InputError, match=r"a\.npy is larger than the memory here"):
+        open_files(tmp_path, "a.npy", VECTOR)
