@@ -118,6 +118,10 @@ class InferBench:
         """Devices with their leases, queues in expected seconds, and why each job waits."""
         return self._get("/cluster")
 
+    def regression(self) -> Answer:
+        """The nightly series with their confirmed changes, and what each can detect."""
+        return self._get("/regression")
+
     # -- transport ----------------------------------------------------------------------------------
 
     def _get(self, path: str, **parameters: Any) -> Answer:

@@ -17,6 +17,7 @@ PAGES = {
     "compare": "Compare",
     "recommend": "Recommend",
     "cluster": "Cluster",
+    "regression": "Regression",
 }
 
 

@@ -227,7 +227,7 @@ def test_pages_need_nothing_from_elsewhere(perfdb: PerfDB, http: TestClient) -> 
     import re
 
     seed(perfdb)
-    for path in ("leaderboard", "runs", "run/run-0", "compare", "recommend", "cluster"):
+    for path in ("leaderboard", "runs", "run/run-0", "compare", "recommend", "cluster", "regression"):
         text = http.get(f"/inferbench/{path}").text
         found = re.findall(r"""(?:src|href|action)=["']([^"']*)""", text)
         assert found and all(u.startswith(("/", "?", "#", "data:,")) for u in found), path

@@ -10,7 +10,7 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 
-from inferbench_tasks.provider.api import cluster, questions, runs, submissions
+from inferbench_tasks.provider.api import cluster, questions, regression, runs, submissions
 from inferbench_tasks.provider.api.access import READER
 from inferbench_tasks.provider.api.problems import install
 from inferbench_tasks.provider.ui import files, pages, run_page
@@ -26,7 +26,7 @@ app = FastAPI(
     redoc_url=None,
 )
 api = APIRouter(prefix="/api")
-for part in (submissions, runs, questions, cluster):
+for part in (submissions, runs, questions, cluster, regression):
     api.include_router(part.router)
 
 

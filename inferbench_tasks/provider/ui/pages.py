@@ -16,6 +16,7 @@ from inferbench_tasks.perfdb.values import to_plain
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.cluster import cluster_now
 from inferbench_tasks.provider.api.questions import MOST_COMPARED, advise, board, bound, compared
+from inferbench_tasks.provider.api.regression import regression_now
 from inferbench_tasks.provider.api.runs import page_of
 from inferbench_tasks.provider.ui.given import Filters, suggestions
 from inferbench_tasks.provider.ui.render import page, query
@@ -25,6 +26,7 @@ FIGURES = [f for f in fields.FIELDS if f.path.startswith("summary.")]
 #: Columns of the leaderboard beside the figure it is sorted by.
 BESIDE = ("p50_ms", "p99_ms", "throughput_rps", "accuracy", "energy_j", "cost_usd_per_1k")
 PAGE_SIZE = 50
+MOST_CHARTS = 12
 
 
 @router.get("/", response_class=RedirectResponse)
@@ -154,6 +156,25 @@ def recommend(
 def cluster(db: Store) -> HTMLResponse:
     """Devices, leases, queues and what runs; follows them while it is open."""
     return page("cluster.html", here="cluster", found=cluster_now(db))
+
+
+@router.get("/regression", response_class=HTMLResponse)
+def regression(db: Store, name: Annotated[str, Query(max_length=100)] = "") -> HTMLResponse:
+    """The nightly series with their change points."""
+    from inferbench_tasks.regression.report import chart
+
+    found = regression_now(db)
+    series = [s for s in found["series"] if name in ("", s["name"])]
+    return page(
+        "regression.html",
+        here="regression",
+        found=found,
+        series=series,
+        name=name,
+        names=sorted({s["name"] for s in found["series"]}),
+        charts=[{"title": s["id"], "figure": chart(s)} for s in series[:MOST_CHARTS]],
+        more=len(series) > MOST_CHARTS,
+    )
 
 
 def _groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from fastapi.responses import HTMLResponse
 
-from inferbench_tasks.analysis.page import number
+from inferbench_tasks.analysis.page import number, script_json
 from inferbench_tasks.provider.plugin import PAGES
 
 if TYPE_CHECKING:
@@ -65,6 +65,6 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"figure": number, "moment": moment, "cell": cell}
+    environment.filters |= {"figure": number, "moment": moment, "cell": cell, "script_json": script_json}
     environment.globals["query"] = query
     return environment

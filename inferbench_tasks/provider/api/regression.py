@@ -1,0 +1,42 @@
+"""Regressions over REST: series, their confirmed changes, what they can detect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.output import Format, table
+
+router = APIRouter(tags=["regression"])
+_cache: dict[str, tuple[Any, dict[str, Any]]] = {}
+
+
+@router.get("/regression", summary="The nightly series with their change points")
+def regression(request: Request, db: Store, format: Format = None) -> Response:
+    """``series``, ``sessions``, ``regressions``, ``improvements``, ``suspicions``; CSV has a line per session."""
+    found = regression_now(db)
+    points = [
+        {"series": series["id"], "metric": series["metric"], "unit": series["unit"], **point}
+        for series in found["series"]
+        for point in series["points"]
+    ]
+    return table(request, format, points, found, name="regression")
+
+
+def regression_now(db: PerfDB) -> dict[str, Any]:
+    """The overview; worked out again when there is a new session or run, since it tests every history.
+
+    All series at once: their false discovery rate is controlled together.
+    """
+    from inferbench_tasks.regression import store
+    from inferbench_tasks.regression.overview import overview
+
+    state = [(s.session_id, len(s.runs), s.ended_at) for s in store.sessions(db)]
+    known = _cache.get(db.uri)
+    if known is None or known[0] != state:
+        known = (state, overview(db))
+        _cache[db.uri] = known
+    return known[1]
