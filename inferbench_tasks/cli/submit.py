@@ -19,7 +19,7 @@ from inferbench_tasks.submission.reader import read_submission
 
 app = typer.Typer()
 
-PASSWORD = "INFERBENCH_PASSWORD"
+PASSWORD = "INFERBENCH_PASSWORD"  # noqa: S105 - the name of a variable
 POLL_S = 1.0
 
 

@@ -275,7 +275,7 @@ def test_two_schedulers_never_share_a_device(cluster: Cluster, make: type) -> No
                         left.remove(action.job)
                         scheduler.ended(action.job, ok=True)
             assert not left
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - it belongs to the test, not to the thread
             errors.append(error)
 
     threads = [threading.Thread(target=schedule, args=(name,)) for name in "ab"]

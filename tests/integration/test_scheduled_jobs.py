@@ -1,0 +1,147 @@
+"""The real executor, workers and Airflow: jobs get devices in the policy's order, whatever dies meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from inferbench_tasks.cluster.state import cluster_state
+from tests.local_system import Driver, local_system, once_each, write_job
+
+pytestmark = [pytest.mark.integration, pytest.mark.airflow, pytest.mark.timeout(1200)]
+LENGTHS = {"a": 5.0, "b": 1.0, "c": 3.0, "d": 2.0, "e": 4.0, "f": 1.5}
+
+
+def _write(folder: Path) -> None:
+    for name, seconds in LENGTHS.items():
+        write_job(folder, f"job-{name}", seconds)
+    write_job(folder, "long", 30.0)
+    write_job(folder, "bad", 1.0, "serve: {ready_timeout_s: 0.01}")
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    with local_system(tmp_path_factory.mktemp("scheduled"), _write) as running:
+        yield running
+
+
+def test_jobs_share_the_devices_shortest_first(driver: Driver) -> None:
+    """Six jobs, two devices: both are used, each job once, what waited started by length, Airflow shows the real
+    queue, all results are valid, and the log replays to the same decisions."""
+    runs = {name: driver.trigger(f"job-{name}") for name in LENGTHS}
+    seen: set[str] = set()
+
+    def look() -> bool:
+        state = cluster_state(driver.db)
+        for device in state.devices:
+            if device.job:
+                seen.add(device.device_id)
+        for waiting in state.waiting:
+            assert waiting.why
+        return all(driver.state(run) in ("success", "failed") for run in runs.values())
+
+    driver.until(look, "the jobs did not end", 400)
+    assert {name: driver.state(run) for name, run in runs.items()} == dict.fromkeys(runs, "success")
+    assert len(seen) == 2
+    for name, run in runs.items():
+        tasks = driver.tasks(run)
+        queue = tasks["serve"]["queue"]
+        assert queue in seen
+        assert {tasks[stage]["queue"] for stage in ("load", "collect", "release")} == {queue}
+        assert tasks["generate"]["queue"] == "host"
+        assert [r.verdict for r in driver.results(f"job-{name}")] == ["valid"]
+    driver.all_is_well()
+    grants = driver.log_is_sound()
+    assert once_each(grants, [f"job-{name}" for name in LENGTHS])
+
+
+def test_a_failed_start_frees_the_device(driver: Driver) -> None:
+    """A server that never gets ready: the job fails by itself, is not tried again, and its device is free."""
+    run = driver.trigger("bad")
+    assert driver.ended(run) == ["failed"]
+    assert driver.tasks(run)["serve"]["try_number"] == 1
+    [found] = driver.db.find_runs({"submission.name": "bad"})
+    assert str(found.verdict).startswith("failed: serve")
+    driver.all_is_well()
+
+
+def test_a_killed_load_is_run_again_on_the_other_device(driver: Driver) -> None:
+    """kill -9 of a task and all above it: the job is measured again elsewhere; the killed try has no result."""
+    run = driver.trigger("long", duration_s=6.0)
+    driver.running(run, "load")
+    first = driver.tasks(run)["load"]["queue"]
+    supervisors = [
+        p for p in psutil.process_iter(["cmdline", "environ"])
+        if (p.info["environ"] or {}).get("INFERBENCH_WORKER") == first
+        and (p.info["environ"] or {}).get("INFERBENCH_DATA_DIR") == str(driver.system.data_dir)
+        and "stages.child_main" not in " ".join(p.info["cmdline"] or [])
+        and "airflow worker" in " ".join(p.info["cmdline"] or [])
+    ]  # fmt: skip
+    assert supervisors
+    for process in supervisors:
+        os.kill(process.pid, signal.SIGKILL)
+    assert driver.ended(run) == ["success"]
+    tasks = driver.tasks(run)
+    assert tasks["load"]["try_number"] > 1 and tasks["load"]["queue"] != first
+    results = driver.results("long")
+    assert [r.verdict for r in results] == ["valid"] and results[0].attempt > 1
+    driver.all_is_well()
+
+
+def test_a_user_ends_a_run(driver: Driver) -> None:
+    """Marked failed while it loads: its device is free again, no server is left, nothing is valid."""
+    before = len(driver.results("long"))
+    run = driver.trigger("long")
+    driver.running(run, "load")
+    driver.api("PATCH", run, json={"state": "failed"})
+    driver.all_is_well()
+    assert not [r for r in driver.results("long")[before:] if r.verdict == "valid"]
+
+
+def test_everything_dies_and_comes_back(driver: Driver) -> None:
+    """With jobs running and waiting, kill -9 of the api-server, dag-processor, broker, mongod, scheduler and a worker
+    with a running server: each job ends well, once."""
+    counts = {name: len(driver.results(f"job-{name}")) for name in LENGTHS}
+    runs = {name: driver.trigger(f"job-{name}", duration_s=LENGTHS[name] + 4) for name in LENGTHS}
+    driver.until(
+        lambda: any(driver.tasks(run)["load"]["state"] == "running" for run in runs.values()),
+        "no load runs",
+        300,
+    )
+    for name in ("dag-processor", "broker", "api-server"):
+        driver.kill(name)
+    mongod = next(
+        p for p in psutil.process_iter(["cmdline"])
+        if str(driver.system.data_dir / "perfdb" / "db") in (p.info["cmdline"] or [])
+    )  # fmt: skip
+    mongod.kill()
+    driver.kill("scheduler")
+    busy = next(
+        (d for d in cluster_state(driver.db).devices if d.job), cluster_state(driver.db).devices[0]
+    ).device_id
+    driver.kill("worker-" + busy.rpartition(".")[2])
+    states = driver.ended(*runs.values(), timeout_s=900)
+    assert states == ["success"] * len(runs), {n: driver.tasks(r) for n, r in runs.items()}
+    for name in LENGTHS:
+        new = driver.results(f"job-{name}")[counts[name] :]
+        assert [r.verdict for r in new if r.verdict == "valid"] == ["valid"], name
+    driver.all_is_well()
+
+
+def test_a_worker_that_never_comes_back(driver: Driver) -> None:
+    """Its job is run again on the other device, and its clean-up blocks nothing."""
+    before = len(driver.results("long"))
+    run = driver.trigger("long", duration_s=6.0)
+    driver.running(run, "load")
+    device = driver.tasks(run)["load"]["queue"]
+    driver.kill("keeper")
+    driver.kill("worker-" + device.rpartition(".")[2])
+    assert driver.ended(run) == ["success"]
+    assert driver.tasks(run)["load"]["queue"] != device
+    assert [r.verdict for r in driver.results("long")[before:] if r.verdict == "valid"] == ["valid"]
+    driver.all_is_well()

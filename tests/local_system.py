@@ -1,0 +1,198 @@
+"""A whole local system for tests: Airflow, broker, PerfDB, workers, driven through REST; and what must hold of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from inferbench_tasks import settings
+from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.metrics.interference import MODE
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.system.local import LocalSystem
+from inferbench_tasks.scheduling.eventlog import differences, read_log
+from inferbench_tasks.scheduling.events import LeaseGranted
+from inferbench_tasks.workers.checks import BUSY
+from inferbench_tasks.workers.devices import partitions
+
+ROOT = Path(__file__).parents[1]
+JOB = """
+name: {name}
+model: {{kind: zoo, name: digits}}
+{more}
+load:
+  arrivals: {{kind: poisson, rate_rps: 50}}
+  duration_s: {seconds}
+  warmup_s: 0.5
+"""
+
+
+def write_job(folder: Path, name: str, seconds: float, more: str = "") -> None:
+    """A submission of one short job."""
+    (folder / f"{name}.yaml").write_text(JOB.format(name=name, seconds=seconds, more=more))
+
+
+class Driver:
+    """Drives a running system as its users and its enemies do."""
+
+    def __init__(self, system: LocalSystem) -> None:
+        self.system = system
+        self._token = system.token()
+        self.db = PerfDB.connect(None, system.data_dir)
+
+    def api(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """A call of the REST API, repeated while the api-server is away."""
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                return httpx.request(
+                    method, f"{self.system.url()}/api/v2{path}", timeout=60,
+                    headers={"Authorization": f"Bearer {self._token}"}, **more,
+                )  # fmt: skip
+            except httpx.TransportError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+
+    def trigger(self, dag: str, **conf: Any) -> str:
+        """Start a DAG, as soon as Airflow knows it; the path of the run."""
+        self.until(lambda: self.api("GET", f"/dags/{dag}").status_code == 200, f"{dag} is not known")
+        answer = self.api("POST", f"/dags/{dag}/dagRuns", json={"logical_date": None, "conf": conf})
+        assert answer.status_code == 200, answer.text
+        return f"/dags/{dag}/dagRuns/{answer.json()['dag_run_id']}"
+
+    def state(self, run: str) -> str:
+        """Of a DAG run."""
+        return str(self.api("GET", run).json()["state"])
+
+    def tasks(self, run: str) -> dict[str, dict[str, Any]]:
+        """Stage -> task instance, of a run of one job."""
+        found = self.api("GET", f"{run}/taskInstances").json()["task_instances"]
+        return {t["task_id"].rpartition(".")[2]: t for t in found}
+
+    def until(self, check: Callable[[], Any], what: str | Callable[[], str], timeout_s: float = 180) -> Any:
+        """What ``check`` returns once it is true."""
+        deadline = time.monotonic() + timeout_s
+        while not (found := check()):
+            assert time.monotonic() < deadline, what if isinstance(what, str) else what()
+            time.sleep(0.3)
+        return found
+
+    def ended(self, *runs: str, timeout_s: float = 300) -> list[str]:
+        """Wait for runs; their states."""
+        self.until(
+            lambda: all(self.state(run) in ("success", "failed") for run in runs),
+            lambda: str({run: {s: t["state"] for s, t in self.tasks(run).items()} for run in runs}),
+            timeout_s,
+        )
+        return [self.state(run) for run in runs]
+
+    def running(self, run: str, stage: str) -> None:
+        """Wait until a stage runs."""
+        self.until(lambda: self.tasks(run)[stage]["state"] == "running", f"{stage} of {run} does not run")
+
+    def pid(self, name: str) -> int:
+        """Of a part of the system that is alive."""
+        found: psutil.Process | Any = self.until(
+            lambda: next((p for p in self.system.running() if p.name == name), None), f"{name} is not up"
+        )
+        return int(found.pid)
+
+    def kill(self, name: str) -> None:
+        """kill -9."""
+        os.kill(self.pid(name), signal.SIGKILL)
+
+    def results(self, name: str) -> list[Any]:
+        """Of a submission, the oldest first."""
+        return list(reversed(self.db.find_results({"submission.name": name})))
+
+    # -- what must hold -----------------------------------------------------------------------------
+
+    def nothing_is_leased(self) -> None:
+        """Every lease ends within seconds of its job."""
+        devices = Cluster(self.db).devices
+        self.until(lambda: not any(d.lease for d in devices()), lambda: f"still leased: {devices()}", 60)
+
+    def no_server_is_left(self) -> None:
+        """No record of a server, no process of one."""
+        folder = self.system.data_dir / "servers"
+        self.until(lambda: not list(folder.glob("*.json")), lambda: str(list(folder.glob("*"))), 60)
+        mine = str(self.system.data_dir)
+        left = [
+            p.info["cmdline"]
+            for p in psutil.process_iter(["cmdline"])
+            if "inferbench_tasks.servers.main" in (p.info["cmdline"] or [])
+            and mine in " ".join(p.info["cmdline"])
+        ]
+        assert not left
+
+    def log_is_sound(self) -> list[LeaseGranted]:
+        """No device was leased twice (the index refuses that), each decision follows from the events, no lease of a
+        device went to two jobs; all grants of all schedulers."""
+        grants: dict[tuple[str, int | None], str] = {}
+        found = []
+        for path in sorted((self.system.data_dir / "scheduling").glob("*.jsonl")):
+            log = read_log(path)
+            assert list(differences(log)) == []
+            for event in log.events:
+                if isinstance(event, LeaseGranted):
+                    key = (event.node_id, event.token)
+                    assert grants.setdefault(key, event.job_id) == event.job_id
+                    found.append(event)
+        return found
+
+    def all_is_well(self) -> None:
+        """After whatever happened."""
+        self.nothing_is_leased()
+        self.no_server_is_left()
+        self.log_is_sound()
+
+
+def once_each(grants: list[LeaseGranted], names: list[str]) -> bool:
+    """Whether each of these DAGs' jobs got a device once."""
+    counted = Counter(g.job_id.split("|")[0] for g in grants)
+    return all(counted[name] == 1 for name in names)
+
+
+@contextmanager
+def local_system(base: Path, write: Callable[[Path], None]) -> Iterator[Driver]:
+    """A system with two workers; ``write`` puts submissions into its folder. Nothing of it is left afterwards."""
+    folder = base / "submissions"
+    folder.mkdir()
+    write(folder)
+    system = LocalSystem(base / "data")
+    cores = len(os.sched_getaffinity(0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(settings.DATA_DIR, str(base / "data"))
+        # Other tests and the system itself keep two cores busy: that is not what is tested here.
+        patch.setenv(MODE, "note")
+        patch.setenv(BUSY, "2")
+        devices = partitions(2) if cores > 1 else ["cpu:0"]
+        system.up(dags=ROOT / "dags", submissions=folder, port=None, say=print, workers=devices)
+        try:
+            yield Driver(system)
+        finally:
+            pids = [p.pid for p in system.running()]
+            system.down(say=print)
+            left = [
+                pid for pid in pids if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"
+            ]
+            assert not left
+            mine = [
+                p.info["cmdline"]
+                for p in psutil.process_iter(["cmdline", "environ"])
+                if (p.info["environ"] or {}).get(settings.DATA_DIR) == str(base / "data")
+                and p.pid != os.getpid()
+                and p.status() != psutil.STATUS_ZOMBIE
+            ]
+            assert not mine
