@@ -9,6 +9,7 @@ from airflow.sdk import DAG, Param, get_parsing_context
 
 from inferbench_tasks import settings
 from inferbench_tasks.provider.loader import _knows_no_devices, submissions_dir
+from inferbench_tasks.provider.queues import HOST
 from inferbench_tasks.provider.render import START, render
 from inferbench_tasks.provider.submit.operators import AwaitSubmission, RunSubmission, ValidateSubmission
 from inferbench_tasks.provider.submit.request import names
@@ -67,7 +68,12 @@ def submit_dag(folder: Path) -> DAG:
         params=parameters(folder),
         is_paused_upon_creation=False,
         # Before the stages of jobs: someone looks at the form and waits for its answer.
-        default_args={"owner": "inferbench", "weight_rule": "absolute", "priority_weight": 10_000},
+        default_args={
+            "owner": "inferbench",
+            "weight_rule": "absolute",
+            "priority_weight": 10_000,
+            "queue": HOST,
+        },
     ) as dag:
         validate = ValidateSubmission(
             task_id="validate", doc_md="Is the submission valid? Nothing runs if not."
