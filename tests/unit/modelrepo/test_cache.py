@@ -7,12 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inferbench_tasks.errors import StorageError
+from inferbench_tasks.modelrepo import cache
 from inferbench_tasks.modelrepo.cache import ArtifactCache, key_of, tree_digest
 
 SETTINGS = {"model": "x", "recipe": 1}
@@ -97,6 +99,7 @@ def test_no_space_is_a_storage_error(tmp_path: Path) -> None:
 CHILD = """
 import sys, time
 from pathlib import Path
+from inferbench_tasks.modelrepo import cache
 from inferbench_tasks.modelrepo.cache import ArtifactCache
 root, log, mode = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 def make(folder):
@@ -155,3 +158,26 @@ def test_digest_covers_names_and_contents(tmp_path: Path) -> None:
 def test_key_ignores_the_order_of_settings() -> None:
     """Settings are a set of facts."""
     assert key_of({"a": 1, "b": 2}) == key_of({"b": 2, "a": 1}) != key_of({"a": 1, "b": 3})
+
+
+def test_a_settled_file_is_read_once_and_again_after_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gigabytes are not hashed at every look; a change of the same size, with its old time set back, is seen."""
+    monkeypatch.setattr(cache, "_SETTLED_NS", 0)
+    read: list[Path] = []
+    digest = cache._read_digest
+
+    def counted(path: Path) -> str:
+        read.append(path)
+        return digest(path)
+
+    monkeypatch.setattr(cache, "_read_digest", counted)
+    path = tmp_path / "weights"
+    path.write_bytes(b"a" * 100)
+    before, times = cache.file_digest(path), path.stat()
+    assert cache.file_digest(path) == before and len(read) == 1
+    time.sleep(0.02)  # longer than the clock of the file system's times steps
+    path.write_bytes(b"b" * 100)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert cache.file_digest(path) != before and len(read) == 2
