@@ -31,6 +31,8 @@ Say = Callable[[str], None]
 DEFAULT_PAIRS, MOST_PAIRS = 8, 40
 #: More than this share of runs that are not valid, and the session ends: the machine is not fit to measure.
 MAX_EXTRA_RATIO = 0.5
+#: What a run may take to clean up when it is stopped.
+GRACE_S = 60.0
 
 
 def pairs_for(histories: dict[SeriesKey, list[Session]], wanted: float | None) -> int:
@@ -111,12 +113,18 @@ def one_run(file: Path, side: Side, db: PerfDB, data_dir: Path) -> list[dict[str
         "json",
     ]
     Path(env[settings.DATA_DIR]).mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        command, env=env, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-    )
-    if done.returncode not in (0, 1) or not done.stdout.strip():
-        raise StageError(f"{side.tree}: `inferbench run` failed:\n{done.stderr.strip()[-2000:]}")
-    rows: list[dict[str, str]] = json.loads(done.stdout)
+    with subprocess.Popen(
+        command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        try:
+            out, err = child.communicate()
+        except BaseException:  # stopped: it ends its server and writes down that it was cancelled
+            child.terminate()
+            child.wait(timeout=GRACE_S)
+            raise
+    if child.returncode not in (0, 1) or not out.strip():
+        raise StageError(f"{side.tree}: `inferbench run` failed:\n{err.strip()[-2000:]}")
+    rows: list[dict[str, str]] = json.loads(out)
     return rows
 
 

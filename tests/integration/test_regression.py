@@ -24,8 +24,9 @@ def regress(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
-def test_a_slower_stage_is_confirmed_attributed_and_fails_ci(perfdb: PerfDB, perfdb_uri: str,
-                                                            monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:  # fmt: skip
+def test_a_slower_stage_is_confirmed_attributed_and_fails_ci(
+    perfdb: PerfDB, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """5 ms more in pre-processing for two nights: one regression per latency figure, in that stage, exit code 1."""
     monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
     write_nights(perfdb, [*QUIET, {"preprocess": 5.0}, {"preprocess": 5.0}])
@@ -45,7 +46,9 @@ def test_a_slower_stage_is_confirmed_attributed_and_fails_ci(perfdb: PerfDB, per
     assert "http://" not in page.split("<script")[0] and 'src="http' not in page
 
 
-def test_an_unconfirmed_suspicion_fails_nothing(perfdb: PerfDB, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_an_unconfirmed_suspicion_fails_nothing(
+    perfdb: PerfDB, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """After the first bad night the check says what it suspects, with exit code 0."""
     monkeypatch.setenv("INFERBENCH_PERFDB_URI", perfdb_uri)
     write_nights(perfdb, [*QUIET, {"inference": 3.0}])

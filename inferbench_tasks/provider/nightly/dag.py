@@ -1,0 +1,128 @@
+"""The nightly folder as scheduled DAGs.
+
+To our executor a night is one job of low priority with a deadline: ``serve`` takes the device, ``load``
+measures both sides in turns, ``collect`` decides and reports, ``release`` gives the device back. Both sides so run
+on the same device, under one lease. ``verdict`` fails the DAG run if a regression was confirmed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from airflow.configuration import conf
+from airflow.sdk import DAG, Param, TaskGroup, TriggerRule, get_parsing_context
+
+from inferbench_tasks import settings
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.provider.loader import BrokenSubmission
+from inferbench_tasks.provider.nightly.notify import notifiers
+from inferbench_tasks.provider.nightly.operators import DecideNight, HoldDevice, MeasureNight, TellVerdict
+from inferbench_tasks.provider.queues import CONFIG, HOLD, HOST
+from inferbench_tasks.provider.render import START
+from inferbench_tasks.provider.weights import AROUND_LOAD_S, ShortestJobFirst, weight_of
+from inferbench_tasks.regression.night import DEFAULT_PAIRS
+from inferbench_tasks.submission.reader import read_submission
+from inferbench_tasks.submission.schema import Submission
+from inferbench_tasks.submission.sweep import expand
+
+#: The one cron setting of all nights, UTC.
+CRON = "INFERBENCH_NIGHTLY_CRON"
+DEFAULT_CRON = "0 2 * * *"
+#: The nightly folder, else ``configs/nightly`` beside the DAGs folder.
+NIGHTLY_DIR = "INFERBENCH_NIGHTLY_DIR"
+#: For a submission that says nothing itself: after everybody else's work, done by the morning.
+PRIORITY, DEADLINE_S = -50, 6 * 3600.0
+
+
+def load_nightly(folder: Path | None = None) -> dict[str, DAG]:
+    """The DAGs of a folder, by DAG id; a YAML that does not validate is its own import error."""
+    folder = folder or nightly_dir()
+    wanted = get_parsing_context().dag_id
+    dags: dict[str, DAG] = {}
+    for path in sorted(p for p in folder.rglob("*") if p.suffix in (".yaml", ".yml")):
+        try:
+            submission = read_submission(path)
+        except InputError as error:
+            if wanted is None:
+                dags[f"broken {path}"] = BrokenSubmission(path, str(error))
+            continue
+        dag_id = f"nightly.{submission.name}"
+        if wanted in (None, dag_id):
+            dags[dag_id] = night_dag(submission, path)
+    return dags
+
+
+def nightly_dir() -> Path:
+    """``INFERBENCH_NIGHTLY_DIR``, else ``configs/nightly`` beside the DAGs folder."""
+    if given := os.environ.get(NIGHTLY_DIR):
+        return Path(given)
+    return Path(conf.get("core", "dags_folder")).parent / "configs" / "nightly"
+
+
+def night_dag(submission: Submission, path: Path) -> DAG:
+    """One submission, every night."""
+    dag = DAG(
+        dag_id=f"nightly.{submission.name}",
+        dag_display_name=f"{submission.name} (nightly)",
+        description=submission.description or f"Baseline against candidate of {submission.name}, every night",
+        start_date=START,
+        schedule=os.environ.get(CRON, DEFAULT_CRON),
+        catchup=False,
+        max_active_runs=1,
+        tags=["inferbench", "nightly", submission.serve.backend, *submission.tags],
+        doc_md=__doc__,
+        params=parameters(),
+        is_paused_upon_creation=False,
+        default_args={"owner": submission.user},
+    )
+    job = job_document(submission)
+    common: dict[str, Any] = {"weight_rule": ShortestJobFirst(), "priority_weight": weight_of(job)}
+    told = notifiers()
+    with dag:
+        with TaskGroup(group_id="job-000", tooltip="one session"):
+            hold = HoldDevice(task_id="serve", **_leased("serve", job), **common)
+            measure = MeasureNight(task_id="load", file=str(path), **_leased("load"), **common)
+            decide = DecideNight(task_id="collect", name=submission.name, **_leased("collect"), **common)
+            release = HoldDevice(task_id="release", **_leased("release"), **common)
+        verdict = TellVerdict(
+            task_id="verdict", queue=HOST, on_failure_callback=told, on_success_callback=told, **common
+        )
+        hold >> measure >> decide >> release.as_teardown(setups=hold)
+        decide >> verdict
+        verdict.trigger_rule = TriggerRule.ALL_SUCCESS
+    return dag
+
+
+def parameters() -> dict[str, Param]:
+    """What a trigger by hand may choose."""
+    return {
+        "pairs": Param(None, type=["integer", "null"], minimum=1, maximum=200, title="Pairs of runs",
+                       description="Runs of each side; by default 8, or what `detect` needs."),
+        "detect": Param(None, type=["number", "null"], exclusiveMinimum=0, maximum=100, title="Detect, %",
+                        description="The smallest change of the median that a night is to find."),
+    }  # fmt: skip
+
+
+def job_document(submission: Submission) -> dict[str, Any]:
+    """The night as one job for the executor's policy: low priority, a deadline, the length of all its runs."""
+    jobs = expand(submission)
+    runs_s = sum(AROUND_LOAD_S + job.spec.load.warmup_s + job.spec.load.duration_s for job in jobs)
+    document = jobs[0].spec.model_dump(mode="json")
+    return {
+        **document,
+        "priority": submission.priority or PRIORITY,
+        "deadline_s": submission.deadline_s or DEADLINE_S,
+        "expected_duration_s": submission.expected_duration_s or runs_s * 2 * DEFAULT_PAIRS,
+    }
+
+
+def _leased(stage: str, job: dict[str, Any] | None = None) -> dict[str, Any]:
+    told = {"job_index": 0, "stage": stage} | ({"job": job} if job else {})
+    return {"queue": HOLD, "executor_config": {CONFIG: told}}
+
+
+def report_folder(name: str) -> Path:
+    """Where a submission's newest report lies."""
+    return settings.data_dir() / "regression" / "reports" / name

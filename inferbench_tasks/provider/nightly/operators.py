@@ -1,0 +1,121 @@
+"""The tasks of a night: they only adapt Airflow to ``regression``."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from inferbench_tasks import settings
+from inferbench_tasks.errors import CancelledError, InputError, StageError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class HoldDevice(BaseOperator):
+    """Takes the device for the whole session, or gives it back; the executor does it by the task's stage."""
+
+    template_fields: Sequence[str] = ()
+    ui_color = "#e8f0fe"
+
+    def execute(self, context: Context) -> str:
+        self.log.info(
+            "%s on %s", self.task_id, context["ti"].queue if hasattr(context["ti"], "queue") else ""
+        )
+        return self.task_id
+
+
+class MeasureNight(BaseOperator):
+    """Runs the session of ``file``, and the one that confirms what it suspects. Returns the session's ids."""
+
+    template_fields: Sequence[str] = ()
+    ui_color = "#e8f0fe"
+
+    def __init__(self, *, file: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.file = file
+        self._stop = threading.Event()
+
+    def execute(self, context: Context) -> list[str]:
+        from inferbench_tasks.perfdb.store import PerfDB
+        from inferbench_tasks.regression.session import Night, run_night
+
+        data_dir = settings.data_dir()
+        detect = context["params"].get("detect")
+        night = Night(
+            Path(self.file),
+            pairs=context["params"].get("pairs"),
+            detect=None if detect is None else float(detect) / 100,
+        )
+        try:
+            with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
+                found = run_night(night, db, data_dir, self.log.info, self._stop.is_set)
+        except (StageError, InputError, CancelledError) as error:
+            raise AirflowFailException(str(error)) from error
+        return [session["id"] for session in found["sessions"]]
+
+    def on_kill(self) -> None:
+        """Airflow calls it from its SIGTERM handler: the run in progress ends, the session stays as far as it is."""
+        self._stop.set()
+        raise CancelledError("Stopped during the night's session.")
+
+
+class DecideNight(BaseOperator):
+    """Makes the report; returns what was confirmed and suspected, and where the report is."""
+
+    template_fields: Sequence[str] = ()
+    ui_color = "#e8f0fe"
+
+    def __init__(self, *, name: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.name = name
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from inferbench_tasks.perfdb.store import PerfDB
+        from inferbench_tasks.provider.nightly.dag import report_folder
+        from inferbench_tasks.regression.overview import overview
+        from inferbench_tasks.regression.report import write_report
+
+        with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
+            found = overview(db, [self.name])
+        paths = write_report(found, report_folder(self.name))
+        changes = {key: found[key] for key in ("regressions", "improvements", "suspicions")}
+        return {"name": self.name, "report": str(paths[0]), **changes}
+
+
+class TellVerdict(BaseOperator):
+    """Fails if a regression was confirmed; its callbacks are the notifiers."""
+
+    template_fields: Sequence[str] = ()
+    ui_color = "#e8f0fe"
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        found: dict[str, Any] = context["ti"].xcom_pull(task_ids="job-000.collect")
+        for change in found["improvements"] + found["suspicions"]:
+            self.log.info("%s %+.1f%%", change["series"], change["change_percent"])
+        context["ti"].xcom_push(key="told", value=message(found))
+        if found["regressions"]:
+            raise AirflowFailException(message(found)["text"])
+        return found
+
+
+def message(found: dict[str, Any]) -> dict[str, Any]:
+    """What a notification says: ``subject``, ``text``, and the changes themselves; no text if nothing changed."""
+    lines = []
+    for word, key in (("regression", "regressions"), ("improvement", "improvements")):
+        for change in found[key]:
+            where = f" in {change['stage']}" if change.get("stage") else ""
+            lines.append(f"{word}: {change['series']} {change['change_percent']:+.1f}%{where}")
+    word = "regression" if found["regressions"] else "improvement"
+    return {
+        "subject": f"InferBench: {word} in {found['name']}",
+        "text": "\n".join(lines),
+        "report": found["report"],
+        "regressions": found["regressions"],
+        "improvements": found["improvements"],
+    }

@@ -1,0 +1,172 @@
+"""The nightly folder as DAGs, and who is told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socketserver
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.errors import InputError
+
+pytestmark = pytest.mark.airflow
+ROOT = Path(__file__).parents[3]
+CHANGE = {"series": "digits-p50_ms", "change_percent": 12.3, "stage": "preprocess"}
+
+
+def found(**changes: Any) -> dict[str, Any]:
+    return {
+        "name": "digits", "report": "/r/index.html", "regressions": [], "improvements": [], "suspicions": [], **changes,
+    }  # fmt: skip
+
+
+class TaskInstance:
+    """What a notifier reads of one: the message that its task left."""
+
+    task_id = "verdict"
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self.told = told
+
+    def xcom_pull(self, task_ids: str, key: str) -> dict[str, Any]:
+        assert (task_ids, key) == ("verdict", "told")
+        return self.told
+
+
+def context(**changes: Any) -> Any:
+    from inferbench_tasks.provider.nightly.operators import message
+
+    return {"ti": TaskInstance(message(found(**changes)))}
+
+
+def test_every_yaml_of_the_nightly_folder_is_a_scheduled_dag(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One cron for all; low priority and a deadline for the executor; a broken YAML is its own import error."""
+    import structlog
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.dag_processing.processor import _serialize_dags
+
+    from inferbench_tasks.provider.queues import CONFIG
+
+    folder = tmp_path / "nightly"
+    shutil.copytree(ROOT / "configs" / "nightly", folder)
+    (folder / "broken.yaml").write_text("name: broken\n")
+    monkeypatch.setenv("INFERBENCH_NIGHTLY_DIR", str(folder))
+    monkeypatch.setenv("INFERBENCH_NIGHTLY_CRON", "30 3 * * *")
+    bag = DagBag(
+        dag_folder=ROOT / "dags" / "nightly.py", bundle_path=ROOT / "dags", bundle_name="dags-folder"
+    )
+    serialised, errors = _serialize_dags(bag, structlog.get_logger())
+    good = {dag.dag_id for dag in serialised}
+    assert good == {f"nightly.{name}" for name in ("nightly-digits",)}
+    assert any("broken.yaml" in path for path in {**bag.import_errors, **errors})
+    dag = bag.dags["nightly.nightly-digits"]
+    assert dag.schedule == "30 3 * * *" and dag.catchup is False
+    assert {t.task_id for t in dag.tasks} == {
+        "job-000.serve", "job-000.load", "job-000.collect", "job-000.release", "verdict",
+    }  # fmt: skip
+    job = (dag.get_task("job-000.serve").executor_config or {})[CONFIG]["job"]
+    assert job["priority"] < 0 and job["deadline_s"] > 0
+    assert job["expected_duration_s"] >= 2 * 8 * (5 + 1), "all runs of both sides"
+    release = dag.get_task("job-000.release")
+    assert release.is_teardown and dag.get_task("job-000.serve").is_setup
+
+
+@pytest.fixture
+def webhook() -> Iterator[tuple[str, list[Any]]]:
+    """A receiver: its URL, and what it got."""
+    got: list[Any] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Receiver) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/hook", got
+        server.shutdown()
+        thread.join()
+
+
+def test_a_webhook_is_told_of_regressions_and_improvements_only(
+    webhook: tuple[str, list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quiet night posts nothing; a regression posts the series, the change and the stage."""
+    from inferbench_tasks.provider.nightly.notify import notifiers
+
+    url, got = webhook
+    monkeypatch.setenv("INFERBENCH_NIGHTLY_NOTIFY", url)
+    (notify,) = notifiers()
+    notify(context())
+    notify(context(suspicions=[CHANGE]))
+    assert got == []
+    notify(context(regressions=[CHANGE]))
+    notify(context(improvements=[{**CHANGE, "change_percent": -4.0}]))
+    assert [message["text"] for message in got] == [
+        "regression: digits-p50_ms +12.3% in preprocess",
+        "improvement: digits-p50_ms -4.0% in preprocess",
+    ]
+    assert got[0]["regressions"] == [CHANGE]
+
+
+class Mailbox(socketserver.StreamRequestHandler):
+    """The least of an SMTP server: takes one mail."""
+
+    mails: list[str]
+
+    def handle(self) -> None:
+        self.wfile.write(b"220 ready\r\n")
+        for raw in self.rfile:
+            verb = raw[:4].upper()
+            if verb == b"DATA":
+                self.wfile.write(b"354 go on\r\n")
+                self.mails.append(b"".join(iter(self.rfile.readline, b".\r\n")).decode())
+            if verb == b"QUIT":
+                self.wfile.write(b"221 bye\r\n")
+                return
+            self.wfile.write(b"250 ok\r\n")
+
+
+def test_a_mail_goes_by_airflows_own_smtp_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """mailto: sends one mail with the change to the address, over the connection smtp_default."""
+    from inferbench_tasks.provider.nightly.notify import notifiers
+
+    mails: list[str] = []
+    handler = type("Handler", (Mailbox,), {"mails": mails})
+    with socketserver.TCPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        connection = {
+            "conn_type": "smtp", "host": "127.0.0.1", "port": port,
+            "extra": {"disable_tls": True, "disable_ssl": True, "from_email": "bench@example.org"},
+        }  # fmt: skip
+        monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", json.dumps(connection))
+        monkeypatch.setenv("INFERBENCH_NIGHTLY_NOTIFY", "mailto:team@example.org")
+        (notify,) = notifiers()
+        notify(context())
+        notify(context(regressions=[CHANGE]))
+        server.shutdown()
+    assert len(mails) == 1
+    assert "To: team@example.org" in mails[0] and "regression in digits" in mails[0]
+
+
+def test_an_address_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the setting and what is allowed."""
+    from inferbench_tasks.provider.nightly.notify import notifiers
+
+    monkeypatch.setenv("INFERBENCH_NIGHTLY_NOTIFY", "slack:#team")
+    with pytest.raises(InputError, match="INFERBENCH_NIGHTLY_NOTIFY.*mailto"):
+        notifiers()
