@@ -20,6 +20,7 @@ from inferbench_tasks.client import InferBench
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.unit.perfdb.builders import latency, result
+from tests.unit.regression.nights import write_nights
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow]
 NASTY = "<script>alert(1)</script>"
@@ -246,3 +247,16 @@ def test_a_run_s_figures(perfdb: PerfDB, http: TestClient) -> None:
     """The sections of a run, as JSON; an empty list where there are no raw samples is an answer, too."""
     seed(perfdb, 2)
     assert http.get("/inferbench/api/runs/run-1/figures").json().keys() == {"sections"}
+
+
+def test_nightly_series_and_their_regressions(perfdb: PerfDB, bench: InferBench, http: TestClient) -> None:
+    """A stage that became slower night after night is on the page, with its stage, and in the API."""
+    write_nights(perfdb, [{}] * 5 + [{"preprocess": 2.0}] * 3)
+    found = bench.regression()
+    assert {
+        change["stage"] for series in found["series"] for change in series["events"] if change["stage"]
+    } == {"preprocess"}
+    assert len(list(csv.DictReader(io.StringIO(http.get("/inferbench/api/regression?format=csv").text)))) >= 8
+    text = http.get("/inferbench/regression?name=quick").text
+    assert "preprocess" in text or not found["regressions"]
+    assert text.count("data-draw=") == len(found["series"])
