@@ -201,7 +201,7 @@ def test_a_lost_worker_costs_a_retry_elsewhere(cluster: Cluster, make: type) -> 
     assert kinds(scheduler.tick()) == [("lost", "dag|a|000")]
     assert not scheduler.knows("dag|a|000")
     attempt, avoid = cluster.history("dag|a|000")
-    assert (attempt, avoid) == (1, {f"{first}:0"})
+    assert attempt == 1 and set(avoid) == {f"{first}:0"}
     scheduler.submit(job("a", attempt=attempt, avoid=avoid), "run-a")
     scheduler.tick()
     assert list(confirm(cluster)) == [({"d0", "d1"} - {first}).pop()]

@@ -51,6 +51,8 @@ TUNED: dict[str, str] = {
 
 #: An external broker in place of the one that ``up`` starts: a Redis URL without a database number.
 BROKER_URL = "INFERBENCH_BROKER_URL"
+#: Another executor in place of ours, to compare with.
+EXECUTOR = "INFERBENCH_EXECUTOR"
 #: An external metadata database in place of SQLite.
 METADATA_DB = "INFERBENCH_METADATA_DB"
 
@@ -74,6 +76,7 @@ def environment(
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": os.environ.get(
             METADATA_DB, f"sqlite:///{home / 'airflow.db'}"
         ),
+        **({"AIRFLOW__CORE__EXECUTOR": os.environ[EXECUTOR]} if EXECUTOR in os.environ else {}),
         "AIRFLOW__CELERY__BROKER_URL": f"{broker}/0",
         "AIRFLOW__CELERY__RESULT_BACKEND": f"{broker}/1",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
