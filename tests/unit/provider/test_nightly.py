@@ -68,7 +68,7 @@ def test_every_yaml_of_the_nightly_folder_is_a_scheduled_dag(
     assert good == {f"nightly.{name}" for name in ("nightly-digits",)}
     assert any("broken.yaml" in path for path in {**bag.import_errors, **errors})
     dag = bag.dags["nightly.nightly-digits"]
-    assert dag.schedule == "30 3 * * *" and dag.catchup is False
+    assert str(dag.schedule) == "30 3 * * *" and dag.catchup is False
     assert {t.task_id for t in dag.tasks} == {
         "job-000.serve", "job-000.load", "job-000.collect", "job-000.release", "verdict",
     }  # fmt: skip
