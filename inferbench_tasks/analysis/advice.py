@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from inferbench_tasks.analysis.page import number
+
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.runs import RunView
 
@@ -78,7 +80,7 @@ def choose(views: Sequence[RunView]) -> tuple[RunView | None, list[str]]:
         ]
     same = (
         f"{'All' if len(tied) == len(views) else f'{len(tied)} of them'} answer the same "
-        f"{_samples(best):.4g} samples/s within noise (the load offers no more)."
+        f"{number(_samples(best), 4)} samples/s within noise (the load offers no more)."
     )
     with_cpu = [(view, cpu) for view in tied if (cpu := _cpu_ms_per_sample(view)) is not None]
     if len(with_cpu) == len(tied):
@@ -237,7 +239,7 @@ def _overshoot(view: RunView) -> float:
 def _figures(view: RunView) -> str:
     quantile = common_quantile([view])
     latency = f", {quantile} {view.figure(f'e2e_latency_ms.{quantile}'):.3g} ms" if quantile else ""
-    return f"{_samples(view):.4g} samples/s{latency}"
+    return f"{number(_samples(view), 4)} samples/s{latency}"
 
 
 def _list(names: Any) -> str:

@@ -94,12 +94,16 @@ COLUMNS: tuple[tuple[str, str, float], ...] = (
 
 
 def columns_of(views: Sequence[RunView]) -> list[dict[str, Any]]:
-    """Those in which any run has a figure."""
-    return [
-        {"title": title, "path": path, "factor": factor}
-        for title, path, factor in COLUMNS
-        if any(view.figure(path) is not None for view in views)
-    ]
+    """Those in which any run has a figure; a column whose prices nobody looked up says so in its head."""
+    found = []
+    for title, path, factor in COLUMNS:
+        shown = [view for view in views if view.figure(path) is not None]
+        if not shown:
+            continue
+        doubtful = path == "cost_usd_per_1k" and all(view.figure("cost.unverified") for view in shown)
+        title = f"{title} (unverified)" if doubtful else title
+        found.append({"title": title, "path": path, "factor": factor, "marked": doubtful})
+    return found
 
 
 def row_of(view: RunView, columns: list[dict[str, Any]], advice: Advice) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.analysis.figures.latency import name
-from inferbench_tasks.analysis.figures.style import PALETTE, Figure, axis, figure
+from inferbench_tasks.analysis.figures.style import PALETTE, Figure, axis, by_run, figure, rows_height
 from inferbench_tasks.metrics.stages import PARTS
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def pipeline(views: Sequence[RunView]) -> Figure | None:
         return None
     parts = {part: [(view.figure(f"stages_ms.{part}") or {}).get("mean") for view in shown] for part in PARTS}
     data = [_bar(part, values, shown, _COLOURS[part]) for part, values in parts.items() if any(values)]
-    return _stacked(data, "Where the time of a request goes (mean)", "time per request, ms", len(shown))
+    return _stacked(data, "Where the time of a request goes (mean)", "time per request, ms", shown)
 
 
 def cold_start(views: Sequence[RunView]) -> Figure | None:
@@ -41,7 +41,7 @@ def cold_start(views: Sequence[RunView]) -> Figure | None:
         )
         for part, colour in zip(_COLD, PALETTE, strict=False)
     ]
-    return _stacked(data, "Cold start: from the start to the first answer", "time, ms", len(shown))
+    return _stacked(data, "Cold start: from the start to the first answer", "time, ms", shown)
 
 
 def _bar(part: str, values: list[Any], views: Sequence[RunView], colour: str) -> dict[str, Any]:
@@ -56,12 +56,15 @@ def _bar(part: str, values: list[Any], views: Sequence[RunView], colour: str) ->
     }
 
 
-def _stacked(data: list[dict[str, Any]], title: str, unit: str, runs: int) -> Figure:
+def _stacked(data: list[dict[str, Any]], title: str, unit: str, views: Sequence[RunView]) -> Figure:
+    labels = [
+        view.label if view.valid else f"{view.label} — {view.verdict.partition(':')[0]}" for view in views
+    ]
     return figure(
         data,
         title=title,
         xaxis=axis(unit, rangemode="tozero"),
-        yaxis=axis("", type="category", autorange="reversed"),
+        yaxis=by_run(labels),
         barmode="stack",
-        height=170 + 32 * runs,
+        height=rows_height(labels, 170),
     )

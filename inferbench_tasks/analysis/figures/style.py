@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 #: A figure: {"data": [...], "layout": {...}} as plotly.js takes it.
@@ -21,6 +23,28 @@ MAX_RUNS = 16
 def text(value: object) -> str:
     """Text as plotly shows it literally (plotly reads a few HTML tags)."""
     return html.escape(str(value), quote=False)
+
+
+def wrapped(label: str, width: int = 30, lines: int = 3) -> str:
+    """A long label on a few lines, so that it leaves room for the figure; what is cut off is in the hover text."""
+    parts = textwrap.wrap(label, width, break_long_words=True) or [""]
+    if len(parts) > lines:
+        parts = [*parts[: lines - 1], textwrap.shorten(" ".join(parts[lines - 1 :]), width, placeholder=" …")]
+    return "<br>".join(text(part) for part in parts)
+
+
+def by_run(labels: Sequence[str]) -> dict[str, Any]:
+    """A category axis with a run in each row, top down, its label wrapped."""
+    names = [text(label) for label in labels]
+    ticks = [wrapped(label) for label in labels]
+    return axis(
+        "", type="category", autorange="reversed", tickvals=names, ticktext=ticks, tickfont={"size": 11}
+    )
+
+
+def rows_height(labels: Sequence[str], around: int) -> int:
+    """How high a figure with a run in each row is, px."""
+    return around + sum(16 + 14 * (1 + wrapped(label).count("<br>")) for label in labels)
 
 
 def colour(index: int) -> str:
@@ -69,6 +93,8 @@ def figure(data: list[dict[str, Any]], *, title: str, xaxis: Any, yaxis: Any, **
             "height": 380,
             "legend": {"orientation": "h", "yanchor": "top", "y": below, "x": 0},
             "hovermode": "closest",
+            # Upright, beside the plot: across, it covers the title while the mouse is over the figure.
+            "modebar": {"orientation": "v", "bgcolor": "rgba(255,255,255,0.8)"},
             "colorway": list(PALETTE),
             **layout,
         },

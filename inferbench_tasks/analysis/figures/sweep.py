@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from inferbench_tasks.analysis.figures.style import Figure, axis, colour, figure, text
+from inferbench_tasks.analysis.figures.style import (
+    Figure,
+    axis,
+    by_run,
+    colour,
+    figure,
+    rows_height,
+    text,
+)
 from inferbench_tasks.analysis.page import number
 
 if TYPE_CHECKING:
@@ -25,6 +33,10 @@ METRICS: dict[str, tuple[str, str, float]] = {
 }
 
 
+#: More bars than this are pages of them: heat maps and the table of runs show such a sweep.
+MOST_BARS = 32
+
+
 def metric(view: RunView, path: str) -> float | None:
     """A figure of the summary, or one derived from two."""
     if path == "cpu_ms_per_sample":
@@ -39,8 +51,8 @@ def metric(view: RunView, path: str) -> float | None:
 
 
 def comparison(views: Sequence[RunView]) -> list[Figure]:
-    """One figure per metric over the runs of a sweep; [] for a single run."""
-    if len(views) < 2:
+    """One figure per metric over the runs of a sweep; [] for a single run, and for more than can be told apart."""
+    if not 2 <= len(views) <= MOST_BARS:
         return []
     return [found for path in METRICS if (found := bars(views, path))]
 
@@ -70,8 +82,13 @@ def bars(views: Sequence[RunView], path: str) -> Figure | None:
         [trace],
         title=title + hatched,
         # Room for the longest number behind the longest bar.
-        xaxis=axis(unit, range=[0, 1.25 * factor * max(value for value in values if value is not None) or 1]),
-        yaxis=axis("", type="category", autorange="reversed"),
+        xaxis=axis(
+            unit,
+            range=[0, 1.35 * factor * max(v for v in values if v is not None) or 1],
+            nticks=5,
+            tickangle=0,
+        ),
+        yaxis=by_run([view.label for view in views]),
         showlegend=False,
-        height=130 + 30 * len(views),
+        height=rows_height([view.label for view in views], 110),
     )

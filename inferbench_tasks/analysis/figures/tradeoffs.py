@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.analysis.figures.latency import name
-from inferbench_tasks.analysis.figures.style import Figure, axis, bound, colour, figure, text
+from inferbench_tasks.analysis.figures.style import MAX_RUNS, Figure, axis, bound, colour, figure
 from inferbench_tasks.analysis.figures.sweep import metric
 
 if TYPE_CHECKING:
@@ -41,13 +41,11 @@ def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Fi
         data.append(
             {
                 "type": "scatter",
-                "mode": "markers+text" if len(valid) <= 8 else "markers",
+                "mode": "markers",
                 "name": name(view),
-                "showlegend": False,
+                "showlegend": len(valid) <= MAX_RUNS,
                 "x": [points[index][0]],
                 "y": [points[index][1]],
-                "text": [text(view.label)],
-                "textposition": "top center",
                 "cliponaxis": False,
                 "marker": {
                     "size": 11 if index in front else 8,

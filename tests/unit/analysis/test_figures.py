@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -11,7 +13,8 @@ import pytest
 from inferbench_tasks.analysis.catalogue import Hardware
 from inferbench_tasks.analysis.ceilings import Ceilings, measured_ceilings
 from inferbench_tasks.analysis.figures.density import log_kde
-from inferbench_tasks.analysis.figures.heatmap import grid_axes, heat_maps
+from inferbench_tasks.analysis.figures.grid import axes_of, fold
+from inferbench_tasks.analysis.figures.heatmap import heat_maps
 from inferbench_tasks.analysis.figures.roofline import position, roofline
 from inferbench_tasks.analysis.figures.stages import cold_start, pipeline
 from inferbench_tasks.analysis.figures.tradeoffs import latency_throughput, pareto_front, pareto_table
@@ -38,7 +41,7 @@ def grid(*, broken: str = "valid") -> list[RunView]:
 def test_a_grid_becomes_a_heat_map_with_each_run_in_its_place() -> None:
     """Rows and columns are the swept values in order; each cell is that run's figure."""
     views = grid()
-    assert grid_axes(views) == ("load.batch_size", "serve.threads")
+    assert [axis.title for axis in axes_of(views)] == ["batch_size", "threads"]
     drawn = heat_maps(views)[0]
     go.Figure(drawn)
     cells = drawn["data"][0]
@@ -66,6 +69,41 @@ def test_a_sweep_that_is_no_grid_has_no_heat_map() -> None:
         )
     )
     assert heat_maps(pairs) == []
+
+
+def test_a_sweep_of_four_axes_is_folded_into_one_map() -> None:
+    """2 models x 2 formats with their backends x 3 batch sizes x 2 networks: 24 runs, each in its own cell."""
+    models: list[dict[str, Any]] = [{"kind": "zoo", "name": "digits"}, {"kind": "canonical", "family": "mlp"}]
+    pairs = [("onnx", "onnxruntime"), ("openvino", "openvino")]
+    views = named(
+        *(
+            view(
+                records(1.0 + index, noise=0, rate_rps=20),
+                f"r.{index:03}",
+                job={"model": model, "convert__format": form, "serve__backend": backend,
+                     "load__batch_size": batch, "load__network": network},
+            )
+            for index, (model, (form, backend), batch, network) in enumerate(
+                itertools.product(models, pairs, (1, 4, 16), ("lan", "wifi"))
+            )
+        )
+    )  # fmt: skip
+    axes = axes_of(views)
+    assert {axis.labels for axis in axes} == {
+        ("1", "4", "16"),
+        ("lan", "wifi"),
+        ("onnxruntime", "openvino"),
+        ("digits", "mlp"),
+    }
+    across, down = fold(axes)
+    assert len(across.labels) * len(down.labels) == 24
+    drawn = {figure["layout"]["title"]["text"]: figure["data"][0] for figure in heat_maps(views)}
+    cells = drawn["Median latency"]
+    for run, x, y in zip(views, across.place, down.place, strict=True):
+        assert cells["z"][y][x] == run.figure("e2e_latency_ms.p50")
+        words = f"{across.labels[x]} {down.labels[y]}".split()
+        assert str(run.job["load"]["batch_size"]) in words and run.job["load"]["network"] in words
+        assert run.job["serve"]["backend"] in words and (run.job["model"].get("name") or "mlp") in words
 
 
 def test_the_pareto_front_holds_what_nothing_beats_in_everything() -> None:
