@@ -7,11 +7,13 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
 from inferbench_tasks.cluster.state import cluster_state
-from tests.local_system import Driver, local_system, once_each, write_job
+from inferbench_tasks.errors import InputError
+from tests.local_system import ROOT, Driver, local_system, once_each, write_job
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow, pytest.mark.timeout(1200)]
 LENGTHS = {"a": 5.0, "b": 1.0, "c": 3.0, "d": 2.0, "e": 4.0, "f": 1.5}
@@ -22,12 +24,62 @@ def _write(folder: Path) -> None:
         write_job(folder, f"job-{name}", seconds)
     write_job(folder, "long", 30.0)
     write_job(folder, "bad", 1.0, "serve: {ready_timeout_s: 0.01}")
+    write_job(folder, "pair", 1.5, "sweep: {load.seed: [1, 2]}")
+    (folder / "broken.yaml").write_text((folder / "pair.yaml").read_text().replace("load:", "lod:"))
 
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     with local_system(tmp_path_factory.mktemp("scheduled"), _write) as running:
         yield running
+
+
+def test_a_submission_runs_through_the_rest_api(driver: Driver) -> None:
+    """The DAG of a YAML with two jobs, triggered by REST, ends in success, with results in PerfDB and a report."""
+    run = driver.trigger("pair")
+    states = driver.ended(run)
+    tasks = driver.api("GET", f"{run}/taskInstances").json()["task_instances"]
+    assert states == ["success"], {t["task_id"]: t["state"] for t in tasks}
+    assert [t["state"] for t in tasks] == ["success"] * 13
+    results = driver.results("pair")
+    assert len(results) == 2
+    assert all(r.summary.e2e_latency_ms.p50 for r in results)
+    assert len(list(driver.system.data_dir.glob("invocations/pair-*/report.html"))) == 1
+
+
+def test_a_broken_submission_is_an_import_error(driver: Driver) -> None:
+    """The broken YAML shows with its own path and problem; the good ones stay."""
+    errors = driver.until(
+        lambda: driver.api("GET", "/importErrors").json()["import_errors"], "no import error shown"
+    )
+    assert [Path(e["filename"]).name for e in errors] == ["broken.yaml"]
+    assert "lod" in errors[0]["stack_trace"]
+    assert driver.api("GET", "/dags/pair").status_code == 200
+
+
+def test_nobody_gets_in_without_a_login(driver: Driver) -> None:
+    """The REST API refuses who has no token."""
+    assert httpx.get(f"{driver.system.url()}/api/v2/dags", timeout=60).status_code == 401
+
+
+def test_a_second_up_is_refused(driver: Driver) -> None:
+    """A system that is up says so, with its address, and is left alone."""
+    before = {p.pid for p in driver.system.running()}
+    with pytest.raises(InputError, match=f"up already.*{driver.system.url()}"):
+        driver.system.up(dags=ROOT / "dags", submissions=ROOT, port=None, say=print)
+    assert {p.pid for p in driver.system.running()} == before
+
+
+def test_the_report_opens_from_airflow(driver: Driver) -> None:
+    """The analyze task links to the report, which opens with a login and for nobody else."""
+    run = driver.api("GET", "/dags/pair/dagRuns").json()["dag_runs"][0]["dag_run_id"]
+    links = driver.api("GET", f"/dags/pair/dagRuns/{run}/taskInstances/analyze/links").json()["extra_links"]
+    assert links["Report"].startswith("/inferbench/report/")
+    url = f"{driver.system.url()}{links['Report']}"
+    page = httpx.get(url, headers={"Authorization": f"Bearer {driver.system.token()}"}, timeout=60)
+    assert page.status_code == 200
+    assert "pair" in page.text
+    assert httpx.get(url, timeout=60).status_code == 401
 
 
 def test_jobs_share_the_devices_shortest_first(driver: Driver) -> None:

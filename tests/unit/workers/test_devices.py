@@ -1,0 +1,83 @@
+"""Finding this machine's devices."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.workers import devices
+
+
+def test_a_cpu_partition_names_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``cpu:1-2`` is a device pinned to these cores, whose id is fit for a queue's name."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
+    monkeypatch.setattr("socket.gethostname", lambda: "Node_7.example.org")
+    found = devices.find("cpu:1-2")
+    assert (found.device_id, found.device_type, found.cores) == ("Node-7.cpu-1-2", "cpu", (1, 2))
+    assert found.capabilities["cores"] == 2 and found.memory_bytes > 0 and found.name
+    assert devices.find("cpu").cores == (0, 1, 2, 3)
+    assert devices.find("cpu:3").device_id == "Node-7.cpu-3"
+
+
+@pytest.mark.parametrize("text", ["cpu:9", "cpu:2-1", "cpu:x", "tpu", "", "cpu:0,1"])
+def test_what_is_not_there_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A core that may not be used here, or no device at all: an error that says what is allowed."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    with pytest.raises(InputError, match="--device"):
+        devices.find(text)
+
+
+def test_a_gpu_without_a_driver_is_refused() -> None:
+    """The message names the driver or the extra, whichever is missing."""
+    pytest.importorskip("pynvml")
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        with pytest.raises(InputError, match="no NVIDIA driver"):
+            devices.find("gpu:0")
+    else:
+        assert devices.find("gpu:0").gpu_index == 0
+
+
+@pytest.mark.parametrize(
+    ("cores", "workers", "expected"),
+    [
+        (1, 1, ["cpu:0"]),
+        (2, 1, ["cpu:1"]),
+        (2, 2, ["cpu:0", "cpu:1"]),
+        (4, 2, ["cpu:1", "cpu:2"]),
+        (8, 3, ["cpu:1-2", "cpu:3-4", "cpu:5-6"]),
+    ],
+)
+def test_workers_get_cores_of_their_own(
+    cores: int, workers: int, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No core twice; one is left for the system where that is possible."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)))
+    assert devices.partitions(workers) == expected
+
+
+def test_more_workers_than_cores_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two on one core would measure each other."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    with pytest.raises(InputError, match=r"2 core\(s\)"):
+        devices.partitions(3)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("Tesla T4", "t4"),
+        ("NVIDIA A100-SXM4-40GB", "nvidia-a100-sxm4-40gb"),
+        ("NVIDIA L40S", "l40s"),
+        ("NVIDIA H200", "h200"),
+    ],
+)
+def test_a_gpu_s_type_is_what_a_submission_writes(name: str, expected: str) -> None:
+    """``gpu:t4`` is a Tesla T4."""
+    assert devices.gpu_type(name) == expected
