@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from inferbench_tasks import settings
@@ -71,6 +73,35 @@ def uri(
     if not found["running"]:
         raise PerfDBError("The embedded PerfDB is not running; `inferbench perfdb start` starts it.")
     typer.echo(found["uri"])
+
+
+@app.command()
+def backup(
+    file: Path = typer.Argument(
+        ..., metavar="FILE", help="The archive to write, for instance perfdb.tar.gz."
+    ),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Write everything that PerfDB holds, raw samples included, to one compressed archive."""
+    from inferbench_tasks.perfdb import backup as archive
+    from inferbench_tasks.perfdb.store import PerfDB
+
+    with PerfDB.connect(settings.perfdb_uri(), settings.writable(settings.data_dir())) as db:
+        emit(archive.backup(db, file), output)
+    say(f"{file}: {file.stat().st_size:,} bytes")
+
+
+@app.command()
+def restore(
+    file: Path = typer.Argument(..., metavar="FILE", help="An archive of `perfdb backup`."),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Fill an EMPTY PerfDB from an archive, after checking all of it."""
+    from inferbench_tasks.perfdb import backup as archive
+    from inferbench_tasks.perfdb.store import PerfDB
+
+    with PerfDB.connect(settings.perfdb_uri(), settings.writable(settings.data_dir())) as db:
+        emit(archive.restore(db, file), output)
 
 
 def _refuse_external(action: str) -> None:

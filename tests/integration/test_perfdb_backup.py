@@ -1,0 +1,72 @@
+"""Backup and restore of a real PerfDB."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from inferbench_tasks.errors import InputError, PerfDBError
+from inferbench_tasks.perfdb import clients
+from inferbench_tasks.perfdb.address import with_database
+from inferbench_tasks.perfdb.backup import backup, restore
+from inferbench_tasks.perfdb.store import PerfDB
+from tests.unit.perfdb.builders import result
+
+pytestmark = pytest.mark.integration
+
+
+def test_what_was_backed_up_is_there_again(
+    perfdb: PerfDB, perfdb_server: str, tmp_path: Path, data_dir: Path
+) -> None:
+    """Results, raw samples (several chunks, checked by SHA-256) and indexes; a second restore is refused."""
+    samples = tmp_path / "samples.bin"
+    samples.write_bytes(bytes(range(256)) * 12_000)
+    perfdb.save_result(result("run-1"), samples)
+    perfdb.save_result(result("run-2", load={"arrivals": {"kind": "poisson", "a.b$": 1.5}}))
+    counts = backup(perfdb, tmp_path / "perfdb.tar.gz")
+    assert counts["results"] == 2 and counts["fs.files"] == 1 and counts["fs.chunks"] >= 3
+    name = "inferbench_test_restored"
+    uri = with_database(perfdb_server, name)
+    clients.client(uri).drop_database(name)
+    try:
+        with PerfDB.connect(uri, data_dir) as empty:
+            assert restore(empty, tmp_path / "perfdb.tar.gz") == counts
+            assert empty.get_result("run-1") == perfdb.get_result("run-1")
+            assert empty.get_result("run-2") == perfdb.get_result("run-2")
+            stored = empty.get_result("run-1").samples
+            assert stored is not None and empty.files.get(stored) == samples.read_bytes()
+            names = set(empty.collection("results").index_information())
+            assert names == set(perfdb.collection("results").index_information())
+            with pytest.raises(InputError, match="not empty"):
+                restore(empty, tmp_path / "perfdb.tar.gz")
+    finally:
+        clients.client(uri).drop_database(name)
+
+
+def test_a_damaged_archive_writes_nothing(
+    perfdb: PerfDB, perfdb_server: str, tmp_path: Path, data_dir: Path
+) -> None:
+    """One changed byte, a cut file, another file: refused before a document is written."""
+    perfdb.save_result(result("run-1"))
+    good = tmp_path / "good.tar.gz"
+    backup(perfdb, good)
+    name = "inferbench_test_damaged"
+    uri = with_database(perfdb_server, name)
+    plain = gzip.decompress(good.read_bytes())
+    at = plain.index(b"resnet50")
+    changed = tmp_path / "changed.tar.gz"
+    changed.write_bytes(gzip.compress(plain[:at] + b"R" + plain[at + 1 :]))
+    cut = tmp_path / "cut.tar.gz"
+    cut.write_bytes(good.read_bytes()[:400])
+    other = tmp_path / "other.tar.gz"
+    other.write_text("no archive")
+    try:
+        with PerfDB.connect(uri, data_dir) as empty:
+            for path, error in ((changed, PerfDBError), (cut, InputError), (other, InputError)):
+                with pytest.raises(error):
+                    restore(empty, path)
+            assert empty.count_results() == 0
+    finally:
+        clients.client(uri).drop_database(name)
