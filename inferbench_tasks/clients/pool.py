@@ -71,8 +71,10 @@ class Pool(Client, Generic[C]):
         self._closed = True
         if self._retry is not None:
             self._retry.cancel()
-        for task in self._tasks:
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for connection in list(self._all):
             connection.drop()
         await asyncio.sleep(0)
