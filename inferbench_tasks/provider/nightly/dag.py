@@ -27,9 +27,9 @@ from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.schema import Submission
 from inferbench_tasks.submission.sweep import expand
 
-#: The one cron setting of all nights, UTC.
+#: The one cron setting of all nights, UTC (``0 2 * * *``). Unset: nights run when somebody triggers them, since a
+#: system on somebody's own machine must not start to measure by itself.
 CRON = "INFERBENCH_NIGHTLY_CRON"
-DEFAULT_CRON = "0 2 * * *"
 #: The nightly folder, else ``configs/nightly`` beside the DAGs folder.
 NIGHTLY_DIR = "INFERBENCH_NIGHTLY_DIR"
 #: For a submission that says nothing itself: after everybody else's work, done by the morning.
@@ -68,7 +68,7 @@ def night_dag(submission: Submission, path: Path) -> DAG:
         dag_display_name=f"{submission.name} (nightly)",
         description=submission.description or f"Baseline against candidate of {submission.name}, every night",
         start_date=START,
-        schedule=os.environ.get(CRON, DEFAULT_CRON),
+        schedule=os.environ.get(CRON) or None,
         catchup=False,
         max_active_runs=1,
         tags=["inferbench", "nightly", submission.serve.backend, *submission.tags],
