@@ -44,12 +44,12 @@ class Running:
     def __init__(self, folder: Path, uri: str) -> None:
         self.folder, self.uri = folder, uri
         self.cluster = Cluster(PerfDB.connect(uri, folder))
-        self.start()
 
     def start(self) -> None:
         command = [sys.executable, "-c", AGENT, str(self.folder), self.uri]
         env = os.environ | {BUSY: "2", "INFERBENCH_DATA_DIR": str(self.folder)}
         self.process = subprocess.Popen(command, env=env)
+        # Once its device has answered, its signal handlers stand.
         self.until(
             lambda: (d := self.device()) and d.age_s < 1 and self.children(), "the agent did not start"
         )
@@ -82,9 +82,13 @@ class Running:
 @pytest.fixture
 def agent(perfdb_uri: str, tmp_path: Path) -> Iterator[Running]:
     running = Running(tmp_path, perfdb_uri)
-    yield running
-    running.process.terminate()
-    assert running.process.wait(timeout=30) == 0
+    try:
+        running.start()
+        yield running
+    finally:
+        running.process.terminate()
+        code = running.process.wait(timeout=60)
+    assert code == 0
     assert running.device().stopped
     assert not running.children()
 
