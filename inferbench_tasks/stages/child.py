@@ -73,6 +73,12 @@ def run_in_child(stage: ChildStage, inp: StageInput, output: type[Out], ctx: Con
     child = _shelf.take(framework, log_path)
     try:
         answer = child.ask(order, ctx, stage)
+        if (
+            answer is None and child.orders > 1
+        ):  # it may have died while it waited: that is no failure of this
+            child.end()
+            child = _Child(log_path)
+            answer = child.ask(order, ctx, stage)
     except BaseException:
         child.end()
         raise
@@ -93,6 +99,7 @@ class _Child:
     """One process, which takes an order at a time."""
 
     def __init__(self, log_path: Path) -> None:
+        self.orders = 0
         env = {
             **os.environ, **thread_env(1), "TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0",
             "CUDA_VISIBLE_DEVICES": "", "KERAS_BACKEND": "tensorflow", "HF_HUB_OFFLINE": "1",
@@ -130,6 +137,7 @@ class _Child:
     def ask(self, order: dict[str, Any], ctx: Context, stage: str) -> dict[str, Any] | None:
         """Relay progress until the answer comes; None if the child ended without one."""
         assert self._process.stdin
+        self.orders += 1
         try:
             self._process.stdin.write(json.dumps(order) + "\n")
             self._process.stdin.flush()
