@@ -154,8 +154,11 @@ def short_names(paths: Sequence[str]) -> dict[str, str]:
 
 def plain(value: Any) -> str:
     """A setting as a person writes it."""
-    if value is None:
+    if value is None or value in ([], ()):
         return "none"
+    if isinstance(value, (list, tuple)) and any(isinstance(item, dict) and "model" in item for item in value):
+        models = [item["model"] for item in value]
+        return " + ".join(str(m.get("name") or m.get("family") or m.get("path")) for m in models)
     if isinstance(value, float):
         return f"{value:g}"
     return str(value)

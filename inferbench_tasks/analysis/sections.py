@@ -22,6 +22,7 @@ from inferbench_tasks.analysis.figures import (
 )
 from inferbench_tasks.analysis.figures.style import MAX_RUNS, Figure
 from inferbench_tasks.analysis.runs import RunView
+from inferbench_tasks.sharing.slowdown import sharing_table
 
 
 @dataclass
@@ -63,6 +64,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
             tables.stage_text(shown),
             tables.stage_table(shown),
         ),
+        Section("Sharing a device", [], tables=sharing_table(shown)),
         Section("Roofline", _drawn(roofline.roofline(shown, ceilings, sheet_of(shown)))),
         Section("Resources", resources.resources(shown)),
         Section("Energy, CO₂ and cost", [], tables=[*tables.energy_table(shown), *tables.cost_table(shown)]),

@@ -32,6 +32,7 @@ COMMANDS = {
     "formats": ("The known model formats and what converts to what.", "formats"),
     "arrivals": ("The known arrival processes.", "arrivals"),
     "metrics": ("The known metrics with units and formulas.", "metrics"),
+    "networks": ("The emulated networks; check that they do what they say.", "networks"),
     "models": ("The model repository: register, update, search, show, delete.", "models"),
     "load": ("Load any server: run, calibrate.", "load"),
     "up": ("Start the whole system on this machine: Airflow, broker, PerfDB, workers.", "up"),

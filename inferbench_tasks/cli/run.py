@@ -75,7 +75,7 @@ def run(
         raise
     with db:
         code = watcher.watch(child, grace_s=GRACE_S)
-        results = conclude(invocation, db, cancelled=watcher.stopped_by is not None)
+        results = conclude(invocation, db, cancelled=watcher.stopped_by is not None, say=_say)
     report = report_path(invocation)
     show_results(results, report, output)
     if code and not results and not watcher.stopped_by:
@@ -88,6 +88,10 @@ def run(
         raise typer.Exit(128 + watcher.stopped_by)
     if code or not results or not all(result.valid for result in results):
         raise typer.Exit(1)
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
 
 
 def _forward_signals(child: subprocess.Popen[bytes], invocation: Invocation, watcher: Watcher) -> None:

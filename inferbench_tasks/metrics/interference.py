@@ -55,6 +55,11 @@ def reasons(ledger: dict[str, Any]) -> list[str]:
     return [f"interference: {f['text']}" for f in ledger.get("findings", []) if f["quarantine"]]
 
 
+def quarantined(verdict: str) -> bool:
+    """Whether a verdict was given for something that happened on the machine, and may not happen again."""
+    return verdict.startswith("invalid") and "interference: " in verdict
+
+
 def _cpu(measured: Measured, findings: list[dict[str, Any]], missing: list[str]) -> None:
     window, recording = measured.window, measured.recording
     cores = measured.hardware.get("cores_logical") or 1

@@ -1,7 +1,10 @@
-"""Networks by name, and how one is put between client and server.
+"""How a network is put between client and server.
 
 with emulated("4g_lte", endpoint, folder) as shaped:
     ...  # load ``shaped`` instead of ``endpoint``
+
+By ``tc netem`` where the kernel and the permissions allow it, else by a proxy in user space;
+``folder/network.json`` says which, and why.
 """
 
 from __future__ import annotations
@@ -12,74 +15,89 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-from pydantic import Field
-
-from inferbench_tasks.analysis.catalogue import Row, read_table
-from inferbench_tasks.errors import LoadError, UnknownKindError
+from inferbench_tasks.errors import LoadError
+from inferbench_tasks.networks import netem, pings
+from inferbench_tasks.networks.network import LAN, Network, find_network, network_names, networks
 from inferbench_tasks.stages.handles import Endpoint
 
-#: The network as it is; nothing is emulated.
-LAN = "lan"
+__all__ = [
+    "LAN", "Network", "emulated", "find_network", "network_names", "networks", "shaped_path", "shaping_proxy"
+]  # fmt: skip
 
-
-class Network(Row):
-    """One row of ``configs/networks.yaml``. Latency and jitter (standard deviation) are one-way.
-
-    ``loss_ratio``: of the segments of 1,460 bytes. A lost segment is sent again after a round trip, and all
-    behind it wait: what TCP's fast retransmission does to a connection.
-    """
-
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]*$")]
-    latency_ms: Annotated[float, Field(ge=0, le=10_000)] = 0
-    jitter_ms: Annotated[float, Field(ge=0, le=10_000)] = 0
-    up_mbit_s: Annotated[float, Field(gt=0)] | None = None
-    down_mbit_s: Annotated[float, Field(gt=0)] | None = None
-    loss_ratio: Annotated[float, Field(ge=0, lt=0.5)] = 0
-
-
-def networks() -> dict[str, Network]:
-    """The emulated networks by name."""
-    return {row.name: row for row in read_table("networks.yaml", Network)}
-
-
-def network_names() -> tuple[str, ...]:
-    """All that ``load.network`` may name."""
-    return (LAN, *networks())
-
-
-def find_network(name: str) -> Network | None:
-    """None for ``lan``; UnknownKindError, which lists the names, for one that no row has."""
-    if name == LAN:
-        return None
-    known = networks()
-    if name not in known:
-        raise UnknownKindError(
-            f"Unknown network {name!r} at load.network; known: {', '.join(network_names())}"
-        )
-    return known[name]
+#: How a run's network was made, beside its other files.
+RECORD_FILE = "network.json"
+#: The proxy's own delay is that of pings over a link of this latency, less the latency and a direct ping.
+_CALIBRATION_MS = 1.0
+_CALIBRATION_PINGS = 80
+#: More than that is not the proxy's but a busy machine's, and may be gone in the next second: it stays.
+_OWN_DELAY_LIMIT_MS = 1.0
 
 
 @contextmanager
 def emulated(name: str, endpoint: Endpoint, folder: Path, seed: int = 1) -> Iterator[Endpoint]:
     """The endpoint as it is reached through that network; itself for ``lan``.
 
-    A shaping proxy runs in a process of its own meanwhile (its log: ``folder/network.log``); it ends with
-    this process. Raises LoadError if it does not start.
+    What shapes it ends with this process; its log: ``folder/network.log``. Raises LoadError if it does not start.
     """
     network = find_network(name)
     if network is None:
         yield endpoint
         return
-    with shaping_proxy(network, endpoint.host, endpoint.port, folder / "network.log", seed) as port:
-        yield endpoint.model_copy(update={"host": "127.0.0.1", "port": port})
+    with shaped_path(network, endpoint.host, endpoint.port, folder / "network.log", seed) as found:
+        (folder / RECORD_FILE).write_text(json.dumps(found["about"]))
+        yield endpoint.model_copy(update={"host": found["host"], "port": found["port"]})
 
 
 @contextmanager
-def shaping_proxy(network: Network, host: str, port: int, log_path: Path, seed: int = 1) -> Iterator[int]:
-    """A proxy to host:port with that network's figures; its port on 127.0.0.1."""
-    order = {"network": network.model_dump(), "host": host, "port": port, "seed": seed}
+def shaped_path(
+    network: Network, host: str, port: int, log_path: Path, seed: int = 1
+) -> Iterator[dict[str, Any]]:
+    """{host, port, about}: an address from which host:port is reached through the network."""
+    reason = netem.unavailable()
+    if reason is None:
+        with netem.namespace(network) as path:
+            order = {"network": _PLAIN, "host": host, "port": port, "seed": seed, "netns": path.name}
+            with _proxy({**order, "listen": path.server}, network.name, log_path) as child:
+                about = {"emulation": "netem", "namespace": path.name}
+                yield {"host": path.server, "port": child["port"], "about": about}
+        return
+    with shaping_proxy(network, host, port, log_path, seed) as shaped:
+        about = {"emulation": "proxy", "not_netem": reason, "own_delay_ms": shaped.own_delay_ms}
+        yield {"host": "127.0.0.1", "port": int(shaped), "about": about}
+
+
+class ProxyPort(int):
+    """A proxy's port on 127.0.0.1; ``own_delay_ms``: what it adds to a round trip, taken off its latencies."""
+
+    own_delay_ms: float = 0.0
+
+
+@contextmanager
+def shaping_proxy(
+    network: Network, host: str, port: int, log_path: Path, seed: int = 1
+) -> Iterator[ProxyPort]:
+    """A proxy to host:port with that network's figures."""
+    with pings.echo() as echo_port:
+        order = {"network": network.model_dump(), "host": host, "port": port, "seed": seed}
+        order["calibration"] = {"port": echo_port, "network": {**_PLAIN, "latency_ms": _CALIBRATION_MS}}
+        with _proxy(order, network.name, log_path) as told:
+            direct = pings.quick_ms(echo_port, _CALIBRATION_PINGS)
+            through = pings.quick_ms(told["calibration"], _CALIBRATION_PINGS)
+            own = min(max(0.0, through - direct - 2 * _CALIBRATION_MS), _OWN_DELAY_LIMIT_MS)
+            told["say"](json.dumps({"own_delay_ms": own}))
+            found = ProxyPort(told["port"])
+            found.own_delay_ms = own
+            yield found
+
+
+_PLAIN = Network(name="plain", source="nothing is shaped", date="2024").model_dump()
+
+
+@contextmanager
+def _proxy(order: dict[str, Any], name: str, log_path: Path) -> Iterator[dict[str, Any]]:
+    """What the proxy told when it was there, and ``say``, which tells it something and waits for its answer."""
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with open(log_path, "wb") as log:
         child = subprocess.Popen(
@@ -90,17 +108,28 @@ def shaping_proxy(network: Network, host: str, port: int, log_path: Path, seed: 
             start_new_session=True,
         )
     assert child.stdin is not None and child.stdout is not None
-    try:
-        line = child.stdout.readline()
+    stdin, stdout = child.stdin, child.stdout
+
+    def answer() -> dict[str, Any]:
+        line = stdout.readline()
         if not line:
             end = log_path.read_text(errors="replace").strip().split("\n")[-1]
-            raise LoadError(f"The network proxy for {network.name} did not start: {end or 'it said nothing'}")
-        yield int(line)
+            raise LoadError(f"The network proxy for {name} did not start: {end or 'it said nothing'}")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def say(text: str) -> None:
+        stdin.write(text.encode() + b"\n")
+        stdin.flush()
+        answer()
+
+    try:
+        yield {**answer(), "say": say}
     finally:
-        child.stdin.close()  # the proxy ends when its standard input does
+        stdin.close()  # the proxy ends when its standard input does
         try:
             child.wait(5)
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-        child.stdout.close()
+        stdout.close()

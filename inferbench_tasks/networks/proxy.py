@@ -12,12 +12,14 @@ import asyncio
 import heapq
 import json
 import random
+import socket
 import sys
 import time
 from typing import Any, cast
 
+from inferbench_tasks.loadgen.realtime import become_realtime, realtime_problem
 from inferbench_tasks.loadgen.timerfd import Timer
-from inferbench_tasks.networks.base import Network
+from inferbench_tasks.networks.network import Network
 
 #: Bytes are put on the link in pieces of at most so many, so that connections share it evenly.
 _PIECE_BYTES = 16 * 1460
@@ -32,10 +34,15 @@ class Link:
     def __init__(self, network: Network, mbit_s: float | None, seed: int) -> None:
         self._ns_per_byte = 8000 / mbit_s if mbit_s else 0.0
         self._latency_ns = network.latency_ms * 1e6
+        self._lost_ns = 2 * self._latency_ns
         self._jitter_ns = network.jitter_ms * 1e6
         self._loss = network.loss_ratio
         self._random = random.Random(seed)
         self._free_ns = 0.0
+
+    def take_off(self, own_delay_ms: float) -> None:
+        """What passing through this process costs in one direction is part of the latency, not on top of it."""
+        self._latency_ns = max(0.0, self._latency_ns - own_delay_ms * 1e6)
 
     def leaves_ns(self, now_ns: int, size: int) -> int:
         """Its time at the far end; the link is busy with it until its last byte is on the way."""
@@ -46,7 +53,7 @@ class Link:
         if self._loss:
             segments = -(-size // _SEGMENT_BYTES)
             while segments and any(self._random.random() < self._loss for _ in range(segments)):
-                delay_ns += 2 * self._latency_ns
+                delay_ns += self._lost_ns
                 segments = 1  # only what was lost is sent again, and may be lost again
         return int(self._free_ns + delay_ns)
 
@@ -138,38 +145,81 @@ class Side(asyncio.Protocol):
             self._transport.abort()
 
 
-async def serve(order: dict[str, Any]) -> None:
-    """Listen, say the port, and pass everything on until standard input closes."""
-    network = Network.model_validate(order["network"])
-    loop = asyncio.get_running_loop()
-    conveyor = Conveyor(loop)
-    up = Link(network, network.up_mbit_s, order["seed"])
-    down = Link(network, network.down_mbit_s, order["seed"] + 1)
-    background: set[asyncio.Task[None]] = set()
+class Way:
+    """From a listener to a server through a network; both directions."""
 
-    async def connect(client: Side, server: Side) -> None:
-        try:
-            await loop.create_connection(lambda: server, order["host"], order["port"])
-        except OSError as error:
-            print(f"{order['host']}:{order['port']}: {error}", file=sys.stderr)  # noqa: T201 - its log
-            client.abort()
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, network: Network, host: str, port: int, seed: int
+    ) -> None:
+        self._loop = loop
+        self._conveyor = Conveyor(loop)
+        self._host, self._port = host, port
+        self.up = Link(network, network.up_mbit_s, seed)
+        self.down = Link(network, network.down_mbit_s, seed + 1)
+        self._background: set[asyncio.Task[None]] = set()
 
-    def accepted() -> Side:
-        client, server = Side(conveyor, up), Side(conveyor, down)
+    def accepted(self) -> Side:
+        """A client is there."""
+        client, server = Side(self._conveyor, self.up), Side(self._conveyor, self.down)
         client.peer, server.peer = server, client
-        task = loop.create_task(connect(client, server))
-        background.add(task)
-        task.add_done_callback(background.discard)
+        task = self._loop.create_task(self._connect(client, server))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
         return client
 
-    listener = await loop.create_server(accepted, "127.0.0.1", 0, backlog=1024)
-    print(listener.sockets[0].getsockname()[1], flush=True)  # noqa: T201 - the answer to whoever started it
+    async def _connect(self, client: Side, server: Side) -> None:
+        try:
+            await self._loop.create_connection(lambda: server, self._host, self._port)
+        except OSError as error:
+            print(f"{self._host}:{self._port}: {error}", file=sys.stderr)  # noqa: T201 - its log
+            client.abort()
+
+
+async def serve(order: dict[str, Any]) -> None:
+    """Listen, say the ports, and pass everything on until standard input closes.
+
+    ``netns`` and ``listen``: listen on that address in that namespace. ``calibration``: a second way, by which
+    whoever started us finds out our own delay; it comes as a line of JSON and is taken off both directions.
+    """
+    loop = asyncio.get_running_loop()
+    way = Way(loop, Network.model_validate(order["network"]), order["host"], order["port"], order["seed"])
+    if order.get("netns"):
+        from inferbench_tasks.networks.netem import listener
+
+        sock = listener(order["netns"], order["listen"])
+    else:
+        sock = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    servers = [await loop.create_server(way.accepted, sock=sock)]
+    told = {"port": sock.getsockname()[1]}
+    if calibration := order.get("calibration"):
+        network = Network.model_validate(calibration["network"])
+        other = Way(loop, network, "127.0.0.1", calibration["port"], order["seed"])
+        servers.append(await loop.create_server(other.accepted, "127.0.0.1", 0))
+        told["calibration"] = servers[-1].sockets[0].getsockname()[1]
+    _say(told)
     ended = asyncio.Event()
-    loop.add_reader(sys.stdin.fileno(), ended.set)
+
+    def read() -> None:
+        line = sys.stdin.readline()
+        if not line:
+            ended.set()
+            return
+        for link in (way.up, way.down):
+            link.take_off(json.loads(line)["own_delay_ms"] / 2)
+        _say({})
+
+    loop.add_reader(sys.stdin.fileno(), read)
     await ended.wait()
+
+
+def _say(told: dict[str, Any]) -> None:
+    print(json.dumps(told), flush=True)  # noqa: T201 - the answer to whoever started it
 
 
 if __name__ == "__main__":
     import uvloop
 
+    # A network does not wait for a core: its delays must not grow with what the machine does beside it.
+    if realtime_problem() is None:
+        become_realtime()
     uvloop.run(serve(json.loads(sys.argv[1])))

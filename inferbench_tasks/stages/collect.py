@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from inferbench_tasks.metrics.derive import derive
 from inferbench_tasks.monitors import environment
 from inferbench_tasks.monitors.records import EMPTY, Recording, read_recording
 from inferbench_tasks.monitors.usage import usage
-from inferbench_tasks.networks.base import find_network
+from inferbench_tasks.networks.base import RECORD_FILE, find_network
 from inferbench_tasks.perfdb.documents import (
     BackendRecord,
     DeviceInfo,
@@ -81,9 +82,13 @@ def run(inp: Input, ctx: Context) -> Output:
             "convert_tolerance_ratio": inp.convert.tolerance_ratio,
             "serve_ratio": inp.serve.difference_ratio,
         },
-        "network": emulation(inp.job.load.network),
+        "network": emulation(inp.job.load.network, ctx.run_dir(inp.run_id)),
         "requests": inp.generate.requests.model_dump(exclude=_PLACES),
     }
+    if inp.attempt > 1 and (before := db.find_results({"run_id": inp.run_id}, limit=1)):
+        extensions["repeats"] = {"attempt": before[0].attempt, "verdict": before[0].verdict}
+    if inp.job.share:
+        extensions["sharing"] = {"method": inp.job.share.method, "neighbours": list(inp.load.neighbours)}
     if inp.load.monitors_path:
         stored = db.files.put(
             Path(inp.load.monitors_path), MONITORS_FILE, run_id=inp.run_id, attempt=inp.attempt
@@ -165,14 +170,12 @@ def describe(
     )
 
 
-def emulation(name: str) -> dict[str, Any]:
-    """How the network between client and server was made, with its figures."""
+def emulation(name: str, folder: Path) -> dict[str, Any]:
+    """How the network between client and server was made, with its figures; ``folder``: the run's."""
     network = find_network(name)
-    return {
-        "name": name,
-        "emulation": "proxy" if network else None,
-        **(network.model_dump() if network else {}),
-    }
+    record = folder / RECORD_FILE
+    made = json.loads(record.read_text()) if network and record.exists() else {"emulation": None}
+    return {"name": name, **made, **(network.model_dump(exclude={"name"}) if network else {})}
 
 
 def _device(asked: str, hardware: dict[str, Any]) -> DeviceInfo:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from inferbench_tasks.errors import InferBenchError
@@ -22,10 +23,15 @@ def run_inline(invocation: Invocation) -> bool:
 
     ``release`` runs whenever its ``serve`` succeeded, and ``analyze`` always: as in the DAG.
     """
+    return run_nodes(invocation, compile_plan(invocation.order().submission).nodes)
+
+
+def run_nodes(invocation: Invocation, nodes: Iterable[Node], attempt: int = 1) -> bool:
+    """Some nodes of an invocation's plan, each after those it needs."""
     order = invocation.order()
     outputs: dict[str, dict[str, object]] = {}
     failed = False
-    for node in compile_plan(order.submission).nodes:
+    for node in nodes:
         if not _may_run(node, outputs):
             continue
         ready = {need.rsplit(".", 1)[-1]: outputs[need] for need in node.needs if need in outputs}
@@ -37,6 +43,7 @@ def run_inline(invocation: Invocation) -> bool:
                     ready if node.job_index is not None else {},
                     invocation=invocation,
                     job_index=node.job_index,
+                    attempt=attempt,
                     base_dir=Path(order.base_dir),
                     data_dir=Path(order.data_dir),
                 )

@@ -53,6 +53,8 @@ class Output(Handle):
     certificate: dict[str, Any]
     accuracy_ratio: float | None
     stopped_early: str | None = None
+    #: What the other models of a share did in the same window, see ``sharing.neighbours``.
+    neighbours: tuple[dict[str, Any], ...] = ()
     #: MLPerf LoadGen's verdict, see ``loadgen.mlperf.MlperfVerdict``; its logs lie where it says.
     mlperf: dict[str, Any] | None = None
 
@@ -81,8 +83,11 @@ def _run(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         ctx.progress(min(done_s, total_s), total_s, f"{phase}: {snapshot.text()}" if snapshot else phase)
 
     metrics_url = metrics_address(inp.serve.endpoint, inp.serve.backend.settings)
-    with MonitorSession(
-        inp.serve.server, monitors_path, device=inp.job.serve.device, metrics_url=metrics_url
+    from inferbench_tasks.sharing.neighbours import beside  # it uses this stage for the neighbours' loads
+
+    with (
+        MonitorSession(inp.serve.server, monitors_path, device=inp.job.serve.device, metrics_url=metrics_url),
+        beside(inp, ctx) as neighbours,
     ):
         outcome = apply_load(plan, samples_path, progress=progress, cancelled=ctx.cancelled)
     applied = outcome.applied
@@ -104,6 +109,7 @@ def _run(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         certificate=certificate,
         accuracy_ratio=accuracy_through_server(inp.serve.endpoint, inp.generate.requests, ctx),
         stopped_early=applied.stopped_early,
+        neighbours=tuple(n.figures(outcome.measure_start_ns, outcome.measure_end_ns) for n in neighbours),
         mlperf=outcome.mlperf.model_dump(mode="json") if outcome.mlperf else None,
     )
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from inferbench_tasks.launchers import records
+from inferbench_tasks.sharing.base import end
+from inferbench_tasks.sharing.neighbours import end_all
 from inferbench_tasks.stages.base import Context, StageInput
 from inferbench_tasks.stages.handles import Handle
 from inferbench_tasks.stages.serve import Output as Served
@@ -22,4 +24,8 @@ class Output(Handle):
 
 def run(inp: Input, ctx: Context) -> Output:
     """End every server of the run with all its processes; harmless when they are gone already."""
-    return Output(stopped=records.end_run(ctx.data_dir / "servers", inp.run_id))
+    servers = ctx.data_dir / "servers"
+    neighbour = end_all(inp.job, servers, inp.run_id)
+    stopped = records.end_run(servers, inp.run_id)
+    end(inp.job, ctx.run_dir(inp.run_id))
+    return Output(stopped=stopped or neighbour)

@@ -10,6 +10,7 @@ from inferbench_tasks.backends.base import BACKENDS, Backend, Deployment
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import LAUNCHERS
+from inferbench_tasks.sharing.base import placed
 from inferbench_tasks.stages import convert, generate
 from inferbench_tasks.stages.base import Context, StageInput
 from inferbench_tasks.stages.handles import BackendInfo, ColdStart, Endpoint, Handle, ServerHandle
@@ -66,7 +67,8 @@ def run(inp: Input, ctx: Context) -> Output:
     records.end_run(servers_dir, inp.run_id)  # of an attempt that was killed
     ctx.progress(0, 3, f"starting {spec.backend}")
     try:
-        started = startup.start(backend, deployment, launcher, servers_dir, ctx.cancelled)
+        with placed(inp.job, ctx.run_dir(inp.run_id.partition(".beside")[0])):
+            started = startup.start(backend, deployment, launcher, servers_dir, ctx.cancelled)
         ctx.progress(1, 3, "checking the first answer")
         try:
             asked_s = time.monotonic()

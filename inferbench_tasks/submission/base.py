@@ -19,12 +19,14 @@ class Spec(BaseModel):
 
 SLUG_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*$"
 IMAGE_PATTERN = r"^[a-z0-9][A-Za-z0-9._/:@-]*$"
+NETWORK_PATTERN = r"^(?:[A-Za-z0-9][A-Za-z0-9_.-]*|custom:[a-z_]+=[0-9.]+(?:,[a-z_]+=[0-9.]+)*)$"
 FUNCTION_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"
 SHA256_PATTERN = r"^[0-9a-f]{64}$"
 #: Patterns in words, for messages and the reference.
 PATTERNS = {
     SLUG_PATTERN: "a name (letters, digits, '-', '_' and single dots inside, starting with a letter or digit)",
     IMAGE_PATTERN: "the name of an image (such as registry/name:tag)",
+    NETWORK_PATTERN: "the name of a network, or custom: with figures (custom:latency_ms=20,loss_ratio=0.01)",
     FUNCTION_PATTERN: "the name of a function (letters, digits, '_')",
     SHA256_PATTERN: "a SHA-256 (64 lowercase hexadecimal digits)",
 }

@@ -31,7 +31,8 @@ REGISTRIES = {
 }
 ZOO = "inferbench_tasks.modelrepo.zoo:ZOO"
 #: Those that can be emulated, and ``lan``: the network as it is.
-NETWORKS = "inferbench_tasks.networks.base:network_names"
+NETWORKS = "inferbench_tasks.networks.network:network_names"
+CUSTOM_PROBLEM = "inferbench_tasks.networks.network:custom_problem"
 ROUTE = "inferbench_tasks.formats.route"
 PROCESSORS = "inferbench_tasks.processors.base:PROCESSORS"
 
@@ -61,7 +62,10 @@ def unknown_names(data: Mapping[str, Any]) -> list[Finding]:
         if isinstance(name, str) and name not in (registry := _registry(place)):
             found.append(Finding((path,), _unknown(registry.what, name, registry)))
     network = _get(data, "load.network")
-    if isinstance(network, str) and network not in (names := _registry(NETWORKS)()):
+    if isinstance(network, str) and network.startswith("custom:"):
+        if problem := _registry(CUSTOM_PROBLEM)(network):
+            found.append(Finding(("load.network",), problem))
+    elif isinstance(network, str) and network not in (names := _registry(NETWORKS)()):
         found.append(Finding(("load.network",), _unknown("network", network, names)))
     model = data.get("model")
     if isinstance(model, Mapping) and model.get("kind") == "zoo" and isinstance(model.get("name"), str):

@@ -36,6 +36,7 @@ from inferbench_tasks.submission.schema import (
     SloSpec,
     Submission,
 )
+from inferbench_tasks.submission.share import NeighbourSpec, ShareSpec
 from inferbench_tasks.submission.sweep import MAX_JOBS
 
 COMMAND = "python -m inferbench_tasks.submission.reference docs/reference"
@@ -64,6 +65,7 @@ sweep:
 PARENTS = {
     "before": "processors",
     "after": "processors",
+    "beside": "share",
     "batching": "serve",
     "arrivals": "load",
     "training": "model",
@@ -124,6 +126,8 @@ def markdown() -> str:
         _section("serve.batching", BatchingSpec),
         _section("load", LoadSpec),
         _arrivals(),
+        _section("share", ShareSpec),
+        _section("share.beside", NeighbourSpec),
         _section("slo", SloSpec),
         SWEEP,
         TEXT,

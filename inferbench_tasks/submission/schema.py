@@ -8,9 +8,19 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from inferbench_tasks.arrivals.base import ArrivalsSpec
-from inferbench_tasks.submission.base import IMAGE_PATTERN, Count, RelativePath, Seconds, Sha256, Slug, Spec
+from inferbench_tasks.submission.base import (
+    IMAGE_PATTERN,
+    NETWORK_PATTERN,
+    Count,
+    RelativePath,
+    Seconds,
+    Sha256,
+    Slug,
+    Spec,
+)
 from inferbench_tasks.submission.model import ModelSpec
 from inferbench_tasks.submission.processors import ProcessorsSpec
+from inferbench_tasks.submission.share import ShareSpec
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 DEVICE = re.compile(r"cpu|gpu|gpu:[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
@@ -111,8 +121,9 @@ class LoadSpec(Spec):
     """The most connections of all shards together; chosen by the load unless given."""
     max_error_ratio: Annotated[float, Field(ge=0, le=1)] = 0.5
     """The load ends early once a larger share of its requests has failed."""
-    network: Slug = "lan"
-    """The network between client and server."""
+    network: Annotated[str, Field(pattern=NETWORK_PATTERN, max_length=200)] = "lan"
+    """The network between client and server: a row of ``configs/networks.yaml``, or
+    ``custom:latency_ms=20,jitter_ms=2,up_mbit_s=16,down_mbit_s=24,loss_ratio=0.01`` (all of them optional)."""
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 1
     """Of the arrivals, and of the choice, order and noise of the samples."""
     realtime: bool = False
@@ -174,6 +185,8 @@ class JobSpec(Spec):
     """The system under test."""
     load: LoadSpec
     """The traffic."""
+    share: ShareSpec | None = None
+    """Other models on the same device; each is measured alone and beside the others."""
     slo: SloSpec | None = None
     """The objective that a configuration has to meet; without, results are shown and not judged."""
     files: dict[RelativePath, Sha256] = Field(default={}, max_length=100)

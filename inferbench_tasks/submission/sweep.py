@@ -18,6 +18,7 @@ from inferbench_tasks.submission.explain import explain
 from inferbench_tasks.submission.fields import DISCRIMINATORS, all_paths
 from inferbench_tasks.submission.problem import FieldPath, Problem, compact, did_you_mean, dotted
 from inferbench_tasks.submission.schema import JobSpec, Submission, SweepSpec
+from inferbench_tasks.submission.share import members
 
 MAX_JOBS = 10_000
 #: Digits of the spec's digest in a job's id.
@@ -73,8 +74,8 @@ def try_expand(
     if structural:
         return [], structural
     expansion = _Expansion(submission, sweep, file, locate)
-    for index, places in enumerate(_points(sweep)):
-        expansion.add(index, places)
+    for places in _points(sweep):
+        expansion.add(places)
     return expansion.jobs, list(expansion.problems.values())
 
 
@@ -193,17 +194,23 @@ class _Expansion:
     jobs: list[Job] = field(default_factory=list)
     problems: dict[tuple[FieldPath, str], Problem] = field(default_factory=dict)
     _digests: dict[str, int] = field(default_factory=dict)
+    _count: int = 0
 
     def __post_init__(self) -> None:
         # Without its defaults, so that a swept kind or family does not meet another's fields.
         self._base = self.submission.model_dump(mode="json", exclude={"sweep"}, exclude_defaults=True)
         self._swept = [path for group in (self.sweep.grid, *self.sweep.zip) for path in group]
 
-    def add(self, index: int, places: list[_Place]) -> None:
-        """Make one job, or note why it can't be."""
+    def add(self, places: list[_Place]) -> None:
+        """Make the job of a point, or those of its share; or note why they can't be."""
         data = copy.deepcopy(self._base)
         for path, _, value in places:
             _set(data, path.split("."), copy.deepcopy(value))
+        for member in members(data):
+            self._add(self._count, places, member)
+            self._count += 1
+
+    def _add(self, index: int, places: list[_Place], data: dict[str, Any]) -> None:
         try:
             spec = JobSpec.model_validate(data)
         except ValidationError as error:

@@ -125,7 +125,9 @@ def processing(
     """From the bytes of a sample to the model's input on the client, and something after the answer."""
     raw = folder / "raw.npz"
     if not raw.exists():
-        np.savez(raw, **packed({"raw": objects([row.tobytes() for row in case.samples["x"]])}))
+        np.savez(
+            raw, allow_pickle=False, **packed({"raw": objects([row.tobytes() for row in case.samples["x"]])})
+        )
     return ClientProcessing(
         before=(ProcessorStep(kind="floats", settings={"ms": before_ms}),),
         after=(ProcessorStep(kind="sleep", settings={"ms": after_ms}),),
