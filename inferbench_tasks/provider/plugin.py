@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from asyncio import to_thread
+from functools import lru_cache
 from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
@@ -21,13 +23,20 @@ PAGES = {
 }
 
 
+@lru_cache(maxsize=1)
+def _application() -> Any:
+    from inferbench_tasks.provider.api.app import app
+
+    return app
+
+
 async def pages(scope: Any, receive: Any, send: Any) -> None:
     """InferBench's web application, imported at its first request.
 
-    Every Airflow process loads every plugin, and only the API server serves pages.
+    Every Airflow process loads every plugin, and only the API server serves pages. The import takes seconds, on a
+    busy machine many: in a thread, because tasks that report to this server meanwhile would time out.
     """
-    from inferbench_tasks.provider.api.app import app
-
+    app = _application() if _application.cache_info().currsize else await to_thread(_application)
     await app(scope, receive, send)
 
 

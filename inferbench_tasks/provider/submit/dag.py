@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,9 @@ def submit_dag(folder: Path) -> DAG:
             "weight_rule": "absolute",
             "priority_weight": 10_000,
             "queue": HOST,
+            # None of them measures; a submission that is not valid fails at once all the same.
+            "retries": 2,
+            "retry_delay": timedelta(seconds=2),
         },
     ) as dag:
         validate = ValidateSubmission(
@@ -81,8 +85,8 @@ def submit_dag(folder: Path) -> DAG:
         run = RunSubmission(
             task_id="run",
             trigger_dag_id="{{ ti.xcom_pull(task_ids='validate')['dag_id'] }}",
-            # The same id, so that one finds the other; a run that was cleared starts another.
-            trigger_run_id="{{ run_id }}{{ '-%d' % ti.try_number if ti.try_number > 1 else '' }}",
+            # The same id, so that one finds the other, and a second try the run of the first.
+            trigger_run_id="{{ run_id }}",
             logical_date=None,
             conf={},
             note="Started by the submit DAG, run {{ run_id }}",

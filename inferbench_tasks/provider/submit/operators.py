@@ -72,6 +72,11 @@ class RunSubmission(TriggerDagRunOperator):
                     "does it run, and does it share the data directory?"
                 )
             time.sleep(POLL_S)
+        ti, run_id = context["ti"], str(self.trigger_run_id)
+        if ti.get_dr_count(self.trigger_dag_id, run_ids=[run_id]):
+            self.log.info("%s of %s was started before", run_id, self.trigger_dag_id)
+            ti.xcom_push(key="trigger_run_id", value=run_id)
+            return
         super().execute(context)
 
     def _known(self, ti: Any) -> bool:
