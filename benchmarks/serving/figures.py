@@ -4,7 +4,8 @@
     python benchmarks/serving/figures.py cold-starts  five models on three servers, start to first answer
 
 ``batching`` is Figure 12 for our server and Triton on one ONNX model; ``cold-starts`` is Figure 14(c), with the
-models made, converted, served and checked by the pipeline's own stages.
+models made, converted, served and checked by the pipeline's own stages. The table is printed as Markdown, with
+medians over the rounds; what is compared is measured in turns. ``--picture FILE.html`` also draws it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from closed_loop import drive
 from inferbench_tasks import settings
 from inferbench_tasks.stages import convert, generate, release, serve
 from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.child import keeping
 
 CONCURRENCY = (1, 4, 16, 64)
+BATCHING = {"max_batch_size": 16, "max_delay_ms": 0.5}
 SERVERS = (("onnxruntime", "onnx"), ("triton", "onnx"), ("torchscript", "torchscript"))
 MODELS: tuple[dict[str, Any], ...] = (
     *(
@@ -32,45 +35,65 @@ MODELS: tuple[dict[str, Any], ...] = (
     ),
     {"kind": "zoo", "name": "mobilenet_v2", "framework": "torch"},
 )
+PARTS = ("process_ms", "model_load_ms", "first_answer_ms", "total_ms")
+
+Rows = list[list[Any]]
 
 
-def batching(seconds: float) -> None:
-    """Requests per second and p99, closed loop."""
+def batching(seconds: float, rounds: int) -> tuple[list[str], Rows]:
+    """Requests per second and p99 in ms, closed loop: a row per server and setting."""
     body, head = request()
-    print(f"{'server':12} {'batching':8} " + " ".join(f"{f'c={c}':>16}" for c in CONCURRENCY))
+    rates: dict[tuple[str, bool, int], list[float]] = {}
+    tails: dict[tuple[str, bool, int], list[float]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model = small_cnn(folder / "small_cnn.onnx")
-        for kind in ("onnxruntime", "triton"):
-            for on in (False, True):
-                spec: dict[str, Any] = {"batching": {"max_batch_size": 16, "max_delay_ms": 0.5}} if on else {}
-                cells = []
-                with served(kind, model, folder, **spec) as started:
-                    path = f"/v2/models/{model.name}/infer"
-                    for connections in CONCURRENCY:
-                        drive(started.endpoint.port, path, body, head, connections, 0.5)
-                        taken = drive(started.endpoint.port, path, body, head, connections, seconds)
-                        p99 = statistics.quantiles(taken, n=100)[98]
-                        cells.append(f"{len(taken) / seconds:7.0f}/s {p99:5.1f}ms")
-                print(
-                    f"{kind:12} {'on' if on else 'off':8} " + " ".join(f"{cell:>16}" for cell in cells),
-                    flush=True,
-                )
+        path = f"/v2/models/{model.name}/infer"
+        for _ in range(rounds):
+            for kind in ("onnxruntime", "triton"):
+                for on in (False, True):
+                    spec: dict[str, Any] = {"batching": BATCHING} if on else {}
+                    with served(kind, model, folder, **spec) as started:
+                        for connections in CONCURRENCY:
+                            drive(started.endpoint.port, path, body, head, connections, 0.5)
+                            taken = drive(started.endpoint.port, path, body, head, connections, seconds)
+                            key = (kind, on, connections)
+                            rates.setdefault(key, []).append(len(taken) / seconds)
+                            tails.setdefault(key, []).append(statistics.quantiles(taken, n=100)[98])
+    head_row = ["server", "dynamic batching"]
+    head_row += [f"{c} users, requests/s (p99 ms)" for c in CONCURRENCY]
+    rows = [
+        [
+            kind,
+            "on" if on else "off",
+            *(
+                (statistics.median(rates[kind, on, c]), statistics.median(tails[kind, on, c]))
+                for c in CONCURRENCY
+            ),
+        ]
+        for kind in ("onnxruntime", "triton")
+        for on in (False, True)
+    ]
+    return head_row, rows
 
 
-def cold_starts(rounds: int) -> None:
-    """Medians over the rounds, ms."""
+def cold_starts(rounds: int) -> tuple[list[str], Rows]:
+    """Milliseconds of each part of a start: a row per model and server."""
     context = Context(data_dir=settings.writable(settings.data_dir()))
-    print(f"{'model':12} {'server':12} {'process':>9} {'load':>9} {'answer':>9} {'total':>9}  (ms)")
-    for model in MODELS:
-        for kind, format_ in SERVERS:
-            found = [cold_start(context, model, kind, format_) for _ in range(rounds)]
-            medians = [
-                statistics.median(getattr(cold, part) for cold in found)
-                for part in ("process_ms", "model_load_ms", "first_answer_ms", "total_ms")
-            ]
-            name = str(model.get("name") or model["family"])
-            print(f"{name:12} {kind:12} " + " ".join(f"{value:9.0f}" for value in medians), flush=True)
+    found: dict[tuple[str, str], list[Any]] = {}
+    with keeping():
+        for turn in range(rounds + 1):
+            for model in MODELS:
+                for kind, format_ in SERVERS:
+                    cold = cold_start(context, model, kind, format_)
+                    if turn:  # the first makes what is cached, and brings the files into memory
+                        name = str(model.get("name") or model["family"])
+                        found.setdefault((name, kind), []).append(cold)
+    rows: Rows = [
+        [*key, *(statistics.median(getattr(cold, part) for cold in colds) for part in PARTS)]
+        for key, colds in found.items()
+    ]
+    return ["model", "server", "process, ms", "model load, ms", "first answer, ms", "total, ms"], rows
 
 
 def cold_start(context: Context, model: dict[str, Any], kind: str, format_: str) -> Any:
@@ -92,16 +115,50 @@ def cold_start(context: Context, model: dict[str, Any], kind: str, format_: str)
         release.run(release.Input.model_validate(base), context)
 
 
+def markdown(head: list[str], rows: Rows) -> str:
+    """The table."""
+
+    def cell(value: Any) -> str:
+        if isinstance(value, tuple):
+            return f"{value[0]:.0f} ({value[1]:.1f})"
+        return value if isinstance(value, str) else f"{value:.0f}"
+
+    lines = [head, ["---"] * len(head), *([cell(value) for value in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def picture(figure: str, head: list[str], rows: Rows, path: Path) -> None:
+    """Lines over the concurrency, or stacked bars of the starts' parts."""
+    import plotly.graph_objects as go
+
+    drawn = go.Figure()
+    if figure == "batching":
+        for kind, on, *cells in rows:
+            name = f"{kind}, batching {on}"
+            drawn.add_scatter(x=list(CONCURRENCY), y=[cell[0] for cell in cells], name=name)
+        drawn.update_xaxes(title="concurrent users", type="log", tickvals=list(CONCURRENCY))
+        drawn.update_yaxes(title="requests/s", rangemode="tozero")
+    else:
+        names = [f"{row[0]}, {row[1]}" for row in rows]
+        for column in (2, 3, 4):
+            drawn.add_bar(x=names, y=[row[column] for row in rows], name=head[column])
+        drawn.update_layout(barmode="stack", yaxis_title="ms")
+    drawn.write_html(path)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("figure", choices=("batching", "cold-starts"))
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--picture", type=Path)
     args = parser.parse_args()
-    if args.figure == "batching":
-        batching(args.seconds)
-    else:
-        cold_starts(args.rounds)
+    head, rows = (
+        batching(args.seconds, args.rounds) if args.figure == "batching" else cold_starts(args.rounds)
+    )
+    print(markdown(head, rows))
+    if args.picture:
+        picture(args.figure, head, rows, args.picture)
     return 0
 
 
