@@ -8,7 +8,7 @@ ALL_EXTRAS = --extra torch --extra tensorflow --extra grpc --extra cluster --ext
 FILE ?= configs/submissions/quickstart.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup all dev lint types unit suites clean
+.PHONY: help run test setup all dev lint types unit suites env docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,12 @@ types: dev ## mypy, strict
 
 unit: dev ## the fast tests only
 	@$(BIN)/pytest tests/unit -n 2
+
+env: ## random secrets into .env, for docker-compose.yaml
+	@$(PYTHON) scripts/make_env.py
+
+docs: dev ## the documentation as a web site, in site/
+	@$(BIN)/mkdocs build --strict --quiet
 
 clean: ## the environment and all caches of tools
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist

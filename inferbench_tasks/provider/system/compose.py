@@ -1,0 +1,37 @@
+"""Settings of the team's deployment that hold no secret: ``docker/compose/airflow.env``, made from the code.
+
+python -m inferbench_tasks.provider.system.compose docker/compose/airflow.env
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from inferbench_tasks import settings
+from inferbench_tasks.provider.system.config import TUNED
+
+#: What depends on the containers and is no secret.
+PLACES = {
+    "AIRFLOW_HOME": "/airflow",
+    "AIRFLOW__CORE__DAGS_FOLDER": "/opt/inferbench/dags",
+    "AIRFLOW__LOGGING__BASE_LOG_FOLDER": "/airflow/logs",
+    "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": "http://api-server:8080/execution/",
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": "/airflow/passwords.json",
+    "AIRFLOW__API__HOST": "0.0.0.0",  # noqa: S104 - inside its container; compose publishes it
+    "AIRFLOW__API__PORT": "8080",
+    settings.DATA_DIR: "/data",
+    settings.SUBMISSIONS_DIR: "/opt/inferbench/configs/submissions",
+}
+
+
+def text() -> str:
+    """The file."""
+    lines = ["# Made by: python -m inferbench_tasks.provider.system.compose docker/compose/airflow.env"]
+    lines += ["# The same settings as `inferbench up`; secrets come from .env."]
+    return "\n".join([*lines, *(f"{name}={value}" for name, value in (TUNED | PLACES).items())]) + "\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(text())

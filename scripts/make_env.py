@@ -1,0 +1,79 @@
+"""Write ``.env`` for docker-compose: every secret drawn at random, no default password anywhere. Run by ``make env``.
+
+An existing file is left as it is (its secrets are in the databases already); settings that it lacks are added.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import os
+import secrets
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+
+def token() -> str:
+    """32 random bytes that need no quoting in a URL or a shell."""
+    return secrets.token_hex(32)
+
+
+def fernet() -> str:
+    """The form that Airflow's connections are encrypted with."""
+    return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+
+
+#: Setting -> (how it is drawn, what it is).
+SECRETS: dict[str, tuple[Callable[[], str], str]] = {
+    "INFERBENCH_ADMIN_PASSWORD": (
+        lambda: secrets.token_urlsafe(18),
+        "login admin of the web UI (may do all)",
+    ),
+    "INFERBENCH_VIEWER_PASSWORD": (
+        lambda: secrets.token_urlsafe(18),
+        "login viewer of the web UI (may look)",
+    ),
+    "POSTGRES_PASSWORD": (token, "Airflow's metadata database"),
+    "REDIS_PASSWORD": (token, "the broker"),
+    "PERFDB_PASSWORD": (token, "PerfDB (MongoDB), user inferbench"),
+    "PERFDB_KEY": (token, "between the members of PerfDB's replica set"),
+    "AIRFLOW_FERNET_KEY": (fernet, "encrypts Airflow's connections"),
+    "AIRFLOW_API_SECRET": (token, "signs the web UI's sessions"),
+    "AIRFLOW_JWT_SECRET": (token, "signs the tokens of the API and of tasks"),
+}
+SETTINGS = {
+    "INFERBENCH_PORT": ("8080", "the web UI's port on this machine"),
+    "INFERBENCH_BIND": ("127.0.0.1", "the address it listens on; put a TLS proxy before it for others"),
+    "INFERBENCH_NIGHTLY_CRON": ("0 2 * * *", "when configs/nightly runs, UTC"),
+    "INFERBENCH_NIGHTLY_NOTIFY": ("", "https://... or mailto:..., separated by commas"),
+    "INFERBENCH_GPU": ("0", "the GPU of the gpu worker (profile gpu)"),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", type=Path, nargs="?", default=Path(".env"))
+    path = parser.parse_args().file
+    held = path.read_text() if path.exists() else ""
+    known = {line.partition("=")[0] for line in held.splitlines()}
+    lines = []
+    for name, (draw, what) in SECRETS.items():
+        if name not in known:
+            lines += [f"# {what}", f"{name}={draw()}"]
+    for name, (value, what) in SETTINGS.items():
+        if name not in known:
+            lines += [f"# {what}", f"{name}={value}"]
+    if not lines:
+        print(f"{path}: nothing is missing", file=sys.stderr)
+        return 0
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with open(descriptor, "a") as file:
+        file.write("\n".join(lines) + "\n")
+    os.chmod(path, 0o600)
+    print(f"{path}: {sum('=' in line for line in lines)} settings written (mode 600)", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

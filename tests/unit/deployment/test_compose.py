@@ -1,0 +1,120 @@
+"""The team's deployment: docker-compose.yaml as compose itself understands it, and the secrets of `make env`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.provider.system import compose as settings_file
+from inferbench_tasks.provider.system.config import TUNED
+
+ROOT = Path(__file__).parents[3]
+PROFILED = {"worker-gpu", "node-exporter", "cadvisor", "dcgm-exporter"}
+
+
+def make_env(path: Path) -> dict[str, str]:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "make_env.py"), str(path)], capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def config(env: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    import compose
+
+    program = Path(compose.__file__).parent / "docker-compose"
+    command = [str(program), "--env-file", str(env), "-f", str(ROOT / "docker-compose.yaml"), *more, "config"]
+    clean = {"PATH": os.environ["PATH"], "HOME": str(env.parent)}
+    return subprocess.run(
+        [*command, "--format", "json"], capture_output=True, text=True, env=clean, timeout=60
+    )
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Every service, profiles included, with all defaults and secrets filled in."""
+    env = tmp_path_factory.mktemp("env") / ".env"
+    make_env(env)
+    done = config(env, "--profile", "*")
+    assert done.returncode == 0 and "warn" not in done.stderr.lower(), done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)["services"]
+    return found
+
+
+def test_a_team_gets_every_part(services: dict[str, Any]) -> None:
+    """Airflow's parts, three databases, a worker per device; GPU and exporters only with their profile."""
+    assert set(services) == PROFILED | {
+        "postgres", "redis", "perfdb", "init", "api-server", "scheduler", "dag-processor", "triggerer",
+        "worker-host", "worker-cpu",
+    }  # fmt: skip
+    assert {name for name, service in services.items() if service.get("profiles")} == PROFILED
+    (device,) = services["worker-gpu"]["deploy"]["resources"]["reservations"]["devices"]
+    assert device["capabilities"] == ["gpu"] and device["device_ids"] == ["0"]
+
+
+def test_nothing_is_privileged_unlimited_or_unpinned(services: dict[str, Any]) -> None:
+    """Capabilities dropped, limits and a health check set, an exact version of every image."""
+    for name, service in services.items():
+        assert not service.get("privileged"), name
+        assert service["cap_drop"] == ["ALL"] and "no-new-privileges:true" in service["security_opt"], name
+        limits = service["deploy"]["resources"]["limits"]
+        assert limits["cpus"] and limits["memory"], name
+        assert re.fullmatch(r"[\w./-]+:v?\d+\.\d+[\w.-]*", service["image"]), service["image"]
+        assert name == "init" or service["healthcheck"]["test"], name
+
+
+def test_only_the_web_ui_is_reachable_and_from_this_machine_only(services: dict[str, Any]) -> None:
+    """No database's port leaves the deployment's network."""
+    published = {
+        (name, port["host_ip"]) for name, service in services.items() for port in service.get("ports", [])
+    }
+    assert published == {("api-server", "127.0.0.1")}
+
+
+def test_every_process_of_airflow_has_the_settings_of_inferbench_up(services: dict[str, Any]) -> None:
+    """The same executor and the same tuned settings; the same secrets in all of them."""
+    parts = [
+        service["environment"] for service in services.values() if service["image"].startswith("inferbench/")
+    ]
+    assert len(parts) == 8
+    for environment in parts:
+        assert {name: environment.get(name) for name in TUNED} == TUNED
+    for name in ("AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW__CORE__FERNET_KEY", "INFERBENCH_PERFDB_URI"):
+        assert len({environment[name] for environment in parts}) == 1
+
+
+def test_the_settings_file_is_the_codes() -> None:
+    """docker/compose/airflow.env is what the module makes; its first line says how to make it again."""
+    assert (ROOT / "docker" / "compose" / "airflow.env").read_text() == settings_file.text()
+
+
+def test_without_secrets_nothing_starts(tmp_path: Path) -> None:
+    """No default password: compose refuses, and names make env."""
+    empty = tmp_path / ".env"
+    empty.write_text("")
+    done = config(empty)
+    assert done.returncode != 0 and "make env" in done.stderr
+
+
+def test_secrets_are_random_private_and_kept(tmp_path: Path) -> None:
+    """Two files share none; mode 600; a second run changes nothing, and adds what is missing."""
+    first, second = make_env(tmp_path / "a"), make_env(tmp_path / "b")
+    secret = [name for name in first if re.search("PASSWORD|KEY|SECRET", name)]
+    assert len(secret) == 9 and all(len(first[name]) >= 24 and first[name] != second[name] for name in secret)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
+    assert make_env(tmp_path / "a") == first
+    kept = "\n".join(f"{k}={v}" for k, v in first.items() if k != "PERFDB_KEY")
+    (tmp_path / "a").write_text(kept + "\n")
+    again = make_env(tmp_path / "a")
+    assert again | {"PERFDB_KEY": ""} == first | {"PERFDB_KEY": ""}
+    assert again["PERFDB_KEY"] != first["PERFDB_KEY"]
