@@ -173,3 +173,22 @@ def test_torchscript_needs_a_signature(tmp_path: Path) -> None:
         archive.writestr("m/code/x.py", b"")
     with pytest.raises(InputError, match=r"put m\.pt\.signature\.json beside it.*\"inputs\""):
         make(source(tmp_path, "m.pt"), tmp_path)
+
+
+def test_external_weights_of_gigabytes_are_taken_and_more_are_refused(tmp_path: Path) -> None:
+    """Three GiB beside the model are no obstacle, which protobuf's own limit would be; nine are refused."""
+    model = dense()
+    weights = model.graph.initializer[0]
+    weights.ClearField("raw_data")
+    weights.data_location = TensorProto.EXTERNAL
+    entry = weights.external_data.add()
+    entry.key, entry.value = "location", "w.bin"
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    for gib, fits in ((3, True), (9, False)):
+        with open(tmp_path / "w.bin", "wb") as file:
+            file.truncate(gib << 30)
+        if fits:
+            assert safe_files.external_data(tmp_path / "m.onnx") == [tmp_path / "w.bin"]
+            continue
+        with pytest.raises(InputError, match=r"9,663,676,416 bytes of external data, allowed: 8,589,934,592"):
+            safe_files.external_data(tmp_path / "m.onnx")
