@@ -49,6 +49,8 @@ TICK_S, LOOK_S, PUBLISH_S = 0.2, 0.5, 1.0
 PATIENCE_S = 3.0
 #: A job with a lease whose ``serve`` did not come to wait again within this time has been ended by its user.
 NO_SHOW_S = 60.0
+#: How long a stage that Airflow calls failed has to tell PerfDB why.
+EXPLAIN_S = 8.0
 
 
 class DeviceCeleryExecutor(CeleryExecutor):
@@ -72,6 +74,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
         """Job -> key of its ``serve`` that is held."""
         self._next = dict.fromkeys(("tick", "look", "publish"), 0.0)
         self._no_show: dict[str, float] = {}
+        self._unexplained: dict[str, float] = {}
         self.log.info("devices are leased by policy=%s events=%s", policy.name, path)
 
     @property
@@ -211,9 +214,15 @@ class DeviceCeleryExecutor(CeleryExecutor):
             for s in (run[0].stages if run else [])
             if s.stage == stage and s.attempt == states.tries.get(stage)
         ]
-        if told and told[0] != "running":
+        if (told and told[0] != "running") or metadata.ended_by_user(ref):
+            self._unexplained.pop(ref.job, None)
             self._dispatcher.ended(ref.job, ok=False)  # it failed by itself, and said how
             return
+        # A stage that is ended in the middle says so within moments; one that was killed never does.
+        since = self._unexplained.setdefault(ref.job, time.monotonic())
+        if time.monotonic() - since < EXPLAIN_S:
+            return
+        del self._unexplained[ref.job]
         reason = f"{stage} was killed"
         if self._dispatcher.failed(ref.job, reason):
             self.log.warning("job=%s is run again: %s", ref.job, reason)

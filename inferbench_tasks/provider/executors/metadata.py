@@ -69,6 +69,15 @@ def task_states(ref: TaskRef) -> TaskStates:
     )
 
 
+def ended_by_user(ref: TaskRef) -> bool:
+    """Whether the DAG run has ended while tasks of it had still to be looked at: a user marked it so."""
+    with create_session() as session:
+        state = session.scalar(
+            select(DagRun.state).where(DagRun.dag_id == ref.dag_id, DagRun.run_id == ref.run_id)
+        )
+    return state in State.finished_dr_states
+
+
 def states_of(ids: Iterable[Any]) -> dict[str, str | None]:
     """Task instance id -> state."""
     with create_session() as session:

@@ -44,6 +44,8 @@ TUNED: dict[str, str] = {
     "AIRFLOW__CELERY__TASK_ACKS_LATE": "True",
     # Sent from the scheduler's own process: what is sent at once is at most one task per device.
     "AIRFLOW__CELERY__SYNC_PARALLELISM": "1",
+    # Process titles leave the environment alone: by it a worker finds what an earlier life of it left.
+    "SPT_NOENV": "1",
     # A message that is not acknowledged within this time is delivered again: longer than any task.
     "AIRFLOW__CELERY_BROKER_TRANSPORT_OPTIONS__VISIBILITY_TIMEOUT": "604800",
 }
