@@ -24,6 +24,10 @@ from inferbench_tasks.stages.handles import TensorSpec
 Shape = tuple[int, ...]
 
 
+#: Protobuf's limit is 2 GiB: a larger graph can't be written as one file after its operators were fused.
+_MAX_IN_ONE_FILE = 1_900_000_000
+
+
 @dataclass(frozen=True)
 class Costs:
     """Per sample at batch 1. ``bytes``: every operator reads its inputs and writes its outputs (unfused).
@@ -58,8 +62,9 @@ def graph_costs(path: Path, inputs: tuple[TensorSpec, ...], dynamic_size: int = 
     """
     import onnx
 
-    model = onnx.load(path)
-    values = _run_exposed(model, inputs, dynamic_size)
+    model = onnx.load(path, load_external_data=False)  # the runtime reads the weights; they may be gigabytes
+    values = _run_exposed(model, inputs, dynamic_size, path.parent)
+    weights_bytes = sum(values[tensor.name].nbytes for tensor in model.graph.initializer)
     by_operator: Counter[str] = Counter()
     total_bytes = 0
     for node in model.graph.node:
@@ -68,7 +73,7 @@ def graph_costs(path: Path, inputs: tuple[TensorSpec, ...], dynamic_size: int = 
     return Costs(
         flops=sum(by_operator.values()),
         bytes=total_bytes,
-        fused_bytes=_fused_bytes(path, inputs, dynamic_size),
+        fused_bytes=_fused_bytes(path, inputs, dynamic_size) if weights_bytes < _MAX_IN_ONE_FILE else None,
         parameters=sum(_parameters(tensor) for tensor in model.graph.initializer),
         flops_by_operator={k: v for k, v in by_operator.items() if v},
     )
@@ -114,8 +119,13 @@ def _fused_bytes(path: Path, inputs: tuple[TensorSpec, ...], dynamic_size: int) 
     return sum(_bytes(node, values) for node in model.graph.node)
 
 
-def _run_exposed(model: Any, inputs: tuple[TensorSpec, ...], dynamic_size: int) -> dict[str, Value]:
-    """Shape and size of every value of the graph, inputs and weights included."""
+def _run_exposed(
+    model: Any, inputs: tuple[TensorSpec, ...], dynamic_size: int, weights: Path | None = None
+) -> dict[str, Value]:
+    """Shape and size of every value of the graph, inputs and weights included.
+
+    ``weights``: the folder of the weights that lie outside of the model.
+    """
     import onnx
     import onnxruntime as ort
 
@@ -133,6 +143,8 @@ def _run_exposed(model: Any, inputs: tuple[TensorSpec, ...], dynamic_size: int) 
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
+    if weights:
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(weights))
     rng = np.random.default_rng(0)
     feeds = {spec.name: noise_like(spec, 1, rng, dynamic_size) for spec in inputs}
     try:

@@ -181,3 +181,30 @@ def test_closed_forms_equal_the_graph(tmp_path: Path, values: dict[str, Any]) ->
     )  # fmt: skip
     export(family_module(spec).torch_module(spec).eval(), model, tmp_path / "m.onnx", 17)
     assert graph_costs(tmp_path / "m.onnx", (given,)).flops == 2 * size_of(spec).macs
+
+
+def test_weights_beside_the_model_are_counted_without_being_copied(tmp_path: Path) -> None:
+    """The runtime finds them in the model's folder, and three GB of them (a hole in a file) need no protobuf."""
+    rows = 3_000_000_000 // (4 * 64)
+    table = TensorProto(
+        name="w", data_type=TensorProto.FLOAT, dims=[rows, 64], data_location=TensorProto.EXTERNAL
+    )
+    for key, value in (("location", "w.bin"), ("offset", "0"), ("length", str(rows * 256))):
+        entry = table.external_data.add()
+        entry.key, entry.value = key, value
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["w", "x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.INT64, ["n", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4, 64])],
+        [table],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9),
+        tmp_path / "m.onnx",
+    )
+    with open(tmp_path / "w.bin", "wb") as file:
+        file.truncate(rows * 256)
+    costs = graph_costs(tmp_path / "m.onnx", (TensorSpec(name="x", dtype="int64", shape=(4,)),))
+    assert (costs.parameters, costs.flops, costs.fused_bytes) == (rows * 64, 0, None)
+    assert 0 < costs.bytes < 10_000
