@@ -36,7 +36,7 @@ def replay(
         invocation.place(Order(submission=submission, base_dir=str(Path.cwd()), data_dir=str(data_dir)))
         say(f"running {then.run_id} again as {invocation.id}")
         run_inline(invocation)
-        results = conclude(invocation, db, cancelled=False)
+        results = conclude(invocation, db, cancelled=False, say=say)
     if not results:
         say("The run left no result.")
         raise typer.Exit(1)

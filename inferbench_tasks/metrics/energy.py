@@ -79,8 +79,18 @@ class Energy(Metric):
             "disagreement_ratio": max(per_request.values()) / min(per_request.values()) - 1
             if len(per_request) > 1 and min(per_request.values()) > 0
             else None,
+            "methods_agree": _agree(per_request),
             "reason": None,
         }
+
+
+def _agree(per_request: dict[str, float]) -> bool | None:
+    """Whether the intervals of all methods meet; None with one method only."""
+    if len(per_request) < 2:
+        return None
+    lows = [value * (1 - UNCERTAINTY_RATIO[name]) for name, value in per_request.items()]
+    highs = [value * (1 + UNCERTAINTY_RATIO[name]) for name, value in per_request.items()]
+    return max(lows) <= min(highs)
 
 
 def _nvml_counter(measured: Measured) -> tuple[float | None, str]:

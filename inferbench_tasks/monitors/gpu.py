@@ -37,6 +37,8 @@ class GpuMonitor(Monitor):
         "memory_clock_mhz": "clock of the memory, MHz",
         "temperature_c": "temperature, degrees Celsius",
         "held_back": "bit mask of the reasons that held the clocks back, see HELD_BACK",
+        "power_limit_w": "power that the board may draw, W",
+        "ecc_corrected_total": "corrected ECC errors since the driver was loaded",
         "ecc_uncorrected_total": "uncorrected ECC errors since the driver was loaded",
         "processes": "compute processes on the device, whoever's",
     }
@@ -81,6 +83,10 @@ class GpuMonitor(Monitor):
             "memory_clock": lambda: nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_MEM),
             "temperature": lambda: nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU),
             "held_back": lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device),
+            "power_limit": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(device),
+            "ecc_corrected": lambda: nvml.nvmlDeviceGetTotalEccErrors(
+                device, nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED, nvml.NVML_VOLATILE_ECC
+            ),
             "ecc": lambda: nvml.nvmlDeviceGetTotalEccErrors(
                 device, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
             ),
@@ -105,6 +111,8 @@ class GpuMonitor(Monitor):
             ("memory_clock", "memory_clock_mhz", 1.0),
             ("temperature", "temperature_c", 1.0),
             ("held_back", "held_back", 1.0),
+            ("power_limit", "power_limit_w", 1e-3),
+            ("ecc_corrected", "ecc_corrected_total", 1.0),
             ("ecc", "ecc_uncorrected_total", 1.0),
             ("processes", "processes", 1.0),
         ):

@@ -25,6 +25,8 @@ class HostMonitor(Monitor):
         "cpu_busy_s_total": "CPU time used, all cores, s",
         "cpu_steal_s_total": "CPU time taken by the hypervisor, all cores, s",
         "core<N>_busy_s_total": "CPU time used on core N, s",
+        "core<N>_steal_s_total": "CPU time of core N taken by the hypervisor, s",
+        "core<N>_frequency_mhz": "clock of core N, MHz, where the kernel tells it",
         "memory_available_bytes": "memory available without swapping, bytes",
         "network_received_bytes_total": "received on all interfaces, loopback included, bytes",
         "network_sent_bytes_total": "sent on all interfaces, loopback included, bytes",
@@ -44,6 +46,7 @@ class HostMonitor(Monitor):
                 ("net", "/proc/net/dev"),
                 ("disks", "/proc/diskstats"),
                 ("pressure", "/proc/pressure/cpu"),
+                ("cpuinfo", "/proc/cpuinfo"),
             )
             if os.path.exists(path)
         }
@@ -89,7 +92,8 @@ class HostMonitor(Monitor):
                     found["steal_ratio"] = max(0.0, steal - self._last[2]) / passed
                 self._last = (whole, busy, steal)
             else:
-                found[f"core{name[3:].decode()}_busy_s_total"] = busy
+                core = f"core{name[3:].decode()}"
+                found[f"{core}_busy_s_total"], found[f"{core}_steal_s_total"] = busy, steal
         return found
 
     def _memory(self) -> dict[str, float]:
@@ -115,8 +119,20 @@ class HostMonitor(Monitor):
         }
 
     def _frequency(self) -> dict[str, float]:
-        clocks_khz = [int(path.read_text()) for path in self._clocks]
-        return {"frequency_mhz": sum(clocks_khz) / len(clocks_khz) / 1000} if clocks_khz else {}
+        """From cpufreq; in a virtual machine, which has none, what the processor is said to run at."""
+        if self._clocks:
+            clocks_mhz = {path.parent.parent.name[3:]: int(path.read_text()) / 1000 for path in self._clocks}
+        else:
+            told = [
+                line.split(b":")[1]
+                for line in self._read("cpuinfo").split(b"\n")
+                if line.startswith(b"cpu MHz")
+            ]
+            clocks_mhz = {str(core): float(mhz) for core, mhz in enumerate(told)}
+        if not clocks_mhz:
+            return {}
+        each = {f"core{core}_frequency_mhz": mhz for core, mhz in clocks_mhz.items()}
+        return {"frequency_mhz": sum(clocks_mhz.values()) / len(clocks_mhz), **each}
 
     def _pressure(self) -> dict[str, float]:
         for line in self._read("pressure", 512).split(b"\n"):

@@ -18,8 +18,12 @@ _LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _KEPT_LABELS = ("stage", "gpu", "mode", "le", "quantile", "reason")
 #: What is read from exporters; everything they have would be thousands of series.
 EXPORTED = re.compile(
-    r"node_(load1|memory_MemAvailable_bytes|cpu_seconds_total|pressure_cpu_waiting_seconds_total)"
-    r"|container_(cpu_usage_seconds_total|memory_working_set_bytes)|DCGM_FI_DEV_\w+|DCGM_FI_PROF_\w+"
+    r"node_(load1|memory_MemAvailable_bytes|cpu_seconds_total|pressure_cpu_waiting_seconds_total"
+    r"|cpu_scaling_frequency_hertz|network_(receive|transmit)_bytes_total|disk_(read|written)_bytes_total"
+    r"|context_switches_total)"
+    r"|container_(cpu_usage_seconds_total|cpu_cfs_throttled_seconds_total|memory_working_set_bytes|memory_rss"
+    r"|threads|processes|network_(receive|transmit)_bytes_total)"
+    r"|DCGM_FI_DEV_\w+|DCGM_FI_PROF_\w+"
 )
 
 
@@ -54,7 +58,10 @@ class ServerMetricsMonitor(Monitor):
 
 
 class ExportersMonitor(Monitor):
-    """Node exporter, cAdvisor, DCGM exporter: the figures of ``EXPORTED``, each named ``<exporter>.<name>``."""
+    """Node exporter, cAdvisor, DCGM exporter: the figures of ``EXPORTED``, each named ``<exporter>.<name>``.
+
+    Of cAdvisor's containers only the server's counts, or the machine as a whole where it has none.
+    """
 
     source: ClassVar[str] = "exporters"
     interval_s: ClassVar[float] = 1.0
@@ -70,10 +77,10 @@ class ExportersMonitor(Monitor):
         found: dict[str, float] = {}
         for name, url in self.target.exporters:
             try:
-                series = parse(fetch(url))
+                series = parse(fetch(url), EXPORTED, self.target.container_id)
             except (OSError, http.client.HTTPException, ValueError):
                 continue
-            found |= {f"{name}.{metric}": v for metric, v in series.items() if EXPORTED.match(metric)}
+            found |= {f"{name}.{metric}": value for metric, value in series.items()}
         return found
 
 
@@ -93,8 +100,14 @@ def fetch(url: str) -> str:
         connection.close()
 
 
-def parse(text: str) -> dict[str, float]:
-    """Name -> value; histograms' buckets are left out, series that differ in other labels are summed."""
+def parse(
+    text: str, wanted: re.Pattern[str] | None = None, container_id: str | None = None
+) -> dict[str, float]:
+    """Name -> value; histograms' buckets are left out, series that differ in other labels are summed.
+
+    ``wanted``: only names that match. ``container_*`` figures stand for a tree of control groups, in which a
+    parent contains its children: only those of the one container count, or of the root ("/").
+    """
     kinds: dict[str, str] = {}
     found: dict[str, float] = {}
     for line in text.splitlines():
@@ -103,7 +116,7 @@ def parse(text: str) -> dict[str, float]:
             kinds[name] = kind.strip()
             continue
         match = None if line.startswith("#") else _LINE.match(line)
-        if match is None or match[1].endswith("_bucket"):
+        if match is None or match[1].endswith("_bucket") or (wanted and not wanted.fullmatch(match[1])):
             continue
         try:
             value = float(match[3])
@@ -112,9 +125,18 @@ def parse(text: str) -> dict[str, float]:
         if value != value or value in (float("inf"), float("-inf")):
             continue
         labels = dict(_LABEL.findall(match[2] or ""))
+        if match[1].startswith("container_") and not _is_of(labels.get("id", ""), container_id):
+            continue
         kept = "".join(f"[{key}={labels[key]}]" for key in _KEPT_LABELS if key in labels)
         counts = kinds.get(match[1]) == "counter" and not match[1].endswith("_total")
         name = f"{match[1]}{kept}{'_total' if counts else ''}"
         if name in found or len(found) < MAX_SERIES:
             found[name] = found.get(name, 0.0) + value
     return found
+
+
+def _is_of(group: str, container_id: str | None) -> bool:
+    """Whether a control group is that container's ("/docker/<id>", ".../docker-<id>.scope"), or the root."""
+    if container_id is None:
+        return group == "/"
+    return group.rstrip("/").removesuffix(".scope").endswith(container_id)

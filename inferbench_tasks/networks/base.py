@@ -58,7 +58,13 @@ def shaped_path(
     reason = netem.unavailable()
     if reason is None:
         with netem.namespace(network) as path:
-            order = {"network": _PLAIN, "host": host, "port": port, "seed": seed, "netns": path.name}
+            order: dict[str, Any] = {
+                "network": _PLAIN,
+                "host": host,
+                "port": port,
+                "seed": seed,
+                "netns": path.name,
+            }
             with _proxy({**order, "listen": path.server}, network.name, log_path) as child:
                 about = {"emulation": "netem", "namespace": path.name}
                 yield {"host": path.server, "port": child["port"], "about": about}
@@ -80,8 +86,9 @@ def shaping_proxy(
 ) -> Iterator[ProxyPort]:
     """A proxy to host:port with that network's figures."""
     with pings.echo() as echo_port:
-        order = {"network": network.model_dump(), "host": host, "port": port, "seed": seed}
-        order["calibration"] = {"port": echo_port, "network": {**_PLAIN, "latency_ms": _CALIBRATION_MS}}
+        order: dict[str, Any] = {"network": network.model_dump(), "host": host, "port": port, "seed": seed}
+        over = _PLAIN | {"latency_ms": _CALIBRATION_MS}
+        order["calibration"] = {"port": echo_port, "network": over}
         with _proxy(order, network.name, log_path) as told:
             direct = pings.quick_ms(echo_port, _CALIBRATION_PINGS)
             through = pings.quick_ms(told["calibration"], _CALIBRATION_PINGS)
@@ -92,7 +99,7 @@ def shaping_proxy(
             yield found
 
 
-_PLAIN = Network(name="plain", source="nothing is shaped", date="2024").model_dump()
+_PLAIN: dict[str, Any] = Network(name="plain", source="nothing is shaped", date="2024").model_dump()
 
 
 @contextmanager

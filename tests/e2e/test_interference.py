@@ -14,7 +14,7 @@ import pytest
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.e2e.conftest import PATIENCE_S, Cli
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.integration
 
 SUBMISSION = """
 name: disturbed

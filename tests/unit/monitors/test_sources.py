@@ -1,0 +1,224 @@
+"""What each source tells: exporters' text, the host's cores, a GPU by NVML."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.monitors.base import Target
+from inferbench_tasks.monitors.gpu import GpuMonitor
+from inferbench_tasks.monitors.host import HostMonitor
+from inferbench_tasks.monitors.prometheus import EXPORTED, ExportersMonitor, parse
+from inferbench_tasks.monitors.records import read_recording
+from inferbench_tasks.monitors.session import MonitorSession
+from inferbench_tasks.stages.handles import ServerHandle
+
+CADVISOR = """
+# TYPE container_cpu_usage_seconds_total counter
+container_cpu_usage_seconds_total{cpu="total",id="/"} 100
+container_cpu_usage_seconds_total{cpu="total",id="/docker"} 60
+container_cpu_usage_seconds_total{cpu="total",id="/docker/abc",name="server"} 40
+container_cpu_usage_seconds_total{cpu="total",id="/system.slice/docker-def.scope"} 20
+"""
+DCGM = """
+# TYPE DCGM_FI_DEV_GPU_UTIL gauge
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1"} 35
+DCGM_FI_DEV_GPU_UTIL{gpu="1",UUID="GPU-2"} 5
+DCGM_FI_PROF_SM_ACTIVE{gpu="0"} 0.25
+"""
+
+
+def target(**fields: Any) -> Target:
+    return Target(pid=os.getpid(), started_ns=0, **fields)
+
+
+def test_a_container_is_counted_once() -> None:
+    """A control group contains its children: only the server's own counts, or the root without one."""
+    name = "container_cpu_usage_seconds_total"
+    assert parse(CADVISOR, EXPORTED)[name] == 100
+    assert parse(CADVISOR, EXPORTED, "abc")[name] == 40
+    assert parse(CADVISOR, EXPORTED, "def")[name] == 20
+    assert parse(CADVISOR, EXPORTED, "nobody") == {}
+
+
+def test_every_gpu_of_dcgm_is_told_apart() -> None:
+    """Its series keep the GPU's number."""
+    found = parse(DCGM, EXPORTED)
+    assert found == {
+        "DCGM_FI_DEV_GPU_UTIL[gpu=0]": 35, "DCGM_FI_DEV_GPU_UTIL[gpu=1]": 5, "DCGM_FI_PROF_SM_ACTIVE[gpu=0]": 0.25
+    }  # fmt: skip
+
+
+def test_what_is_wanted_is_found_behind_many_other_series() -> None:
+    """An exporter with a thousand series does not hide the one that is asked for."""
+    text = "".join(f"go_noise_{n} 1\n" for n in range(1000)) + "node_memory_MemAvailable_bytes 5\n"
+    assert parse(text, EXPORTED) == {"node_memory_MemAvailable_bytes": 5}
+
+
+def test_exporters_are_scraped_and_a_silent_one_hides_none() -> None:
+    """Two answer over HTTP, one does not: the two are there, by name."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = {"/cadvisor": CADVISOR, "/dcgm": DCGM}[self.path].encode()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: Any) -> None:
+            """Nothing."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        base = f"http://127.0.0.1:{server.server_port}"
+        exporters = (
+            ("cadvisor", f"{base}/cadvisor"),
+            ("gone", "http://127.0.0.1:9/"),
+            ("dcgm", f"{base}/dcgm"),
+        )
+        found = ExportersMonitor(target(exporters=exporters, container_id="abc")).sample()
+        server.shutdown()
+        thread.join(5)
+    assert found["cadvisor.container_cpu_usage_seconds_total"] == 40
+    assert found["dcgm.DCGM_FI_PROF_SM_ACTIVE[gpu=0]"] == 0.25
+    assert not any(name.startswith("gone.") for name in found)
+
+
+@pytest.mark.skipif(
+    not shutil.which("prometheus-node-exporter"), reason="prometheus-node-exporter: not installed"
+)
+def test_a_real_node_exporter_agrees_with_our_own_host_monitor(tmp_path: Path) -> None:
+    """The real exporter, scraped while a core is busy: its CPU seconds and ours are of the same machine."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    exporter = subprocess.Popen(
+        ["prometheus-node-exporter", f"--web.listen-address=127.0.0.1:{port}"], stderr=subprocess.DEVNULL
+    )
+    me = ServerHandle(launcher="process", pid=os.getpid(), started_ns=0, log_path="", config_path="")
+    try:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                time.sleep(0.05)
+        path = tmp_path / "m.parquet"
+        address = {"node": f"http://127.0.0.1:{port}/metrics"}
+        with MonitorSession(me, path, kinds=["host", "exporters"], exporters=address):
+            subprocess.run(
+                [sys.executable, "-c", "import time\nwhile time.process_time() < 1.5: pass"], check=True
+            )
+            time.sleep(1.5)
+    finally:
+        exporter.terminate()
+        exporter.wait()
+    seen = read_recording(path)
+    theirs = {m: s for (source, m), s in seen.series.items() if source == "exporters"}
+    user = theirs["node.node_cpu_seconds_total[mode=user]"]
+    assert len(user.t_ns) >= 2 and user.values[-1] > user.values[0]
+    ours = seen.get("host", "cpu_busy_s_total")
+    assert ours is not None
+    start, end = int(user.t_ns[0]), int(user.t_ns[-1])
+    modes = ("user", "nice", "system", "irq", "softirq")
+    busy = sum(
+        theirs[f"node.node_cpu_seconds_total[mode={mode}]"].increase(start, end) or 0 for mode in modes
+    )
+    mine = ours.increase(start, end)
+    assert mine is not None and busy == pytest.approx(mine, rel=0.25, abs=0.3)
+    assert theirs["node.node_memory_MemAvailable_bytes"].values[-1] > 0
+
+
+def test_every_core_is_told_apart() -> None:
+    """Busy and steal per core, whose sum is the machine's; clocks where the kernel tells them."""
+    monitor = HostMonitor(target())
+    found = monitor.sample()
+    monitor.close()
+    cores = os.cpu_count() or 1
+    busy = [found[f"core{n}_busy_s_total"] for n in range(cores)]
+    steal = [found[f"core{n}_steal_s_total"] for n in range(cores)]
+    assert sum(busy) == pytest.approx(found["cpu_busy_s_total"], rel=0.01, abs=1)
+    assert sum(steal) == pytest.approx(found["cpu_steal_s_total"], rel=0.01, abs=1)
+    if "cpu MHz" in Path("/proc/cpuinfo").read_text():
+        assert found["core0_frequency_mhz"] > 100 and found["frequency_mhz"] > 100
+
+
+def test_without_a_driver_the_gpu_is_unavailable_with_a_reason() -> None:
+    """NVML absent: the monitor says why, and nothing is made up."""
+    if os.path.exists("/dev/nvidiactl"):
+        pytest.skip("this machine has an NVIDIA driver")
+    reason = GpuMonitor.unavailable(target(device="gpu")) or ""
+    assert "NVML" in reason or "nvidia-ml-py is not installed" in reason
+
+
+class FakeNvml(types.ModuleType):
+    """FAKE: stands for pynvml where there is no GPU; a board that has no energy counter and no ECC."""
+
+    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
+    NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC = 0, 1, 0
+
+    class NVMLError(Exception):
+        """As pynvml's."""
+
+    class NVMLError_NotSupported(NVMLError):
+        """As pynvml's."""
+
+    def __init__(self) -> None:
+        super().__init__("pynvml")
+        self.asked: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        values: dict[str, Any] = {
+            "nvmlInit": None,
+            "nvmlShutdown": None,
+            "nvmlDeviceGetHandleByIndex": "device",
+            "nvmlDeviceGetUtilizationRates": types.SimpleNamespace(gpu=50, memory=25),
+            "nvmlDeviceGetMemoryInfo": types.SimpleNamespace(used=1 << 30),
+            "nvmlDeviceGetPowerUsage": 250_000,
+            "nvmlDeviceGetEnforcedPowerLimit": 700_000,
+            "nvmlDeviceGetClockInfo": 1980,
+            "nvmlDeviceGetTemperature": 61,
+            "nvmlDeviceGetCurrentClocksThrottleReasons": 0x8,
+            "nvmlDeviceGetComputeRunningProcesses": ["a", "b"],
+        }
+        missing = ("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetTotalEccErrors")
+
+        def call(*arguments: Any) -> Any:
+            self.asked.append(name)
+            if name in missing:
+                raise self.NVMLError_NotSupported(name)
+            return values[name]
+
+        if name in values or name in missing:
+            return call
+        raise AttributeError(name)
+
+
+def test_a_fake_gpu_tells_all_fields_with_their_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a FAKE driver: W from mW, ratios from percent; what the product lacks is left out and asked for once."""
+    fake = FakeNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    monitor = GpuMonitor(target(device="gpu"))
+    found = monitor.sample()
+    assert monitor.sample() == found
+    monitor.close()
+    assert found == {
+        "utilisation_ratio": 0.5, "memory_utilisation_ratio": 0.25, "memory_used_bytes": float(1 << 30),
+        "power_w": 250.0, "power_limit_w": 700.0, "sm_clock_mhz": 1980.0, "memory_clock_mhz": 1980.0,
+        "temperature_c": 61.0, "held_back": 8.0, "processes": 2.0,
+    }  # fmt: skip
+    assert fake.asked.count("nvmlDeviceGetTotalEnergyConsumption") == 1
+    assert set(found) < set(GpuMonitor.metrics)
