@@ -45,7 +45,8 @@ def self_test(
             middle = statistics.median(through)
             found = [_judge("round_trip_ms", asked_ms, middle - statistics.median(direct))]
             if network.jitter_ms:
-                spread = math.sqrt(max(0.0, _spread(through) ** 2 - _spread(direct) ** 2))
+                in_time = [value for value in through if not _late(network, value, middle)]
+                spread = math.sqrt(max(0.0, _spread(in_time) ** 2 - _spread(direct) ** 2))
                 found.append(
                     _judge("jitter_ms", network.jitter_ms * math.sqrt(2), spread, note="of the round trip")
                 )
@@ -83,7 +84,7 @@ def _spread(values: list[float]) -> float:
 
 def _loss(network: Network, through_ms: list[float], middle_ms: float) -> dict[str, Any]:
     """Each way loses on its own: a round trip is late if either did."""
-    late = sum(value > middle_ms + 1.5 * network.latency_ms for value in through_ms)
+    late = sum(_late(network, value, middle_ms) for value in through_ms)
     n = len(through_ms)
     share = late / n
     measured = 1 - math.sqrt(1 - share)
@@ -93,3 +94,8 @@ def _loss(network: Network, through_ms: list[float], middle_ms: float) -> dict[s
     near = abs(measured - network.loss_ratio) <= TOLERANCE_RATIO * network.loss_ratio
     note = f"{late} of {n} pings were late; {expected * n:.0f} ± {bound * n:.0f} are expected (99%)"
     return _judge("loss_ratio", network.loss_ratio, measured, note=note, met=inside or near)
+
+
+def _late(network: Network, value_ms: float, middle_ms: float) -> bool:
+    """Whether a retransmission was in it: at least a round trip more than the others."""
+    return network.loss_ratio > 0 and value_ms > middle_ms + 1.5 * network.latency_ms
