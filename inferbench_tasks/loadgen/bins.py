@@ -47,14 +47,17 @@ def cut_into_bins(
     count = max(1, int(span_s / width_s))
     width_s = span_s / count
     index = np.minimum(((done_ns - start_ns) / (width_s * _NS_PER_S)).astype(np.int64), count - 1)
-    order = np.lexsort((latency_ns, index))
-    ordered, edges = latency_ns[order] / 1e6, np.searchsorted(index[order], np.arange(count + 1))
-    sizes = np.diff(edges)
+    sizes = np.bincount(index, minlength=count)
+    edges = np.concatenate([[0], np.cumsum(sizes)])
+    order = np.argsort(index, kind="stable")
+    del index
+    ordered = latency_ns[order] / 1e6
+    del order
     level, mean = np.empty(count), np.empty(count)
     previous = float(np.median(ordered))
     for k in range(count):
         if sizes[k]:
-            piece = ordered[edges[k] : edges[k + 1]]
+            piece = np.sort(ordered[edges[k] : edges[k + 1]])
             previous = level[k] = float(piece[(len(piece) - 1) // 2])
             mean[k] = float(piece.mean())
         else:  # nothing was answered: the throughput shows it, the level stays

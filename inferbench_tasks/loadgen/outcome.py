@@ -14,6 +14,7 @@ from inferbench_tasks.loadgen.certificate import Certificate, certify
 from inferbench_tasks.loadgen.controller import Applied, Controller
 from inferbench_tasks.loadgen.evidence import Check
 from inferbench_tasks.loadgen.live import Snapshot
+from inferbench_tasks.loadgen.memory import give_freed_memory_back
 from inferbench_tasks.loadgen.mlperf import MlperfVerdict, forget, read_verdict
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.prepare import promised
@@ -21,6 +22,7 @@ from inferbench_tasks.loadgen.records import OK, column, read_samples
 from inferbench_tasks.loadgen.spool import Spool, merge
 from inferbench_tasks.loadgen.steady import SteadyState, find_steady_state
 from inferbench_tasks.loadgen.thresholds import Thresholds
+from inferbench_tasks.loadgen.window import WINDOW_COLUMNS
 
 #: A shorter load is not asked whether it was steady: that takes 10 s at least.
 _MIN_JUDGED_NS = 10_000_000_000
@@ -44,7 +46,7 @@ class Outcome:
 
     def certificate(self, plan: LoadPlan, thresholds: Thresholds | None = None) -> Certificate:
         """The judgement on the load that was applied."""
-        table = read_samples(self.samples_path)
+        table = self.table(for_figures=True)
         issued = None
         if plan.mlperf is not None:
             intended = column(table, "intended_ns")
@@ -62,9 +64,10 @@ class Outcome:
         found.figures["steady_state"] = self.steady
         return found
 
-    def table(self) -> pa.Table:
-        """All records."""
-        return read_samples(self.samples_path)
+    def table(self, *, for_figures: bool = False) -> pa.Table:
+        """All records; ``for_figures``: only the columns that figures are made from."""
+        table_columns = WINDOW_COLUMNS if for_figures else None
+        return read_samples(self.samples_path, table_columns)
 
 
 def apply_load(
@@ -75,6 +78,7 @@ def apply_load(
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Apply a load and keep its records, whatever became of it (see ``Outcome.applied``)."""
+    give_freed_memory_back()
     for index in range(plan.shards):
         plan.spool_path(index).unlink(missing_ok=True)
     if plan.mlperf:
@@ -116,11 +120,11 @@ def _issued_window(applied: Applied, start_ns: int, end_ns: int) -> tuple[int, i
     """MLPerf LoadGen's own window: from the first query that it issued to the last answer."""
     first_ns, last_ns = [], []
     for path in applied.spools:
-        rows = Spool(path).read()
-        rows = rows[rows["intended_ns"] >= start_ns]
-        if len(rows):
-            first_ns.append(int(rows["intended_ns"].min()))
-            last_ns.append(max(int(rows["intended_ns"].max()) + 1, int(rows["done_ns"].max())))
+        for piece in Spool(path).pieces():
+            rows = piece[piece["intended_ns"] >= start_ns]
+            if len(rows):
+                first_ns.append(int(rows["intended_ns"].min()))
+                last_ns.append(max(int(rows["intended_ns"].max()) + 1, int(rows["done_ns"].max())))
     if not first_ns:
         return start_ns, end_ns
     return min(first_ns), max(last_ns)
@@ -167,13 +171,13 @@ def _steady_start(
 
 
 def _find(applied: Applied, end_ns: int) -> SteadyState:
-    done, latency = [], []
+    done, latency = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for path in applied.spools:
         spool = Spool(path)
-        rows = spool.read()
-        rows = rows[rows["status"] == spool.statuses.index(OK)]
-        done.append(rows["done_ns"].astype(np.int64))
-        latency.append((rows["done_ns"] - rows["intended_ns"]).astype(np.int64))
+        for piece in spool.pieces():
+            rows = piece[piece["status"] == spool.statuses.index(OK)]
+            done.append(rows["done_ns"].astype(np.int64))
+            latency.append((rows["done_ns"] - rows["intended_ns"]).astype(np.int64))
     return find_steady_state(
         np.concatenate(done), np.concatenate(latency), start_ns=applied.start_ns, end_ns=end_ns
     )

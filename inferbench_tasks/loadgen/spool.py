@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -166,12 +166,14 @@ class Spool:
         width = self._dtype.itemsize
         return np.fromfile(self.path, self._dtype, stop - start, offset=_HEADER_BYTES + start * width)
 
+    def pieces(self) -> Iterator[NDArray[Any]]:
+        """All rows, a row group's worth at a time."""
+        for at in range(0, self.rows, _ROW_GROUP):
+            yield self.read(at, min(at + _ROW_GROUP, self.rows))
+
     def intended_ns(self) -> NDArray[np.int64]:
         """That column alone, read piece by piece."""
-        parts = [
-            self.read(at, min(at + _ROW_GROUP, self.rows))["intended_ns"]
-            for at in range(0, self.rows, _ROW_GROUP)
-        ]
+        parts = [piece["intended_ns"].copy() for piece in self.pieces()]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
@@ -198,6 +200,7 @@ def merge(
         for at in range(0, len(order), _ROW_GROUP):
             indices = order[at : at + _ROW_GROUP]
             writer.write(_row_group(parts, starts, indices, statuses, measure_window_ns, writer.schema))
+    pa.default_memory_pool().release_unused()
     return len(order)
 
 

@@ -184,7 +184,9 @@ def apply(
     summary = certificate = None
     if outcome.requests:
         summary = summarise(
-            outcome.table(), measure_start_ns=outcome.measure_start_ns, measure_end_ns=outcome.measure_end_ns
+            outcome.table(for_figures=True),
+            measure_start_ns=outcome.measure_start_ns,
+            measure_end_ns=outcome.measure_end_ns,
         )
         if outcome.applied.usages:
             certificate = outcome.certificate(load_plan)

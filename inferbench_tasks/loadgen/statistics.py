@@ -159,12 +159,13 @@ def _block_bootstrap(
         return found
     ranks = [_candidate_ranks(n, q, tau) for q in quantiles]
     candidates = np.unique(ordered[np.unique(np.concatenate(ranks))])
-    positions = np.searchsorted(candidates, used)  # the first candidate that is >= the value
-    width = len(candidates) + 1
-    cell = np.repeat(np.arange(blocks), length) * width + positions
-    counts = np.bincount(cell, minlength=blocks * width).reshape(blocks, width)
-    below = weights @ np.cumsum(counts, axis=1)[:, :-1]  # resampled values <= each candidate
     blockwise = used.reshape(blocks, length)
+    width = len(candidates) + 1
+    counts = np.empty((blocks, width))
+    for block, row in enumerate(blockwise):  # block by block: millions of values take no memory for it
+        # The first candidate that is >= the value.
+        counts[block] = np.bincount(np.searchsorted(candidates, row), minlength=width)
+    below = weights @ np.cumsum(counts, axis=1)[:, :-1]  # resampled values <= each candidate
     for q in quantiles:
         above = blockwise > ordered[math.ceil(q * n) - 1]
         if min(above.any(axis=1).sum(), (~above).any(axis=1).sum()) < _MIN_TAIL_BLOCKS:

@@ -68,7 +68,11 @@ def parse_arrivals(text: str) -> dict[str, Any]:
     A number alone is the process's first parameter that must be given.
     """
     if text.lstrip().startswith("{"):
-        found = yaml.safe_load(text)
+        found = _yaml(text)
+        if not isinstance(found, dict) or "kind" not in found:
+            raise InputError(
+                f"--arrivals: {text!r} has no kind; for instance {{kind: poisson, rate_rps: 100}}"
+            )
         return dict(found)
     kind, _, rest = text.partition(":")
     cls = ARRIVALS.load(kind, "--arrivals")
@@ -84,8 +88,15 @@ def parse_arrivals(text: str) -> dict[str, Any]:
                     f"--arrivals: {part!r} has no name; write name=value, for instance {kind}:rate_rps=100"
                 )
             name, value = first, name
-        made[name.strip()] = yaml.safe_load(value)
+        made[name.strip()] = _yaml(value)
     return made
+
+
+def _yaml(text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(f"--arrivals: {text!r} can't be read: {' '.join(str(error).split())}") from error
 
 
 @dataclass(frozen=True)

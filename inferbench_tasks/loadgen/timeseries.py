@@ -36,7 +36,7 @@ def per_second(window: Window) -> dict[str, list[Any]]:
 
     answered_at = np.where(ended, window.done_ns, window.intended_ns)
     good = window.ok
-    second = np.minimum((window.intended_ns[good] - zero) // NS_PER_S, seconds - 1)
+    second = np.minimum((window.intended_ns[good] - zero) // NS_PER_S, seconds - 1).astype(np.int32)
     latency_ms = (window.done_ns - window.intended_ns)[good] / 1e6
     # intended_ns ascends, so each second's answers are one slice.
     edges = np.searchsorted(second, np.arange(seconds + 1))
@@ -51,6 +51,7 @@ def per_second(window: Window) -> dict[str, list[Any]]:
             p50[index] = float(values[(n + 1) // 2 - 1])
         if n >= FLOORS[0.99]:
             p99[index] = float(values[-(-99 * n // 100) - 1])
+    del second, latency_ms  # millions of values each
     ends = zero + NS_PER_S * np.arange(1, seconds + 1) - 1
     return {
         "t_s": [int(first) + index for index in range(seconds)],

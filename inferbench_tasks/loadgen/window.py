@@ -15,6 +15,13 @@ from inferbench_tasks.loadgen.records import CLIENT_SPANS, DROPPED, SERVER_SPANS
 NS_PER_S = 1_000_000_000
 
 
+#: The columns that a window is made of; of the others no figure is.
+WINDOW_COLUMNS = (
+    "request_id", "phase", "intended_ns", "sent_ns", "first_byte_ns", "done_ns", "status", "batch_size",
+    *SERVER_SPANS, *CLIENT_SPANS,
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Window:
     """The records of a load, ordered by ``intended_ns``, and masks over them.

@@ -1,0 +1,91 @@
+"""The client's ceiling: what a plan asks for at its worst moment, what is refused, and what is remembered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.loadgen import ceiling as module
+from inferbench_tasks.loadgen.ceiling import Ceiling, ceiling, check_ceiling, peak_rate_rps, request_bytes
+from inferbench_tasks.loadgen.plan import LoadPlan
+from tests.load_servers import endpoint, load_plan
+
+
+def _plan(folder: Path, **arrivals: Any) -> LoadPlan:
+    return load_plan(folder, endpoint("http", 1), arrivals=arrivals, duration_s=10.0, warmup_s=1.0)
+
+
+def _ceiling(plan: LoadPlan, rate: float) -> Ceiling:
+    return Ceiling(
+        protocol="http", client="fast", shards=1, request_bytes=request_bytes(plan), answer_bytes=64,
+        requests_per_s=rate, cpu_us_per_request=20.0, lateness_p50_us=50.0, lateness_p99_us=500.0,
+        machine=module.machine(), measured_at=0.0,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[LoadPlan]:
+    """Measuring gives 1,000 requests/s; every measurement is noted."""
+    plans: list[LoadPlan] = []
+
+    def measure(plan: LoadPlan, answer_bytes: int) -> Ceiling:
+        plans.append(plan)
+        return _ceiling(plan, 1000.0)
+
+    monkeypatch.setattr(module, "measure_ceiling", measure)
+    return plans
+
+
+def test_the_peak_is_that_of_the_busiest_second(tmp_path: Path) -> None:
+    """Not the mean: a spike counts with its height."""
+    plan = _plan(tmp_path, kind="spike", base_rate_rps=10, spike_rate_rps=600, spike_at_s=4, spike_for_s=2)
+    peak = peak_rate_rps(plan)
+    assert peak is not None
+    assert 500 < peak < 750
+
+
+def test_no_rate_is_planned_where_users_or_the_server_set_it(tmp_path: Path) -> None:
+    """Closed loop, and all at once."""
+    assert peak_rate_rps(_plan(tmp_path, kind="closed_loop", concurrency=4)) is None
+    assert peak_rate_rps(_plan(tmp_path, kind="offline", requests=1000)) is None
+
+
+def test_a_load_above_the_safe_share_is_refused_with_both_numbers(
+    tmp_path: Path, measured: list[LoadPlan]
+) -> None:
+    """Half of the ceiling; allow_unsafe_load lets it pass, and a load below passes by itself."""
+    plan = _plan(tmp_path, kind="constant", rate_rps=700)
+    with pytest.raises(InputError, match=r"700 requests/s are 70% .*1,000 requests/s"):
+        check_ceiling(plan, 64, tmp_path / "cache", allow_unsafe=False)
+    assert check_ceiling(plan, 64, tmp_path / "cache", allow_unsafe=True).requests_per_s == 1000
+    calm = _plan(tmp_path, kind="constant", rate_rps=400)
+    assert check_ceiling(calm, 64, tmp_path / "cache", allow_unsafe=False).requests_per_s == 1000
+
+
+def test_a_ceiling_is_measured_once_for_payloads_of_a_size(tmp_path: Path, measured: list[LoadPlan]) -> None:
+    """Remembered in a file; another answer's size, or ``fresh``, measures again; a broken file too."""
+    plan = _plan(tmp_path, kind="constant", rate_rps=10)
+    cache = tmp_path / "cache"
+    ceiling(plan, 64, cache)
+    ceiling(plan, 64, cache)
+    assert len(measured) == 1
+    ceiling(plan, 64_000, cache)
+    assert len(measured) == 2
+    ceiling(plan, 64, cache, fresh=True)
+    assert len(measured) == 3
+    for path in cache.glob("*.json"):
+        path.write_text("{}")
+    ceiling(plan, 64, cache)
+    assert len(measured) == 4
+
+
+def test_the_size_of_a_request_is_that_on_the_wire(tmp_path: Path) -> None:
+    """Headers and tensors; more samples are more bytes."""
+    one = _plan(tmp_path, kind="constant", rate_rps=10)
+    many = one.model_copy(update={"batches": (one.batches[0].model_copy(update={"batch_size": 8}),)})
+    assert request_bytes(many) - request_bytes(one) == pytest.approx(7 * 4 * 4, abs=8)
+    assert request_bytes(one) > np.dtype(np.float32).itemsize * 4
