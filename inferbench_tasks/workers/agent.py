@@ -51,6 +51,7 @@ class Agent:
         self._child: subprocess.Popen[bytes] | None = None
         self._started_s = self._restart_s = self._restart_at = self._beat_at = 0.0
         self._faulty_since: float | None = None
+        self._lease: int | None = None
 
     def run(self) -> None:
         """Returns after SIGTERM or SIGINT, when everything that it started has ended."""
@@ -79,6 +80,10 @@ class Agent:
             self.cluster.register(self.device)
             return
         now = time.monotonic()
+        token = seen.lease.token if seen.lease else None
+        if self._lease is not None and token != self._lease:
+            self._sweep()  # usually nothing: its release has ended the server
+        self._lease = token
         if seen.lease is None or seen.lease.state == "granted":
             self._look(now)
         if seen.lease is not None and seen.lease.state == "granted":
@@ -164,12 +169,14 @@ class Agent:
         self._sweep()
 
     def _sweep(self) -> None:
-        """End servers and tasks that an earlier life of this worker left."""
+        """End the servers and tasks of this device that nobody answers for: all but the Celery worker that lives."""
         mine = {settings.WORKER: self.device.device_id, settings.DATA_DIR: str(self.data_dir)}
-        me = os.getpid()
+        spared = {os.getpid()}
+        if self._child is not None:
+            spared |= {self._child.pid, *(p.pid for p in _members(self._child.pid))}
         for process in psutil.process_iter():
             try:
-                if process.pid != me and _has(process, mine):
+                if process.pid not in spared and _has(process, mine):
                     log.warning("ending a leftover pid=%s name=%s", process.pid, process.name())
                     process.kill()
             except (psutil.NoSuchProcess, psutil.AccessDenied):

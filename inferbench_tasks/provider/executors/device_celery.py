@@ -183,20 +183,20 @@ class DeviceCeleryExecutor(CeleryExecutor):
             states = metadata.task_states(ref)
             if states.gone:
                 self._dispatcher.withdraw(job, "its DAG run was deleted")
-            elif not held.started and job not in self._waiting and not self._running(states):
-                self._count_no_show(job, states)
             elif states.over:
                 self._end(ref, states)
+            elif not held.started and job not in self._waiting and not self._running(states):
+                self._count_no_show(job)
             else:
                 self._no_show.pop(job, None)
 
     def _running(self, states: metadata.TaskStates) -> bool:
         return any(state in ("running", "success") for state in states.by_stage.values())
 
-    def _count_no_show(self, job: str, states: metadata.TaskStates) -> None:
+    def _count_no_show(self, job: str) -> None:
         """A device is kept for a job whose ``serve`` is not here (yet)."""
         since = self._no_show.setdefault(job, time.monotonic())
-        if states.over or time.monotonic() - since > NO_SHOW_S:
+        if time.monotonic() - since > NO_SHOW_S:
             del self._no_show[job]
             self._dispatcher.withdraw(job, "its serve did not come")
 

@@ -27,6 +27,11 @@ TUNED: dict[str, str] = {
     "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "20",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "3",
+    # An api-server that is started again (half a minute on busy cores) must not cost a measurement its task.
+    "AIRFLOW__WORKERS__MAX_FAILED_HEARTBEATS": "90",
+    "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "20",
+    "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MAX": "8",
+    "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "20",
     # A job waits for its device in state queued: longer than any queue, or Airflow fails it.
     "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": "604800",
     # Our executor in front of Celery: devices are leased by a policy.
