@@ -9,8 +9,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from inferbench_tasks import settings
 from inferbench_tasks.stages.handles import ServerHandle
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ class ServerRecord(BaseModel):
     token: str
     launcher: str
     server: ServerHandle | None = None
+    worker: str = Field(default_factory=lambda: os.environ.get(settings.WORKER, ""))
+    """The device that it was started on, where a scheduler leases devices."""
     leftovers: tuple[str, ...] = ()
 
 
@@ -54,8 +57,18 @@ def read_all(servers_dir: Path) -> dict[Path, ServerRecord]:
     return found
 
 
+def end_worker(servers_dir: Path, worker: str) -> list[str]:
+    """End every server that was started on a device; the runs."""
+    return _sweep(servers_dir, lambda record: record.worker == worker)
+
+
 def sweep(servers_dir: Path, is_over: Callable[[str], bool]) -> list[str]:
-    """End the servers whose run ``is_over``; returns these runs. Records of dead servers are removed.
+    """End the servers whose run ``is_over``; returns these runs. Records of dead servers are removed."""
+    return _sweep(servers_dir, lambda record: is_over(record.run_id))
+
+
+def _sweep(servers_dir: Path, is_over: Callable[[ServerRecord], bool]) -> list[str]:
+    """Ends the servers of records that are over.
 
     Of a start that was interrupted nothing is known but its token: it is ended once its run is over.
     """
@@ -64,7 +77,7 @@ def sweep(servers_dir: Path, is_over: Callable[[str], bool]) -> list[str]:
     ended = []
     for path, record in read_all(servers_dir).items():
         launcher = LAUNCHERS.load(record.launcher)()
-        over = is_over(record.run_id)
+        over = is_over(record)
         if not over and (record.server is None or launcher.alive(record.server)):
             continue
         try:

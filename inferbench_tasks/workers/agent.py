@@ -181,9 +181,8 @@ class Agent:
                     process.kill()
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue
-        # Of servers that are dead now the records go too; others' servers live on.
-        for run_id in records.sweep(self.data_dir / "servers", lambda run: False):
-            log.warning("removed the record of a server of run %s", run_id)
+        for run_id in records.end_worker(self.data_dir / "servers", self.device.device_id):
+            log.warning("ended the server of run %s", run_id)
 
 
 def _has(process: psutil.Process, wanted: dict[str, str]) -> bool:
