@@ -107,7 +107,8 @@ def name_by_difference(views: list[RunView]) -> None:
     differing = [path for path in paths if len({repr(job.get(path)) for job in flat}) > 1]
     # What jobs of other kinds have, always with the same value, tells nobody anything, if the rest suffices.
     telling = [path for path in differing if len({repr(job[path]) for job in flat if path in job}) > 1]
-    labels = _labels(flat, telling)
+    named = [path for path in differing if path in telling or path in _LEADERS]
+    labels = _labels(flat, _without_echoes(flat, named))
     if "" in labels or len(set(labels)) < len(labels):
         labels = _labels(flat, [p for p in paths if p in differing or any(p not in job for job in flat)])
     for view, job, label in zip(views, flat, labels, strict=True):
@@ -119,6 +120,30 @@ def name_by_difference(views: list[RunView]) -> None:
     for view in views:
         if seen[view.label] > 1:
             view.label = f"{view.label} ({view.run_id.rpartition('.')[2]})"
+
+
+#: Settings that name a thing; others go with them.
+_LEADERS = ("serve.backend", "model.name", "model.family")
+
+
+def _without_echoes(jobs: list[dict[str, Any]], paths: list[str]) -> list[str]:
+    """Without what only follows: a backend's format, and parts of a model that change with its name or family."""
+
+    def classes(path: str) -> list[int]:
+        seen: dict[str, int] = {}
+        return [seen.setdefault(repr(job.get(path)), len(seen)) for job in jobs]
+
+    led = {path: classes(path) for path in _LEADERS if path in paths}
+    models = [found for path, found in led.items() if path.startswith("model.")]
+    return [
+        path
+        for path in paths
+        if path in led
+        or (
+            not (path.startswith("model.") and classes(path) in models)
+            and not (path == "convert.format" and classes(path) == led.get("serve.backend"))
+        )
+    ]
 
 
 def _labels(jobs: list[dict[str, Any]], paths: list[str]) -> list[str]:

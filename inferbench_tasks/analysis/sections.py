@@ -45,13 +45,14 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
     slo = slo_bounds_ms(views)
     shown = [view for view in views if view.measured]
     limit = f"Figures by run show the first {MAX_RUNS} of {len(shown)} runs." if len(shown) > MAX_RUNS else ""
+    maps = heatmap.heat_maps(views)
     found = [
         Section(
             "Latency",
             _drawn(latency.cdf(shown, slo), latency.percentiles(shown, slo), density.density(shown)),
             limit,
         ),
-        Section("Heat maps", heatmap.heat_maps(views)),
+        Section("Heat maps", maps, wide=heatmap.wide(maps)),
         Section(
             "Comparison over the sweep",
             [*_drawn(tradeoffs.latency_throughput(shown, slo)), *sweep.comparison(shown)],

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 #: Up to so many runs, bars show the other metrics better; a larger grid gets a map of each.
 FEW_RUNS = 20
-#: Wider than this, the numbers do not fit into the cells of half a page.
-WIDE = 7
+#: More columns than this do not fit into half a page.
+NARROW = 7
 
 
 def heat_maps(views: Sequence[RunView]) -> list[Figure]:
@@ -37,6 +37,11 @@ def heat_maps(views: Sequence[RunView]) -> list[Figure]:
     elif heat_map(views, across, down, paths[0]):
         paths = (paths[0], *paths[2:])  # the median stands in where too few requests support a p99
     return [found for path in paths if (found := heat_map(views, across, down, path))]
+
+
+def wide(maps: Sequence[Figure]) -> bool:
+    """Whether the maps need the page's whole width."""
+    return any(len(drawn["data"][0]["x"]) > NARROW for drawn in maps)
 
 
 def heat_map(views: Sequence[RunView], across: Axis, down: Axis, path: str) -> Figure | None:

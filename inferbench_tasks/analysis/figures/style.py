@@ -76,10 +76,9 @@ def axis(title: str, *, log: bool = False, **more: Any) -> dict[str, Any]:
 
 
 def figure(data: list[dict[str, Any]], *, title: str, xaxis: Any, yaxis: Any, **layout: Any) -> Figure:
-    """A figure in the common style."""
-    margin = {"l": 60, "r": 20, "t": 44, "b": 50}
-    height = layout.get("height", 380)
-    below = -62 / max(1, height - margin["t"] - margin["b"])  # under the axis' title, whatever the height
+    """A figure in the common style; its legend stands below and gets the height that it needs."""
+    rows = _legend_rows(data) if layout.get("showlegend") is not False else 0
+    below = 56 + _LEGEND_ROW_PX * rows
     return {
         "data": data,
         "layout": {
@@ -89,16 +88,31 @@ def figure(data: list[dict[str, Any]], *, title: str, xaxis: Any, yaxis: Any, **
             "font": {"family": "system-ui, sans-serif", "size": 12, "color": "#222"},
             "paper_bgcolor": "white",
             "plot_bgcolor": "white",
-            "margin": margin,
-            "height": 380,
-            "legend": {"orientation": "h", "yanchor": "top", "y": below, "x": 0},
+            "margin": {"l": 60, "r": 20, "t": 44, "b": below},
+            "legend": {"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0, "x": 0},
             "hovermode": "closest",
             # Upright, beside the plot: across, it covers the title while the mouse is over the figure.
             "modebar": {"orientation": "v", "bgcolor": "rgba(255,255,255,0.8)"},
             "colorway": list(PALETTE),
             **layout,
+            "height": max(layout.get("height", 0), 320 + below),
         },
     }
+
+
+#: Height of a legend's row, px, and how many characters fit into half a page's width.
+_LEGEND_ROW_PX, _LEGEND_CHARACTERS = 20, 60
+
+
+def _legend_rows(data: list[dict[str, Any]]) -> int:
+    """Rows that the legend takes: plotly sets as many entries side by side as the widest leaves room for."""
+    names = [
+        str(trace["name"]) for trace in data if trace.get("name") and trace.get("showlegend") is not False
+    ]
+    if len(names) < 2:
+        return 0 if not names else 1
+    each_row = max(1, _LEGEND_CHARACTERS // (max(len(name) for name in names) + 6))
+    return -(-len(names) // each_row)
 
 
 def bound(value: float, label: str, *, along: str = "x") -> dict[str, Any]:

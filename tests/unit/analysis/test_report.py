@@ -191,5 +191,5 @@ def test_a_label_has_only_what_the_job_has_and_what_tells_runs_apart() -> None:
     name_by_difference(views)
     assert [v.label for v in views] == [
         "batching none",
-        "max_batch_size 8, max_delay_ms 1, preferred_batch_sizes []",
+        "max_batch_size 8, max_delay_ms 1, preferred_batch_sizes none",
     ]
