@@ -169,6 +169,19 @@ def _torchscript(case: Case, folder: Path, dynamic: bool) -> Path:
     return path
 
 
+def _pt2(case: Case, folder: Path, dynamic: bool) -> Path:
+    import torch
+
+    weights, bias = dense_weights()
+    layer = torch.nn.Linear(FEATURES, CLASSES)
+    layer.weight.data, layer.bias.data = torch.from_numpy(weights.T.copy()), torch.from_numpy(bias)
+    x = torch.from_numpy(case.samples["x"])
+    free = dict.fromkeys(range(2 if dynamic else 1), torch.export.Dim.AUTO)
+    path = folder / "dense.pt2"
+    torch.export.save(torch.export.export(layer.eval(), (x,), dynamic_shapes=(free,)), str(path))
+    return path
+
+
 def _openvino(case: Case, folder: Path, dynamic: bool) -> Path:
     import openvino
 
@@ -198,4 +211,4 @@ def _savedmodel(case: Case, folder: Path, dynamic: bool) -> Path:
     return path
 
 
-MAKERS = {"torchscript": _torchscript, "openvino": _openvino, "savedmodel": _savedmodel}
+MAKERS = {"torchscript": _torchscript, "pt2": _pt2, "openvino": _openvino, "savedmodel": _savedmodel}

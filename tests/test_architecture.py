@@ -32,6 +32,7 @@ RUN_AS_A_WHOLE = {
     "modelrepo/networks",
     "backends/triton_models",
     "backends/mlserver_models",
+    "backends/torchserve_models",
     "analysis/figures",
 }
 

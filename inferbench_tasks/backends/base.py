@@ -101,6 +101,10 @@ class Backend(ABC):
         """
         return probe.statistics()
 
+    def ready(self, probe: Probe) -> bool:
+        """Whether the model can be asked; by the protocol's own words, where the server knows them."""
+        return probe.ready()
+
     def endpoint_protocol(self, protocol: str) -> str:
         """The endpoint's protocol for a load that asks for "http" or "grpc"."""
         return protocol
@@ -125,6 +129,9 @@ BACKENDS: Registry[type[Backend]] = Registry(
     {
         "onnxruntime": "inferbench_tasks.backends.onnxruntime:OnnxRuntime",
         "torchscript": "inferbench_tasks.backends.torchscript:TorchScript",
+        "torch_export": "inferbench_tasks.backends.torch_export:TorchExport",
+        "torchserve": "inferbench_tasks.backends.torchserve:TorchServe",
+        "tensorrt": "inferbench_tasks.backends.tensorrt:TensorRt",
         "openvino": "inferbench_tasks.backends.openvino:OpenVino",
         "tfs_protocol": "inferbench_tasks.backends.tfs_protocol:TfsProtocol",
         "mlserver": "inferbench_tasks.backends.mlserver:MLServer",

@@ -12,14 +12,14 @@ from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread
 from inferbench_tasks.extras import installable, require
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.servers.config import Batching, ServerConfig
-from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.stages.handles import Endpoint, ModelArtifact
 from inferbench_tasks.submission.schema import ServeSpec
 
 
 class OwnServer(Backend):
     """Our FastAPI server with one of its engines; HTTP and gRPC, KServe v2."""
 
-    launchers = ("process", "container")
+    launchers: ClassVar[tuple[str, ...]] = ("process", "container")
     server_processors = True
     protocols: ClassVar[tuple[str, ...]] = ("http", "grpc")
     #: Name in ``servers.engines``; the package that holds the runtime; its name for people.
@@ -59,6 +59,10 @@ class OwnServer(Backend):
         """Built from ``docker/server``, one tag per backend."""
         return spec.image or f"inferbench/server:{self.kind}"
 
+    def engine_of(self, model: ModelArtifact) -> str:
+        """The engine for a model; a backend of several formats may have several."""
+        return self.engine
+
     def engine_settings(self, deployment: Deployment) -> dict[str, Any]:
         """More settings of the engine."""
         return {}
@@ -73,7 +77,7 @@ class OwnServer(Backend):
         address = deployment.folder / "address.json"
         self._address, self._model_name = address, deployment.model_name
         config = ServerConfig(
-            engine=self.engine,
+            engine=self.engine_of(model),
             runtime_package=self.package,
             model_name=deployment.model_name,
             model_version=str(model.version),

@@ -115,7 +115,7 @@ def _wait(
             if probe is not None and live_s is None and probe.live():
                 live_s = asked_s
                 _on_live(backend, endpoint, deadline_s - asked_s, launcher, server)
-            if probe is not None and live_s is not None and probe.ready():
+            if probe is not None and live_s is not None and backend.ready(probe):
                 break
             if time.monotonic() > deadline_s:
                 state = "its model was not ready" if live_s else "it did not answer"

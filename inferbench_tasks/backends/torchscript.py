@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from inferbench_tasks.backends.own_server import OwnServer
 
 
@@ -9,7 +11,7 @@ class TorchScript(OwnServer):
     """Its OpenMP threads wait passively: spinning ones make it many times slower on shared cores."""
 
     kind = "torchscript"
-    formats = ("torchscript",)
+    formats: ClassVar[tuple[str, ...]] = ("torchscript",)
     devices = ("cpu", "gpu")
     engine = "torchscript"
     package = "torch"

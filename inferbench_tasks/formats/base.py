@@ -51,6 +51,8 @@ class Format(ABC):
     servable: ClassVar[bool] = True
     #: False: models only become it; none comes in it.
     given: ClassVar[bool] = True
+    #: Where a model of it can be made and run; elsewhere than on the CPU, by that device's own worker.
+    devices: ClassVar[tuple[str, ...]] = ("cpu", "gpu")
     #: Precisions whose scales are measured on real samples.
     calibrated: ClassVar[frozenset[str]] = frozenset()
 
@@ -98,6 +100,8 @@ FORMATS: Registry[type[Format]] = Registry(
         "onnx": "inferbench_tasks.formats.onnx:OnnxFormat",
         "torchscript": "inferbench_tasks.formats.torchscript:TorchScriptFormat",
         "pt2": "inferbench_tasks.formats.pt2:Pt2Format",
+        "aotinductor": "inferbench_tasks.formats.aotinductor:AotInductorFormat",
+        "tensorrt": "inferbench_tasks.formats.tensorrt:TensorRtFormat",
         "savedmodel": "inferbench_tasks.formats.savedmodel:SavedModelFormat",
         "openvino": "inferbench_tasks.formats.openvino:OpenVinoFormat",
     },

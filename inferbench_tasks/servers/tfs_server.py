@@ -6,23 +6,22 @@ are the genuine ones of the package tensorflow-serving-api.
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 
-from inferbench_tasks.servers.datatypes import datatype_of
+from inferbench_tasks.servers.datatypes import Array, datatype_of
+from inferbench_tasks.servers.grpc_front import Decoded, GrpcFront
 from inferbench_tasks.servers.model import ServedModel
 from inferbench_tasks.servers.problem import RequestProblem
 
 
-class TfsServer:
+class TfsServer(GrpcFront):
     """``PredictionService/Predict``, ``GetModelMetadata`` and ``ModelService/GetModelStatus``."""
 
     def __init__(self, model: ServedModel, version: str) -> None:
-        import grpc
+        super().__init__(model, version)
         import tensorflow as tf
-        from grpc import aio
         from tensorflow_serving.apis import (
             get_model_metadata_pb2,
             get_model_status_pb2,
@@ -32,19 +31,9 @@ class TfsServer:
         )
 
         self._tf = tf
-        self._grpc = grpc
-        self._model = model
         self._predict_pb2: Any = predict_pb2
         self._status_pb2: Any = get_model_status_pb2
         self._metadata_pb2: Any = get_model_metadata_pb2
-        limit = model.config.max_request_bytes
-        self._server = aio.server(
-            options=[
-                ("grpc.max_receive_message_length", limit),
-                ("grpc.max_send_message_length", -1),
-                ("grpc.so_reuseport", 0),
-            ]
-        )
         front = self
 
         class Prediction(prediction_service_pb2_grpc.PredictionServiceServicer):  # type: ignore[misc]
@@ -58,61 +47,30 @@ class TfsServer:
             async def GetModelStatus(self, request: Any, context: Any) -> Any:
                 return await front.status(request, context)
 
-        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Prediction(), self._server)
-        model_service_pb2_grpc.add_ModelServiceServicer_to_server(Status(), self._server)
-
-    async def start(self, host: str, port: int) -> int:
-        """Listen; returns the port. OSError where it can't be bound."""
-        try:
-            bound: int = self._server.add_insecure_port(f"{host}:{port}")
-        except RuntimeError as error:
-            raise OSError(98, str(error)) from error
-        await self._server.start()
-        return bound
-
-    async def stop(self) -> None:
-        """End, giving running calls two seconds."""
-        await self._server.stop(2)
+        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Prediction(), self.server)
+        model_service_pb2_grpc.add_ModelServiceServicer_to_server(Status(), self.server)
 
     async def predict(self, request: Any, context: Any) -> Any:
-        """Run the model once; the spans come as trailing metadata."""
-        started_ns = time.monotonic_ns()
-        model = self._model
-        try:
+        """Run the model once."""
+
+        def decoded() -> Decoded[list[str]]:
             self._check(request.model_spec)
             arrays, names = self._decode(request)
-            decoded_ns = time.monotonic_ns()
-            execution = await model.execute(arrays, model.signature.batch_size(arrays))
-        except RequestProblem as problem:
-            model.statistics.failed(time.monotonic_ns() - started_ns)
-            await context.abort(self._code(problem.status), str(problem))
-            raise
-        if execution.error is not None:
-            error = execution.error
-            await context.abort(
-                self._grpc.StatusCode.INTERNAL, f"inference failed: {type(error).__name__}: {error}"
-            )
-        resumed_ns = time.monotonic_ns()
-        assert execution.outputs is not None
+            return Decoded(arrays, self.model.signature.batch_size(arrays), names)
+
+        return await self.infer(context, decoded, self._encode)
+
+    def _encode(self, decoded: Decoded[list[str]], outputs: dict[str, Array]) -> Any:
         response = self._predict_pb2.PredictResponse()
-        response.model_spec.name = model.name
+        response.model_spec.name = self.model.name
         response.model_spec.signature_name = "serving_default"
-        response.model_spec.version.value = int(model.version)
-        for name in names:
-            tensor = self._tf.make_tensor_proto(np.ascontiguousarray(execution.outputs[name]))
-            response.outputs[name].CopyFrom(tensor)
-        context.set_trailing_metadata(
-            (
-                ("x-inferbench-queue-ns", str(execution.queue_ns)),
-                ("x-inferbench-inference-ns", str(execution.infer_ns)),
-                ("x-inferbench-preprocess-ns", str(decoded_ns - started_ns + execution.input_ns)),
-                ("x-inferbench-postprocess-ns", str(time.monotonic_ns() - resumed_ns + execution.output_ns)),
-            )
-        )
+        response.model_spec.version.value = int(self.model.version)
+        for name in decoded.wanted:
+            response.outputs[name].CopyFrom(self._tf.make_tensor_proto(np.ascontiguousarray(outputs[name])))
         return response
 
     def _decode(self, request: Any) -> tuple[dict[str, Any], list[str]]:
-        signature = self._model.signature
+        signature = self.model.signature
         arrays: dict[str, Any] = {}
         for name, proto in request.inputs.items():
             if name not in signature.inputs:
@@ -132,7 +90,7 @@ class TfsServer:
     async def metadata(self, request: Any, context: Any) -> Any:
         """The model's name, version and signature."""
         await self._require(request.model_spec, context)
-        model = self._model
+        model = self.model
         response = self._metadata_pb2.GetModelMetadataResponse()
         response.model_spec.name = model.name
         response.model_spec.version.value = int(model.version)
@@ -154,15 +112,15 @@ class TfsServer:
         """AVAILABLE once the model is loaded, LOADING before."""
         await self._require(request.model_spec, context)
         states = self._status_pb2.ModelVersionStatus
-        state = states.AVAILABLE if self._model.ready else states.LOADING
+        state = states.AVAILABLE if self.model.ready else states.LOADING
         response = self._status_pb2.GetModelStatusResponse()
-        response.model_version_status.add(version=int(self._model.version), state=state)
+        response.model_version_status.add(version=int(self.model.version), state=state)
         return response
 
     def _check(self, spec: Any) -> None:
-        if spec.name != self._model.name:
+        if spec.name != self.model.name:
             raise RequestProblem(
-                f"model_spec.name: {spec.name!r} is not served here; known: {self._model.name}", status=404
+                f"model_spec.name: {spec.name!r} is not served here; known: {self.model.name}", status=404
             )
         if spec.signature_name not in ("", "serving_default"):
             raise RequestProblem(
@@ -170,11 +128,4 @@ class TfsServer:
             )
 
     async def _require(self, spec: Any, context: Any) -> None:
-        try:
-            self._check(spec)
-        except RequestProblem as problem:
-            await context.abort(self._code(problem.status), str(problem))
-
-    def _code(self, status: int) -> Any:
-        codes = self._grpc.StatusCode
-        return {404: codes.NOT_FOUND, 503: codes.UNAVAILABLE}.get(status, codes.INVALID_ARGUMENT)
+        await self.require(lambda: self._check(spec), context)

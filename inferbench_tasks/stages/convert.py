@@ -54,6 +54,8 @@ def run(inp: Input, ctx: Context) -> Output:
     spec, source = inp.job.convert, inp.generate.model
     route(source.format, spec.format, spec.precision, source.framework)
     origin = resolve(inp.job.model, ctx.base_dir)
+    if "cpu" not in FORMATS.load(spec.format).devices:  # children see no GPU
+        return produce(inp, ctx.data_dir, ctx.base_dir, Watch(ctx.progress, ctx.cancelled))
     return _find(inp, origin, ctx.data_dir) or run_in_child("convert", inp, Output, ctx)
 
 

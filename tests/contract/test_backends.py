@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("backends")]
 #: Backends' own environments are kept from one run of the tests to the next.
 ENVIRONMENTS = Path(sys.prefix) / "inferbench-test-envs"
 #: Not installed for every run of the tests.
-OPTIONAL = {"mlserver"}
+OPTIONAL = {"mlserver", "torchserve"}
 CYCLES = {("onnxruntime", "process"): 100 if os.environ.get("INFERBENCH_TEST_OPTIONAL") else 25}
 
 

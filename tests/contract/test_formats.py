@@ -7,17 +7,26 @@ and in TensorFlow, and files of the user's that were exported from these.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from inferbench_tasks.backends import startup
+from inferbench_tasks.backends.base import Deployment
+from inferbench_tasks.backends.first_answer import check_answer, first_rows, load_reference
+from inferbench_tasks.backends.torch_export import TorchExport
 from inferbench_tasks.cli.formats import rows
+from inferbench_tasks.formats.aotinductor import compiler
 from inferbench_tasks.formats.base import FORMATS
+from inferbench_tasks.launchers import records
+from inferbench_tasks.launchers.process import ProcessLauncher
 from inferbench_tasks.modelrepo.base import Watch
 from inferbench_tasks.stages import convert, generate
 from inferbench_tasks.stages.base import Context
+from inferbench_tasks.submission.schema import ServeSpec
 
 # The frameworks warn within themselves; in a run their work is done in a child, where nobody listens.
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]
@@ -34,7 +43,24 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 #: File format -> the source that such a file is exported from.
 EXPORTED = {"onnx": "torch", "torchscript": "torch", "pt2": "torch", "savedmodel": "keras"}
-PAIRS = [(row["from"], row["to"], p) for row in rows() for p in row["precisions"].split(", ")]
+#: Compiling ahead of time takes half a minute for each model.
+COMPILED = pytest.mark.skipif(
+    compiler() is None or not os.environ.get("INFERBENCH_TEST_OPTIONAL"),
+    reason="compiling takes minutes; with a C++ compiler, INFERBENCH_TEST_OPTIONAL=1 runs it",
+)
+
+
+def pairs() -> list[Any]:
+    """(source, target, precision) of every way."""
+    found = []
+    for row in rows():
+        for precision in row["precisions"].split(", "):
+            pair = (row["from"], row["to"], precision)
+            found.append(pytest.param(*pair, marks=[COMPILED] if row["to"] == "aotinductor" else []))
+    return found
+
+
+PAIRS = pairs()
 
 
 class Workshop:
@@ -128,3 +154,21 @@ def test_a_damaged_conversion_is_made_again(workshop: Workshop) -> None:
     path.write_bytes(bytes(data))
     again = workshop.produce("sklearn", "onnx", "fp32")
     assert not again.cached and again.difference_ratio < 1e-5
+
+
+@COMPILED
+def test_a_compiled_package_is_served(workshop: Workshop, tmp_path: Path) -> None:
+    """AOTInductor's machine code answers through the server as its source does, alone and in a batch."""
+    output = workshop.produce("torch", "aotinductor", "fp32")
+    samples, reference = load_reference(workshop.generated("torch").requests)
+    spec = ServeSpec(backend="torch_export")
+    deployment = Deployment("compiled", output.model, spec, tmp_path, tmp_path)
+    try:
+        started = startup.start(TorchExport(), deployment, ProcessLauncher(), tmp_path / "servers")
+        assert "AOTInductor" in started.backend.label()
+        for rows in (1, 5):
+            answer = started.probe.infer(first_rows(samples, rows))
+            assert check_answer(answer, reference, output.model, rows, 1e-4) <= 1e-4
+        started.probe.close()
+    finally:
+        records.end_run(tmp_path / "servers", "compiled")

@@ -29,6 +29,9 @@ ENGINES: Registry[EngineFactory] = Registry(
     {
         "onnxruntime": "inferbench_tasks.servers.engines.onnxruntime:OnnxRuntimeEngine",
         "torchscript": "inferbench_tasks.servers.engines.torchscript:TorchScriptEngine",
+        "pt2": "inferbench_tasks.servers.engines.torch_export:ExportedProgramEngine",
+        "aotinductor": "inferbench_tasks.servers.engines.torch_export:AotInductorEngine",
+        "tensorrt": "inferbench_tasks.servers.engines.tensorrt:TensorRtEngine",
         "savedmodel": "inferbench_tasks.servers.engines.savedmodel:SavedModelEngine",
         "openvino": "inferbench_tasks.servers.engines.openvino:OpenVinoEngine",
     },

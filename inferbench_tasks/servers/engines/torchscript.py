@@ -1,4 +1,4 @@
-"""TorchScript models by PyTorch."""
+"""TorchScript models by PyTorch, and what all of PyTorch's engines share."""
 
 from __future__ import annotations
 
@@ -14,26 +14,38 @@ class TorchScriptEngine:
     def __init__(self, config: ServerConfig) -> None:
         import torch
 
-        torch.set_num_threads(config.threads)
-        if config.device != "cpu" and not torch.cuda.is_available():
-            raise RuntimeError(f"device {config.device} was asked for, but PyTorch sees no GPU")
-        self._device = "cpu" if config.device == "cpu" else "cuda"
+        self._device = device_of(config)
         self._module: Any = torch.jit.load(config.model_path, map_location=self._device).eval()
         self._inputs = [spec.name for spec in config.inputs]
         self._outputs = [spec.name for spec in config.outputs]
 
     def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """Inputs go by position, as the module's ``forward`` takes them."""
-        import torch
+        return answers(self._module, [inputs[name] for name in self._inputs], self._outputs, self._device)
 
-        # A copy: a module may work in place, and the arrays are views of the request's bytes.
-        given = [torch.tensor(inputs[name], device=self._device) for name in self._inputs]
-        with torch.inference_mode():
-            answer = self._module(*given)
-        if isinstance(answer, dict):
-            values = [answer[name] for name in self._outputs]
-        else:
-            values = list(answer) if isinstance(answer, (tuple, list)) else [answer]
-        if len(values) < len(self._outputs):
-            raise RuntimeError(f"the module gives {len(values)} outputs, {len(self._outputs)} are expected")
-        return {name: value.cpu().numpy() for name, value in zip(self._outputs, values, strict=False)}
+
+def device_of(config: ServerConfig) -> str:
+    """PyTorch's name of the configured device; sets the process's threads. RuntimeError without that device."""
+    import torch
+
+    torch.set_num_threads(config.threads)
+    if config.device != "cpu" and not torch.cuda.is_available():
+        raise RuntimeError(f"device {config.device} was asked for, but PyTorch sees no GPU")
+    return "cpu" if config.device == "cpu" else "cuda"
+
+
+def answers(module: Any, arrays: list[Array], outputs: list[str], device: str) -> dict[str, Array]:
+    """What a module gives for inputs in order, by the outputs' names."""
+    import torch
+
+    # A copy: a module may work in place, and the arrays are views of the request's bytes.
+    given = [torch.tensor(array, device=device) for array in arrays]
+    with torch.inference_mode():
+        answer = module(*given)
+    if isinstance(answer, dict):
+        values = [answer[name] for name in outputs] if outputs[0] in answer else list(answer.values())
+    else:
+        values = list(answer) if isinstance(answer, (tuple, list)) else [answer]
+    if len(values) < len(outputs):
+        raise RuntimeError(f"the module gives {len(values)} outputs, {len(outputs)} are expected")
+    return {name: value.cpu().numpy() for name, value in zip(outputs, values, strict=False)}

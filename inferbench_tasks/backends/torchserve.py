@@ -1,0 +1,252 @@
+"""``torchserve``: PyTorch's TorchServe, the real one, as a process.
+
+Its Java front end is started directly, since the launcher of its package keeps one pid file for the whole machine. Our
+handler speaks KServe v2 with binary tensors, so that the load is the same as for every other server. It runs with
+the PyTorch of this environment: a comparison is one of servers.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import math
+import os
+import secrets
+import shutil
+import struct
+import sysconfig
+import tempfile
+import time
+import zipfile
+from importlib import resources
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread_env
+from inferbench_tasks.backends.environments import Environment, python, site_packages
+from inferbench_tasks.backends.ports import free_ports
+from inferbench_tasks.backends.probes.base import Probe
+from inferbench_tasks.errors import InputError, ServerError
+from inferbench_tasks.extras import installable, require
+from inferbench_tasks.launchers.base import Launch
+from inferbench_tasks.servers.datatypes import datatype_of
+from inferbench_tasks.stages.handles import Endpoint, TensorSpec
+
+TORCHSERVE = "0.12.0"
+MAX_BYTES = 256 * 2**20
+#: A predict of a worker that hangs is given up after this, by TorchServe itself.
+RESPONSE_TIMEOUT_S = 60
+#: It logs every question; this is also the resolution of its model load.
+ASK_EVERY_S = 0.05
+#: What its log says of a worker that could not load its model.
+DIED = "Backend worker process died."
+
+
+def environment() -> Environment:
+    """TorchServe and the old setuptools that it needs; PyTorch comes from ours, by a ``.pth`` file."""
+    packages = (
+        f"torchserve=={TORCHSERVE}",
+        "setuptools==80.9.0",
+        "pyyaml",
+        "psutil",
+        "requests",
+        "packaging",
+    )
+    return Environment("torchserve", requirements=packages[1:], bare=packages[:1], megabytes=70)
+
+
+def java() -> str | None:
+    """The Java that runs the front end; None if there is none."""
+    home = os.environ.get("JAVA_HOME")
+    found = Path(home) / "bin" / "java" if home else None
+    return str(found) if found and found.is_file() else shutil.which("java")
+
+
+class TorchServe(Backend):
+    """One Java front end, ``instances`` Python workers."""
+
+    kind = "torchserve"
+    formats = ("torchscript",)
+    protocols = ("http",)
+
+    _management: tuple[str, int] = ("", 0)
+    _folder = Path()
+    _instances = 1
+    _asked_s = 0.0
+
+    @classmethod
+    def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:
+        """Java is the user's to install; the rest is installed on first use."""
+        if java() is None:
+            return "TorchServe needs Java 17: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
+        try:
+            version("torch")
+        except PackageNotFoundError:
+            if not installable():
+                return "the optional part torch is missing: pip install 'inferbench[torch]'"
+        return None
+
+    def version(self) -> str:
+        """Pinned in its environment."""
+        return TORCHSERVE
+
+    def label(self) -> str:
+        """Server and runtime."""
+        return f"TorchServe {TORCHSERVE}, TorchScript by PyTorch {version('torch')}"
+
+    def prepare(self, deployment: Deployment) -> Prepared:
+        """The model archive, ``config.properties``, and a short path for the workers' sockets."""
+        require("torch")
+        spec, name = deployment.spec, deployment.model_name
+        batch_size, delay_ms = _batching(deployment)
+        home = environment().ensure(deployment.cache_dir)
+        (site_packages(home) / "inferbench-torch.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        folder = deployment.folder / "torchserve"
+        for part in ("store", "tmp", "logs"):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+        for stale in (*folder.glob("counters-*"), *folder.glob("logs/*")):
+            stale.unlink(missing_ok=True)
+        write_archive(deployment, folder)
+        inference, management, metrics, grpc, grpc_management, worker = free_ports(6, deployment.host)
+        inference = deployment.port or inference
+        served = {
+            "defaultVersion": True,
+            "marName": f"{name}.mar",
+            "minWorkers": spec.instances,
+            "maxWorkers": spec.instances,
+            "batchSize": batch_size,
+            "maxBatchDelay": delay_ms,
+            "responseTimeout": RESPONSE_TIMEOUT_S,
+        }
+        options: dict[str, Any] = {
+            "inference_address": f"http://{deployment.host}:{inference}",
+            "management_address": f"http://{deployment.host}:{management}",
+            "metrics_address": f"http://{deployment.host}:{metrics}",
+            "grpc_inference_port": grpc,
+            "grpc_management_port": grpc_management,
+            "initial_worker_port": worker,
+            "model_store": folder / "store",
+            "load_models": f"{name}.mar",
+            "models": json.dumps({name: {"1.0": served}}),
+            "disable_token_authorization": "true",
+            "disable_system_metrics": "true",
+            "install_py_dep_per_model": "false",
+            "default_response_timeout": RESPONSE_TIMEOUT_S,
+            "job_queue_size": 8192,
+            "max_request_size": MAX_BYTES,
+            "max_response_size": MAX_BYTES,
+        }
+        config_path = folder / "config.properties"
+        config_path.write_text("".join(f"{key}={value}\n" for key, value in options.items()))
+        # A socket's path may have no more than 107 characters; a link is also what is easily found again.
+        short = Path(tempfile.gettempdir()) / f"ib-ts-{secrets.token_hex(4)}"
+        short.symlink_to(folder / "tmp", target_is_directory=True)
+        self._management, self._folder, self._instances = (
+            (deployment.host, management),
+            folder,
+            spec.instances,
+        )
+        site = site_packages(home)
+        argv = [str(java()), f"-Dmodel_server_home={site}", f"-Djava.io.tmpdir={short}"]
+        argv += [
+            "-cp",
+            f"{site}/ts/frontend/*",
+            "org.pytorch.serve.ModelServer",
+            "--python",
+            str(python(home)),
+        ]
+        argv += ["-f", str(config_path), "-s", str(folder / "store"), "-ncs"]
+        env = {
+            **thread_env(spec.threads),
+            "TS_OPEN_INFERENCE_PROTOCOL": "oip",
+            "LOG_LOCATION": str(folder / "logs"),
+            "METRICS_LOCATION": str(folder / "logs"),
+            "PATH": f"{home / 'bin'}:{os.environ.get('PATH', os.defpath)}",
+            "PYTHONPATH": "",
+            "TMPDIR": str(short),
+        }
+        launch = Launch(
+            run_id=deployment.run_id,
+            folder=deployment.folder,
+            config_path=config_path,
+            argv=tuple(argv),
+            env=env,
+            cwd=folder,
+            port_in_use="ddress already in use",
+            leftovers=(str(short),),
+        )
+        endpoint = Endpoint(protocol="http", host=deployment.host, port=inference, model_name=name)
+        told = {"threads": spec.threads, "model": served, "options": {k: str(v) for k, v in options.items()}}
+        return Prepared(launch, lambda: endpoint, {**told, "env": {key: env[key] for key in thread_env(1)}})
+
+    def ready(self, probe: Probe) -> bool:
+        """By the management API: all workers. A worker that can't load its model is started again for ever."""
+        if time.monotonic() < self._asked_s + ASK_EVERY_S:
+            return False
+        self._asked_s = time.monotonic()
+        log = self._folder / "logs" / "model_log.log"
+        if log.is_file() and DIED in (told := log.read_text(errors="replace")):
+            raise ServerError(f"TorchServe's worker died: {told.partition(DIED)[2][:1500].strip()}")
+        return self._ready_workers() >= self._instances
+
+    def _ready_workers(self) -> int:
+        connection = http.client.HTTPConnection(*self._management, timeout=5)
+        try:
+            connection.request("GET", "/models")
+            listed = json.loads(connection.getresponse().read()).get("models", [])
+            if not listed:
+                return 0
+            connection.request("GET", f"/models/{listed[0]['modelName']}")
+            described = json.loads(connection.getresponse().read())
+        except (OSError, http.client.HTTPException, ValueError):
+            return 0  # the management port opens a moment after the other
+        finally:
+            connection.close()
+        return sum(worker["status"] == "READY" for worker in described[0]["workers"])
+
+    def statistics(self, probe: Probe) -> dict[str, Any] | None:
+        """Runs and rows, as the handler counts them."""
+        counted = [struct.unpack("<qq", path.read_bytes()) for path in self._folder.glob("counters-*")]
+        return {
+            "execution_count": sum(runs for runs, _ in counted),
+            "inference_count": sum(rows for _, rows in counted),
+        }
+
+
+def _batching(deployment: Deployment) -> tuple[int, int]:
+    """TorchServe's batch counts requests, however many rows each has; its delay has whole milliseconds."""
+    batching = deployment.spec.batching
+    if batching is None:
+        return 1, 0
+    if batching.preferred_batch_sizes:
+        raise InputError("serve.batching.preferred_batch_sizes: TorchServe has none; leave them out")
+    return batching.max_batch_size, math.ceil(batching.max_delay_ms)
+
+
+def write_archive(deployment: Deployment, folder: Path) -> None:
+    """``<name>.mar``: the model, our handler and what the handler needs to know."""
+    model = deployment.model
+    told = {
+        "name": deployment.model_name,
+        "folder": str(folder),
+        "threads": deployment.spec.threads,
+        "inputs": [_tensor(spec) for spec in model.inputs],
+        "outputs": [_tensor(spec) for spec in model.outputs],
+    }
+    described = {"modelName": deployment.model_name, "serializedFile": "model.pt", "handler": "handler.py"}
+    manifest = {
+        "runtime": "python",
+        "model": {**described, "modelVersion": "1.0"},
+        "archiverVersion": TORCHSERVE,
+    }
+    handler = resources.files("inferbench_tasks.backends.torchserve_models") / "handler.py"
+    with zipfile.ZipFile(folder / "store" / f"{deployment.model_name}.mar", "w") as archive:
+        archive.writestr("MAR-INF/MANIFEST.json", json.dumps(manifest))
+        archive.writestr("handler.py", handler.read_text())
+        archive.writestr("inferbench.json", json.dumps(told))
+        archive.write(model.path, "model.pt")
+
+
+def _tensor(spec: TensorSpec) -> dict[str, Any]:
+    return {"name": spec.name, "datatype": datatype_of(spec.dtype), "shape": [-1, *spec.shape]}

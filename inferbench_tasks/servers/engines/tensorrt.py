@@ -1,0 +1,18 @@
+"""TensorRT engines."""
+
+from __future__ import annotations
+
+from inferbench_tasks.servers.config import ServerConfig
+from inferbench_tasks.servers.datatypes import Array
+
+
+class TensorRtEngine:
+    """One execution context per instance."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        from inferbench_tasks.formats.tensorrt_engine import TensorRtRunner
+
+        self._runner = TensorRtRunner(config.model_path, [spec.name for spec in config.outputs])
+
+    def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
+        return self._runner.run(inputs)

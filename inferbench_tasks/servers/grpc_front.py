@@ -1,0 +1,102 @@
+"""What our gRPC servers share, whatever their protocol: the port, a request's way through the model, refusals."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from inferbench_tasks.servers.datatypes import Array
+from inferbench_tasks.servers.model import ServedModel
+from inferbench_tasks.servers.problem import RequestProblem
+
+Wanted = TypeVar("Wanted")
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded(Generic[Wanted]):
+    """A request's tensors, its batch size, and whatever its answer needs to know of it."""
+
+    arrays: dict[str, Array]
+    rows: int
+    wanted: Wanted
+
+
+class GrpcFront:
+    """An asynchronous gRPC server beside the HTTP one, in the same process and on the same event loop."""
+
+    def __init__(self, model: ServedModel, version: str) -> None:
+        import grpc
+        from grpc import aio
+
+        self.grpc: Any = grpc
+        self.model = model
+        self.version = version
+        self.server: Any = aio.server(
+            options=[
+                ("grpc.max_receive_message_length", model.config.max_request_bytes),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_concurrent_streams", 10_000),
+            ]
+        )
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; returns the port. OSError where it can't be bound."""
+        try:
+            bound: int = self.server.add_insecure_port(f"{host}:{port}")
+        except RuntimeError as error:
+            raise OSError(98, str(error)) from error
+        await self.server.start()
+        return bound
+
+    async def stop(self) -> None:
+        """End, giving running calls two seconds."""
+        await self.server.stop(2)
+
+    async def infer(
+        self,
+        context: Any,
+        decode: Callable[[], Decoded[Wanted]],
+        encode: Callable[[Decoded[Wanted], dict[str, Array]], Any],
+    ) -> Any:
+        """One request through the model; its spans come as trailing metadata, a refusal as a status."""
+        started_ns = time.monotonic_ns()
+        try:
+            decoded = decode()
+            decoded_ns = time.monotonic_ns()
+            execution = await self.model.execute(decoded.arrays, decoded.rows)
+        except RequestProblem as problem:
+            self.model.statistics.failed(time.monotonic_ns() - started_ns)
+            await context.abort(self._code(problem.status), str(problem))
+            raise
+        if execution.error is not None:
+            error = execution.error
+            text = f"inference failed: {type(error).__name__}: {error}"
+            await context.abort(self.grpc.StatusCode.INTERNAL, text)
+        resumed_ns = time.monotonic_ns()
+        assert execution.outputs is not None
+        answer = encode(decoded, execution.outputs)
+        preprocess_ns = decoded_ns - started_ns + execution.input_ns
+        postprocess_ns = time.monotonic_ns() - resumed_ns + execution.output_ns
+        context.set_trailing_metadata(
+            (
+                ("x-inferbench-queue-ns", str(execution.queue_ns)),
+                ("x-inferbench-inference-ns", str(execution.infer_ns)),
+                ("x-inferbench-preprocess-ns", str(preprocess_ns)),
+                ("x-inferbench-postprocess-ns", str(postprocess_ns)),
+            )
+        )
+        return answer
+
+    async def require(self, check: Callable[[], None], context: Any) -> None:
+        """End the call with the right status where a check raises RequestProblem."""
+        try:
+            check()
+        except RequestProblem as problem:
+            await context.abort(self._code(problem.status), str(problem))
+
+    def _code(self, status: int) -> Any:
+        codes = self.grpc.StatusCode
+        return {404: codes.NOT_FOUND, 503: codes.UNAVAILABLE}.get(status, codes.INVALID_ARGUMENT)
