@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
-from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.submission.digest import digest_of_jobs
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.sweep import Job, expand
@@ -18,7 +18,9 @@ app = typer.Typer()
 
 @app.command()
 def validate(
-    files: list[Path] = typer.Argument(..., metavar="FILE...", help="Submissions, YAML files."),
+    files: list[Path] = typer.Argument(
+        ..., metavar="FILE...", help="Submissions: YAML files, or folders of them."
+    ),
     output: OutputFormat = OUTPUT,
 ) -> None:
     """Check submissions; start nothing.
@@ -27,7 +29,7 @@ def validate(
     on stderr. Files that are fine are named on stdout with their number of jobs. Exit code 2 if any is
     not. With -o json or yaml everything is on stdout.
     """
-    checked = [check_file(path) for path in files]
+    checked = [check_file(path) for given in files for path in submissions(given)]
     if output is OutputFormat.table:
         for entry in checked:
             _print(entry)
@@ -35,6 +37,16 @@ def validate(
         emit(checked, output)
     if not all(entry["ok"] for entry in checked):
         raise typer.Exit(2)
+
+
+def submissions(path: Path) -> list[Path]:
+    """The file itself, or every YAML below a folder. InputError where there is none."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(p for p in path.rglob("*") if p.suffix in (".yaml", ".yml"))
+    if not found:
+        raise InputError(f"{path} has no submission in it: no .yaml or .yml file")
+    return found
 
 
 def check_file(path: Path) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from inferbench_tasks.cli.main import main
+from inferbench_tasks.cli.validate import submissions
+from inferbench_tasks.errors import InputError
 
 BAD = Path(__file__).parents[2] / "submissions" / "bad"
 GOOD = """\
@@ -99,3 +101,15 @@ def test_a_wrong_call_is_bad_input(arguments: list[str], capsys: pytest.CaptureF
     """Exit code 2 and a word on how to call it."""
     assert run(*arguments) == 2
     assert capsys.readouterr().err
+
+
+def test_a_folder_is_all_submissions_below_it(tmp_path: Path) -> None:
+    """Sub-folders too; a folder without any is an error and not a silent success."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "empty").mkdir()
+    for name in ("z.yaml", "a/b/y.yml", "a/notes.txt"):
+        (tmp_path / name).write_text("")
+    found = [path.relative_to(tmp_path).as_posix() for path in submissions(tmp_path)]
+    assert found == ["a/b/y.yml", "z.yaml"]
+    with pytest.raises(InputError, match="has no submission in it"):
+        submissions(tmp_path / "empty")
