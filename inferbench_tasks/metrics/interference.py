@@ -63,12 +63,23 @@ def quarantined(verdict: str) -> bool:
 def _cpu(measured: Measured, findings: list[dict[str, Any]], missing: list[str]) -> None:
     window, recording = measured.window, measured.recording
     cores = measured.hardware.get("cores_logical") or 1
+    # A worker's jobs are pinned to cores of their own: what happens on the others is no interference.
+    mine = measured.hardware.get("cores_allowed") or []
 
     def grown(source: str, metric: str) -> float | None:
         series = recording.get(source, metric)
         return series.increase(window.start_ns, window.end_ns) if series else None
 
-    steal_s = grown("host", "cpu_steal_s_total")
+    def on_my_cores(metric: str) -> float | None:
+        each = [grown("host", f"core{core}_{metric}") for core in mine] if len(mine) < cores else [None]
+        known = [value for value in each if value is not None]
+        return sum(known) if len(known) == len(each) else None
+
+    busy_s, steal_s = on_my_cores("busy_s_total"), on_my_cores("steal_s_total")
+    if busy_s is not None and steal_s is not None:
+        cores = len(mine)
+    else:
+        busy_s, steal_s = grown("host", "cpu_busy_s_total"), grown("host", "cpu_steal_s_total")
     if steal_s is None:
         missing.append("steal")
     else:
@@ -77,9 +88,7 @@ def _cpu(measured: Measured, findings: list[dict[str, Any]], missing: list[str])
             findings, "steal", ratio, STEAL_WARN_RATIO, STEAL_QUARANTINE_RATIO,
             f"the hypervisor took {ratio:.1%} of the machine's CPU time (at most {STEAL_QUARANTINE_RATIO:.0%})",
         )  # fmt: skip
-    busy_s, server_s, client_s = (
-        grown(s, "cpu_s_total" if s != "host" else "cpu_busy_s_total") for s in ("host", "server", "client")
-    )
+    server_s, client_s = grown("server", "cpu_s_total"), grown("client", "cpu_s_total")
     if busy_s is None or server_s is None or client_s is None:
         missing.append("foreign CPU")
         return

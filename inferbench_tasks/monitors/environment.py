@@ -30,6 +30,7 @@ def hardware() -> dict[str, Any]:
         "cores_logical": psutil.cpu_count(),
         "cores_physical": psutil.cpu_count(logical=False),
         "cores_usable": len(os.sched_getaffinity(0)),
+        "cores_allowed": sorted(os.sched_getaffinity(0)),
         "memory_bytes": psutil.virtual_memory().total,
         "cpu_flags": sorted(
             set(fields.get("flags", fields.get("Features", "")).split())

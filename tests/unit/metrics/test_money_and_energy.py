@@ -170,6 +170,22 @@ def test_a_quiet_machine_has_an_empty_ledger() -> None:
     assert measure({})["interference"]["not_watched"] == ["steal", "foreign CPU"]
 
 
+def test_a_pinned_job_is_judged_by_its_own_cores() -> None:
+    """Work on a core that is another device's is no interference; the same work on its own core is."""
+    ours = {
+        ("server", "cpu_s_total"): counter(0.05), ("client", "cpu_s_total"): counter(0.05),
+        ("server", "waited_s_total"): counter(0.2), ("host", "cpu_busy_s_total"): counter(1.1),
+        ("host", "cpu_steal_s_total"): counter(0.0),
+        ("host", "core0_steal_s_total"): counter(0.0), ("host", "core1_steal_s_total"): counter(0.0),
+    }  # fmt: skip
+    pinned = {**EPYC, "cores_allowed": [1]}
+    elsewhere = {("host", "core0_busy_s_total"): counter(1.0), ("host", "core1_busy_s_total"): counter(0.1)}
+    here = {("host", "core0_busy_s_total"): counter(0.1), ("host", "core1_busy_s_total"): counter(1.0)}
+    assert measure(ours | elsewhere, pinned)["interference"]["findings"] == []
+    [found] = reasons(measure(ours | here, pinned)["interference"])
+    assert "while other processes used 0.90 of 1 cores" in found
+
+
 def test_rapl_counters_are_summed_and_their_wraps_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
