@@ -71,9 +71,9 @@ def _cpu(measured: Measured, findings: list[dict[str, Any]], missing: list[str])
         return series.increase(window.start_ns, window.end_ns) if series else None
 
     def on_my_cores(metric: str) -> float | None:
-        each = [grown("host", f"core{core}_{metric}") for core in mine] if len(mine) < cores else [None]
+        each = [grown("host", f"core{core}_{metric}") for core in mine]
         known = [value for value in each if value is not None]
-        return sum(known) if len(known) == len(each) else None
+        return sum(known) if 0 < len(mine) < cores and len(known) == len(mine) else None
 
     busy_s, steal_s = on_my_cores("busy_s_total"), on_my_cores("steal_s_total")
     if busy_s is not None and steal_s is not None:
