@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.load.canned import Canned
-from benchmarks.load.peers import command, perf_analyzer_command
+from benchmarks.load.peers import PeerError, command, perf_analyzer_command
 from inferbench_tasks.loadgen.outcome import apply_load
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.prepare import prepare
@@ -90,7 +90,7 @@ def perf_analyzer(folder: Path, server: Canned, rate: float, seconds: float, inp
         mine = at_ns[shift:]
         count = min(len(mine), len(arrived))
         if count < 0.9 * len(at_ns):
-            raise SystemExit(f"perf_analyzer: {len(arrived)} requests arrived, {len(at_ns)} were asked for")
+            raise PeerError(f"perf_analyzer: {len(arrived)} requests arrived, {len(at_ns)} were asked for")
         late = (arrived[:count] - mine[:count])[mine[:count] >= _WARMUP_S * 1e9]
         found = _quantiles(late - late.min())
         best = min(best, found, key=lambda quantiles: quantiles[1])

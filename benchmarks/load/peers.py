@@ -112,7 +112,10 @@ def locust(folder: Path, where: Endpoint, wire: bytes, seconds: float) -> Measur
             "-r", str(USERS), "-t", f"{seconds + 1:.0f}s", "--host", f"http://{where.url}", "--json", "--skip-log",
         ]
     )  # fmt: skip
-    (stats,) = json.loads(out[out.index("[") : out.rindex("]") + 1])
+    found = json.loads(out[out.index("[") : out.rindex("]") + 1]) if "]" in out else []
+    if len(found) != 1:
+        raise PeerError(f"locust sent no request: {out[-300:]}")
+    (stats,) = found
     if stats["num_failures"]:
         raise PeerError(f"locust: {stats['num_failures']} failures")
     span = max(0.5, stats["last_request_timestamp"] - stats["start_time"])
