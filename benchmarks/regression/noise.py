@@ -58,8 +58,10 @@ SYNTHETIC: dict[str, Callable[[np.random.Generator, int], list[Night]]] = {
 
 
 def recorded(figure: str, file: Path = RECORDED) -> list[Night]:
-    """The recorded nights of one figure, in their order; only what was measured."""
+    """The recorded nights of one figure, in their order; only valid runs that measured it."""
     frame = pd.read_parquet(file).dropna(subset=[figure]).sort_values(["night", "position"])
+    if "verdict" in frame:
+        frame = frame[frame["verdict"] == "valid"]
     nights = []
     for _, night in frame.groupby("night"):
         baseline, candidate = (
@@ -70,10 +72,10 @@ def recorded(figure: str, file: Path = RECORDED) -> list[Night]:
     return nights
 
 
-def reshuffled(nights: list[Night], rng: np.random.Generator) -> list[Night]:
-    """The same nights in another order, each with its sides swapped or not: as unchanged as before."""
-    order = rng.permutation(len(nights))
-    return [nights[i] if rng.random() < 0.5 else nights[i][::-1] for i in order]
+def drawn(nights: list[Night], rng: np.random.Generator, count: int) -> list[Night]:
+    """So many nights drawn from the recorded ones, each with its sides swapped or not: as unchanged as before."""
+    chosen = [nights[i] for i in rng.integers(0, len(nights), count)]
+    return [night if rng.random() < 0.5 else night[::-1] for night in chosen]
 
 
 def shifted(nights: list[Night], at: int, by: float) -> list[Night]:

@@ -1,21 +1,26 @@
-"""Record real noise: nights of an unchanged pair, baseline and candidate interleaved, as a small Parquet.
+"""Record real noise: nights of an unchanged pair, baseline and candidate in turns, as a small Parquet.
 
-    python -m benchmarks.regression.record FILE.parquet --nights 30 --pairs 6
+    python -m benchmarks.regression.record benchmarks/regression/noise.parquet --nights 30 --pairs 8
 
-Every run is a real one: a fresh server process, a warm-up, a short Poisson load, the pipeline's own stages
-(all but the report). Both sides run the same code, so whatever differs between them is noise. Rows are
-appended night by night; a file that exists is continued.
+A night starts two fresh servers from the same code (the pipeline's own generate, convert and serve stages) and
+asks them in turns, A B B A: a run is half a second of one request after another over one connection. Whatever differs
+between the sides is noise. Rows are appended night by night; a file that exists is continued.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import http.client
 import itertools
+import json
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from inferbench_tasks import settings
@@ -28,69 +33,84 @@ from inferbench_tasks.submission.schema import Submission
 SUBMISSION = {
     "name": "noise",
     "model": {"kind": "zoo", "name": "digits"},
-    "load": {
-        "arrivals": {"kind": "poisson", "rate_rps": 300},
-        "duration_s": 1,
-        "warmup_s": 0.2,
-    },
+    "load": {"arrivals": {"kind": "closed_loop", "concurrency": 1}, "duration_s": 1},
 }
-PARTS = ("preprocess", "transmit", "queue", "inference", "postprocess")
+RUN_S = 0.5
+SAMPLE = [0.5] * 64
 
 
-def one_run(data_dir: Path) -> str:
-    """Run the submission once; the run's id."""
+@contextlib.contextmanager
+def server(data_dir: Path) -> Iterator[dict[str, Any]]:
+    """A fresh server; its endpoint."""
     submission = Submission.model_validate(SUBMISSION)
     invocation = Invocation.new(data_dir, submission.name)
     outputs: dict[str, dict[str, Any]] = {}
-    for node in compile_plan(submission).nodes:
-        if node.stage == "analyze":
-            continue
-        outputs[node.stage] = execute_stage(
-            node.stage, node.input, {need.rsplit(".", 1)[-1]: outputs[need.rsplit(".", 1)[-1]] for need in node.needs},
-            invocation=invocation, job_index=node.job_index, base_dir=data_dir, data_dir=data_dir,
+    nodes = {node.stage: node for node in compile_plan(submission).nodes}
+
+    def stage(name: Any) -> None:
+        outputs[name] = execute_stage(
+            name, nodes[name].input, outputs, invocation=invocation, job_index=0, base_dir=data_dir, data_dir=data_dir
         )  # fmt: skip
-    return invocation.run_id(0)
+
+    for name in ("generate", "convert", "serve"):
+        stage(name)
+    try:
+        yield outputs["serve"]["endpoint"]
+    finally:
+        stage("release")
 
 
-def figures(db: PerfDB, run_id: str) -> dict[str, Any]:
-    """The run's figures as one flat row."""
-    summary = db.get_result(run_id).summary.model_dump()
-    latency, stages = summary["e2e_latency_ms"], summary["stages_ms"]
-    cold = summary["cold_start_ms"]
+def one_run(endpoint: dict[str, Any]) -> dict[str, float]:
+    """Half a second of requests, one after the other: latencies, ms."""
+    connection = http.client.HTTPConnection(endpoint["host"], endpoint["port"], timeout=10)
+    path = f"/v2/models/{endpoint['model_name']}"
+    connection.request("GET", path)
+    name = json.loads(connection.getresponse().read())["inputs"][0]["name"]
+    tensor = {"name": name, "shape": [1, len(SAMPLE)], "datatype": "FP32", "data": SAMPLE}
+    body = json.dumps({"inputs": [tensor]})
+    taken_ms = []
+    end = time.monotonic() + RUN_S
+    while (before := time.monotonic()) < end:
+        connection.request("POST", f"{path}/infer", body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        answer.read()
+        taken_ms.append(1e3 * (time.monotonic() - before))
+        assert answer.status == 200, answer.status
+    connection.close()
+    p50, p90, p95 = np.quantile(taken_ms, [0.5, 0.9, 0.95])
     return {
-        **{f"{name}_ms": latency[name] for name in ("mean", "p50", "p90", "p95", "p99")},
-        **{f"{part}_ms": (stages[part] or {}).get("mean") for part in PARTS},
-        "cold_start_ms": cold.get("total_ms") if isinstance(cold, dict) else cold,
-        "verdict": db.get_result(run_id).verdict.split(":")[0],
-    }
+        "mean_ms": float(np.mean(taken_ms)), "p50_ms": p50, "p90_ms": p90, "p95_ms": p95, "requests": len(taken_ms),
+    }  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--nights", type=int, default=30)
-    parser.add_argument("--pairs", type=int, default=6)
-    parser.add_argument("--minutes", type=float, default=4.5, help="stop after the night that passes this")
+    parser.add_argument("--pairs", type=int, default=8)
+    parser.add_argument("--minutes", type=float, default=4, help="stop after the night that passes this")
     asked = parser.parse_args()
     known = pd.read_parquet(asked.file) if asked.file.exists() else None
     first = 0 if known is None else int(known["night"].max()) + 1
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="inferbench-noise-") as folder:
         data_dir = settings.data_dir() if settings.data_dir().exists() else Path(folder)
-        with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
-            one_run(data_dir)  # the model is made and converted, caches are warm
+        with PerfDB.connect(settings.perfdb_uri(), data_dir):
             for night in range(first, asked.nights):
                 rows = []
-                order = itertools.islice(itertools.cycle("bccb"), 2 * asked.pairs)
-                for position, side in enumerate(order):
-                    row = figures(db, one_run(data_dir))
-                    side = {"b": "baseline", "c": "candidate"}[side]
-                    rows.append(
-                        {"night": night, "position": position, "side": side, "at_s": time.time(), **row}
-                    )
+                with server(data_dir) as baseline, server(data_dir) as candidate:
+                    ends = {"b": ("baseline", baseline), "c": ("candidate", candidate)}
+                    for _, endpoint in ends.values():
+                        one_run(endpoint)  # warm
+                    for position, who in enumerate(
+                        itertools.islice(itertools.cycle("bccb"), 2 * asked.pairs)
+                    ):
+                        side, endpoint = ends[who]
+                        row = {"night": night, "position": position, "side": side, "at_s": time.time()}
+                        rows.append(row | one_run(endpoint))
                 known = pd.concat([known, pd.DataFrame(rows)]) if known is not None else pd.DataFrame(rows)
                 known.to_parquet(asked.file, index=False, compression="zstd")
-                print(f"night {night}: {[round(r['p50_ms'], 3) for r in rows]}", flush=True)
+                print(f"night {night}: {[round(r['p50_ms'], 2) for r in rows]}", flush=True)
                 if time.monotonic() - began > 60 * asked.minutes:
                     break
 

@@ -1,6 +1,6 @@
 """A seeded regression, end to end: 5 ms put into one place of a copy of the code; is it found, confirmed, attributed?
 
-    python -m benchmarks.regression.seeded [preprocess] [inference] [transmit] [--pairs 6]
+    python -m benchmarks.regression.seeded [preprocess] [inference] [transmit] [--pairs 5]
 
 Real runs: the baseline is this checkout, the candidate a copy with one line changed, both started as processes,
 in turns, by ``inferbench regress run``'s own code. Exit code 1 if any stage was not found.
@@ -24,7 +24,7 @@ SUBMISSION = """
 name: seeded-{stage}
 model: {{kind: zoo, name: digits}}
 load:
-  arrivals: {{kind: poisson, rate_rps: 50}}
+  arrivals: {{kind: closed_loop, concurrency: 1}}
   duration_s: {seconds}
   warmup_s: 0.5
   network: wifi
@@ -85,7 +85,7 @@ def try_stage(stage: str, pairs: int, seconds: float, db: PerfDB, data_dir: Path
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("stages", nargs="*", default=[], help=f"of {', '.join(SEEDS)}; all by default")
-    parser.add_argument("--pairs", type=int, default=6)
+    parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5, help="measured load of each run")
     asked = parser.parse_args()
     data_dir = settings.writable(settings.data_dir())

@@ -7,7 +7,7 @@ The energy statistic of a split of Z into left X (n values) and right Y (m value
 Its largest value over all splits is compared with that of permuted histories (Matteson and James 2014,
 "A Nonparametric Approach for Multiple Change Point Analysis of Multivariate Data"); a significant split divides
 the history, and both sides are searched again. The package apache-otava itself isn't used: it pins numpy to one
-version and brings clients of five databases; the benchmark beside checks this code against it.
+version and brings clients of five databases; ``benchmarks/regression`` runs it beside ours.
 """
 
 from __future__ import annotations
