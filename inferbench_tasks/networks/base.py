@@ -66,11 +66,15 @@ def shaped_path(
                 "netns": path.name,
             }
             with _proxy({**order, "listen": path.server}, network.name, log_path) as child:
-                about = {"emulation": "netem", "namespace": path.name}
-                yield {"host": path.server, "port": child["port"], "about": about}
+                made = {"emulation": "netem", "namespace": path.name}
+                yield {"host": path.server, "port": child["port"], "about": made}
         return
     with shaping_proxy(network, host, port, log_path, seed) as shaped:
-        about = {"emulation": "proxy", "not_netem": reason, "own_delay_ms": shaped.own_delay_ms}
+        about: dict[str, Any] = {
+            "emulation": "proxy",
+            "not_netem": reason,
+            "own_delay_ms": shaped.own_delay_ms,
+        }
         yield {"host": "127.0.0.1", "port": int(shaped), "about": about}
 
 

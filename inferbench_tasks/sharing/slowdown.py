@@ -85,7 +85,7 @@ def _compare(alone: RunView, together: RunView) -> dict[str, Any]:
     verdicts = {view.verdict for view in (alone, together) if not view.valid}
     cores = share.get("cores")
     return {
-        "member": share.get("member", 0),
+        "member": share.get("member") or 0,
         "model": alone.result.model.name if alone.result else "?",
         "method": share["method"] + (f", cores {list(cores)}" if cores else ""),
         "beside": plain(share["beside"]),

@@ -46,15 +46,15 @@ class ShareSpec(Spec):
     """``mps``: the most of the GPU's threads that this model's server may use, percent."""
     beside: Annotated[tuple[NeighbourSpec, ...], Field(strict=False, max_length=15)] = ()
     """The other models."""
-    member: Annotated[int, Field(ge=0, le=15)] = 0
+    member: Annotated[int, Field(ge=0, le=15)] | None = None
     """Whose figures a job reports; set where a submission becomes jobs: 0 is the submission's own model."""
 
 
 def members(data: dict[str, Any]) -> list[dict[str, Any]]:
     """The jobs of a submission with ``share``, as plain data: each member alone, then each beside the others."""
     share = data.get("share") or {}
-    if not share.get("beside"):
-        return [data]
+    if not share.get("beside") or share.get("member") is not None:
+        return [data]  # one job of a share, to be run again
     own = {name: data[name] for name in OWN if name in data}
     own |= {name: share[name] for name in ("cores", "percentage") if name in share}
     everyone = [own, *share["beside"]]

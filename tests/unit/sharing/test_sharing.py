@@ -49,6 +49,13 @@ def test_each_model_runs_alone_and_beside_the_other() -> None:
     assert shares[3].beside[0].cores == (0,)
 
 
+def test_a_job_of_a_share_can_be_run_again_by_itself() -> None:
+    """As a submission of its own it is that one job again, not four."""
+    for job in expand(submission()):
+        again = expand(Submission.model_validate_json(job.spec.model_dump_json()))
+        assert [other.digest for other in again] == [job.digest]
+
+
 def test_a_neighbour_is_a_job_that_lasts_longer() -> None:
     """It has its own sections, and its load goes on for as long as the measured one needs it."""
     job = expand(submission())[2].spec
