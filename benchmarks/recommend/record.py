@@ -1,6 +1,9 @@
 """Record the full grid of configurations of one model on this machine, by the product's own stages.
 
-    python -m benchmarks.recommend.record cnn --seconds 280
+    python -m benchmarks.recommend.record cnn --seconds 1800
+
+A grid is worth what the machine's quiet is worth: beside other work, what a configuration gets depends more on its
+neighbours than on its settings, and no search can find what is not there. Run nothing else.
 
 Each server is started once and measured under all loads; servers and loads come in a seeded random order, so
 that a drift of the machine does not look like an axis. Every measurement is one row of the CSV and stays
@@ -20,6 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.recommend.recorded import DATA, QUIET_CORES
 from benchmarks.recommend.space import AXES, LOAD_AXES, MAX_BATCH_SIZE, SERVE_AXES, Point, grid, job_of
 from inferbench_tasks import settings
 from inferbench_tasks.loadgen.statistics import FLOORS
@@ -28,14 +32,11 @@ from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.stages import collect, convert, generate, load, release, serve
 from inferbench_tasks.stages.base import Context
 
-DATA = Path(__file__).parent / "data"
 SEED = 20
 TRIES = 3
 WARMUP_S, MEASURE_S, LONGEST_S = 0.4, 1.5, 6.0
 #: So many requests support a p99, with a little to spare.
 WANTED = int(1.15 * FLOORS[0.99])
-#: CPU of processes that are neither server nor load, above which a row is measured again, cores.
-QUIET_CORES = 0.15
 FIGURES = (
     "verdict", "foreign_cores", "steal_ratio", "requests", "error_ratio", "duration_s", "throughput_rps",
     "samples_per_s", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "server_cpu_cores", "cpu_ms_per_sample", "rss_mib",
@@ -51,9 +52,10 @@ def main() -> int:
     parser.add_argument("model", choices=["cnn", "mlp"])
     parser.add_argument("--seconds", type=float, default=280)
     parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--to", type=Path, default=DATA, help="the data sets' folder")
     options = parser.parse_args()
     deadline = time.monotonic() + options.seconds
-    path = DATA / f"{options.model}.csv"
+    path = options.to / f"{options.model}.csv"
     rng = random.Random(SEED)
     servers = grid(SERVE_AXES)
     rng.shuffle(servers)

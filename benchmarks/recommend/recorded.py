@@ -11,6 +11,8 @@ from typing import Any
 from benchmarks.recommend.space import AXES, Point
 
 DATA = Path(__file__).parent / "data"
+#: CPU of processes that are neither server nor load, above which a row was disturbed, cores.
+QUIET_CORES = 0.15
 FIGURES = (
     "samples_per_s",
     "throughput_rps",
@@ -49,14 +51,17 @@ def names() -> list[str]:
 
 
 def read(name: str) -> Recorded:
-    """A grid. Rows that were judged valid count; where a configuration has none, all of its rows do."""
+    """A grid. Rows that were judged valid on a quiet machine count; where a configuration has none, the valid ones do,
+    and where it has none of those either, all of its rows.
+    """
     by_point: dict[tuple[str, ...], list[dict[str, str]]] = {}
     with open(DATA / f"{name}.csv", newline="") as file:
         for row in csv.DictReader(file):
             by_point.setdefault(tuple(row[axis] for axis in AXES), []).append(row)
     points, figures, runs = [], [], []
     for key, rows in by_point.items():
-        good = [row for row in rows if row["verdict"] == "valid"] or rows
+        valid = [row for row in rows if row["verdict"] == "valid"]
+        good = [row for row in valid if float(row["foreign_cores"]) <= QUIET_CORES] or valid or rows
         told = [{name: float(row[name]) if row[name] else None for name in FIGURES} for row in good]
         points.append({axis: _value(text) for axis, text in zip(AXES, key, strict=True)})
         figures.append({name: _median([run[name] for run in told]) for name in FIGURES})

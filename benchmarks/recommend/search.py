@@ -17,7 +17,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from benchmarks.recommend import recorded
+from benchmarks.recommend import recorded, space
 from benchmarks.recommend.recorded import Recorded
 from benchmarks.recommend.searchers import SEARCHERS
 from inferbench_tasks.analysis.candidates import Bound
@@ -79,10 +79,21 @@ def main() -> int:
     parser.add_argument("--grid", choices=recorded.names())
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
+    if not recorded.names():
+        print(
+            f"{recorded.DATA} has no grid; record one: python -m benchmarks.recommend.record cnn (see README.md)"
+        )
+        return 2
     failed = False
     with ProcessPoolExecutor(options.workers) as pool:
         for name in [options.grid] if options.grid else recorded.names():
             grid = recorded.read(name)
+            if len(grid.points) < len(space.grid()):
+                print(
+                    f"{name}: {len(grid.points)} of {len(space.grid())} configurations are recorded; not complete"
+                )
+                failed = True
+                continue
             budget = int(BUDGET_RATIO * len(grid.points))
             spread = ", ".join(f"{f} {s:.0%}" for f in ("samples_per_s", "p99_ms") if (s := grid.spread(f)))
             print(
