@@ -176,6 +176,16 @@ class Collect(Sink):
         self.words.append(text)
 
 
+class Timed(Collect):
+    """Also knows when."""
+
+    done_ns = -1
+
+    def finish(self, call: Call, status: str, done_ns: int) -> None:
+        self.done_ns = done_ns
+        super().finish(call, status, done_ns)
+
+
 def answers_of(plan: LoadPlan) -> dict[int, Outputs]:
     """Each distinct request sent once; the outputs by the first sample of the request."""
     decode = protocol_codec(plan)[1]
@@ -233,6 +243,54 @@ def test_both_clients_get_the_same_and_the_right_answers(
             rows = np.arange(index, index + batch_size) % len(right)
             (got,) = outputs.values()
             np.testing.assert_allclose(np.asarray(got, np.float64), right[rows], rtol=1e-4, atol=1e-5)
+
+
+def latencies_ms(plans: list[LoadPlan], requests: int) -> list[list[float]]:
+    """Latencies of the same requests by each plan's client, one request at a time, the clients in turn."""
+
+    async def ask() -> list[list[float]]:
+        loop = asyncio.get_running_loop()
+        found: list[list[float]] = [[] for _ in plans]
+        pairs = []
+        try:
+            for plan in plans:
+                sink = Timed()
+                factory = CLIENTS.load(client_kind(plan.endpoint.protocol, plan.client))
+                client = factory(ClientSettings(plan.endpoint, 1), loop, sink, answer_check(plan))
+                pairs.append((client, sink))
+                await client.open(1)
+            payloads = build_payloads(plans[0])
+            for number in range(requests):
+                for (client, sink), kept in zip(pairs, found, strict=True):
+                    call = Call(number, 0, payloads[number % len(payloads)])
+                    sink.ended = loop.create_future()
+                    while not client.send(call):
+                        client.want(1)
+                        await asyncio.sleep(0.005)
+                    status = await asyncio.wait_for(sink.ended, 20)
+                    if status == "ok":
+                        kept.append((sink.done_ns - call.sent_ns) / 1e6)
+        finally:
+            for client, _ in pairs:
+                await client.close()
+        return found
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.flaky(reruns=1)
+def test_both_clients_see_the_same_latency(target: Target, tmp_path: Path) -> None:
+    """Request by request in turn: the medians differ by what a library costs and no more.
+
+    The bounds are wide: a client that waited for a timer or for a delayed acknowledgement (40 ms) shows, the
+    machine's noise does not, since it meets both alike.
+    """
+    plans = [plan_for(target, tmp_path, client) for client in ("fast", "reference")]
+    fast, reference = latencies_ms(plans, 60)
+    assert min(len(fast), len(reference)) >= 50
+    fast_ms, reference_ms = float(np.median(fast[5:])), float(np.median(reference[5:]))
+    assert fast_ms <= 1.5 * reference_ms + 2.0
+    assert reference_ms <= 3.0 * fast_ms + 10.0
 
 
 @pytest.mark.parametrize("client", ["fast", "reference"])
