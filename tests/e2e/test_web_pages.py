@@ -1,0 +1,173 @@
+"""InferBench's pages in a real browser: Chromium on the web application, with a real PerfDB behind it.
+
+The login is Airflow's own and taken for granted here; ``test_web_system`` goes through it. Screenshots are kept in
+pytest's temporary folder, or in ``INFERBENCH_SCREENSHOTS``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import to_stored
+from inferbench_tasks.provider.system.local import free_port
+from tests.unit.perfdb.builders import latency
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Page
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.airflow,
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium (Debian: apt-get install chromium)"),
+    pytest.mark.skipif(not os.environ.get("INFERBENCH_TEST_UI"), reason="INFERBENCH_TEST_UI=1 asks for it"),
+]
+NASTY = "<script>document.title='hacked'</script>"
+#: A machine that others use too is slow, not wrong.
+PATIENCE_MS = 120_000
+
+
+@dataclass
+class Site:
+    """Where the pages answer, and where screenshots go."""
+
+    url: str
+    shots: Path
+
+
+@pytest.fixture
+def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
+    """The web application on a port of its own, with the results of three runs."""
+    import uvicorn
+    from fastapi import FastAPI
+
+    from inferbench_tasks.provider.api.access import READER, store
+    from inferbench_tasks.provider.api.app import app
+
+    results = []
+    for number, (name, p99_ms) in enumerate({"slow": 90.0, "fast": 10.0, "middle": 40.0}.items()):
+        model = {"name": NASTY if name == "slow" else "digits", "task": "classification", "dataset": "seen"}
+        digest = {"name": name, "user": "ann", "digest": f"{number:064x}"}
+        results.append(latency(f"{name}-run", p99_ms, job_id=name, submission=digest, model=model))
+    perfdb.collection("results").insert_many([dict(to_stored(result)) for result in results])
+    outer = FastAPI()
+    outer.mount("/inferbench", app)
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(outer, host="127.0.0.1", port=port, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    shots = Path(os.environ.get("INFERBENCH_SCREENSHOTS") or tmp_path)
+    shots.mkdir(parents=True, exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(app.dependency_overrides, READER.dependency, lambda: None)
+        patch.setitem(app.dependency_overrides, store, lambda: perfdb)
+        thread.start()
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while not server.started:
+            assert thread.is_alive() and time.monotonic() < deadline
+            time.sleep(0.05)
+        yield Site(f"http://127.0.0.1:{port}", shots)
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def browser() -> Iterator[BrowserContext]:
+    """A Chromium."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"], timeout=PATIENCE_MS
+        )
+        context = chromium.new_context(viewport={"width": 1280, "height": 900})
+        context.set_default_timeout(PATIENCE_MS)
+        yield context
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: BrowserContext) -> Page:
+    return browser.new_page()
+
+
+def test_the_leaderboard_is_sorted_and_leads_to_a_comparison(page: Page, site: Site) -> None:
+    """Sorted by a click, two runs ticked by the keyboard, compared with confidence; names are text."""
+    page.goto(f"{site.url}/inferbench/leaderboard")
+    board = page
+    seen = "tbody tr:has(input[value$='-run']) input"
+
+    def order() -> list[str]:
+        return [box.get_attribute("value") or "" for box in board.locator(seen).all()]
+
+    board.locator("tbody tr").first.wait_for()
+    assert order() == ["fast-run", "middle-run", "slow-run"]
+    board.get_by_role("link", name="throughput_rps").first.click()
+    board.locator("th[aria-sort=descending]", has_text="throughput_rps").wait_for()
+    board.get_by_role("link", name="p99_ms").first.click()
+    board.locator("th[aria-sort=ascending]", has_text="p99_ms").wait_for()
+    assert NASTY in board.locator("tbody").first.inner_text()
+    assert page.title() != "hacked"
+    for run in ("fast-run", "slow-run"):
+        board.locator(f"input[value='{run}']").focus()
+        page.keyboard.press("Space")
+    page.screenshot(path=site.shots / "08-leaderboard.png")
+    board.get_by_role("button", name="Compare 2 chosen").press("Enter")
+    row = board.locator("tr", has=page.get_by_role("rowheader", name="p99_ms", exact=True))
+    row.wait_for()
+    assert "9.000" in row.inner_text() and "worse" in row.inner_text()
+    page.screenshot(path=site.shots / "09-compare.png")
+
+
+def test_a_recommendation_is_asked_for(page: Page, site: Site) -> None:
+    """An SLO in, the configurations that keep it out, best first."""
+    page.goto(f"{site.url}/inferbench/recommend")
+    page.get_by_label("Best").select_option("p99_ms")
+    page.get_by_label("Bound 1").fill("p99_ms<=50")
+    page.get_by_label("More conditions").fill("user=ann")
+    page.get_by_role("button", name="Recommend").click()
+    page.get_by_text("2 of 3 configuration(s) keep p99_ms ≤ 50.").wait_for()
+    links = page.get_by_role("link", name="Its newest run").all()
+    assert [link.get_attribute("href") for link in links] == [
+        f"/inferbench/run/{r}-run" for r in ("fast", "middle")
+    ]
+    page.screenshot(path=site.shots / "10-recommend.png")
+    page.get_by_label("Bound 1").fill("p98_ms<=50")
+    page.get_by_role("button", name="Recommend").click()
+    assert "Unknown figure 'p98_ms'" in page.get_by_role("alert").inner_text()
+
+
+def test_pages_fit_a_phone_in_the_dark(browser: BrowserContext, site: Site) -> None:
+    """At 390 pixels no page scrolls sideways as a whole; the dark theme is followed; nothing fails in the console."""
+    assert browser.browser is not None
+    phone = browser.browser.new_context(viewport={"width": 390, "height": 800}, color_scheme="dark")
+    page = phone.new_page()
+    failures: list[str] = []
+    page.on("pageerror", lambda error: failures.append(str(error)))
+    page.on("requestfailed", lambda request: failures.append(request.url))
+    try:
+        for path in (
+            "leaderboard",
+            "runs",
+            "run/fast-run",
+            "compare?run=fast-run&run=slow-run",
+            "recommend",
+            "cluster",
+        ):
+            page.goto(f"{site.url}/inferbench/{path}", wait_until="load")
+            width = page.evaluate("document.documentElement.scrollWidth")
+            assert width <= 390, (path, width)
+            assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(17, 18, 20)"
+            page.screenshot(path=site.shots / f"11-phone-{path.partition('?')[0].replace('/', '-')}.png")
+    finally:
+        phone.close()
+    assert failures == []
