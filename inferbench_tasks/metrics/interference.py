@@ -13,6 +13,7 @@ from inferbench_tasks.metrics.base import Measured, Metric
 from inferbench_tasks.monitors.gpu import HELD_BACK
 
 #: ``note``: findings are shown and make no run invalid, for tests of other things on a busy machine.
+#: ``strict``: every finding makes a run invalid, those too that are only warnings otherwise.
 MODE = "INFERBENCH_INTERFERENCE"
 #: Steal: the share of the machine's CPU time that the hypervisor gave to others.
 STEAL_WARN_RATIO, STEAL_QUARANTINE_RATIO = 0.01, 0.05
@@ -49,10 +50,12 @@ class Interference(Metric):
 
 
 def reasons(ledger: dict[str, Any]) -> list[str]:
-    """Why the run is quarantined, as parts of its verdict; none where the user asked for notes only."""
-    if os.environ.get(MODE) == "note":
+    """Why the run is quarantined, as parts of its verdict; what counts is the user's choice (``MODE``)."""
+    mode = os.environ.get(MODE)
+    if mode == "note":
         return []
-    return [f"interference: {f['text']}" for f in ledger.get("findings", []) if f["quarantine"]]
+    findings = ledger.get("findings", [])
+    return [f"interference: {f['text']}" for f in findings if f["quarantine"] or mode == "strict"]
 
 
 def quarantined(verdict: str) -> bool:
