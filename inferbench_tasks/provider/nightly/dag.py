@@ -74,7 +74,8 @@ def night_dag(submission: Submission, path: Path) -> DAG:
         tags=["inferbench", "nightly", submission.serve.backend, *submission.tags],
         doc_md=__doc__,
         params=parameters(),
-        is_paused_upon_creation=False,
+        # A workstation's `inferbench up` must not start to measure at night unasked.
+        is_paused_upon_creation=CRON not in os.environ,
         default_args={"owner": submission.user},
     )
     job = job_document(submission)

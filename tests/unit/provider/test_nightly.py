@@ -69,6 +69,7 @@ def test_every_yaml_of_the_nightly_folder_is_a_scheduled_dag(
     assert any("broken.yaml" in path for path in {**bag.import_errors, **errors})
     dag = bag.dags["nightly.nightly-digits"]
     assert str(dag.schedule) == "30 3 * * *" and dag.catchup is False
+    assert dag.is_paused_upon_creation is False, "who sets the cron wants the nights"
     assert {t.task_id for t in dag.tasks} == {
         "job-000.serve", "job-000.load", "job-000.collect", "job-000.release", "verdict",
     }  # fmt: skip
