@@ -31,6 +31,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("backends")]
 
 #: Backends' own environments are kept from one run of the tests to the next.
 ENVIRONMENTS = Path(sys.prefix) / "inferbench-test-envs"
+#: The mark of this session's servers: another session beside it has its own.
+RUN = f"contract-{os.getpid()}"
 #: Not installed for every run of the tests.
 OPTIONAL = {"mlserver", "torchserve"}
 CYCLES = {("onnxruntime", "process"): 100 if os.environ.get("INFERBENCH_TEST_OPTIONAL") else 25}
@@ -111,7 +113,7 @@ class Bench:
 
     @contextmanager
     def server(
-        self, run_id: str = "contract", dynamic: bool = False, rows: int = 8, **spec: Any
+        self, run_id: str = RUN, dynamic: bool = False, rows: int = 8, **spec: Any
     ) -> Iterator[startup.Started]:
         """A started server; ended afterwards, whatever happens."""
         folder = self.folder / run_id
@@ -145,7 +147,7 @@ def bench(
     yield Bench(kind, launcher, protocol, tmp_path, cases)
     servers = tmp_path / "servers"
     assert not servers.exists() or list(servers.iterdir()) == []
-    assert leftovers("contract") == []
+    assert leftovers(RUN) == []
 
 
 def leftovers(run_id: str) -> list[str]:
@@ -248,11 +250,11 @@ def test_two_servers_side_by_side(bench: Bench) -> None:
     """Different ports, both answer; ending the first leaves the second."""
     case = bench.case()
     with ExitStack() as stack:
-        first = stack.enter_context(bench.server("contract-1"))
-        second = stack.enter_context(bench.server("contract-2"))
+        first = stack.enter_context(bench.server(f"{RUN}-1"))
+        second = stack.enter_context(bench.server(f"{RUN}-2"))
         assert first.endpoint.port != second.endpoint.port
         ask(first.probe, case, 1)
-        records.end_run(bench.servers_dir, "contract-1")
+        records.end_run(bench.servers_dir, f"{RUN}-1")
         assert bench.launcher.alive(second.server)
         ask(second.probe, case, 1)
 
@@ -263,11 +265,11 @@ def test_start_and_stop_leave_nothing_behind(bench: Bench) -> None:
     shared_before = set(os.listdir("/dev/shm"))
     this = psutil.Process()
     for cycle in range(CYCLES.get((bench.kind, bench.launcher_kind), 2)):
-        with bench.server(f"contract-{cycle}") as started:
+        with bench.server(f"{RUN}-{cycle}") as started:
             assert started.process_ms > 0
         if cycle == 0:
             files_before = this.num_fds()
-    assert leftovers("contract") == []
+    assert leftovers(RUN) == []
     assert set(os.listdir("/dev/shm")) <= shared_before
     assert this.num_fds() <= files_before + 2
 
