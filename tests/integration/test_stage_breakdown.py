@@ -180,7 +180,7 @@ def server(folder: Path, protocol: str, case: Case, **changes: Any) -> Iterator[
 
 
 #: On a machine that others use too a moment may be too noisy for a ms: both sides are measured again.
-ATTEMPTS = 6
+ATTEMPTS = 8
 
 
 def assert_found(
