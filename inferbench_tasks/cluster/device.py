@@ -7,8 +7,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Health = Literal["ok", "quarantined"]
-#: granted: the scheduler gave it; confirmed: the worker found the device fit; refused: it did not.
-LeaseState = Literal["granted", "confirmed", "refused"]
+#: granted: the scheduler gave it; confirmed: the worker found the device fit; refused: it did not; lost: the worker
+#: was started again, and what the job had there is gone.
+LeaseState = Literal["granted", "confirmed", "refused", "lost"]
 #: ended: the job is over; returned: it waits again, the device was not fit; lost: it is to be run again.
 Outcome = Literal["ended", "returned", "lost"]
 

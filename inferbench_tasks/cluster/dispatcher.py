@@ -166,8 +166,8 @@ class Dispatcher:
             self._adopt(device, lease, now)
         held = self.held[job]
         held.lease = lease
-        if not device.present(TTL_S):
-            reason = f"the worker of {node} is gone"
+        if not device.present(TTL_S) or lease.state == "lost":
+            reason = lease.reason if lease.state == "lost" else f"the worker of {node} is gone"
             return [Action("lost" if self.failed(job, reason, expired=True) else "stop", job, node, reason)]
         late = lease.state == "granted" and now - lease.granted_s > ANSWER_TIMEOUT_S
         if lease.state == "refused" or late:

@@ -61,6 +61,11 @@ class Cluster:
         where = {"_id": device_id, "lease.token": token, "lease.state": "granted"}
         return self._write(DEVICES, where, {"$set": {"lease.state": state, "lease.reason": reason}})
 
+    def lose(self, device_id: str, token: int, reason: str) -> bool:
+        """The worker's word that what a job had on its device is gone."""
+        where = {"_id": device_id, "lease.token": token, "lease.state": "confirmed"}
+        return self._write(DEVICES, where, {"$set": {"lease.state": "lost", "lease.reason": reason}})
+
     # -- leases -------------------------------------------------------------------------------------
 
     def grant(

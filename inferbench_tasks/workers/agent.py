@@ -59,6 +59,7 @@ class Agent:
             signal.signal(number, self._stopped)
         self._sweep()
         self.cluster.register(self.device)
+        self._lose_lease("its worker was started again")
         try:
             while not self._stop:
                 self._keep_child()
@@ -110,6 +111,12 @@ class Agent:
             self.fault = fault
             log.warning("quarantined device=%s reason=%s", self.device.device_id, fault)
 
+    def _lose_lease(self, reason: str) -> None:
+        """A job that was on the device has lost its server and its task."""
+        seen = self.cluster.get(self.device.device_id)
+        if seen is not None and seen.lease is not None:
+            self.cluster.lose(self.device.device_id, seen.lease.token, f"{self.device.device_id}: {reason}")
+
     # -- the Celery worker --------------------------------------------------------------------------
 
     def _child_ready(self) -> bool:
@@ -122,6 +129,7 @@ class Agent:
                 return
             log.warning("the Celery worker ended with %s", self._child.returncode)
             self._end_child()
+            self._lose_lease("its Celery worker ended")
             soon = now - self._started_s < 60
             self._restart_s = min(LONGEST_RESTART_S, 2 * self._restart_s if soon else RESTART_S)
             self._restart_at = now + self._restart_s

@@ -74,7 +74,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
         """Job -> key of its ``serve`` that is held."""
         self._next = dict.fromkeys(("tick", "look", "publish"), 0.0)
         self._no_show: dict[str, float] = {}
-        self._unexplained: dict[str, float] = {}
+        self._unexplained: dict[str, tuple[float, bool]] = {}
         self.log.info("devices are leased by policy=%s events=%s", policy.name, path)
 
     @property
@@ -209,26 +209,29 @@ class DeviceCeleryExecutor(CeleryExecutor):
                 self._estimator.observe(run[0].job_id, seconds)
             self._dispatcher.ended(ref.job, ok=stage is None)
             return
-        told = [
-            s.state
+        if any(
+            s.state != "running" and s.stage == stage and s.attempt == states.tries.get(stage)
             for s in (run[0].stages if run else [])
-            if s.stage == stage and s.attempt == states.tries.get(stage)
-        ]
-        if (told and told[0] != "running") or metadata.ended_by_user(ref):
+        ):
             self._unexplained.pop(ref.job, None)
             self._dispatcher.ended(ref.job, ok=False)  # it failed by itself, and said how
             return
-        # A stage that is ended in the middle says so within moments; one that was killed never does.
-        since = self._unexplained.setdefault(ref.job, time.monotonic())
-        if time.monotonic() - since < EXPLAIN_S:
+        # A stage that is ended in the middle says so within moments; one that was killed never does. That its user
+        # ended the run can only be told now: later it has ended anyhow.
+        now = time.monotonic()
+        since, by_user = self._unexplained.setdefault(ref.job, (now, metadata.has_ended(ref)))
+        if now - since < EXPLAIN_S:
             return
         del self._unexplained[ref.job]
         reason = f"{stage} was killed"
-        if self._dispatcher.failed(ref.job, reason):
+        if by_user:
+            self._dispatcher.ended(ref.job, ok=False)
+            self._db.end_run(ref.perfdb_run, f"cancelled: {stage}")
+        elif self._dispatcher.failed(ref.job, reason):
             self.log.warning("job=%s is run again: %s", ref.job, reason)
             metadata.run_again(ref)
         else:
-            self._db.end_run(ref.perfdb_run, f"failed: {stage}, {reason} for the last time")
+            self._db.end_run(ref.perfdb_run, f"failed: {stage}, it was killed, for the last time")
 
     def _look_at_waiting(self) -> None:
         """Forget what its user ended meanwhile."""

@@ -69,8 +69,8 @@ def task_states(ref: TaskRef) -> TaskStates:
     )
 
 
-def ended_by_user(ref: TaskRef) -> bool:
-    """Whether the DAG run has ended while tasks of it had still to be looked at: a user marked it so."""
+def has_ended(ref: TaskRef) -> bool:
+    """Whether the DAG run has ended."""
     with create_session() as session:
         state = session.scalar(
             select(DagRun.state).where(DagRun.dag_id == ref.dag_id, DagRun.run_id == ref.run_id)
