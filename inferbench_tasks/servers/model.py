@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from typing import Any
 
 import numpy as np
@@ -40,8 +39,6 @@ class ServedModel:
         self.statistics = Statistics()
         self.scheduler: Scheduler | None = None
         self.load_ns = -1
-        self._done: deque[asyncio.Future[None]] = deque()
-        self._told = False
 
     @property
     def ready(self) -> bool:
@@ -85,23 +82,12 @@ class ServedModel:
         future: asyncio.Future[None] = loop.create_future()
 
         def done(_: Execution) -> None:
-            # One call into the loop for all that has been done since the last: a batch wakes it once.
-            self._done.append(future)
-            if not self._told:
-                self._told = True
-                loop.call_soon_threadsafe(self._wake)
+            loop.call_soon_threadsafe(_wake, future)
 
         execution = Execution(arrays, rows, done)
         self.scheduler.submit(execution)
         await future
         return execution
-
-    def _wake(self) -> None:
-        self._told = False  # before the queue is emptied: what is added meanwhile tells again
-        while self._done:
-            future = self._done.popleft()
-            if not future.done():  # the client may have gone away
-                future.set_result(None)
 
     def close(self) -> None:
         """Finish what is queued."""
@@ -130,3 +116,8 @@ class ServedModel:
                 else np.zeros(shape, tensor.dtype)
             )
         return zeros
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():  # the client may have gone away
+        future.set_result(None)

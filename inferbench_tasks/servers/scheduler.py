@@ -60,7 +60,6 @@ class Scheduler:
         preferred = batching.preferred_batch_sizes if batching else ()
         self._preferred = tuple(sorted({p for p in preferred if p <= self._max_rows} | {self._max_rows}))
         self._waiting: deque[Execution] = deque()
-        self._rows_waiting = 0
         self._changed = threading.Condition(threading.Lock())
         self._closed = False
         self._threads = [
@@ -83,18 +82,7 @@ class Scheduler:
             if len(self._waiting) >= MAX_WAITING:
                 raise RequestProblem(f"overloaded: {MAX_WAITING} requests are waiting", status=503)
             self._waiting.append(execution)
-            self._rows_waiting += execution.rows
-            if self._worth_waking(execution):
-                self._changed.notify()
-
-    def _worth_waking(self, execution: Execution) -> bool:
-        """An instance that waits for a batch to fill is left asleep until it has filled.
-
-        Each wake-up is a change of threads, in which the event loop stands still.
-        """
-        if not self._max_rows or len(self._waiting) == 1 or not self._delay_ns:
-            return True
-        return self._rows_waiting >= self._preferred[0] or execution.key != self._waiting[0].key
+            self._changed.notify()
 
     def waiting(self) -> int:
         """How many requests wait in the queue."""
@@ -122,20 +110,15 @@ class Scheduler:
                     self._changed.wait()
                     continue
                 if not self._max_rows:
-                    return [self._pop()]
+                    return [self._waiting.popleft()]
                 count, complete = self._prefix()
                 left_ns = self._waiting[0].enqueued_ns + self._delay_ns - time.monotonic_ns()
                 if complete or left_ns <= 0 or self._closed:
-                    taken = [self._pop() for _ in range(count)]
+                    taken = [self._waiting.popleft() for _ in range(count)]
                     if self._waiting:
                         self._changed.notify()
                     return taken
                 self._changed.wait(left_ns / 1e9)
-
-    def _pop(self) -> Execution:
-        execution = self._waiting.popleft()
-        self._rows_waiting -= execution.rows
-        return execution
 
     def _prefix(self) -> tuple[int, bool]:
         """How many of the oldest requests go together, and whether waiting could not make it better."""
