@@ -73,6 +73,16 @@ def end_session(leader: int) -> None:
     _reap([Process("", leader, 0.0, "")])
 
 
+def end_by_environment(name: str, value: str) -> None:
+    """Kill what is left with that variable: orphans whose parents were killed before they could end them."""
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.environ().get(name) == value:
+                process.kill()
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+
+
 def _session(leader: int) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
