@@ -42,8 +42,10 @@ def start(name: str, command: list[str], env: dict[str, str], logs: Path) -> Pro
     path = logs / f"{name}.log"
     with open(path, "ab") as log:
         child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True
-        )
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True,
+            # Python looks for packages where it is started: in a checkout Airflow would find our plugin twice.
+            cwd=logs.parent,
+        )  # fmt: skip
     _children[child.pid] = child
     return Process(name, child.pid, psutil.Process(child.pid).create_time(), str(path))
 
