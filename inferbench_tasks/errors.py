@@ -9,6 +9,7 @@ InferBenchError
 │   ├── ServerError       a server did not start, died, or answered wrongly
 │   └── LoadError         the load could not be applied
 ├── CancelledError        the user stopped the run
+├── LeaseLostError        the job does not hold the device (any more) that it works on
 ├── StorageError          a file or folder can't be read or written (no space, no permission)
 ├── PerfDBError           the performance database can't be reached or used
 └── MissingExtraError     an optional part of InferBench is not installed
