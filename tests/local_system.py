@@ -97,6 +97,14 @@ class Driver:
         )
         return [self.state(run) for run in runs]
 
+    def succeeded(self, *runs: str, timeout_s: float = 300) -> None:
+        """Wait for success; a run whose job is run again may look failed for a moment."""
+        self.until(
+            lambda: all(self.state(run) == "success" for run in runs),
+            lambda: str({run: {s: t["state"] for s, t in self.tasks(run).items()} for run in runs}),
+            timeout_s,
+        )
+
     def running(self, run: str, stage: str) -> None:
         """Wait until a stage runs."""
         self.until(lambda: self.tasks(run)[stage]["state"] == "running", f"{stage} of {run} does not run")

@@ -49,8 +49,9 @@ TICK_S, LOOK_S, PUBLISH_S = 0.2, 0.5, 1.0
 PATIENCE_S = 3.0
 #: A job with a lease whose ``serve`` did not come to wait again within this time has been ended by its user.
 NO_SHOW_S = 60.0
-#: How long a stage that Airflow calls failed has to tell PerfDB why.
-EXPLAIN_S = 8.0
+#: How long a stage that Airflow calls failed has to tell PerfDB why, once its job's release is over as well. Longer
+#: than a few seconds, and the run would be seen as failed before its job is run again.
+EXPLAIN_S = 2.0
 
 
 class DeviceCeleryExecutor(CeleryExecutor):
