@@ -169,6 +169,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
             metadata.fail_tasks(ref, LEASED)
             records.end_run(settings.data_dir() / "servers", ref.perfdb_run)
             metadata.run_again(ref)
+            self._db.end_run(ref.perfdb_run, f"failed: scheduler, {action.reason}; it is run again")
         elif action.kind == "stop":
             metadata.fail_tasks(ref, LEASED - {"release"})
         elif (key := self._waiting.pop(action.job, None)) is not None:
@@ -231,6 +232,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
         elif self._dispatcher.failed(ref.job, reason):
             self.log.warning("job=%s is run again: %s", ref.job, reason)
             metadata.run_again(ref)
+            self._db.end_run(ref.perfdb_run, f"failed: {stage}, it was killed, and is run again")
         else:
             self._db.end_run(ref.perfdb_run, f"failed: {stage}, it was killed, for the last time")
 
