@@ -84,7 +84,9 @@ def document(name: str, seconds: float) -> dict[str, object]:
     """A job that declares its length."""
     load = {"arrivals": {"kind": "constant", "rate_rps": 1}}
     given = {"name": name, "model": {"kind": "zoo", "name": "digits"}, "load": load}
-    return Document.model_validate({**given, "expected_duration_s": seconds}).model_dump(mode="json")
+    return Document.model_validate({**given, "expected_duration_s": max(seconds, 1.0)}).model_dump(
+        mode="json"
+    )
 
 
 @contextmanager
