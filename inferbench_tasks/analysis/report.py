@@ -94,16 +94,26 @@ COLUMNS: tuple[tuple[str, str, float], ...] = (
 
 
 def columns_of(views: Sequence[RunView]) -> list[dict[str, Any]]:
-    """Those in which any run has a figure; a column whose prices nobody looked up says so in its head."""
+    """Those in which any run has a figure; a column whose figures are all doubtful says so in its head."""
     found = []
     for title, path, factor in COLUMNS:
         shown = [view for view in views if view.figure(path) is not None]
         if not shown:
             continue
-        doubtful = path == "cost_usd_per_1k" and all(view.figure("cost.unverified") for view in shown)
-        title = f"{title} (unverified)" if doubtful else title
-        found.append({"title": title, "path": path, "factor": factor, "marked": doubtful})
+        doubts = {_doubt(view, path) for view in shown}
+        doubt = doubts.pop() if len(doubts) == 1 else ""
+        title = f"{title} ({doubt})" if doubt else title
+        found.append({"title": title, "path": path, "factor": factor})
     return found
+
+
+def _doubt(view: RunView, path: str) -> str:
+    """The word without which a figure would look surer than it is: energy without a meter, a price nobody looked up."""
+    if path == "cost_usd_per_1k":
+        return "unverified" if view.figure("cost.unverified") else ""
+    if path in ("energy.joule_per_request", "co2_g_per_1k"):
+        return "estimate" if str(view.figure("energy.method")).endswith("_estimate") else ""
+    return ""
 
 
 def row_of(view: RunView, columns: list[dict[str, Any]], advice: Advice) -> dict[str, Any]:
@@ -116,10 +126,8 @@ def row_of(view: RunView, columns: list[dict[str, Any]], advice: Advice) -> dict
             cells.append("–" if value is None else f"{value:.2%}" if value else "0")
         else:
             text = page.number(None if value is None else value * column["factor"])
-            doubtful = (
-                column["path"] == "cost_usd_per_1k" and value is not None and view.figure("cost.unverified")
-            )
-            cells.append(f"{text} (unverified)" if doubtful else text)
+            doubt = "" if value is None else _doubt(view, column["path"])
+            cells.append(f"{text} ({doubt})" if doubt else text)
     return {"label": view.label, "cells": cells, "verdict": view.verdict, "best": view is advice.best}
 
 
