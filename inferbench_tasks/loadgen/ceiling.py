@@ -12,6 +12,7 @@ import os
 import platform
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -169,3 +170,22 @@ def check_ceiling(plan: LoadPlan, answer_bytes: int, cache: Path, *, allow_unsaf
             "rate, raise load.shards, use a machine with more cores, or set load.allow_unsafe_load: true"
         )
     return found
+
+
+def check_processing(plan: LoadPlan, sample_ms: Mapping[str, float], *, allow_unsafe: bool) -> None:
+    """InputError if the client's own processors need more of its senders than is safe, unless that is allowed.
+
+    ``sample_ms``: what each processor takes for one sample. A closed loop waits for its sender, and may.
+    """
+    rate = peak_rate_rps(plan)
+    weights = sum(share.weight for share in plan.batches)
+    samples = sum(share.batch_size * share.weight for share in plan.batches) / weights
+    request_ms = samples * sum(sample_ms.values())
+    if rate is None or allow_unsafe or rate * request_ms / 1e3 <= SAFE_SHARE * plan.shards:
+        return
+    raise InputError(
+        f"load.arrivals: {rate:,.0f} requests/s, of which each keeps the client busy for {request_ms:.2f} ms with "
+        f"{', '.join(sample_ms)}, need {rate * request_ms / 1e3:.2f} of {plan.shards} sender(s); above "
+        f"{SAFE_SHARE:.0%} the client itself is measured. Lower the rate, raise load.shards, "
+        "set processors.side: server, or set load.allow_unsafe_load: true"
+    )

@@ -15,7 +15,14 @@ from inferbench_tasks.arrivals.base import ArrivalProcess
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.loadgen.evidence import ClosedPlan, OpenPlan
-from inferbench_tasks.loadgen.plan import BatchShare, LoadPlan, MlperfSettings, OutputShape, Segment
+from inferbench_tasks.loadgen.plan import (
+    BatchShare,
+    ClientProcessing,
+    LoadPlan,
+    MlperfSettings,
+    OutputShape,
+    Segment,
+)
 from inferbench_tasks.loadgen.realtime import realtime_problem
 from inferbench_tasks.stages.handles import Endpoint
 from inferbench_tasks.submission.check import engine_findings
@@ -46,10 +53,12 @@ def prepare(
     server_spans: bool = False,
     max_backlog: int | None = None,
     target_latency_ms: float | None = None,
+    processing: ClientProcessing | None = None,
 ) -> LoadPlan:
     """The plan of a load; its schedule is written to ``folder``. InputError where it can't be.
 
     ``target_latency_ms``: what MLPerf LoadGen asks of 99% of the queries of its server scenario.
+    ``processing``: what the client does to every request and its answer while the load runs.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if spec.realtime and (problem := realtime_problem()):
@@ -84,6 +93,7 @@ def prepare(
         max_error_ratio=spec.max_error_ratio,
         max_backlog=max_backlog,
         server_spans=server_spans,
+        processing=processing,
         realtime=spec.realtime,
         seed=spec.seed,
         unsteady=None if arrivals.stationary else f"{arrivals.kind} arrivals change with time by themselves",

@@ -36,7 +36,7 @@ MONITORS_FILE = "monitors.parquet"
 #: Paths on this machine mean nothing in a result.
 _PLACES: dict[str, Any] = {
     **dict.fromkeys(("path", "reference_path", "labels_path"), True),
-    "processing": {"sent_path", "answered_path"},
+    "processing": {"sent_path", "answered_path", "raw_path"},
 }
 
 

@@ -99,7 +99,7 @@ def processed_settings(processors: ProcessorsSpec, base_dir: Path) -> dict[str, 
     steps = (*processors.before, *processors.after)
     paths = [step.settings["path"] for step in steps if isinstance(step.settings.get("path"), str)]
     told = processors.model_dump(mode="json")
-    return {**told, "files": [files_digest(base_dir, path) for path in paths], "recipe": 1}
+    return {**told, "files": [files_digest(base_dir, path) for path in paths], "recipe": 2}
 
 
 def _requests_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dict[str, Any]:
@@ -134,5 +134,6 @@ def _processing(entry: Entry) -> Processing | None:
     found = entry.facts.get("processing")
     if found is None:
         return None
-    paths = {name: str(entry.folder / found[name]) for name in ("sent_path", "answered_path") if found[name]}
+    names = ("sent_path", "answered_path", "raw_path")
+    paths = {name: str(entry.folder / found[name]) for name in names if found[name]}
     return Processing.model_validate({**found, **paths})

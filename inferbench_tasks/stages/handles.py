@@ -67,7 +67,8 @@ class Processing(Handle):
 
     ``sent_path``: an ``.npz`` of raw samples (see ``requests.ragged``), ``answered_path`` the source model's
     answers after the last processor; ``sent`` and ``answered`` describe them. None, and empty, on the client's side.
-    ``client_ms``: mean time per sample that the client spent, by processor.
+    ``client_ms``: median time per sample of each processor on this machine, measured before the load. ``raw_path``: raw
+    samples that the client processes while the load runs; None if its requests begin as tensors.
     """
 
     side: Literal["client", "server"]
@@ -78,6 +79,7 @@ class Processing(Handle):
     sent: tuple[TensorSpec, ...] = ()
     answered: tuple[TensorSpec, ...] = ()
     client_ms: dict[str, float] = {}
+    raw_path: str | None = None
 
 
 class RequestSet(Handle):

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.backends.probes.base import Refused, open_probe
 from inferbench_tasks.errors import CancelledError, InputError, LoadError
-from inferbench_tasks.loadgen.ceiling import check_ceiling
+from inferbench_tasks.loadgen.ceiling import check_ceiling, check_processing
 from inferbench_tasks.loadgen.live import Snapshot
 from inferbench_tasks.loadgen.outcome import Outcome, apply_load
-from inferbench_tasks.loadgen.plan import LoadPlan, OutputShape
+from inferbench_tasks.loadgen.plan import ClientProcessing, LoadPlan, OutputShape
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.monitors.session import MonitorSession, metrics_address
 from inferbench_tasks.networks.base import emulated
@@ -76,6 +76,8 @@ def _run(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         ctx.cache_dir("ceilings"),
         allow_unsafe=inp.job.load.allow_unsafe_load,
     )
+    if (done := inp.generate.requests.processing) and plan.processing:
+        check_processing(plan, done.client_ms, allow_unsafe=inp.job.load.allow_unsafe_load)
     samples_path, monitors_path = folder / SAMPLES_FILE, folder / MONITORS_FILE
 
     def progress(done_s: float, total_s: float, snapshot: Snapshot | None) -> None:
@@ -126,11 +128,32 @@ def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadP
         endpoint=endpoint,
         inputs_path=inp.generate.requests.sent_path,
         base_dir=ctx.base_dir,
-        expected={name: OutputShape(shape=array.shape[1:]) for name, array in reference.items()},
+        expected=_expected(inp, reference),
         target_latency_ms=inp.job.slo.latency_p99_ms if inp.job.slo else None,
         server_spans=inp.serve.endpoint.protocol in ("http", "grpc")
         and _OWN_SERVER in inp.serve.backend.label.lower(),
+        processing=client_processing(inp.generate.requests),
     )
+
+
+def client_processing(requests: RequestSet) -> ClientProcessing | None:
+    """What the client does to every request while the load runs; None if it does nothing."""
+    done = requests.processing
+    if done is None or done.side != "client":
+        return None
+    return ClientProcessing(before=done.before, after=done.after, raw_path=done.raw_path)
+
+
+def _expected(inp: Input, reference: dict[str, NDArray[Any]]) -> dict[str, OutputShape]:
+    """An answer's shape per sample; -1 where texts of different lengths, each sent as long as it is, change it."""
+    shapes: dict[str, tuple[int, ...]] = {name: array.shape[1:] for name, array in reference.items()}
+    done = inp.generate.requests.processing
+    if done is not None and done.raw_path is not None:
+        for spec in inp.generate.model.outputs:
+            if len(spec.shape) == len(shapes.get(spec.name, ())):
+                sizes = zip(shapes[spec.name], spec.shape, strict=True)
+                shapes[spec.name] = tuple(-1 if told < 0 else size for size, told in sizes)
+    return {name: OutputShape(shape=shape) for name, shape in shapes.items()}
 
 
 def answer_bytes(requests: RequestSet, batch_size: int) -> int:

@@ -22,8 +22,9 @@ class ProcessorsSpec(Spec):
     """Decoding, normalising, tokenising before the model, labels or boxes after it; each is timed.
 
     With ``side: server`` a request carries the raw data (an image's file, a text) and the answer what the last
-    processor gives; their time is part of every request's pre- and post-processing. With ``side: client`` the same is
-    done once for each sample before the load, and its time is reported apart.
+    processor gives. With ``side: client`` the load's sender does the same to every request before it leaves and to
+    every answer, as a user's program does, and requests carry tensors. On either side their time is part of every
+    request's latency, and shown as its pre- and post-processing.
     """
 
     side: Literal["client", "server"] = "client"

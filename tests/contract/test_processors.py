@@ -20,10 +20,14 @@ from inferbench_tasks.backends.probes.base import Refused, open_probe
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.loadgen.payloads import read_inputs
+from inferbench_tasks.loadgen.records import read_samples
+from inferbench_tasks.loadgen.window import Window
+from inferbench_tasks.metrics.stages import PARTS, breakdown
 from inferbench_tasks.modelrepo.base import Watch
+from inferbench_tasks.monitors.records import EMPTY
 from inferbench_tasks.processors.pipeline import Pipeline
 from inferbench_tasks.requests.ragged import objects
-from inferbench_tasks.stages import convert, generate, serve
+from inferbench_tasks.stages import convert, generate, load, serve
 from inferbench_tasks.stages.base import Context
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("backends")]
@@ -144,6 +148,23 @@ def test_both_sides_give_the_same_answers(workshop: Workshop, backend: str, prot
     ].tolist()
     np.testing.assert_allclose(answer["scores"], expected["scores"], rtol=1e-4)
     np.testing.assert_allclose(one["scores"][0], expected["scores"][3], rtol=1e-4)
+
+
+def test_the_clients_processors_are_timed_in_every_request_of_a_run(workshop: Workshop) -> None:
+    """By the pipeline's own stages: a picture is decoded for each request, on the client's side of the breakdown; the
+    parts add up to the end-to-end latency."""
+    arrivals = {"kind": "closed_loop", "concurrency": 1}
+    asked = job("client", load={"arrivals": arrivals, "batch_size": 2, "duration_s": 1.0, "warmup_s": 0.2})
+    with workshop.served(asked, "live") as (server, made):
+        inputs = {"run_id": "live", "job_id": "j", "job": asked, "generate": made, "serve": server}
+        context = Context(data_dir=workshop.data, base_dir=workshop.base)
+        done = load.run(load.Input.model_validate(inputs), context)
+    window = Window.of(read_samples(Path(done.samples_path)), done.measure_start_ns, done.measure_end_ns)
+    assert window.answered.sum() > 10 and window.ok.all()
+    found = breakdown(window, EMPTY)
+    total = sum(found[part]["mean"] for part in PARTS)
+    assert total == pytest.approx(found["e2e"]["mean"], rel=0.02)
+    assert all(found["sides"][part]["client"] > 0 for part in ("preprocess", "postprocess"))
 
 
 def test_the_servers_processors_are_timed_in_every_answer_and_by_kind(workshop: Workshop) -> None:

@@ -10,12 +10,20 @@ import pytest
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen import ceiling as module
-from inferbench_tasks.loadgen.ceiling import Ceiling, ceiling, check_ceiling, peak_rate_rps, request_bytes
+from inferbench_tasks.loadgen.ceiling import (
+    Ceiling,
+    ceiling,
+    check_ceiling,
+    check_processing,
+    peak_rate_rps,
+    request_bytes,
+)
 from inferbench_tasks.loadgen.plan import LoadPlan
 from tests.load_servers import endpoint, load_plan
 
 
 def _plan(folder: Path, **arrivals: Any) -> LoadPlan:
+    folder.mkdir(exist_ok=True)
     return load_plan(folder, endpoint("http", 1), arrivals=arrivals, duration_s=10.0, warmup_s=1.0)
 
 
@@ -64,6 +72,17 @@ def test_a_load_above_the_safe_share_is_refused_with_both_numbers(
     assert check_ceiling(plan, 64, tmp_path / "cache", allow_unsafe=True).requests_per_s == 1000
     calm = _plan(tmp_path, kind="constant", rate_rps=400)
     assert check_ceiling(calm, 64, tmp_path / "cache", allow_unsafe=False).requests_per_s == 1000
+
+
+def test_processors_that_keep_the_sender_busy_are_refused_with_their_names(tmp_path: Path) -> None:
+    """2 ms of decoding at 400/s are 80% of a sender; half the rate, a closed loop and the user's word let it pass."""
+    plan, calm = (_plan(tmp_path / str(rate), kind="constant", rate_rps=rate) for rate in (400, 200))
+    with pytest.raises(InputError, match=r"400 requests/s, .* 2\.00 ms with image, need 0\.80 of 1 sender"):
+        check_processing(plan, {"image": 2.0}, allow_unsafe=False)
+    check_processing(plan, {"image": 2.0}, allow_unsafe=True)
+    check_processing(calm, {"image": 2.0}, allow_unsafe=False)
+    users = _plan(tmp_path / "users", kind="closed_loop", concurrency=4)
+    check_processing(users, {"image": 2.0}, allow_unsafe=False)
 
 
 def test_a_ceiling_is_measured_once_for_payloads_of_a_size(tmp_path: Path, measured: list[LoadPlan]) -> None:
