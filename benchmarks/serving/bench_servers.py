@@ -29,6 +29,7 @@ from onnx import TensorProto, helper, numpy_helper
 from inferbench_tasks import settings
 from inferbench_tasks.backends import startup
 from inferbench_tasks.backends.base import BACKENDS, Deployment
+from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.process import ProcessLauncher
 from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
@@ -77,7 +78,7 @@ def small_cnn(path: Path) -> ModelArtifact:
 
 @contextmanager
 def served(kind: str, model: ModelArtifact, folder: Path, **spec: Any) -> Iterator[startup.Started]:
-    """A started backend."""
+    """A started backend; ServerError with its state and the end of its log where it stops answering."""
     run_id = f"bench-{kind}"
     (folder / run_id).mkdir(exist_ok=True)
     cache = settings.data_dir() / "cache" / "envs"
@@ -85,9 +86,18 @@ def served(kind: str, model: ModelArtifact, folder: Path, **spec: Any) -> Iterat
     deployment = Deployment(
         run_id, model, ServeSpec.model_validate({"backend": kind, **spec}), folder / run_id, cache
     )
+    launcher = ProcessLauncher()
     try:
-        started = startup.start(BACKENDS.load(kind)(), deployment, ProcessLauncher(), folder / "servers")
-        yield started
+        started = startup.start(BACKENDS.load(kind)(), deployment, launcher, folder / "servers")
+        try:
+            yield started
+        except OSError as error:
+            alive = launcher.alive(started.server)
+            state = "is still running" if alive else launcher.exit_text(started.server)
+            said = launcher.log_end(started.server)
+            raise ServerError(
+                f"{kind} did not answer ({error}); it {state}; its log ends:\n{said}"
+            ) from error
         started.probe.close()
     finally:
         records.end_run(folder / "servers", run_id)

@@ -32,7 +32,9 @@ def drive(
         for key, _ in selector.select(1.0):
             sock, fd = key.fileobj, key.fd
             assert isinstance(sock, socket.socket)
-            answer = partial[fd] + sock.recv(1 << 20)
+            if not (part := sock.recv(1 << 20)):
+                raise ConnectionError("the server closed a connection on which a request was waiting")
+            answer = partial[fd] + part
             if not complete(answer):
                 partial[fd] = answer
                 continue
