@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from inferbench_tasks.analysis.distinguish import SAME_RATIO, latency_differs, lowest, settling, with_interval
 from inferbench_tasks.analysis.page import number
 
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.runs import RunView
 
-#: Differences below this share are called none, however narrow the statistics: a machine's own drift
-#: between two runs is larger than what one run's interval shows.
-_SAME_RATIO = 0.05
 _SAME_CPU_RATIO = 0.10
 
 
@@ -92,7 +90,7 @@ def choose(views: Sequence[RunView]) -> tuple[RunView | None, list[str]]:
                 same,
                 f"Use {cheap.label}: its server needs {low:.3g} ms of CPU per sample, {dear.label} needs "
                 f"{high:.3g} ms ({high / low:.1f} times as much).",
-                _latency_price(cheap, min(tied, key=_p(cheap, tied))),
+                _latency_price(cheap, tied),
             ]
     quantile = common_quantile(tied)
     if quantile is None:
@@ -100,16 +98,16 @@ def choose(views: Sequence[RunView]) -> tuple[RunView | None, list[str]]:
     by_latency = sorted(tied, key=lambda view: view.figure(f"e2e_latency_ms.{quantile}"))
     fast, second = by_latency[0], by_latency[1]
     if latency_differs(fast, second, quantile):
-        a, b = (view.figure(f"e2e_latency_ms.{quantile}") for view in (fast, second))
+        a, b = (with_interval(view, quantile) for view in (fast, second))
         return fast, [
             same,
-            f"Use {fast.label}: its {quantile} is {a:.3g} ms, that of {second.label} {b:.3g} ms; "
+            f"Use {fast.label}: its {quantile} is {a}, that of {second.label} {b}; "
             "CPU per sample does not differ beyond noise.",
         ]
     return None, [
         same,
         f"CPU per sample and {quantile} do not differ beyond noise either: "
-        f"choose freely between {_list(view.label for view in tied)}, or measure longer.",
+        f"choose freely between {_list(view.label for view in tied)}. {settling(fast, second, quantile)}",
     ]
 
 
@@ -121,21 +119,11 @@ def common_quantile(views: Sequence[RunView]) -> str | None:
     return None
 
 
-def latency_differs(a: RunView, b: RunView, quantile: str) -> bool:
-    """Whether two runs' percentile differs beyond noise: disjoint 95% intervals and more than a machine's drift."""
-    first, second = ((view.figure("e2e_latency_ms.ci95") or {}).get(quantile) for view in (a, b))
-    x, y = (view.figure(f"e2e_latency_ms.{quantile}") for view in (a, b))
-    if x is None or y is None or first is None or second is None:
-        return False
-    apart = first[1] < second[0] or second[1] < first[0]
-    return bool(apart and abs(x - y) > _SAME_RATIO * max(x, y))
-
-
 def _throughput_differs(a: RunView, b: RunView) -> bool:
     """Beyond the counting noise of both (95%, Poisson) and a machine's drift."""
     spread = math.hypot(*(1.96 * _samples(v) / math.sqrt(max(1, v.figure("ok") or 0)) for v in (a, b)))
     difference = abs(_samples(a) - _samples(b))
-    return difference > spread and difference > _SAME_RATIO * max(_samples(a), _samples(b))
+    return difference > spread and difference > SAME_RATIO * max(_samples(a), _samples(b))
 
 
 def _samples(view: RunView) -> float:
@@ -147,22 +135,21 @@ def _cpu_ms_per_sample(view: RunView) -> float | None:
     return None if cores is None or not _samples(view) else cores * 1e3 / _samples(view)
 
 
-def _p(view: RunView, views: Sequence[RunView]) -> Any:
-    quantile = common_quantile(views) or "mean"
-    return lambda v: v.figure(f"e2e_latency_ms.{quantile}") or math.inf
-
-
-def _latency_price(chosen: RunView, fastest: RunView) -> str:
-    quantile = common_quantile([chosen, fastest])
+def _latency_price(chosen: RunView, tied: Sequence[RunView]) -> str:
+    quantile = common_quantile(tied)
     if quantile is None:
         return "Too few requests for a percentile of the latency."
-    ours, best = (view.figure(f"e2e_latency_ms.{quantile}") for view in (chosen, fastest))
+    fastest = min(tied, key=lambda view: view.figure(f"e2e_latency_ms.{quantile}"))
+    ours, best = (with_interval(view, quantile) for view in (chosen, fastest))
     if chosen is fastest:
-        return f"It also has the lowest {quantile}, {ours:.3g} ms."
+        return lowest(chosen, tied, quantile)
     if not latency_differs(chosen, fastest, quantile):
-        return f"Their {quantile} does not differ beyond noise ({ours:.3g} ms against {best:.3g} ms)."
+        return (
+            f"Its {quantile}, {ours}, is not distinguishable from {best} of {fastest.label}. "
+            f"{settling(chosen, fastest, quantile)}"
+        )
     return (
-        f"The price is latency: {quantile} {ours:.3g} ms against {best:.3g} ms of {fastest.label}; "
+        f"The price is latency: {quantile} {ours} against {best} of {fastest.label}; "
         f"take that one where latency matters more than CPU."
     )
 
