@@ -182,6 +182,16 @@ def _pt2(case: Case, folder: Path, dynamic: bool) -> Path:
     return path
 
 
+def _aotinductor(case: Case, folder: Path, dynamic: bool) -> Path:
+    from inferbench_tasks.formats.aotinductor import AotInductorFormat
+    from inferbench_tasks.formats.base import Settings
+
+    exported = case.model.model_copy(update={"format": "pt2", "path": str(_pt2(case, folder, dynamic))})
+    form = AotInductorFormat()
+    form.convert(exported, folder, Settings("fp32", {}))
+    return folder / form.file
+
+
 def _openvino(case: Case, folder: Path, dynamic: bool) -> Path:
     import openvino
 
@@ -211,4 +221,10 @@ def _savedmodel(case: Case, folder: Path, dynamic: bool) -> Path:
     return path
 
 
-MAKERS = {"torchscript": _torchscript, "pt2": _pt2, "openvino": _openvino, "savedmodel": _savedmodel}
+MAKERS = {
+    "torchscript": _torchscript,
+    "pt2": _pt2,
+    "aotinductor": _aotinductor,
+    "openvino": _openvino,
+    "savedmodel": _savedmodel,
+}

@@ -21,6 +21,7 @@ from inferbench_tasks.backends.base import BACKENDS, Deployment
 from inferbench_tasks.backends.first_answer import check_answer
 from inferbench_tasks.backends.probes.base import Refused, open_probe
 from inferbench_tasks.errors import ServerError
+from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.launchers import processes, records
 from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.submission.schema import ServeSpec
@@ -69,6 +70,12 @@ def container_only() -> list[Any]:
     return [found for found in combinations(all_protocols=False) if found.values[0][1] == "container"]
 
 
+def of_several_formats() -> list[Any]:
+    """The combinations whose backend serves more than one format."""
+    found = combinations(all_protocols=False)
+    return [of for of in found if len(BACKENDS.load(of.values[0][0]).formats) > 1]
+
+
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, bool], Case]:
     """The dense model by format, made once; with a dynamic axis or without."""
@@ -105,6 +112,11 @@ class Bench:
     def case(self, dynamic: bool = False) -> Case:
         """The model in the first format that the backend serves."""
         found: Case = self._given or self._cases(self.backend_class.formats[0], dynamic)
+        return found
+
+    def case_in(self, format_: str) -> Case:
+        """The model in that format."""
+        found: Case = self._cases(format_, False)
         return found
 
     def use(self, case: Case) -> None:
@@ -162,6 +174,13 @@ def leftovers(run_id: str) -> list[str]:
     return found
 
 
+def cannot_make(format_: str) -> str | None:
+    """Why a model can't be brought into that format here; None if it can."""
+    if format_ == "aotinductor" and not os.environ.get("INFERBENCH_TEST_OPTIONAL"):
+        return "AOTInductor's compiler takes a minute; INFERBENCH_TEST_OPTIONAL=1 runs it"
+    return FORMATS.load(format_)().unavailable()
+
+
 every = pytest.mark.parametrize("bench", combinations(), indirect=True)
 first_protocol = pytest.mark.parametrize("bench", combinations(all_protocols=False), indirect=True)
 
@@ -194,6 +213,20 @@ def test_values_are_the_references_and_bad_input_is_refused(bench: Bench) -> Non
                 started.probe.infer(bad)
         expected = {"scores": case.reference["scores"][:1]}
         assert check_answer(ask(started.probe, case, 1), expected, case.model, 1, 1e-5) <= 1e-5
+
+
+@pytest.mark.parametrize("bench", of_several_formats(), indirect=True)
+def test_its_other_formats_are_served_too(bench: Bench) -> None:
+    """A backend of several formats answers as the reference in each of them, alone and in a batch."""
+    for format_ in bench.backend_class.formats[1:]:
+        if reason := cannot_make(format_):
+            pytest.skip(reason)
+        case = bench.case_in(format_)
+        bench.use(case)
+        with bench.server() as started:
+            for rows in (1, 8):
+                expected = {"scores": case.reference["scores"][:rows]}
+                assert check_answer(ask(started.probe, case, rows), expected, case.model, rows, 1e-5) <= 1e-5
 
 
 @first_protocol
