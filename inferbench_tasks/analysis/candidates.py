@@ -35,19 +35,31 @@ class Bound:
 
 @dataclass
 class Candidate:
-    """A configuration with all its runs' documents."""
+    """A configuration with all its runs, the newest first.
+
+    Either ``documents`` are its runs' results, or ``figures`` are what every run has of those in question (None
+    where it was not measured); then ``documents`` are read for those only that are shown.
+    """
 
     key: str
     documents: list[dict[str, Any]] = field(default_factory=list)
+    figures: dict[str, list[float | None]] | None = None
+
+    @property
+    def runs(self) -> int:
+        """How many."""
+        return len(next(iter(self.figures.values()))) if self.figures else len(self.documents)
 
     def values(self, figure: str) -> list[float]:
         """The figure of every run that has it."""
+        if self.figures is not None:
+            return [value for value in self.figures[figure] if value is not None]
         return [v for document in self.documents if (v := value_of(document, figure)) is not None]
 
     def mean(self, figure: str) -> float | None:
         """None if any of its runs lacks the figure: a mean over the others would hide why."""
         values = self.values(figure)
-        return sum(values) / len(values) if values and len(values) == len(self.documents) else None
+        return sum(values) / len(values) if values and len(values) == self.runs else None
 
 
 def path_of(name: str) -> str:
@@ -80,11 +92,11 @@ def describe(candidate: Candidate) -> str:
         document["format"],
         backend["kind"],
         *_numbers(backend.get("settings") or {}),
-        f"batch {load.get('batch_size')}",
+        f"batch {load['batch_size']}" if load.get("batch_size") else None,
         *_numbers({k: v for k, v in (load.get("arrivals") or {}).items() if v}),
-        f"network {load.get('network')}",
+        f"network {load['network']}" if load.get("network") else None,
     ]
-    return ", ".join(str(part) for part in parts)
+    return ", ".join(str(part) for part in parts if part)
 
 
 def _numbers(settings: dict[str, Any]) -> list[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import heapq
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb import fields
+from inferbench_tasks.perfdb.held import Held, Row, configuration, held, identity
 from inferbench_tasks.perfdb.queries import parse
-from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
+from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
 #: Figures that are better when larger; all others when smaller.
@@ -16,50 +18,61 @@ HIGHER_IS_BETTER = frozenset({"throughput_rps", "goodput_rps", "accuracy"})
 SHOWN = ("model", "format", "backend", "device_name", "batch", "rate_rps", "network")
 #: Differences below this share are a tie where there is no interval: a machine's drift between two runs.
 _SAME_RATIO = 0.05
-#: So many of the best are read from PerfDB, in its own order, before they are grouped.
-_READ = 5000
 
 
 def leaderboard(
-    db: PerfDB, metric: str, query: str | Iterable[str] = "", limit: int = 20
+    db: PerfDB,
+    metric: str,
+    query: str | Iterable[str] = "",
+    limit: int = 20,
+    beside: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """The best valid results by a figure, best first in each group of task and data set.
 
     Each row: ``rank`` (equal for ties), ``task``, ``dataset``, the figure, ``ci95`` (its interval, None
-    where there is none), and what was run. A configuration that was run several times stands there once,
-    with its newest result. Raises InputError for a field that is no figure.
+    where there is none), what was run, and the figures ``beside`` it. A configuration that was run several times
+    stands there once, with its newest result that has the figure. Of equal figures the newest is first.
+    Raises InputError for a field that is no figure.
     """
     found = fields.field(metric)
     if not found.path.startswith("summary."):
         figures = ", ".join(f.name for f in fields.FIELDS if f.path.startswith("summary."))
         raise InputError(f"--by {metric}: not a figure of a run; allowed: {figures}")
     higher = found.name in HIGHER_IS_BETTER
-    where = {"$and": [parse(query).filter, {"verdict": "valid"}, {found.path: {"$ne": None}}]}
-    paths = [fields.field(name).path for name in ("run", "created", *SHOWN)]
-    extra = ["model.task", "model.dataset", "submission.digest", "summary.e2e_latency_ms.ci95", found.path]
-    documents = [
-        to_plain(d)
-        for d in db.find_raw(
-            where, [(found.path, -1 if higher else 1), *NEWEST_FIRST], _READ, fields=[*paths, *extra]
-        )
-    ]
-    return _ranked(_newest(documents), found, higher, limit)
+    best = _best(held(db), found, parse(query).filter, higher, limit)
+    return _ranked(_documents(db, best, found, beside), found, beside)
 
 
-def _newest(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One result per configuration on a device: the newest, so that a lucky run of many does not win."""
-    latest: dict[Any, dict[str, Any]] = {}
-    for document in documents:
-        digest = (document.get("submission") or {}).get("digest")
-        key = (digest, (document.get("device") or {}).get("name")) if digest else document["run_id"]
-        if key not in latest or document["created_at"] > latest[key]["created_at"]:
-            latest[key] = document
-    chosen = {id(document) for document in latest.values()}
-    return [document for document in documents if id(document) in chosen]
+def _best(known: Held, figure: fields.Field, filter: Any, higher: bool, limit: int) -> list[Row]:
+    """The best of each group, best first."""
+    value, task, dataset = (known.values(path) for path in (figure.path, "model.task", "model.dataset"))
+    # One result per configuration on a device: the newest, so that a lucky run of many does not win.
+    newest: dict[str, Row] = {}
+    for row in known.rows(filter):
+        if value(row) is not None:
+            newest.setdefault(configuration(row), row)
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in newest.values():
+        groups.setdefault((task(row) or "", dataset(row) or ""), []).append(row)
+    sign = -1 if higher else 1
+    return [row for _, members in sorted(groups.items())
+            for row in heapq.nsmallest(limit, members, key=lambda row: sign * value(row))]  # fmt: skip
+
+
+def _documents(
+    db: PerfDB, rows: list[Row], figure: fields.Field, beside: Sequence[str]
+) -> list[dict[str, Any]]:
+    """What is shown of these results, in their order."""
+    paths = [fields.field(name).path for name in ("run", "attempt", *SHOWN, *beside)]
+    paths += ["model.task", "model.dataset", "summary.e2e_latency_ms.ci95"]
+    paths = list(dict.fromkeys([*paths, figure.path]))
+    where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
+    found = {(d["run_id"], d["attempt"]): to_plain(d) for d in db.find_raw(where, BY_RUN, fields=paths)}
+    return [found[identity(row)] for row in rows if identity(row) in found]
 
 
 def _ranked(
-    documents: list[dict[str, Any]], figure: fields.Field, higher: bool, limit: int
+    documents: list[dict[str, Any]], figure: fields.Field, beside: Sequence[str]
 ) -> list[dict[str, Any]]:
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for document in documents:
@@ -68,11 +81,11 @@ def _ranked(
     rows = []
     for (task, dataset), members in sorted(groups.items()):
         rank, leader = 0, None
-        for position, document in enumerate(members[:limit], start=1):
+        for position, document in enumerate(members, start=1):
             value, interval = figure.value(document), _interval(document, figure)
             if leader is None or _apart(leader, (value, interval)):
                 rank, leader = position, (value, interval)
-            shown = {name: fields.field(name).value(document) for name in SHOWN}
+            shown = {name: fields.field(name).value(document) for name in (*SHOWN, *beside)}
             rows.append(
                 {
                     "rank": rank,

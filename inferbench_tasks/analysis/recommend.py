@@ -6,7 +6,7 @@ bound is really kept, comes from the spread between runs (see ``certainty``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -22,8 +22,9 @@ from inferbench_tasks.analysis.candidates import (
     within_sd,
 )
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO, MOST_RUNS, Estimate
+from inferbench_tasks.perfdb.held import Row, configuration, held, identity
 from inferbench_tasks.perfdb.queries import parse
-from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
+from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
 __all__ = [
@@ -34,7 +35,6 @@ __all__ = [
 #: Below this probability the order of two candidates, or that one keeps a bound, is not settled.
 SETTLED = 0.90
 TOP = 3
-_READ = 20_000
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,20 @@ def recommend(
     """The best configurations by ``objective`` that keep all ``bounds``, from the results that match."""
     for name in (objective, *(bound.figure for bound in bounds)):
         path_of(name)
-    where = {"$and": [parse(query).filter, {"verdict": "valid"}]}
-    documents = [to_plain(d) for d in db.find_raw(where, NEWEST_FIRST, _READ)]
-    return choose(documents, objective, bounds)
+    known = held(db)
+    read = {name: known.values(path_of(name)) for name in (objective, *(bound.figure for bound in bounds))}
+    runs: dict[str, list[Row]] = {}
+    for row in known.rows(parse(query).filter):
+        runs.setdefault(configuration(row), []).append(row)
+    candidates = [
+        Candidate(key, figures={name: [_number(value(row)) for row in rows] for name, value in read.items()})
+        for key, rows in runs.items()
+    ]
+
+    def fill(candidate: Candidate) -> None:
+        candidate.documents = _documents(db, runs[candidate.key])
+
+    return _decide(candidates, objective, bounds, fill)
 
 
 def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence[Bound]) -> Recommendation:
@@ -67,9 +78,32 @@ def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence
     for document in documents:
         key = _key(document)
         candidates.setdefault(key, Candidate(key)).documents.append(document)
+    return _decide(list(candidates.values()), objective, bounds)
+
+
+def _documents(db: PerfDB, rows: list[Row]) -> list[dict[str, Any]]:
+    """The results of one configuration in that order: the first one whole, of the others their intervals."""
+    where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
+    found = db.find_raw(where, BY_RUN, fields=("run_id", "attempt", "summary.e2e_latency_ms.ci95"))
+    intervals = {(d["run_id"], d["attempt"]): to_plain(d) for d in found}
+    newest = db.get_result(*identity(rows[0])).model_dump()
+    return [newest, *(intervals[i] for row in rows[1:] if (i := identity(row)) in intervals)]
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _decide(
+    candidates: list[Candidate],
+    objective: str,
+    bounds: Sequence[Bound],
+    fill: Callable[[Candidate], None] = lambda candidate: None,
+) -> Recommendation:
+    """``fill`` gives those that are shown their documents."""
     notes = []
     fitting, unknown = [], []
-    for candidate in candidates.values():
+    for candidate in candidates:
         kept = [_keeps(candidate, bound) for bound in bounds]
         if False in kept:
             continue
@@ -79,6 +113,8 @@ def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence
             fitting.append(candidate)
     higher = objective in HIGHER_IS_BETTER
     fitting.sort(key=lambda c: (c.mean(objective) or 0.0) * (-1 if higher else 1))
+    for candidate in (*fitting[: TOP + 1], *unknown[:1]):
+        fill(candidate)
     if unknown:
         notes.append(
             f"{len(unknown)} configuration(s) can't be judged: {_missing(unknown[0], objective, bounds)}. "
@@ -90,7 +126,7 @@ def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence
         notes.append(
             f"None of {len(candidates)} configuration(s) keeps {', '.join(map(str, bounds)) or 'the bounds'}."
         )
-    judge = Judge(list(candidates.values()), objective, tuple(bounds), higher)
+    judge = Judge(candidates, objective, tuple(bounds), higher)
     rows = [judge.row(index, fitting) for index in range(min(TOP, len(fitting)))]
     open_notes, wanted = judge.unsettled(fitting)
     return Recommendation(rows, notes + open_notes, len(candidates), len(fitting), wanted)
@@ -108,11 +144,11 @@ def _keeps(candidate: Candidate, bound: Bound) -> bool | None:
     kept = [value <= bound.value if bound.at_most else value >= bound.value for value in values]
     if False in kept:
         return False
-    return True if len(values) == len(candidate.documents) else None
+    return True if len(values) == candidate.runs else None
 
 
 def _missing(candidate: Candidate, objective: str, bounds: Sequence[Bound]) -> str:
-    names = [b.figure for b in bounds if len(candidate.values(b.figure)) < len(candidate.documents)]
+    names = [b.figure for b in bounds if len(candidate.values(b.figure)) < candidate.runs]
     if candidate.mean(objective) is None:
         names.append(objective)
     return f"no {', '.join(dict.fromkeys(names))} was measured (too few requests, or no source)"
@@ -165,7 +201,7 @@ class Judge:
             self.objective: known.mean,
             "ci95": known.interval95(),
             **bounded,
-            "runs": len(candidate.documents),
+            "runs": candidate.runs,
             "beats_next_probability": self.beats(candidate, following) if following else None,
             **({"keeps_slo_probability": keeps} if keeps is not None else {}),
             "run": candidate.documents[0]["run_id"],
@@ -198,7 +234,7 @@ class Judge:
             else:
                 notes.append(f"{start}: about {more} more run(s) of both would settle it {both}.")
                 wanted += [candidate.key, following.key]
-        if fitting and all(len(candidate.documents) == 1 for candidate in self.candidates):
+        if fitting and all(candidate.runs == 1 for candidate in self.candidates):
             notes.append(
                 f"No configuration ran more than once, so the spread between runs is taken to be {DRIFT_RATIO:.0%}; "
                 "repeat some to measure it."

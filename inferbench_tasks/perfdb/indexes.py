@@ -18,6 +18,14 @@ FIGURES = [f.path for f in FIELDS if f.path.startswith("summary.")]
 #: Have indexes of their own, or are seldom asked for.
 _ELSEWHERE = {*FIGURES, "run_id", "attempt", "job_id", "invocation_id", "created_at", "backend.version"}
 _SETTINGS = [f.path for f in FIELDS if f.path not in _ELSEWHERE]
+#: What ``held`` reads of every valid result, all of it from one index (MongoDB allows 32 fields, one is the verdict).
+HELD = (
+    "created_at", "run_id", "attempt", "submission.digest", "submission.name", "submission.user", "model.name",
+    "model.task", "model.dataset", "format", "backend.kind", "device.kind", "device.name", "load.batch_size",
+    "load.arrivals.rate_rps", *FIGURES, "summary.throughput_samples_per_s", "summary.error_ratio",
+    "summary.resources.server.cpu_cores.mean", "summary.resources.server.rss_bytes.max",
+)  # fmt: skip
+HELD_INDEX = "held"
 
 
 def _newest(*leading: str) -> list[tuple[str, int]]:
@@ -38,7 +46,8 @@ INDEXES: dict[str, list[IndexModel]] = {
         IndexModel(_newest("model.name"), name="newest_of_model"),
         IndexModel(_newest("backend.kind"), name="newest_of_backend"),
         *(IndexModel([(path, ASCENDING)], name=path) for path in (*FIGURES, "load.batch_size")),
-        # The leaderboard: valid results, of a model or of all, the best first.
+        IndexModel([("verdict", ASCENDING), *((path, ASCENDING) for path in HELD)], name=HELD_INDEX),
+        # Lists of valid results, of a model or of all, the best first.
         IndexModel(
             [("verdict", 1), ("model.name", 1), ("summary.e2e_latency_ms.p99", 1)], name="board_latency"
         ),

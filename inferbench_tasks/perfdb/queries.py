@@ -81,13 +81,14 @@ def matches(filter: dict[str, Any], document: dict[str, Any]) -> bool:
     if "$and" in filter:
         return all(matches(part, document) for part in filter["$and"])
     return all(
-        _holds(sign, wanted, Field("", path, "any", "").value(document))
+        holds(sign, wanted, Field("", path, "any", "").value(document))
         for path, condition in filter.items()
         for sign, wanted in condition.items()
     )
 
 
-def _holds(sign: str, wanted: Any, value: Any) -> bool:
+def holds(sign: str, wanted: Any, value: Any) -> bool:
+    """Whether a value fulfils one of MongoDB's operators, as ``parse`` uses them."""
     if sign in _COMPARE:
         same_kind = isinstance(value, (int, float)) == isinstance(wanted, (int, float)) and value is not None
         return same_kind and bool(_COMPARE[sign](value, wanted))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 NEWEST_FIRST: Sequence[tuple[str, int]] = (("created_at", -1),)
+BY_RUN: Sequence[tuple[str, int]] = (("run_id", 1), ("attempt", 1))
 T = TypeVar("T")
 #: True of every result; with it MongoDB decides a list's other conditions on the index of lists.
 SOME_TIME = {"created_at": {"$gte": datetime(1970, 1, 1, tzinfo=UTC)}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -42,12 +43,14 @@ def leaderboard(
     return table(request, format, rows, name="leaderboard")
 
 
-def board(db: PerfDB, by: str, q: str | list[str], limit: int) -> list[dict[str, Any]]:
-    """The leaderboard's rows; FieldError names what is wrong."""
+def board(
+    db: PerfDB, by: str, q: str | list[str], limit: int, beside: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """The leaderboard's rows, with further figures ``beside``; FieldError names what is wrong."""
     with blame("q"):
         parse(q)
     with blame("by"):
-        return ranked(db, by, q, limit)
+        return ranked(db, by, q, limit, beside)
 
 
 @router.get("/compare", summary="Two to six runs side by side")

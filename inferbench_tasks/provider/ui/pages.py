@@ -11,8 +11,6 @@ from inferbench_tasks.analysis.leaderboard import HIGHER_IS_BETTER, SHOWN
 from inferbench_tasks.analysis.recommend import OBJECTIVES
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb import fields
-from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.perfdb.values import to_plain
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.cluster import cluster_now
 from inferbench_tasks.provider.api.questions import MOST_COMPARED, advise, board, bound, compared
@@ -49,8 +47,7 @@ def leaderboard(
             rows, _ = page_of(db, given.terms(), sort, PAGE_SIZE, 0)
             groups = [{"title": "All runs", "rows": rows}] if rows else []
         else:
-            groups = _groups(board(db, by, given.terms(), PAGE_SIZE))
-            _add_figures(db, groups)
+            groups = _groups(board(db, by, given.terms(), PAGE_SIZE, BESIDE))
     except InputError as error:
         problem, figure = str(error), fields.field("p99_ms")
     for group in groups:
@@ -183,18 +180,6 @@ def _groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         title = " on ".join(part for part in (row["task"], row["dataset"]) if part) or "No task named"
         groups.setdefault(title, []).append(row)
     return [{"title": title, "rows": members} for title, members in groups.items()]
-
-
-def _add_figures(db: PerfDB, groups: list[dict[str, Any]]) -> None:
-    """The figures beside the one that the board is sorted by."""
-    rows = {row["run"]: {**row, "fixed": set(row)} for group in groups for row in group["rows"]}
-    for group in groups:
-        group["rows"] = [rows[row["run"]] for row in group["rows"]]
-    paths = ["run_id", *(fields.field(name).path for name in BESIDE)]
-    found = db.find_raw({"run_id": {"$in": list(rows)}}, (("run_id", 1), ("attempt", 1)), fields=paths)
-    for document in map(to_plain, found):  # the last attempt's stay
-        row = rows[document["run_id"]]
-        row.update({name: fields.field(name).value(document) for name in BESIDE if name not in row["fixed"]})
 
 
 def _joined(given: Any) -> str:

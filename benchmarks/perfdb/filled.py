@@ -1,0 +1,165 @@
+"""A PerfDB with as many results as wanted, and how long its answers take: what the benchmarks here share."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+
+from inferbench_tasks.perfdb import embedded
+from inferbench_tasks.perfdb.address import with_database
+from inferbench_tasks.perfdb.documents import utc_now
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import to_stored
+
+ROUNDS = 10
+DATABASE = "inferbench_benchmark"
+MODELS = [f"{family}{size}" for family in ("resnet", "bert", "mobilenet", "lstm") for size in range(25)]
+BACKENDS = ["onnxruntime", "triton", "torchscript", "openvino", "tfs_protocol"]
+
+
+def results(count: int, seed: int = 1) -> Iterator[dict[str, Any]]:
+    """Results as they are stored, of a realistic size (about 8 KB) and spread."""
+    rng, now = random.Random(seed), utc_now()
+    for number in range(count):
+        p50 = rng.lognormvariate(2, 1)
+        run_id = f"run-{number:07d}"
+        stats = {
+            "mean": p50 * 1.2,
+            "p50": p50,
+            "p90": p50 * 2,
+            "p95": p50 * 2.5,
+            "p99": p50 * 4,
+            "p999": None,
+        }
+        yield {
+            "run_id": run_id,
+            "attempt": 1,
+            "job_id": f"job-{number % 5000}",
+            "invocation_id": f"invocation-{number // 12}",
+            "created_at": now - timedelta(minutes=count - number),
+            "submission": {
+                "name": f"nightly-{number % 40}",
+                "user": f"user-{number % 60}",
+                # 5,000 configurations that are run again and again.
+                "digest": f"{number % 5000:064x}",
+            },
+            "model": {"name": rng.choice(MODELS), "version": rng.randint(1, 9), "framework": "torch"},
+            "format": rng.choice(["onnx", "torchscript", "savedmodel"]),
+            "backend": {
+                "kind": rng.choice(BACKENDS),
+                "version": "1.0",
+                "launcher": "process",
+                "settings": {"threads": rng.choice([1, 2, 4])},
+            },
+            "device": {"kind": rng.choice(["cpu", "gpu"]), "name": "Example"},
+            "load": {
+                "arrivals": {"kind": "poisson", "rate_rps": rng.choice([20, 40, 80])},
+                "batch_size": rng.choice([1, 2, 4, 8, 16]),
+                "duration_s": 60.0,
+            },
+            "summary": {
+                "e2e_latency_ms": {**stats, "ci95": {"p50": [p50 * 0.9, p50 * 1.1]}},
+                "send_latency_ms": stats,
+                "throughput_rps": rng.uniform(1, 1000),
+                "errors": {"timeout": number % 3},
+                "timeseries": {
+                    name: [rng.random() for _ in range(120)] for name in ("t_s", "rps", "p50", "p99")
+                },
+            },
+            "certificate": {"valid": True, "lateness_us": [rng.random() for _ in range(20)]},
+            "verdict": "invalid: lateness" if number % 17 == 0 else "valid",
+            "environment": {f"package_{index}": "1.2.3" for index in range(40)},
+        }
+
+
+@contextmanager
+def filled(description: str | None) -> Iterator[tuple[PerfDB, Path]]:
+    """A database of its own with results, as the command line says, and its folder; dropped at the end."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--results", type=int, default=100_000)
+    parser.add_argument("--uri", help="another server than the embedded one")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        try:
+            db = PerfDB.connect(with_database(options.uri or embedded.ensure(folder), DATABASE), folder)
+            try:
+                _fill(db, options.results)
+                yield db, folder
+            finally:
+                db.collection("results").database.client.drop_database(DATABASE)
+                db.close()
+        finally:
+            embedded.stop(folder)
+
+
+def _fill(db: PerfDB, count: int) -> None:
+    collection, batch = db.collection("results"), []
+    collection.delete_many({})
+    started = time.perf_counter()
+    for number, document in enumerate(results(count), 1):
+        batch.append(to_stored(document))
+        if len(batch) == 1000 or number == count:
+            collection.insert_many(batch)
+            batch.clear()
+    print("server:", " ".join(f"{name}={value}" for name, value in db.server().items()))
+    size = collection.database.command("collStats", "results")
+    print(
+        f"{count} results in {time.perf_counter() - started:.0f} s; {size['size'] / count / 1e3:.1f} KB each, "
+        f"{size['storageSize'] / 1e6:.0f} MB on disk, indexes {size['totalIndexSize'] / 1e6:.0f} MB\n",
+        flush=True,
+    )
+
+
+def measure(asked: dict[str, Callable[[], int]], limit_ms: float, folder: Path, size: str) -> None:
+    """Ask each ten times; print ``size`` (what it returns) and the times; exit with 1 if a median is over the limit.
+
+    ``first`` is the first time, which may have to read what later ones know; ``CPU`` is of this process and of the
+    embedded MongoDB, which other work on the machine does not stretch.
+    """
+    print(
+        f"{'':<44}{size:>9}{'first ms':>10}{'median ms':>11}{'max ms':>9}{'CPU ms':>8}   limit {limit_ms:.0f} ms"
+    )
+    slow = []
+    for name, ask in asked.items():
+        begun = time.perf_counter()
+        answer = ask()
+        first, times, cpu_before = (time.perf_counter() - begun) * 1000, [], _cpu_s(folder)
+        for _ in range(ROUNDS):
+            begun = time.perf_counter()
+            answer = ask()
+            times.append((time.perf_counter() - begun) * 1000)
+        cpu_ms = (_cpu_s(folder) - cpu_before) * 1000 / ROUNDS
+        if median(times) > limit_ms:
+            slow.append(name)
+        verdict = "TOO SLOW" if name in slow else "ok"
+        figures = f"{first:>10.1f}{median(times):>11.1f}{max(times):>9.1f}{cpu_ms:>8.1f}"
+        print(f"{name:<44}{answer:>9}{figures}   {verdict}", flush=True)
+    print(
+        f"\n{'PASS' if not slow else 'FAIL'}: {len(asked) - len(slow)} of {len(asked)} within {limit_ms:.0f} ms"
+    )
+    if slow:
+        sys.exit(1)
+
+
+def _cpu_s(folder: Path) -> float:
+    """CPU seconds so far of this process and of the mongod below its folder."""
+    servers = [
+        p
+        for p in psutil.process_iter(["name"])
+        if p.info["name"] == "mongod" and f"{folder}/perfdb/db" in p.cmdline()
+    ]
+    return float(sum(sum(p.cpu_times()[:2]) for p in (psutil.Process(), *servers)))

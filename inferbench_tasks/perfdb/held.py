@@ -1,0 +1,149 @@
+"""The valid results' settings and figures, held by this process: what questions about all results are answered from.
+
+Reading 100,000 documents takes MongoDB seconds; here they are read once, from one index that has all that is held,
+and then MongoDB's change stream tells what was written or deleted since, by whomever. Each answer is of what PerfDB
+holds at that moment. What is not held (a path below an open field) is asked of PerfDB, slower.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pymongo.change_stream import CollectionChangeStream
+from pymongo.errors import PyMongoError
+
+from inferbench_tasks.perfdb.fields import Field
+from inferbench_tasks.perfdb.indexes import HELD, HELD_INDEX
+from inferbench_tasks.perfdb.queries import holds
+from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
+from inferbench_tasks.perfdb.values import to_plain
+
+VALID = {"verdict": "valid"}
+#: A valid result: the values of ``HELD``, and the key of its configuration behind them.
+Row = tuple[Any, ...]
+_AT = {path: index for index, path in enumerate(HELD)}
+_CREATED, _RUN, _ATTEMPT = (_AT[path] for path in ("created_at", "run_id", "attempt"))
+_BATCH = 5000
+
+
+def identity(row: Row) -> tuple[str, int]:
+    """Run and attempt: which result it is."""
+    return row[_RUN], row[_ATTEMPT]
+
+
+def configuration(row: Row) -> str:
+    """The same for results of the same job on the same device."""
+    return str(row[-1])
+
+
+class Held:
+    """Use ``held``. Safe in several threads."""
+
+    def __init__(self, db: PerfDB) -> None:
+        self._db = db
+        self._lock = threading.Lock()
+        self._rows: dict[tuple[str, int], Row] = {}
+        self._newest_first: list[Row] | None = None
+        self._changes: CollectionChangeStream[dict[str, Any]] | None = None
+        self._process = 0
+
+    def rows(self, filter: Mapping[str, Any] | None = None) -> list[Row]:
+        """The valid results that match a filter (as ``queries.parse`` makes them), newest first."""
+        with self._lock:
+            if not self._follow():
+                self._db.retrying(self._load, "reading all results")
+            if self._newest_first is None:
+                # Two sorts, for one goes down and the other up.
+                by_name = sorted(self._rows.values(), key=identity)
+                self._newest_first = sorted(by_name, key=lambda row: row[_CREATED], reverse=True)
+            rows = self._newest_first
+        for path, condition in _conditions(filter or {}):
+            rows = self._that_match(rows, path, condition)
+        return rows
+
+    def values(self, path: str) -> Callable[[Row], Any]:
+        """How to get a field of a row; None where the result lacks it."""
+        if path in _AT:
+            at = _AT[path]
+            return lambda row: row[at]
+        found = self._db.find_raw({"$and": [VALID, {path: {"$ne": None}}]}, BY_RUN, fields=_fields(path))
+        value = Field("", path, "any", "").value
+        known = {(d["run_id"], d["attempt"]): value(to_plain(d)) for d in found}
+        return lambda row: known.get(identity(row))
+
+    def _that_match(self, rows: list[Row], path: str, condition: dict[str, Any]) -> list[Row]:
+        if path not in _AT:
+            found = self._db.find_raw({"$and": [VALID, {path: condition}]}, BY_RUN, fields=_fields())
+            matching = {(d["run_id"], d["attempt"]) for d in found}
+            return [row for row in rows if identity(row) in matching]
+        at = _AT[path]
+        # Most fields have few values: each is judged once.
+        judged = {value: all(holds(sign, wanted, value) for sign, wanted in condition.items())
+                  for value in {row[at] for row in rows}}  # fmt: skip
+        return [row for row in rows if judged[row[at]]]
+
+    # -- what is held -------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        if self._changes is not None and self._process == os.getpid():
+            self._changes.close()
+        results = self._db.collection("results")
+        fields = {f"fullDocument.{path}": 1 for path in (*HELD, "verdict")}
+        # Opened before the first reading, so that nothing is missed between the two.
+        self._changes = results.watch([{"$project": {"operationType": 1, **fields}}], max_await_time_ms=1)
+        self._process = os.getpid()
+        read: list[dict[str, Any]] = [
+            {"$match": VALID},
+            {"$project": {"_id": 0, "row": [f"${path}" for path in HELD]}},
+        ]
+        texts: dict[str, str] = {}  # most repeat: one object for equal ones
+        self._rows = {}
+        for found in results.aggregate(read, hint=HELD_INDEX, batchSize=_BATCH):
+            self._put([texts.setdefault(v, v) if isinstance(v, str) else v for v in found["row"]])
+        self._newest_first = None
+
+    def _follow(self) -> bool:
+        """Take in what was written since; False if all has to be read again."""
+        if self._changes is None or self._process != os.getpid() or not self._changes.alive:
+            return False
+        try:
+            while (change := self._changes.try_next()) is not None:
+                # Results are written once; what else happens to them is rare (a deletion, a restored backup).
+                if change["operationType"] != "insert":
+                    return False
+                document = change["fullDocument"]
+                if document.get("verdict") == "valid":
+                    self._put([Field("", path, "any", "").value(document) for path in HELD])
+                    self._newest_first = None
+        except PyMongoError:  # the server was away: what happened meanwhile is not known
+            return False
+        return True
+
+    def _put(self, values: list[Any]) -> None:
+        digest, device = values[_AT["submission.digest"]], values[_AT["device.name"]]
+        row = (*values, f"{digest or values[_RUN]} {device}")
+        self._rows[identity(row)] = row
+
+
+_held: WeakKeyDictionary[PerfDB, Held] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def held(db: PerfDB) -> Held:
+    """What this process holds of that PerfDB; read when it is first asked."""
+    with _lock:
+        return _held.setdefault(db, Held(db))
+
+
+def _conditions(filter: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    if "$and" in filter:
+        return [condition for part in filter["$and"] for condition in _conditions(part)]
+    return list(filter.items())
+
+
+def _fields(*more: str) -> list[str]:
+    return ["run_id", "attempt", *more]

@@ -1,0 +1,138 @@
+"""What a process holds of the valid results: always what PerfDB has, and answers as from all documents."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.analysis.candidates import Bound
+from inferbench_tasks.analysis.leaderboard import HIGHER_IS_BETTER, leaderboard
+from inferbench_tasks.analysis.recommend import choose, recommend
+from inferbench_tasks.perfdb import fields
+from inferbench_tasks.perfdb.documents import ResultDocument, utc_now
+from inferbench_tasks.perfdb.held import held, identity
+from inferbench_tasks.perfdb.queries import parse
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import to_plain, to_stored
+from tests.unit.perfdb.builders import latency, result
+
+pytestmark = pytest.mark.integration
+QUERIES = (
+    "", "model=m1", "model=m* backend=triton,onnxruntime", "user=u1 since=40d", "until=20d", "batch>=4", "batch=none",
+    "settings.threads=2", "protocol=grpc p99<30", "goodput!=none", "model_version=2 user!=u1", "model=nothing",
+)  # fmt: skip
+
+
+def generated(count: int, seed: int, start: int = 0) -> Iterator[ResultDocument]:
+    """Few configurations, run many times: invalid ones, second attempts, equal and missing figures and times."""
+    rng, now = random.Random(seed), utc_now()
+    for number in range(start, start + count):
+        p99 = rng.choice([None, 10.0, 20.0, rng.uniform(5, 50)])
+        stats: dict[str, Any] = {"p50": p99 and p99 / 2, "p99": p99}
+        if p99 and rng.random() < 0.5:
+            stats["ci95"] = {"p99": [p99 * 0.8, p99 * 1.1]}
+        configuration = rng.randrange(12)
+        yield result(
+            f"run-{number // 3}",
+            attempt=1 + number % 3,
+            created_at=now - timedelta(days=rng.randrange(60), seconds=number),
+            submission={"name": "x", "user": f"u{rng.randrange(3)}",
+                        "digest": f"{configuration:064x}" if configuration else None},
+            model={"name": f"m{configuration % 3}", "version": rng.randrange(3),
+                   "task": rng.choice([None, "text"]) if configuration == 5 else "image",
+                   "dataset": "d" if configuration % 2 else None},
+            backend={"kind": rng.choice(["onnxruntime", "triton", "openvino"]),
+                     "settings": {"threads": rng.choice([1, 2])}},
+            device={"kind": "cpu", "name": rng.choice([None, "A", "B"])},
+            load={"arrivals": {"kind": "poisson"}, "batch_size": rng.choice([None, 1, 4]), "network": "lan",
+                  "protocol": rng.choice(["grpc", "http"])},
+            summary={"e2e_latency_ms": stats, "throughput_rps": rng.choice([50.0, rng.uniform(1, 100)]),
+                     "throughput_samples_per_s": rng.uniform(1, 100),
+                     "resources": {"client": {"cpu_cores": {"mean": rng.choice([None, rng.random()])}}}},
+            verdict=rng.choice(["valid", "valid", "valid", "invalid: late"]),
+        )  # fmt: skip
+
+
+def add(db: PerfDB, count: int, seed: int, start: int = 0) -> None:
+    for document in generated(count, seed, start):
+        db.collection("results").insert_one(dict(to_stored(document)))
+
+
+def matching(db: PerfDB, query: str) -> list[dict[str, Any]]:
+    """All valid results that match, whole, newest first: read the slow, obvious way."""
+    where = {"$and": [parse(query).filter, {"verdict": "valid"}]}
+    order = [("created_at", -1), ("run_id", 1), ("attempt", 1)]
+    return [to_plain(document) for document in db.find_raw(where, order)]
+
+
+def obvious_board(db: PerfDB, metric: str, query: str) -> list[tuple[str | None, str | None, str, Any]]:
+    """Task, data set, run and figure of each place."""
+    figure = fields.field(metric)
+    newest: dict[Any, dict[str, Any]] = {}
+    for document in matching(db, query):
+        if figure.value(document) is not None:
+            digest, device = document["submission"]["digest"], document["device"]["name"]
+            newest.setdefault((digest or document["run_id"], device), document)
+    sign = -1 if metric in HIGHER_IS_BETTER else 1
+    places = [
+        (d["model"]["task"], d["model"]["dataset"], d["run_id"], figure.value(d)) for d in newest.values()
+    ]
+    places.sort(key=lambda place: sign * place[3])
+    return sorted(places, key=lambda place: (place[0] or "", place[1] or ""))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_answers_are_those_of_all_documents(perfdb: PerfDB, seed: int) -> None:
+    """Leaderboard and recommendation by every kind of figure and query, before and after more was written."""
+    for start in (0, 400):
+        add(perfdb, 400, seed + start, start)
+        for query in QUERIES:
+            for metric in ("p99_ms", "throughput_rps", "goodput_rps", "resources.client.cpu_cores.mean"):
+                rows = leaderboard(perfdb, metric, query, limit=1000)
+                found = [(r["task"], r["dataset"], r["run"], r[metric]) for r in rows]
+                assert found == obvious_board(perfdb, metric, query), (metric, query)
+            for bounds in ([], [Bound("p99_ms", True, 45.0)], [Bound("throughput_rps", False, 10.0)]):
+                mine = recommend(perfdb, "samples_per_s", bounds, query)
+                assert mine == choose(matching(perfdb, query), "samples_per_s", bounds), (query, bounds)
+
+
+def test_it_is_what_others_write_and_delete(perfdb: PerfDB) -> None:
+    """A second connection's results appear and disappear here at once; invalid ones never appear."""
+    mine = held(perfdb)
+    assert mine.rows() == []
+    other = PerfDB.connect(perfdb.uri, Path("/nonexistent"))
+    for name in ("a", "b", "c"):
+        other.save_result(latency(name, 10.0))
+        assert (name, 1) in {identity(row) for row in mine.rows()}
+    other.save_result(latency("d", 10.0, verdict="invalid: late"))
+    other.delete_result("b")
+    assert {identity(row)[0] for row in mine.rows()} == {"a", "c"}
+    other.save_result(latency("e", 10.0))
+    assert {identity(row)[0] for row in mine.rows()} == {"a", "c", "e"}
+
+
+def test_it_is_read_from_one_index(perfdb: PerfDB) -> None:
+    """No document is fetched, however many there are."""
+    from inferbench_tasks.perfdb.indexes import HELD, HELD_INDEX
+
+    add(perfdb, 50, seed=1)
+    read = [{"$match": {"verdict": "valid"}}, {"$project": {"_id": 0, "row": [f"${path}" for path in HELD]}}]
+    told = perfdb.collection("results").database.command(
+        "explain", {"aggregate": "results", "pipeline": read, "cursor": {}, "hint": HELD_INDEX},
+        verbosity="executionStats",
+    )  # fmt: skip
+    assert "'stage': 'FETCH'" not in str(told) and "IXSCAN" in str(told)
+
+
+def test_a_server_that_was_away_is_read_again(perfdb: PerfDB) -> None:
+    """A closed client loses nothing: the next question reads all that is there."""
+    perfdb.save_result(latency("a", 10.0))
+    assert len(held(perfdb).rows()) == 1
+    perfdb.close()
+    perfdb.save_result(latency("b", 10.0))
+    assert len(held(perfdb).rows()) == 2
