@@ -9,6 +9,7 @@ from typing import Any
 from inferbench_tasks.analysis import page
 from inferbench_tasks.analysis.advice import Advice, advise
 from inferbench_tasks.analysis.ceilings import Ceilings
+from inferbench_tasks.analysis.missing import missing_notes
 from inferbench_tasks.analysis.provenance import provenance_tables
 from inferbench_tasks.analysis.runs import RunView, load_runs
 from inferbench_tasks.analysis.sections import sections
@@ -174,7 +175,7 @@ def notes_of(views: Sequence[RunView], unstarted: int) -> list[str]:
             notes.append(f"{view.label}: its raw records can't be read: {view.problem}")
         warnings = view.result.certificate.get("warnings", []) if view.result else []
         notes += [f"{view.label}: {warning}" for warning in warnings]
-    return notes
+    return notes + missing_notes(views)
 
 
 def subtitle(views: Sequence[RunView], submission: dict[str, Any]) -> str:

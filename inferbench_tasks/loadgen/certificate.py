@@ -98,6 +98,7 @@ def _record_checks(window: Window) -> list[Check]:
     """The records themselves: there are some, each once, and their labels fit the window."""
     requests = int(window.measured.sum())
     unique = len(np.unique(window.request_id))
+    backwards = int(np.count_nonzero(window.ok & (window.done_ns < window.sent_ns)))
     repeated = len(window.request_id) - unique
     return [
         Check.at_most(
@@ -111,6 +112,10 @@ def _record_checks(window: Window) -> list[Check]:
             "mislabelled_records", window.mislabelled, 0, "records",
             f"{window.mislabelled} of {len(window.request_id)} records lie on the other side of the measured "
             "window than their phase says",
+        ),
+        Check.at_most(
+            "backward_records", backwards, 0, "records",
+            f"{backwards} of {len(window.request_id)} records have an answer before their request: a clock jumped",
         ),
     ]  # fmt: skip
 

@@ -30,6 +30,8 @@ class Cost(Metric):
             return {"usd_per_1k": None, "reason": "nothing was answered"}
         if not price_rows():
             return {"usd_per_1k": None, "reason": "configs/prices.yaml is missing"}
+        if not name:
+            return {"usd_per_1k": None, "reason": "the device tells no name, so no price fits it"}
         matching = prices_for("gpu" if gpu else "cpu", str(name))
         if not matching:
             return {"usd_per_1k": None, "reason": f"configs/prices.yaml has no instance with {name!r}"}
