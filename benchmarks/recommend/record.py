@@ -1,21 +1,21 @@
 """Record the full grid of configurations of one model on this machine, by the product's own stages.
 
-    python -m benchmarks.recommend.record cnn --seconds 1800
+    python -m benchmarks.recommend.record cnn --seconds 300
 
 A grid is worth what the machine's quiet is worth: beside other work, what a configuration gets depends more on its
 neighbours than on its settings, and no search can find what is not there. Run nothing else.
 
 Each server is started once and measured under all loads; servers and loads come in a seeded random order, so
-that a drift of the machine does not look like an axis. Every measurement is one row of the CSV and stays
-there, also one that something disturbed; such a point is measured again (up to ``TRIES`` times), in a
-later call. Stops after ``--seconds`` and goes on where it stopped. ``--repeat N`` measures the points
-of every third server until each has N good rows, so that the noise is known. Exit code 3: not finished.
+that a drift of the machine does not look like an axis. Every measurement is one row of the data set and stays
+there, with its verdict and the CPU that others used meanwhile, also one that something disturbed; such a point is
+measured again (up to ``TRIES`` times) once all others are there. Stops after ``--seconds``; the next call goes on
+where it stopped. ``--repeat N`` measures the points of every third server until each has N good rows, so that the
+noise is known. Exit code 3: not finished; 4: not finished, and the machine was too busy to go on.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import random
 import sys
 import time
@@ -23,7 +23,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.recommend.recorded import DATA, QUIET_CORES
+import psutil
+
+from benchmarks.recommend.recorded import DATA, QUIET_CORES, append, read_rows
 from benchmarks.recommend.space import AXES, LOAD_AXES, MAX_BATCH_SIZE, SERVE_AXES, Point, grid, job_of
 from inferbench_tasks import settings
 from inferbench_tasks.loadgen.statistics import FLOORS
@@ -37,11 +39,6 @@ TRIES = 3
 WARMUP_S, MEASURE_S, LONGEST_S = 0.4, 1.5, 6.0
 #: So many requests support a p99, with a little to spare.
 WANTED = int(1.15 * FLOORS[0.99])
-FIGURES = (
-    "verdict", "foreign_cores", "steal_ratio", "requests", "error_ratio", "duration_s", "throughput_rps",
-    "samples_per_s", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "server_cpu_cores", "cpu_ms_per_sample", "rss_mib",
-    "session", "measured_at",
-)  # fmt: skip
 
 
 def main() -> int:
@@ -50,12 +47,15 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("model", choices=["cnn", "mlp"])
-    parser.add_argument("--seconds", type=float, default=280)
+    parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument(
+        "--busy-cores", type=float, default=2 * QUIET_CORES, help="stop where others use more"
+    )
     parser.add_argument("--to", type=Path, default=DATA, help="the data sets' folder")
     options = parser.parse_args()
     deadline = time.monotonic() + options.seconds
-    path = options.to / f"{options.model}.csv"
+    path = options.to / f"{options.model}.parquet"
     rng = random.Random(SEED)
     servers = grid(SERVE_AXES)
     rng.shuffle(servers)
@@ -66,27 +66,30 @@ def main() -> int:
     for level in range(1, TRIES + options.repeat):
         for point in servers:
             rng.shuffle(loads)
-            missing = [one for one in loads if _open(path, {**point, **one}, options.repeat, level)]
-            if missing and time.monotonic() > deadline:
+            known = read_rows(path)
+            missing = [one for one in loads if _open(known, {**point, **one}, options.repeat, level)]
+            if not missing:
+                continue
+            if time.monotonic() > deadline:
                 print(f"pass {level} goes on in the next call")
                 return 3
-            if missing:
-                measure_server(options.model, point, missing, path, deadline)
+            if (busy := busy_cores()) > options.busy_cores:
+                print(f"others use {busy:.2f} cores, at most {options.busy_cores:g} are allowed; go on later")
+                return 4
+            measure_server(options.model, point, missing, path, deadline)
     return 0
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    """What is recorded so far."""
-    if not path.exists():
-        return []
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+def busy_cores() -> float:
+    """How many cores are in use while this does nothing."""
+    cores = psutil.cpu_count() or 1
+    return float(psutil.cpu_percent(interval=1.0)) / 100 * cores
 
 
-def _open(path: Path, point: Point, wanted: int, level: int) -> bool:
+def _open(known: list[dict[str, Any]], point: Point, wanted: int, level: int) -> bool:
     """Whether a point has less than ``wanted`` good rows and less than ``level`` in all."""
-    mine = [row for row in rows(path) if all(row[axis] == str(point[axis]) for axis in AXES)]
-    good = [row for row in mine if row["verdict"] == "valid" and float(row["foreign_cores"]) <= QUIET_CORES]
+    mine = [row for row in known if all(row[axis] == point[axis] for axis in AXES)]
+    good = [row for row in mine if row["verdict"] == "valid" and row["foreign_cores"] <= QUIET_CORES]
     return len(good) < wanted and len(mine) < level
 
 
@@ -110,7 +113,7 @@ def measure_server(model: str, point: Point, loads: list[Point], path: Path, dea
             rate = max(1.0, float(row["throughput_rps"]))
             if row["requests"] < FLOORS[0.99] and WANTED / rate <= LONGEST_S:
                 row = measure(model, full, base, generated, converted, served, ctx, WANTED / rate)
-            _append(path, {**{axis: full[axis] for axis in AXES}, **row, "session": session})
+            append(path, {**{axis: full[axis] for axis in AXES}, **row, "session": session}, about())
             print(
                 f"{full}  {row['samples_per_s']:.0f} samples/s  p99 {row['p99_ms']}  foreign "
                 f"{row['foreign_cores']:.2f}  {row['verdict'][:60]}",
@@ -161,20 +164,11 @@ def measure(
     }
 
 
-def _append(path: Path, row: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = not path.exists()
-    with open(path, "a", newline="") as file:
-        writer = csv.DictWriter(file, [*AXES, *FIGURES])
-        if new:
-            writer.writeheader()
-        writer.writerow(
-            {
-                name: "" if value is None else f"{value:.6g}" if isinstance(value, float) and name not in AXES
-                else value
-                for name, value in row.items()
-            }
-        )  # fmt: skip
+def about() -> dict[str, str]:
+    """The machine and the versions that a data set was recorded with."""
+    hardware, versions = environment.hardware(), environment.versions()
+    told = {name: hardware[name] for name in ("cpu", "cores_logical", "memory_bytes") if name in hardware}
+    return {name: str(value) for name, value in {**told, **versions}.items()}
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from benchmarks.recommend.space import AXES, Point
 
@@ -23,6 +25,15 @@ FIGURES = (
     "cpu_ms_per_sample",
     "rss_mib",
 )
+_TEXT, _COUNT, _NUMBER = pa.string(), pa.int32(), pa.float64()
+SCHEMA = pa.schema(
+    {
+        "server": _TEXT, "threads": _COUNT, "instances": _COUNT, "delay_ms": _NUMBER, "batch_size": _COUNT,
+        "concurrency": _COUNT, "verdict": _TEXT, "foreign_cores": _NUMBER, "steal_ratio": _NUMBER, "requests": _COUNT,
+        "error_ratio": _NUMBER, "duration_s": _NUMBER, **dict.fromkeys(FIGURES, _NUMBER), "server_cpu_cores": _NUMBER,
+        "session": _TEXT, "measured_at": _TEXT,
+    }
+)  # fmt: skip
 Figures = dict[str, float | None]
 
 
@@ -47,23 +58,41 @@ class Recorded:
 
 def names() -> list[str]:
     """The grids that are there."""
-    return sorted(path.stem for path in DATA.glob("*.csv"))
+    return sorted(path.stem for path in DATA.glob("*.parquet"))
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """All measurements of a file, with ``delay_ms`` "off" where there was no dynamic batching; [] without one."""
+    if not path.exists():
+        return []
+    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    return [{**row, "delay_ms": "off" if row["delay_ms"] is None else row["delay_ms"]} for row in rows]
+
+
+def append(path: Path, row: dict[str, Any], about: dict[str, str]) -> None:
+    """One measurement more; the file is replaced whole. ``about``: machine and versions, kept as its metadata."""
+    rows = [*read_rows(path), {name: row[name] for name in SCHEMA.names}]
+    told = [{**one, "delay_ms": None if one["delay_ms"] == "off" else one["delay_ms"]} for one in rows]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    table = pa.Table.from_pylist(told, schema=SCHEMA.with_metadata(about))
+    pq.write_table(table, partial, compression="zstd")
+    partial.replace(path)
 
 
 def read(name: str) -> Recorded:
     """A grid. Rows that were judged valid on a quiet machine count; where a configuration has none, the valid ones do,
     and where it has none of those either, all of its rows.
     """
-    by_point: dict[tuple[str, ...], list[dict[str, str]]] = {}
-    with open(DATA / f"{name}.csv", newline="") as file:
-        for row in csv.DictReader(file):
-            by_point.setdefault(tuple(row[axis] for axis in AXES), []).append(row)
+    by_point: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in read_rows(DATA / f"{name}.parquet"):
+        by_point.setdefault(tuple(row[axis] for axis in AXES), []).append(row)
     points, figures, runs = [], [], []
     for key, rows in by_point.items():
         valid = [row for row in rows if row["verdict"] == "valid"]
-        good = [row for row in valid if float(row["foreign_cores"]) <= QUIET_CORES] or valid or rows
-        told = [{name: float(row[name]) if row[name] else None for name in FIGURES} for row in good]
-        points.append({axis: _value(text) for axis, text in zip(AXES, key, strict=True)})
+        good = [row for row in valid if row["foreign_cores"] <= QUIET_CORES] or valid or rows
+        told: list[Figures] = [{name: row[name] for name in FIGURES} for row in good]
+        points.append(dict(zip(AXES, key, strict=True)))
         figures.append({name: _median([run[name] for run in told]) for name in FIGURES})
         runs.append(told)
     return Recorded(name, points, figures, runs)
@@ -72,14 +101,3 @@ def read(name: str) -> Recorded:
 def _median(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
-
-
-def _value(text: str) -> Any:
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        return text

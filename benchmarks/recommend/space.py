@@ -13,7 +13,7 @@ from inferbench_tasks.submission.schema import JobSpec
 
 Point = dict[str, Any]
 
-SERVERS = {"onnxruntime": "onnx", "torchscript": "torchscript", "openvino": "openvino"}
+SERVERS = {"onnxruntime": "onnx", "openvino": "openvino"}
 #: What a server is started with: changing one of them means another server.
 SERVE_AXES: dict[str, list[Any]] = {
     "server": list(SERVERS),
