@@ -21,6 +21,8 @@ from inferbench_tasks.analysis.surrogate import Array, GaussianProcess, encode
 
 #: The share of the space that a search may run, and the least that it needs to learn anything.
 BUDGET_RATIO, MIN_BUDGET = 0.08, 8
+#: The share of the runs that go far apart before the models choose, and their least and largest number.
+FIRST_RATIO, FIRST_RUNS = 0.25, (4, 10)
 #: Where the logarithm of a figure is taken, nothing is below this.
 _TINY = 1e-12
 
@@ -94,7 +96,8 @@ class Search:
         self._encoding = encode(points)
         self._size = len(points)
         self._rng = np.random.default_rng(seed)
-        self._first = max(4, min(10, round((budget or budget_of(len(points))) * 0.35)))
+        least, most = FIRST_RUNS
+        self._first = max(least, min(most, round((budget or budget_of(len(points))) * FIRST_RATIO)))
         self._open = np.ones(len(points), dtype=bool)
         self._theta: dict[str, Array] = {}
 

@@ -7,7 +7,7 @@ scale per axis, plus a linear part, so that "more is more" carries on where noth
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,13 @@ Array = NDArray[np.float64]
 #: Prior of each hyperparameter's logarithm: mean and standard deviation. Weak; with a dozen points, needed.
 _LENGTH, _SIGNAL, _LINEAR, _NOISE = (0.3, 0.8), (0.0, 1.0), (-0.7, 1.0), (-3.0, 1.0)
 _ROOT5 = 5.0**0.5
+#: Settings, by the last part of their path, that make a quantity of its own together: threads that may run at once,
+#: samples in flight in a closed loop, users for each instance. What they mean need not be learnt from a dozen runs.
+_TOGETHER: tuple[tuple[str, str, Callable[[float, float], float]], ...] = (
+    ("threads", "instances", lambda a, b: a * b),
+    ("batch_size", "concurrency", lambda a, b: a * b),
+    ("concurrency", "instances", lambda a, b: a / b),
+)
 
 
 @dataclass(frozen=True)
@@ -30,9 +37,16 @@ class Encoding:
 
 def encode(points: Sequence[Mapping[str, Any]]) -> Encoding:
     """Settings as numbers: a number by the logarithm of its size or by its rank, anything else by one column
-    per value; nested mappings by their parts. An axis with one value says nothing and gets no column.
+    per value; nested mappings by their parts. An axis with one value says nothing and gets no column. Quantities that
+    settings make together in every point (``_TOGETHER``) are axes of their own.
     """
     flat = [_flatten(point) for point in points]
+    made = [_together(point) for point in flat]
+    common = set.intersection(*(set(one) for one in made))
+    flat = [
+        {**point, **{k: v for k, v in one.items() if k in common}}
+        for point, one in zip(flat, made, strict=True)
+    ]
     names = list(dict.fromkeys(name for point in flat for name in point))
     columns: list[Array] = []
     axis_of: list[int] = []
@@ -43,6 +57,19 @@ def encode(points: Sequence[Mapping[str, Any]]) -> Encoding:
     used = {axis: i for i, axis in enumerate(dict.fromkeys(axis_of))}
     features = np.stack(columns, axis=1) if columns else np.zeros((len(points), 0))
     return Encoding(features, np.array([used[axis] for axis in axis_of], dtype=np.intp))
+
+
+def _together(point: dict[str, Any]) -> dict[str, float]:
+    """The quantities that a point's settings make together."""
+    numbers: dict[str, list[float]] = {}
+    for path, value in point.items():
+        if _is_number(value) and value > 0:
+            numbers.setdefault(path.rpartition(".")[2], []).append(float(value))
+    return {
+        f"{first} with {second}": made_of(a[0], b[0])
+        for first, second, made_of in _TOGETHER
+        if len(a := numbers.get(first, [])) == 1 and len(b := numbers.get(second, [])) == 1
+    }
 
 
 def _flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

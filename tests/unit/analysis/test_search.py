@@ -118,6 +118,18 @@ def test_settings_become_columns_between_0_and_1() -> None:
     assert found.axis_of.max() == 3  # a, b, c, c.ms
 
 
+def test_settings_that_act_together_are_an_axis_more() -> None:
+    """Threads and instances: four threads at once are the same as 1 x 4, 2 x 2 or 4 x 1; a word makes no product."""
+    values = itertools.product([1, 2, 4], [1, 2, 4])
+    found = encode(
+        [{"serve.threads": threads, "serve.instances": instances} for threads, instances in values]
+    )
+    at_once = found.features[:, 2]
+    assert at_once[2] == at_once[4] == at_once[6] == pytest.approx(0.5)
+    assert at_once[0] == 0 and at_once[8] == 1
+    assert encode([{"threads": "auto", "instances": 1}, {"threads": 2, "instances": 2}]).axis_of.max() == 1
+
+
 def test_the_surrogates_gradient_is_right() -> None:
     """The gradient of the fit's loss equals its finite differences."""
     rng = np.random.default_rng(1)
