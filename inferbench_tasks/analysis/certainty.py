@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 #: Standard deviation between two runs of the same thing, as a share of the figure: what a quiet machine shows.
 DRIFT_RATIO = 0.05
@@ -44,12 +45,18 @@ class Estimate:
 
 def pooled_ratio(samples: Sequence[Sequence[float]]) -> float:
     """The spread that all configurations' runs and the prior show together."""
+    import numpy as np
+
     squares, freedom = PRIOR_RUNS * DRIFT_RATIO**2, float(PRIOR_RUNS)
-    for values in samples:
-        mean = sum(values) / len(values)
-        if len(values) > 1 and mean:
-            squares += sum((value / mean - 1) ** 2 for value in values)
-            freedom += len(values) - 1
+    several = [values for values in samples if len(values) > 1]
+    if several:
+        runs = np.array([len(values) for values in several])
+        values = np.fromiter(chain.from_iterable(several), float, count=int(runs.sum()))
+        means = np.add.reduceat(values, np.concatenate(([0], np.cumsum(runs)[:-1]))) / runs
+        counts = means != 0
+        values, of_each = values[np.repeat(counts, runs)], np.repeat(means[counts], runs[counts])
+        squares += float(((values / of_each - 1) ** 2).sum())
+        freedom += float((runs[counts] - 1).sum())
     return math.sqrt(squares / freedom)
 
 

@@ -62,7 +62,7 @@ def recommend(
     for row in known.rows(parse(query).filter):
         runs.setdefault(configuration(row), []).append(row)
     candidates = [
-        Candidate(key, figures={name: [_number(value(row)) for row in rows] for name, value in read.items()})
+        Candidate(key, figures={name: [*map(value, rows)] for name, value in read.items()})
         for key, rows in runs.items()
     ]
 
@@ -90,10 +90,6 @@ def _documents(db: PerfDB, rows: list[Row]) -> list[dict[str, Any]]:
     return [newest, *(intervals[i] for row in rows[1:] if (i := identity(row)) in intervals)]
 
 
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
 def _decide(
     candidates: list[Candidate],
     objective: str,
@@ -103,16 +99,22 @@ def _decide(
     """``fill`` gives those that are shown their documents."""
     notes = []
     fitting, unknown = [], []
+    means: dict[str, float] = {}
     for candidate in candidates:
-        kept = [_keeps(candidate, bound) for bound in bounds]
-        if False in kept:
-            continue
-        if None in kept or candidate.mean(objective) is None:
-            unknown.append(candidate)
+        kept: set[bool | None] = set()
+        for bound in bounds:
+            kept.add(_keeps(candidate, bound))
+            if False in kept:
+                break
         else:
-            fitting.append(candidate)
+            mean = candidate.mean(objective)
+            if None in kept or mean is None:
+                unknown.append(candidate)
+            else:
+                fitting.append(candidate)
+                means[candidate.key] = mean
     higher = objective in HIGHER_IS_BETTER
-    fitting.sort(key=lambda c: (c.mean(objective) or 0.0) * (-1 if higher else 1))
+    fitting.sort(key=lambda c: means[c.key] * (-1 if higher else 1))
     for candidate in (*fitting[: TOP + 1], *unknown[:1]):
         fill(candidate)
     if unknown:
@@ -141,8 +143,7 @@ def _key(document: dict[str, Any]) -> str:
 def _keeps(candidate: Candidate, bound: Bound) -> bool | None:
     """Whether every run keeps it, not only their mean; None where a run lacks the figure."""
     values = candidate.values(bound.figure)
-    kept = [value <= bound.value if bound.at_most else value >= bound.value for value in values]
-    if False in kept:
+    if values and (max(values) > bound.value if bound.at_most else min(values) < bound.value):
         return False
     return True if len(values) == candidate.runs else None
 

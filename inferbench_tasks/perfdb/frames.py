@@ -21,31 +21,44 @@ EXPORTS = ("csv", "parquet", "json")
 
 
 def rows(
-    db: PerfDB, query: str | Iterable[str] = "", sort: str = "", limit: int = 0, *, unfinished: bool = True
+    db: PerfDB,
+    query: str | Iterable[str] = "",
+    sort: str = "",
+    limit: int = 0,
+    *,
+    offset: int = 0,
+    unfinished: bool = True,
 ) -> list[dict[str, Any]]:
-    """One flat row per result (``fields.FIELDS``), newest first, or as ``sort`` says.
+    """One flat row per result (``fields.FIELDS``), newest first, or as ``sort`` says; ``offset`` are left out.
 
     ``unfinished``: with the runs that have no result (failed, cancelled, running), their figures None.
     Sorted by a figure, those without it come last.
     """
     asked = parse(query)
-    paths = [f.path for f in fields.FIELDS]
-    if not sort:
-        found = [
-            fields.row(to_plain(r)) for r in db.find_raw(asked.filter, NEWEST_FIRST, limit, fields=paths)
-        ]
-        if unfinished and asked.run_filter is not None:
-            found += _unfinished(db, asked.run_filter, limit)
-            found.sort(key=lambda row: row["created"], reverse=True)
-        return found[:limit] if limit else found
-    order = parse_sort(sort)
-    measured = {"$and": [asked.filter, {order[0][0]: {"$ne": None}}]}
-    found = [fields.row(to_plain(r)) for r in db.find_raw(measured, order, limit, fields=paths)]
-    if not limit or len(found) < limit:
+
+    def read(where: dict[str, Any], order: Sequence[tuple[str, int]], count: int, skip: int) -> list[Any]:
+        found = db.find_raw(where, order, count, skip, fields=[f.path for f in fields.FIELDS])
+        return [fields.row(to_plain(result)) for result in found]
+
+    if sort:
+        order = parse_sort(sort)
+        measured = {"$and": [asked.filter, {order[0][0]: {"$ne": None}}]}
+        found = read(measured, order, limit, offset)
+        if limit and len(found) == limit:
+            return found
         others = {"$and": [asked.filter, {order[0][0]: None}]}
-        rest = limit - len(found) if limit else 0
-        found += [fields.row(to_plain(r)) for r in db.find_raw(others, NEWEST_FIRST, rest, fields=paths)]
-    return found
+        before = 0 if found or not offset else offset - db.count_results(measured)
+        return found + read(others, NEWEST_FIRST, limit - len(found) if limit else 0, before)
+    end = offset + limit if limit else 0
+    without = []
+    if unfinished and asked.run_filter is not None:
+        without = _unfinished(db, asked.run_filter, end)
+    # So many results at least are before the page, wherever the runs without one stand.
+    skip = max(0, offset - len(without))
+    merged = read(asked.filter, NEWEST_FIRST, end - skip if end else 0, skip) + without
+    if without:
+        merged.sort(key=lambda row: row["created"], reverse=True)
+    return merged[offset - skip : end - skip if end else None]
 
 
 def _unfinished(db: PerfDB, run_filter: dict[str, Any], limit: int) -> list[dict[str, Any]]:

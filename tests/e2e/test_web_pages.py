@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -146,28 +146,38 @@ def test_a_recommendation_is_asked_for(page: Page, site: Site) -> None:
     assert "Unknown figure 'p98_ms'" in page.get_by_role("alert").inner_text()
 
 
-def test_pages_fit_a_phone_in_the_dark(browser: BrowserContext, site: Site) -> None:
-    """At 390 pixels no page scrolls sideways as a whole; the dark theme is followed; nothing fails in the console."""
+@pytest.mark.parametrize(
+    ("theme", "background"), [("dark", "rgb(17, 18, 20)"), ("light", "rgb(255, 255, 255)")]
+)
+@pytest.mark.parametrize(("device", "width"), [("phone", 390), ("laptop", 1280)])
+def test_pages_fit_every_screen(
+    browser: BrowserContext, site: Site, device: str, width: int, theme: Any, background: str
+) -> None:
+    """No page scrolls sideways as a whole; the system's theme is followed; nothing fails in the console."""
     assert browser.browser is not None
-    phone = browser.browser.new_context(viewport={"width": 390, "height": 800}, color_scheme="dark")
-    page = phone.new_page()
+    context = browser.browser.new_context(viewport={"width": width, "height": 800}, color_scheme=theme)
+    page = context.new_page()
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
+    page.on("console", lambda message: message.type == "error" and failures.append(message.text))
     page.on("requestfailed", lambda request: failures.append(request.url))
     try:
         for path in (
             "leaderboard",
+            "leaderboard?all=1&by=throughput_rps",
             "runs",
             "run/fast-run",
-            "compare?run=fast-run&run=slow-run",
-            "recommend",
+            "compare?run=fast-run&run=slow-run&run=middle-run",
+            "recommend?by=p99_ms&slo=p99_ms<=50",
             "cluster",
+            "regression",
         ):
             page.goto(f"{site.url}/inferbench/{path}", wait_until="load")
-            width = page.evaluate("document.documentElement.scrollWidth")
-            assert width <= 390, (path, width)
-            assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(17, 18, 20)"
-            page.screenshot(path=site.shots / f"11-phone-{path.partition('?')[0].replace('/', '-')}.png")
+            seen = page.evaluate("document.documentElement.scrollWidth")
+            assert seen <= width, (path, seen)
+            assert page.evaluate("getComputedStyle(document.body).backgroundColor") == background
+            name = path.replace("/", "-").replace("?all=1", "-all").partition("?")[0].partition("&")[0]
+            page.screenshot(path=site.shots / f"11-{device}-{theme}-{name}.png", full_page=True)
     finally:
-        phone.close()
+        context.close()
     assert failures == []

@@ -298,3 +298,22 @@ def test_a_document_too_large_is_a_clear_error(perfdb: PerfDB) -> None:
     """What belongs into a file is refused as a document."""
     with pytest.raises(PerfDBError, match="16 MB"):
         perfdb.save_result(result(extensions={"bulk": "x" * 17_000_000}))
+
+
+@pytest.mark.parametrize("sort", ["", "p99", "-p99"])
+def test_pages_make_up_the_whole_list(perfdb: PerfDB, sort: str) -> None:
+    """Results, those without the figure, and runs without a result: every row on exactly one page, in order."""
+    start = utc_now()
+    for number in range(23):
+        created = start - timedelta(minutes=number * 7 % 23)
+        if number % 4 == 0:
+            perfdb.start_run(f"run-{number}", "i", "j", {"name": "x"})
+            perfdb.collection("runs").update_one({"_id": f"run-{number}"}, {"$set": {"started_at": created}})
+        else:
+            p99 = float(number * 5 % 23) if number % 3 else None
+            perfdb.save_result(latency(f"run-{number}", p99, created_at=created))
+    whole = [row["run"] for row in frames.rows(perfdb, "", sort)]
+    assert len(whole) == (17 if sort else 23)
+    for size in (1, 2, 5, 16, 40):
+        pages = [frames.rows(perfdb, "", sort, size, offset=offset) for offset in range(0, 40, size)]
+        assert [row["run"] for page in pages for row in page] == whole

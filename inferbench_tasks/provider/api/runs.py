@@ -66,8 +66,8 @@ def page_of(
         parse(q)
     with blame("sort"):
         parse_sort(sort)
-    rows = frames.rows(db, q, sort, offset + limit + 1)
-    return rows[offset : offset + limit], len(rows) > offset + limit and offset + limit <= MAX_OFFSET
+    rows = frames.rows(db, q, sort, limit + 1, offset=offset)
+    return rows[:limit], len(rows) > limit and offset + limit <= MAX_OFFSET
 
 
 @router.get("/runs/{run}", summary="One run, with everything that is known of it")

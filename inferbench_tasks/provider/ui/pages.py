@@ -53,7 +53,6 @@ def leaderboard(
     for group in groups:
         for row in group["rows"]:
             row["mark"] = bool(mark) and row["run"].startswith(f"{mark}.")
-    names = list(dict.fromkeys((figure.name, *BESIDE)))
     asked = {**given.as_dict(), "mark": mark, "all": "1" if all else ""}
     return page(
         "leaderboard.html",
@@ -61,7 +60,8 @@ def leaderboard(
         by=figure.name,
         all=all,
         figures=FIGURES,
-        shown=[f for f in FIGURES if f.name in names],
+        figure=figure,
+        beside=[f for f in FIGURES if f.name in BESIDE and f.name != figure.name],
         higher=HIGHER_IS_BETTER,
         settings=SHOWN,
         sorts={f.name: query(**asked, by=f.name) for f in FIGURES},

@@ -48,6 +48,11 @@ def cell(value: Any) -> str:
     return number(value)
 
 
+def chance(probability: float) -> str:
+    """A probability in percent; nothing that was measured is certain."""
+    return "over 99%" if probability >= 0.995 else f"{probability:.0%}"
+
+
 def query(**values: Any) -> str:
     """``?a=1&b=2`` of the values that are there; a list becomes several."""
     filled = {k: v for k, v in values.items() if v not in (None, "", [])}
@@ -65,6 +70,12 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"figure": number, "moment": moment, "cell": cell, "script_json": script_json}
+    environment.filters |= {
+        "figure": number,
+        "moment": moment,
+        "cell": cell,
+        "chance": chance,
+        "script_json": script_json,
+    }
     environment.globals["query"] = query
     return environment
