@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 PERCENTILES = ("p50", "p90", "p95", "p99", "p999")
 #: Points of a distribution's curve; each is a real sample at its exact rank.
 _POINTS = 400
+#: A bound beyond so many times the highest bar is not drawn.
+_FAR = 3.0
 
 
 def name(view: RunView) -> str:
@@ -73,20 +75,26 @@ def ecdf_ranks(samples: int) -> NDArray[np.int64]:
 
 
 def percentiles(views: Sequence[RunView], slo_ms: dict[str, float]) -> Figure | None:
-    """Percentiles side by side with their 95% intervals; one that too few samples support is left out."""
+    """Percentiles side by side with their 95% intervals; one that too few samples support is left out.
+
+    A bound far above all of them is told in the title: drawn, it would leave nothing of the bars to see.
+    """
     data = []
+    drawn = [q for q in PERCENTILES if any(view.figure(f"e2e_latency_ms.{q}") is not None for view in views)]
+    highest = 0.0
     for index, view in enumerate(views[:MAX_RUNS]):
-        values = [view.figure(f"e2e_latency_ms.{q}") for q in PERCENTILES]
+        values = [view.figure(f"e2e_latency_ms.{q}") for q in drawn]
         if all(value is None for value in values):
             continue
+        highest = max(highest, *(value for value in values if value is not None))
         intervals = view.figure("e2e_latency_ms.ci95") or {}
-        bounds = [intervals.get(q) for q in PERCENTILES]
+        bounds = [intervals.get(q) for q in drawn]
         pairs = list(zip(values, bounds, strict=True))
         data.append(
             {
                 "type": "bar",
                 "name": name(view),
-                "x": list(PERCENTILES),
+                "x": drawn,
                 "y": values,
                 "marker": {"color": colour(index), "opacity": 1 if view.valid else 0.35},
                 "error_y": {
@@ -102,13 +110,15 @@ def percentiles(views: Sequence[RunView], slo_ms: dict[str, float]) -> Figure | 
         )
     if not data:
         return None
+    near = {q: value for q, value in slo_ms.items() if value <= _FAR * highest}
+    far = ", ".join(f"{q} {value:g} ms" for q, value in slo_ms.items() if q not in near)
     return figure(
         data,
-        title="Latency percentiles with 95% intervals",
+        title="Latency percentiles with 95% intervals" + (f" (SLO far above: {far})" if far else ""),
         xaxis=axis("percentile", type="category"),
         yaxis=axis("end-to-end latency, ms", rangemode="tozero"),
         barmode="group",
-        shapes=[bound(value, f"SLO {q} {value:g} ms", along="y") for q, value in slo_ms.items()],
+        shapes=[bound(value, f"SLO {q} {value:g} ms", along="y") for q, value in near.items()],
     )
 
 

@@ -108,7 +108,17 @@ def test_a_percentile_without_support_is_left_out() -> None:
     drawn = percentiles([view(records(5.0, rate_rps=25))], {})
     assert drawn is not None
     bars = dict(zip(drawn["data"][0]["x"], drawn["data"][0]["y"], strict=True))
-    assert bars["p95"] is not None and bars["p99"] is None
+    assert bars["p95"] is not None and "p99" not in bars
+
+
+def test_a_bound_far_above_all_bars_is_told_and_not_drawn() -> None:
+    """5 ms under an SLO of 20 ms of the p99: a line at 20 ms; under one of 2 s: a word in the title."""
+    for bound_ms, drawn in ((20.0, True), (2000.0, False)):
+        figure = percentiles([view(records(5.0))], {"p99": bound_ms})
+        assert figure is not None
+        layout = figure["layout"]
+        assert bool(layout.get("shapes")) is drawn
+        assert ("SLO far above: p99 2000 ms" in str(layout["title"])) is not drawn
 
 
 @pytest.mark.parametrize(
