@@ -5,6 +5,8 @@ from __future__ import annotations
 import selectors
 import socket
 import time
+from contextlib import ExitStack
+from typing import cast
 
 ANSWER_TIMEOUT_S = 30.0
 
@@ -21,13 +23,20 @@ def drive(
         f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
         f"Inference-Header-Content-Length: {header_length}\r\n\r\n"
     ).encode() + body
-    selector = selectors.EpollSelector()
-    sockets = []
-    for _ in range(connections):
-        sock = socket.create_connection(("127.0.0.1", port))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        selector.register(sock, selectors.EVENT_READ)
-        sockets.append(sock)
+    with ExitStack() as stack:
+        selector = stack.enter_context(selectors.EpollSelector())
+        sockets = []
+        for _ in range(connections):
+            sock = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            selector.register(sock, selectors.EVENT_READ)
+            sockets.append(sock)
+        return _loop(selector, sockets, request, seconds)
+
+
+def _loop(
+    selector: selectors.EpollSelector, sockets: list[socket.socket], request: bytes, seconds: float
+) -> list[float]:
     sent = {sock.fileno(): time.perf_counter() for sock in sockets}
     partial = {sock.fileno(): b"" for sock in sockets}
     for sock in sockets:
@@ -40,8 +49,7 @@ def drive(
         if not ready:
             raise TimeoutError(f"no answer to {waiting} requests within {ANSWER_TIMEOUT_S} s")
         for key, _ in ready:
-            sock, fd = key.fileobj, key.fd
-            assert isinstance(sock, socket.socket)
+            sock, fd = cast(socket.socket, key.fileobj), key.fd
             if not (part := sock.recv(1 << 20)):
                 raise ConnectionError("the server closed a connection on which a request was waiting")
             answer = partial[fd] + part
@@ -57,9 +65,6 @@ def drive(
             latencies.append((now - sent[fd]) * 1e3)
             sent[fd] = now
             sock.sendall(request)
-    for sock in sockets:
-        sock.close()
-    selector.close()
     return latencies
 
 
