@@ -37,7 +37,7 @@ def leaderboard(
     found = fields.field(metric)
     if not found.path.startswith("summary."):
         figures = ", ".join(f.name for f in fields.FIELDS if f.path.startswith("summary."))
-        raise InputError(f"--by {metric}: not a figure of a run; allowed: {figures}")
+        raise InputError(f"{metric[:60]}: not a figure of a run; allowed: {figures}")
     higher = found.name in HIGHER_IS_BETTER
     best = _best(held(db), found, parse(query).filter, higher, limit)
     return _ranked(_documents(db, best, found, beside), found, beside)

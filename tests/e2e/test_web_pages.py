@@ -159,7 +159,7 @@ def test_pages_fit_every_screen(
     page = context.new_page()
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
-    page.on("console", lambda message: message.type == "error" and failures.append(message.text))
+    page.on("console", lambda message: failures.extend([message.text] * (message.type == "error")))
     page.on("requestfailed", lambda request: failures.append(request.url))
     try:
         for path in (

@@ -104,13 +104,22 @@ def test_csv_has_the_same_rows(perfdb: PerfDB, http: TestClient) -> None:
     assert answer.text == http.get("/inferbench/api/runs?format=csv").text
 
 
+def test_a_comparison_as_csv_has_a_line_per_difference(perfdb: PerfDB, http: TestClient) -> None:
+    """Figure, both values, ratio: cells that a spreadsheet can work with."""
+    seed(perfdb, 3)
+    answer = http.get("/inferbench/api/compare?run=run-0&run=run-1&run=run-2&format=csv")
+    rows = [row for row in csv.DictReader(io.StringIO(answer.text)) if row["figure"] == "p99_ms"]
+    found = [(row["first_run"], row["run"], row["first_value"], row["value"], row["ratio"]) for row in rows]
+    assert found == [("run-0", "run-1", "10.0", "20.0", "2.0"), ("run-0", "run-2", "10.0", "30.0", "3.0")]
+
+
 @pytest.mark.parametrize(
     ("path", "field"),
     [
         ("/runs?q=batsch>=4", "q"), ("/runs?q='open", "q"), ("/runs?sort=nothing", "sort"), ("/runs?limit=0", "limit"),
         ("/runs?offset=10001", "offset"), ("/leaderboard?by=model", "by"), ("/leaderboard?q=batch>=x", "q"),
         ("/compare?run=run-0", "run"), ("/recommend?slo=p99_ms<20", "slo"), ("/recommend?slo=p98_ms<=20", "slo"),
-        ("/recommend?by=model", "by"), ("/runs?format=xml", "format"),
+        ("/recommend?by=model", "by"), ("/recommend?slo=p99_ms<=1e400", "slo"), ("/runs?format=xml", "format"),
     ],
 )  # fmt: skip
 def test_a_wrong_parameter_is_named(http: TestClient, path: str, field: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -62,9 +63,24 @@ def compare(
     ],
     format: Format = None,
 ) -> Response:
-    """``settings`` that differ, ``figures`` with each difference's confidence, the ``environment``'s differences."""
-    found = compared(db, run).as_dict()
-    return table(request, format, found["figures"], found, name="compare")
+    """``settings`` that differ, ``figures`` with each difference's confidence, the ``environment``'s differences.
+
+    CSV has a line per figure and run that is compared with the first.
+    """
+    comparison = compared(db, run)
+    first = comparison.runs[0]
+    rows = [
+        {
+            "figure": row["figure"],
+            "unit": row["unit"],
+            "first_run": first,
+            "first_value": row[first],
+            **difference,
+        }
+        for row in comparison.figures
+        for difference in row["differences"]
+    ]
+    return table(request, format, rows, comparison.as_dict(), name="compare")
 
 
 def compared(db: PerfDB, runs: list[str]) -> Comparison:
@@ -125,4 +141,7 @@ def bound(text: str) -> Bound:
         )
     with blame("slo"):
         path_of(match[1])
-    return Bound(match[1], match[2] == "<=", float(match[3]))
+    value = float(match[3])
+    if not math.isfinite(value):
+        raise FieldError("slo", f"{text[:60]!r}: the number is too large")
+    return Bound(match[1], match[2] == "<=", value)

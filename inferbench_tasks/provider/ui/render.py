@@ -48,7 +48,7 @@ def cell(value: Any) -> str:
     return number(value)
 
 
-def chance(probability: float) -> str:
+def chance(probability: Any) -> str:
     """A probability in percent; nothing that was measured is certain."""
     return "over 99%" if probability >= 0.995 else f"{probability:.0%}"
 
