@@ -89,7 +89,14 @@ def figure(data: list[dict[str, Any]], *, title: str, xaxis: Any, yaxis: Any, **
             "paper_bgcolor": "white",
             "plot_bgcolor": "white",
             "margin": {"l": 60, "r": 20, "t": 44, "b": below},
-            "legend": {"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0, "x": 0},
+            "legend": {
+                "orientation": "h",
+                "yref": "container",
+                "yanchor": "bottom",
+                "y": 0,
+                "x": 0,
+                "tracegroupgap": 0,
+            },
             "hovermode": "closest",
             # Upright, beside the plot: across, it covers the title while the mouse is over the figure.
             "modebar": {"orientation": "v", "bgcolor": "rgba(255,255,255,0.8)"},
