@@ -19,7 +19,8 @@ from inferbench_tasks import settings
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.metrics.interference import MODE
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.provider.system.local import LocalSystem
+from inferbench_tasks.provider.system import processes
+from inferbench_tasks.provider.system.local import AIRFLOW, LocalSystem
 from inferbench_tasks.scheduling.eventlog import differences, read_log
 from inferbench_tasks.scheduling.events import LeaseGranted
 from inferbench_tasks.workers.checks import BUSY
@@ -105,6 +106,16 @@ class Driver:
             timeout_s,
         )
 
+    def clear(self, run: str, *stages: str) -> None:
+        """Clear these stages of a run of one job, as its user does, with what follows them."""
+        dag, run_id = run.removeprefix("/dags/").split("/dagRuns/")
+        told = {
+            "dry_run": False, "dag_run_id": run_id, "task_ids": [f"job-000.{stage}" for stage in stages],
+            "only_failed": False, "include_downstream": True, "reset_dag_runs": True,
+        }  # fmt: skip
+        answer = self.api("POST", f"/dags/{dag}/clearTaskInstances", json=told)
+        assert answer.status_code == 200, answer.text
+
     def running(self, run: str, stage: str) -> None:
         """Wait until a stage runs."""
         self.until(lambda: self.tasks(run)[stage]["state"] == "running", f"{stage} of {run} does not run")
@@ -115,6 +126,20 @@ class Driver:
             lambda: next((p for p in self.system.running() if p.name == name), None), f"{name} is not up"
         )
         return int(found.pid)
+
+    @contextmanager
+    def second_scheduler(self) -> Iterator[None]:
+        """Another scheduler on the same databases, while this lasts."""
+        env = os.environ | self.system.environment()
+        other = processes.start("scheduler-2", [*AIRFLOW, "scheduler"], env, self.system.home / "logs")
+        logs = self.system.data_dir / "scheduling"
+        try:
+            self.until(
+                lambda: list(logs.glob(f"*-{other.pid}-*.jsonl")), "the second scheduler did not start"
+            )
+            yield
+        finally:
+            processes.end([other])
 
     def kill(self, name: str) -> None:
         """kill -9."""

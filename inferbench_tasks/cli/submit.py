@@ -43,11 +43,11 @@ def submit(
         if not wait:
             emit(started, output)
             return
-        found = _watch(bench, started["run"])
+        found, url = _watch(bench, started["run"]), bench.url
     rows = [{"run": run, "verdict": verdict} for run, verdict in found["verdicts"].items()]
     emit(rows, output)
     if found.get("report"):
-        say(f"report    {found['report']}")
+        say(f"report    {url}{found['report']}")
     if found["state"] != "success" or not rows or any(row["verdict"] != "valid" for row in rows):
         raise typer.Exit(1)
 

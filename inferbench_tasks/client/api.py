@@ -49,6 +49,11 @@ class InferBench:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    @property
+    def url(self) -> str:
+        """Of the system, without a slash at its end."""
+        return str(self._http.base_url).rstrip("/")
+
     def close(self) -> None:
         """Close the connections."""
         self._http.close()

@@ -49,7 +49,7 @@ def load_submissions(folder: Path | None = None) -> dict[str, DAG]:
     wanted = get_parsing_context().dag_id
     dags: dict[str, DAG] = {}
     taken: dict[str, Path] = {}
-    for path in sorted(p for p in folder.rglob("*") if p.suffix in (".yaml", ".yml")):
+    for path in _files(folder, wanted):
         try:
             submission = read_submission(path)
             if first := taken.get(submission.name):
@@ -68,11 +68,24 @@ def load_submissions(folder: Path | None = None) -> dict[str, DAG]:
     return dags
 
 
+def _files(folder: Path, wanted: str | None) -> list[Path]:
+    """The YAML files; for one DAG those that hold its name, since each task of a job reads them before it starts."""
+    files = sorted(p for p in folder.rglob("*") if p.suffix in (".yaml", ".yml"))
+    if wanted is None:
+        return files
+    return [path for path in files if wanted.encode() in path.read_bytes()] or files
+
+
 def submissions_dir() -> Path:
     """``INFERBENCH_SUBMISSIONS_DIR``, else ``configs/submissions`` beside the DAGs folder."""
     if given := os.environ.get(settings.SUBMISSIONS_DIR):
         return Path(given)
-    return Path(conf.get("core", "dags_folder")).parent / "configs" / "submissions"
+    return dags_dir().parent / "configs" / "submissions"
+
+
+def dags_dir() -> Path:
+    """Where Airflow finds the DAG files."""
+    return Path(conf.get("core", "dags_folder"))
 
 
 def _knows_no_devices() -> bool:

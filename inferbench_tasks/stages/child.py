@@ -29,6 +29,7 @@ from pydantic import BaseModel
 
 from inferbench_tasks import errors
 from inferbench_tasks.backends.base import thread_env
+from inferbench_tasks.background import step_back
 from inferbench_tasks.errors import CancelledError, InferBenchError, StageError
 from inferbench_tasks.stages.base import Context, StageInput
 
@@ -114,6 +115,7 @@ class _Child:
                 start_new_session=True,
                 text=True,
             )
+        step_back(self._process.pid)
         self._lines: SimpleQueue[str | None] = SimpleQueue()
         threading.Thread(target=self._read, name="stage-child-reader", daemon=True).start()
 

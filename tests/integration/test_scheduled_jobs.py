@@ -155,6 +155,39 @@ def test_a_user_ends_a_run(driver: Driver) -> None:
     assert not driver.results("long")[before:]
 
 
+def test_a_user_clears_a_job(driver: Driver) -> None:
+    """Cleared from ``serve`` on, a job waits for a device and is measured once more. A ``load`` without its server
+    measures nothing, says so, and what was measured before stays."""
+    run = driver.trigger("job-b")
+    driver.succeeded(run)
+    before = driver.results("job-b")
+    driver.clear(run, "load")
+    assert driver.ended(run) == ["failed"]
+    assert [r.run_id for r in driver.results("job-b")] == [r.run_id for r in before]
+    driver.clear(run, "serve")
+    driver.succeeded(run)
+    assert len(driver.results("job-b")) == len(before) + 1
+    driver.all_is_well()
+
+
+def test_two_schedulers(driver: Driver) -> None:
+    """Two real schedulers at once: each job is measured once, no device is leased twice; one of them killed at work,
+    the other goes on."""
+    counts = {name: len(driver.results(f"job-{name}")) for name in LENGTHS}
+    with driver.second_scheduler():
+        runs = {name: driver.trigger(f"job-{name}") for name in LENGTHS}
+        driver.until(
+            lambda: any(driver.tasks(run)["serve"]["state"] == "success" for run in runs.values()),
+            "no job has started",
+            300,
+        )
+        driver.kill("scheduler")
+        driver.succeeded(*runs.values(), timeout_s=600)
+    for name in LENGTHS:
+        assert len(driver.results(f"job-{name}")) == counts[name] + 1, name
+    driver.all_is_well()
+
+
 def test_everything_dies_and_comes_back(driver: Driver) -> None:
     """With jobs running and waiting, kill -9 of the api-server, dag-processor, broker, mongod, scheduler and a worker
     with a running server: each job ends well, once."""

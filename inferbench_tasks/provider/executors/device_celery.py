@@ -30,6 +30,7 @@ from inferbench_tasks.launchers import records
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.plan.compile import LEASED
 from inferbench_tasks.provider.executors import metadata
+from inferbench_tasks.provider.executors.host_slots import HostSlots
 from inferbench_tasks.provider.executors.jobs import (
     TaskRef,
     job_spec,
@@ -38,13 +39,14 @@ from inferbench_tasks.provider.executors.jobs import (
     ref_of,
     ref_of_job,
 )
+from inferbench_tasks.provider.executors.watch import FolderWatch, dag_files
 from inferbench_tasks.provider.queues import CONFIG, HOLD, HOST
 from inferbench_tasks.provider.weights import weight
 from inferbench_tasks.scheduling.eventlog import EventLog
 from inferbench_tasks.scheduling.policies import DEFAULT_POLICY, POLICIES
 
 POLICY = "INFERBENCH_POLICY"
-TICK_S, LOOK_S, PUBLISH_S = 0.2, 0.5, 1.0
+TICK_S, LOOK_S, PUBLISH_S, WATCH_S = 0.2, 0.5, 1.0, 1.0
 #: The scheduler's own loop stands still while PerfDB is asked: better to skip a turn than to miss its heartbeat.
 PATIENCE_S = 3.0
 #: A job with a lease whose ``serve`` did not come to wait again within this time has been ended by its user.
@@ -73,7 +75,9 @@ class DeviceCeleryExecutor(CeleryExecutor):
         self._dispatcher = Dispatcher(self._cluster, policy, log)
         self._waiting: dict[str, Any] = {}
         """Job -> key of its ``serve`` that is held."""
-        self._next = dict.fromkeys(("tick", "look", "publish"), 0.0)
+        self._host_slots = HostSlots()
+        self._watch = FolderWatch(dag_files())
+        self._next = dict.fromkeys(("tick", "look", "publish", "watch"), 0.0)
         self._no_show: dict[str, float] = {}
         self._unexplained: dict[str, tuple[float, bool]] = {}
         self.log.info("devices are leased by policy=%s events=%s", policy.name, path)
@@ -84,14 +88,17 @@ class DeviceCeleryExecutor(CeleryExecutor):
         return int(super().slots_available) + len(self._waiting)
 
     def _get_workloads_to_schedule(self, open_slots: int) -> list[tuple[Any, Any]]:
-        """All that may start now: host tasks, and device tasks of jobs that have their device."""
+        """All that may start now: the first host tasks, and device tasks of jobs that have their device."""
         chosen: list[tuple[Any, Any]] = list(self.queued_callbacks.items())
+        self._host_slots.ended(self.running)
         for key, workload in self.order_queued_tasks_by_priority():
             if len(chosen) >= open_slots:
                 break
             ref = ref_of(workload.ti)
             queue = None if ref is None else self._queue_of(ref, key, workload)
             if queue == HOLD:
+                continue
+            if (queue or workload.ti.queue) == HOST and not self._host_slots.take(key):
                 continue
             if queue is not None:
                 workload.ti.queue = queue
@@ -136,6 +143,8 @@ class DeviceCeleryExecutor(CeleryExecutor):
     def sync(self) -> None:
         """Celery's states, then the devices, the jobs on them, and what waits."""
         super().sync()
+        if self._due("watch", WATCH_S) and self._watch.look(now := time.time()):
+            metadata.read_again(self._watch.to_ask_for(metadata.last_read(), now), self._watch.dag_files)
         try:
             if self._due("look", LOOK_S):
                 self._look_at_jobs()

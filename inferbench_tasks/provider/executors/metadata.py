@@ -6,7 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from airflow.models.dag import DagModel
+from airflow.models.dagbag import DagPriorityParsingRequest
 from airflow.models.dagrun import DagRun
+from airflow.models.errors import ParseImportError
 from airflow.models.taskinstance import TaskInstance, clear_task_instances
 from airflow.utils.session import create_session
 from airflow.utils.state import State, TaskInstanceState
@@ -97,6 +100,40 @@ def set_weight(ti_id: Any, weight: int) -> None:
     """So that Airflow shows the order in which jobs start, estimates and the trigger's priority in it."""
     with create_session() as session:
         session.execute(update(TaskInstance).where(TaskInstance.id == ti_id).values(priority_weight=weight))
+
+
+def last_read() -> dict[str, tuple[float, float]]:
+    """DAG file -> (when it was last read to its end, when that reading began), for each that has DAGs; Unix time."""
+    with create_session() as session:
+        rows = session.execute(
+            select(DagModel.relative_fileloc, DagModel.last_parsed_time, DagModel.last_parse_duration).where(
+                DagModel.last_parsed_time.is_not(None)
+            )
+        ).all()
+    found: dict[str, tuple[float, float]] = {}
+    for name, end, seconds in rows:
+        assert end is not None  # see the query
+        read = (end.timestamp(), end.timestamp() - (seconds or 0.0))
+        found[str(name)] = max(found.get(str(name), read), read)
+    return found
+
+
+def read_again(dag_files: Iterable[str], known: frozenset[str]) -> None:
+    """Ask the dag-processor to read these files of the DAGs folder now; ``known``: all that are ours.
+
+    It looks at its folder anew for that, and forgets the import errors of what it does not find there: the broken
+    YAMLs. Then all files are read again, so that they come back.
+    """
+    wanted = set(dag_files)
+    if not wanted:
+        return
+    with create_session() as session:
+        broken = session.scalars(select(ParseImportError.filename)).all()
+        if any(str(name).endswith((".yaml", ".yml")) for name in broken):
+            wanted |= known
+        asked = set(session.scalars(select(DagPriorityParsingRequest.relative_fileloc)).all())
+        for name in sorted(wanted - asked):
+            session.add(DagPriorityParsingRequest("dags-folder", name))
 
 
 def fail_tasks(ref: TaskRef, stages: Iterable[str]) -> None:

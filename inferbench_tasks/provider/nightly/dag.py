@@ -11,12 +11,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from airflow.configuration import conf
 from airflow.sdk import DAG, Param, TaskGroup, TriggerRule, get_parsing_context
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.provider.loader import BrokenSubmission
+from inferbench_tasks.provider.loader import BrokenSubmission, dags_dir
 from inferbench_tasks.provider.nightly.notify import notifiers
 from inferbench_tasks.provider.nightly.operators import DecideNight, HoldDevice, MeasureNight, TellVerdict
 from inferbench_tasks.provider.queues import CONFIG, HOLD, HOST
@@ -58,7 +57,7 @@ def nightly_dir() -> Path:
     """``INFERBENCH_NIGHTLY_DIR``, else ``configs/nightly`` beside the DAGs folder."""
     if given := os.environ.get(NIGHTLY_DIR):
         return Path(given)
-    return Path(conf.get("core", "dags_folder")).parent / "configs" / "nightly"
+    return dags_dir().parent / "configs" / "nightly"
 
 
 def night_dag(submission: Submission, path: Path) -> DAG:

@@ -15,6 +15,7 @@ from inferbench_tasks.provider.render import START, render
 from inferbench_tasks.provider.submit.operators import AwaitSubmission, RunSubmission, ValidateSubmission
 from inferbench_tasks.provider.submit.request import names
 from inferbench_tasks.provider.submit.shelf import Shelf
+from inferbench_tasks.provider.weights import MOST
 
 SUBMIT = "submit"
 DOC = """### Submit a benchmark
@@ -25,7 +26,7 @@ of `validate`, each problem with its line and field.
 
 1. `validate`: reads it; a valid submission becomes a DAG of its own, `submitted.<name>.<digest>`.
 2. `run`: starts that DAG; its link opens it, with the six stages of every job.
-3. `outcome`: ends as that run ends; its link opens the report.
+3. `outcome`: ends as that run ends; its note has each verdict, and links to the report and the runs.
 
 By REST: `POST /api/v2/dags/submit/dagRuns` with `{"logical_date": null, "conf": {"submission": "name: ..."}}`, or
 `POST /inferbench/api/submissions`, which answers 422 with all problems at once.
@@ -72,7 +73,7 @@ def submit_dag(folder: Path) -> DAG:
         default_args={
             "owner": "inferbench",
             "weight_rule": "absolute",
-            "priority_weight": 10_000,
+            "priority_weight": MOST,
             "queue": HOST,
             # None of them measures; a submission that is not valid fails at once all the same.
             "retries": 2,
@@ -89,14 +90,10 @@ def submit_dag(folder: Path) -> DAG:
             trigger_run_id="{{ run_id }}",
             logical_date=None,
             conf={},
-            note="Started by the submit DAG, run {{ run_id }}",
             doc_md="Starts the submission's own DAG; the link opens it.",
         )
         outcome = AwaitSubmission(
             task_id="outcome",
-            mode="reschedule",
-            poke_interval=5,
-            timeout=7 * 24 * 3600,
             doc_md="Ends as the submission's run ends, with the verdict of each job.",
         )
         validate >> run >> outcome

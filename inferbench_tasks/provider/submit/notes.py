@@ -6,6 +6,7 @@ A task can't write notes; the scheduler tells listeners when a run ends, and the
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from airflow.listeners import hookimpl
 
@@ -59,10 +60,14 @@ def note_of(told: dict[str, Any]) -> tuple[str, str]:
         lines = [
             ": ".join(str(part) for part in (_place(p), p["field"], p["message"]) if part) for p in problems
         ]
-        text, task = "The submission is not valid; nothing was started.\n" + "\n".join(lines), "validate"
+        text, task = "\n\n".join(["The submission is not valid; nothing was started.", *lines]), "validate"
     elif outcome := told.get("outcome"):
-        lines = [f"{run}: {verdict}" for run, verdict in outcome["verdicts"].items()]
-        text, task = "\n".join(lines), "outcome"
+        invocation = quote(outcome["invocation"])
+        links = f"[Report](/inferbench/report/{invocation}), [runs](/inferbench/runs?q=invocation%3D{invocation}), " \
+                f"[leaderboard](/inferbench/leaderboard?mark={invocation})"  # fmt: skip
+        # Airflow shows notes as Markdown: a line of its own needs a paragraph of its own.
+        lines = [links, *(f"{run}: {verdict}" for run, verdict in outcome["verdicts"].items())]
+        text, task = "\n\n".join(lines), "outcome"
     else:
         return "", ""
     return (text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 2] + " …"), task

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import BaseOperator, BaseSensorOperator
+from airflow.providers.standard.triggers.external_task import DagStateTrigger
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
+from airflow.sdk import BaseOperator, DagRunState
 from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
 from inferbench_tasks import settings
@@ -14,13 +17,18 @@ from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.provider.submit.request import SubmissionRequest, resolve
 from inferbench_tasks.provider.submit.shelf import Shelf
 from inferbench_tasks.provider.ui.links import InvocationReportLink
+from inferbench_tasks.stages.invocation import Invocation
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-#: The dag-processor looks at its files every few seconds; far beyond that something is wrong with it.
+#: The scheduler sees a new file within a second and has it read; far beyond that something is wrong.
 PATIENCE_S = 300.0
 POLL_S = 1.0
+#: How often the triggerer looks whether a run has ended, and how long it does so.
+LOOK_S, LONGEST = 2.0, timedelta(days=7)
+#: A run whose device was lost looks failed until its job waits again.
+SETTLE = timedelta(seconds=10)
 PROBLEMS_KEY = "problems"
 OUTCOME_KEY = "outcome"
 
@@ -77,6 +85,7 @@ class RunSubmission(TriggerDagRunOperator):
             self.log.info("%s of %s was started before", run_id, self.trigger_dag_id)
             ti.xcom_push(key="trigger_run_id", value=run_id)
             return
+        self.note = f"Started by the submit DAG, run {run_id}"
         super().execute(context)
 
     def _known(self, ti: Any) -> bool:
@@ -88,32 +97,55 @@ class RunSubmission(TriggerDagRunOperator):
         return True
 
 
-class AwaitSubmission(BaseSensorOperator):
-    """Ends as the submission's DAG run ends; tells each run's verdict. Holds no slot while it waits."""
+class AwaitSubmission(BaseOperator):
+    """Ends as the submission's DAG run ends; tells each run's verdict.
+
+    The triggerer waits for it: a task that looked again and again would take the CPU from what is measured.
+    """
 
     operator_extra_links = (InvocationReportLink(),)
 
-    def poke(self, context: Context) -> bool:
+    def execute(self, context: Context) -> None:
+        dag_id, run_id = self._awaited(context)
+        states: list[Any] = [DagRunState.SUCCESS, DagRunState.FAILED]
+        trigger = DagStateTrigger(dag_id, states, [run_id], poll_interval=LOOK_S)
+        self.defer(trigger=trigger, method_name="ended", timeout=LONGEST)
+
+    def ended(self, context: Context, event: Any = None) -> None:
+        """The run is over, unless it failed because a device was lost: then it runs again."""
+        dag_id, run_id = self._awaited(context)
+        if context["ti"].get_dagrun_state(dag_id, run_id) == DagRunState.FAILED:
+            self.defer(trigger=TimeDeltaTrigger(SETTLE), method_name="settled")
+        self._tell(context)
+
+    def settled(self, context: Context, event: Any = None) -> None:
+        """It has failed for good, or it runs again."""
+        dag_id, run_id = self._awaited(context)
+        if context["ti"].get_dagrun_state(dag_id, run_id) not in (DagRunState.SUCCESS, DagRunState.FAILED):
+            self.execute(context)
+        self._tell(context)
+
+    def _awaited(self, context: Context) -> tuple[str, str]:
         ti = context["ti"]
-        dag_id = ti.xcom_pull(task_ids="validate")["dag_id"]
-        run_id = ti.xcom_pull(task_ids="run", key="trigger_run_id")
+        validated = ti.xcom_pull(task_ids="validate")
+        return validated["dag_id"], ti.xcom_pull(task_ids="run", key="trigger_run_id")
+
+    def _tell(self, context: Context) -> None:
+        ti = context["ti"]
+        dag_id, run_id = self._awaited(context)
         state = ti.get_dagrun_state(dag_id, run_id)
-        if state not in ("success", "failed"):
-            return False
-        verdicts = self._verdicts(dag_id, run_id)
+        invocation = Invocation.of_dag_run(settings.data_dir(), dag_id, run_id)
+        verdicts = self._verdicts(invocation)
         for run, verdict in verdicts.items():
             self.log.info("%s: %s", run, verdict)
-        ti.xcom_push(key=OUTCOME_KEY, value={"state": state, "verdicts": verdicts})
-        if state == "failed":
+        told = {"state": state, "verdicts": verdicts, "invocation": invocation.id}
+        ti.xcom_push(key=OUTCOME_KEY, value=told)
+        if state == DagRunState.FAILED:
             raise AirflowFailException(f"The run {run_id} of {dag_id} failed: {verdicts or 'no job began'}")
-        return True
 
-    def _verdicts(self, dag_id: str, run_id: str) -> dict[str, str]:
+    def _verdicts(self, invocation: Invocation) -> dict[str, str]:
         from inferbench_tasks.perfdb.store import PerfDB
-        from inferbench_tasks.stages.invocation import Invocation
 
-        data_dir = settings.data_dir()
-        invocation = Invocation.of_dag_run(data_dir, dag_id, run_id)
-        with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
+        with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
             runs = db.find_runs({"invocation_id": invocation.id})
         return {run.run_id: run.verdict or run.status for run in runs}

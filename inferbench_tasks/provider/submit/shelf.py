@@ -27,14 +27,14 @@ class Shelf:
     """``<data_dir>/submitted/<dag id>.json``; the same submission always has the same DAG."""
 
     def __init__(self, data_dir: Path) -> None:
-        self._folder = data_dir / "submitted"
+        self.folder = data_dir / "submitted"
 
     def place(self, resolved: Resolved) -> str:
         """Put it on the shelf; the id of its DAG."""
         placed = Placed(submission=resolved.submission, base_dir=str(resolved.base_dir))
         text = placed.model_dump_json()
         dag_id = f"{PREFIX}{resolved.submission.name}.{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         path = self._path(dag_id)
         temporary = path.with_suffix(f".{os.getpid()}.part")
         temporary.write_text(text, encoding="utf-8")
@@ -48,8 +48,8 @@ class Shelf:
 
     def recent(self) -> list[str]:
         """The ids of those used last, the newest first."""
-        files = sorted(self._folder.glob(f"{PREFIX}*.json"), key=lambda p: p.stat().st_mtime, reverse=True)
+        files = sorted(self.folder.glob(f"{PREFIX}*.json"), key=lambda p: p.stat().st_mtime, reverse=True)
         return [path.name.removesuffix(".json") for path in files[:SHOWN]]
 
     def _path(self, dag_id: str) -> Path:
-        return self._folder / f"{dag_id}.json"
+        return self.folder / f"{dag_id}.json"

@@ -14,10 +14,10 @@ TUNED: dict[str, str] = {
     # No examples among the team's DAGs, no calls home.
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-    # A submission that was saved is triggerable within seconds; the bundle holds one loader file, so
-    # looking for new files can stay rare (each look would also clear a broken YAML's import error).
-    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "10",
-    "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "300",
+    # DAG files are read when their folder has changed, on our executor's request (executors/watch.py); every hour
+    # all the same. A refresh would clear the import errors of broken YAMLs: never by itself.
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
+    "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "604800",
     # The scheduler's loop is what lies between two stages: 5 s heartbeats would double a short job.
     "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.1",
     "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",

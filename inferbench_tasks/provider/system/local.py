@@ -29,6 +29,7 @@ from inferbench_tasks.provider.system.processes import Process
 from inferbench_tasks.workers.agent import celery_command
 
 AIRFLOW = [sys.executable, "-m", "airflow"]
+AIRFLOW_PARTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 #: A cold import of Airflow on two busy cores takes half a minute; three processes do it at once.
 START_TIMEOUT_S = 240.0
 Say = Callable[[str], None]
@@ -108,14 +109,11 @@ class LocalSystem:
         parts: dict[str, list[str]] = {}
         if not os.environ.get(BROKER_URL):
             parts["broker"] = broker.command(self.home, broker_port, broker_password(self.home))
-        parts |= {name: [*AIRFLOW, name] for name in ("api-server", "scheduler", "dag-processor")}
+        parts |= {name: [*AIRFLOW, name] for name in AIRFLOW_PARTS}
         # Generating and converting models must not take the CPU from a measurement: it comes last.
         parts["worker-host"] = [
-            "nice",
-            "-n",
-            "19",
-            "env",
-            f"{settings.WORKER}=host",
+            *(sys.executable, "-m", "inferbench_tasks.background"),
+            *("env", f"{settings.WORKER}=host"),
             *celery_command(HOST, HOST, 2),
         ]
         for device in workers:
@@ -187,7 +185,7 @@ class LocalSystem:
                         raise processes.died(process)
                 state = health(self.url())
                 ready = sum(d.present(TTL_S) for d in Cluster(db).devices())
-                parts = ("metadatabase", "scheduler", "dag_processor")
+                parts = ("metadatabase", "scheduler", "dag_processor", "triggerer")
                 if all(state.get(part) == "healthy" for part in parts) and ready >= workers:
                     return
                 time.sleep(0.5)
