@@ -54,6 +54,9 @@ class LazyGroup(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         app = importlib.import_module(f"inferbench_tasks.cli.{COMMANDS[cmd_name][1]}").app
+        # Help is plain text: as markup, "[http|grpc]://host" would lose its brackets or be no help at all.
+        app.rich_markup_mode = None
+        app._add_completion = False
         command = typer.main.get_command(app)
         command.name = cmd_name
         return command

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import typer.main
 
-from inferbench_tasks.cli.main import COMMANDS, main
+from inferbench_tasks.cli.main import COMMANDS, LazyGroup, main
 from inferbench_tasks.errors import InputError, StageError
+
+group = LazyGroup()
 
 
 def run(*arguments: str) -> int:
@@ -18,11 +22,25 @@ def run(*arguments: str) -> int:
     return int(end.value.code or 0)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """`inferbench COMMAND --help` says what it does and how it is used."""
-    assert run(command, "--help") == 0
-    assert "Usage: inferbench" in capsys.readouterr().out
+def commands() -> Iterator[tuple[list[str], Any]]:
+    """Every command and subcommand, as it is typed."""
+    for name in COMMANDS:
+        command = group.get_command(None, name)
+        yield [name], command
+        for sub, inner in getattr(command, "commands", {}).items():
+            yield [name, sub], inner
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), list(commands()), ids=lambda v: " ".join(v) if isinstance(v, list) else ""
+)
+def test_every_command_has_help(path: list[str], command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """`inferbench COMMAND [SUBCOMMAND] --help` says how it is used and what each option does, brackets and all."""
+    assert run(*path, "--help") == 0
+    out = "".join(capsys.readouterr().out.split())
+    assert "Usage:inferbench" in out
+    for option in command.params:
+        assert "".join((getattr(option, "help", None) or "").split()) in out
 
 
 def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
