@@ -106,6 +106,7 @@ def plan(asked: Asked, folder: Path) -> LoadPlan:
         "batch_size": batches[0].batch_size,
     }
     spec = LoadSpec.model_validate(fields)
+    spec.arrivals.bind(Path.cwd())  # what is wrong with a trace is told before the server is asked
     endpoint = parse_url(asked.url, asked.model, asked.model_version, asked.protocol)
     made = inputs_for(endpoint, asked.input_file, _shapes(asked.shapes), folder, spec.seed)
     read_inputs(str(made.path))
