@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.errors import CancelledError, InferBenchError
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.plan.graph import Node
 from inferbench_tasks.stages.child import keeping
@@ -47,6 +47,9 @@ def run_nodes(invocation: Invocation, nodes: Iterable[Node], attempt: int = 1) -
                     base_dir=Path(order.base_dir),
                     data_dir=Path(order.data_dir),
                 )
+        except CancelledError:
+            failed = True
+            invocation.cancel()  # a signal that this process got ends all of it, not this stage only
         except InferBenchError:
             failed = True  # told and recorded at the stage's border
     return not failed

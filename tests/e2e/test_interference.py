@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -38,26 +39,41 @@ def stage_of(events: Path) -> str:
     return f"{last.get('stage')} {last.get('text') or last.get('event')}"
 
 
-def test_a_disturbed_run_is_quarantined_and_run_once_more(cli: Cli) -> None:
-    """The hog is found while the run is measured; both attempts are kept and linked, and there is no third."""
-    (cli.folder / "disturbed.yaml").write_text(SUBMISSION)
+def disturbed(cli: Cli, submission: str) -> subprocess.Popen[str]:
+    """The command, with hogs at work whenever a run is measured for the first time; returns at its second attempts."""
+    (cli.folder / "disturbed.yaml").write_text(submission)
     child = cli.start("run", "--inline", "disturbed.yaml", INFERBENCH_INTERFERENCE="strict")
     busy: list[subprocess.Popen[bytes]] = []
+    measured = False
     try:
         deadline = time.monotonic() + PATIENCE_S
         while child.poll() is None and time.monotonic() < deadline:
             found = list(cli.data_dir.glob("invocations/*/events.jsonl"))
             told = stage_of(found[0]) if found else ""
             if not busy and told.startswith("load measuring"):
-                busy = hogs()
+                busy, measured = hogs(), True
             if busy and told.startswith("collect"):
+                end(busy)
+            if measured and told.startswith("analyze"):
                 break
             time.sleep(0.02)
     finally:
-        for hog in busy:
-            hog.kill()
-            hog.wait()
-    assert busy, f"the load was never measured: {cli.events()[-3:]}"
+        end(busy)
+    assert measured, f"the load was never measured: {cli.events()[-3:]}"
+    return child
+
+
+def end(busy: list[subprocess.Popen[bytes]]) -> None:
+    """All of them; none is left in the list."""
+    while busy:
+        hog = busy.pop()
+        hog.kill()
+        hog.wait()
+
+
+def test_a_disturbed_run_is_quarantined_and_run_once_more(cli: Cli) -> None:
+    """The hog is found while the run is measured; both attempts are kept and linked, and there is no third."""
+    child = disturbed(cli, SUBMISSION)
     out, err = child.communicate(timeout=PATIENCE_S)
     assert "was disturbed and is run once more" in err, out + err
     (run_id,) = {row["run"] for row in cli.results()}
@@ -70,3 +86,22 @@ def test_a_disturbed_run_is_quarantined_and_run_once_more(cli: Cli) -> None:
         assert db.samples(run_id, 1).num_rows > 0 and db.samples(run_id, 2).num_rows > 0
     (report,) = cli.data_dir.glob("invocations/*/report.html")
     assert "second attempt" in report.read_text()
+
+
+def test_a_signal_during_the_second_attempt_ends_all_of_it(cli: Cli) -> None:
+    """Two disturbed jobs, SIGTERM while the first is run once more: it is cancelled, the second is not begun again."""
+    child = disturbed(cli, SUBMISSION + "sweep:\n  load.batch_size: [1, 2]\n")
+    assert child.stderr is not None
+    said = ""
+    while "is run once more" not in said:
+        line = child.stderr.readline()
+        assert line, said
+        said += line
+    time.sleep(1.0)
+    child.send_signal(signal.SIGTERM)
+    _, err = child.communicate(timeout=PATIENCE_S)
+    assert child.returncode != 0
+    assert (said + err).count("is run once more") == 1
+    with PerfDB.connect(None, cli.data_dir) as db:
+        attempts = sorted(result.attempt for result in db.find_results())
+    assert attempts.count(1) == 2 and attempts.count(2) <= 1
