@@ -59,6 +59,18 @@ def members(token: str, pid: int = 0, started_ns: int = 0) -> list[psutil.Proces
     return list(found.values())
 
 
+def of_session(leader: int) -> list[psutil.Process]:
+    """What is alive of a session, whether its leader is or not."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if os.getsid(process.pid) == leader:
+                found.append(process)
+        except (ProcessLookupError, PermissionError):
+            continue
+    return found
+
+
 def end(processes: list[psutil.Process], grace_s: float) -> list[psutil.Process]:
     """SIGTERM, ``grace_s`` later SIGKILL; returns those that are still there (none, normally)."""
     alive = processes

@@ -25,6 +25,7 @@ from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.launchers import records
+from inferbench_tasks.launchers.processes import of_session
 from inferbench_tasks.workers.checks import Check
 
 log = logging.getLogger(__name__)
@@ -203,13 +204,7 @@ def _members(leader: int) -> list[psutil.Process]:
     found: list[psutil.Process] = []
     with contextlib.suppress(psutil.NoSuchProcess):
         found += psutil.Process(leader).children(recursive=True)
-    for process in psutil.process_iter():
-        try:
-            if os.getsid(process.pid) == leader:
-                found.append(process)
-        except (ProcessLookupError, PermissionError):
-            continue
-    return found
+    return found + of_session(leader)
 
 
 def celery_command(queue: str, name: str, concurrency: int) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from inferbench_tasks.errors import ServerError
+from inferbench_tasks.launchers.processes import of_session
 
 #: What this process started and has to reap; they outlive it otherwise.
 _children: dict[int, subprocess.Popen[bytes]] = {}
@@ -54,14 +55,14 @@ def end(processes: list[Process], *, grace_s: float = 15.0) -> None:
     """End each with everything it started: SIGTERM, then SIGKILL to what is left of its session."""
     alive = [p for p in processes if p.alive()]
     sessions = {p.pid for p in alive}
-    members = {m.pid: m for s in sessions for m in _session(s)}
+    members = {m.pid: m for s in sessions for m in of_session(s)}
     for process in alive:
         _signal(process.pid, signal.SIGTERM)
     deadline = time.monotonic() + grace_s
     while time.monotonic() < deadline and any(p.alive() for p in alive):
         _reap(alive)
         time.sleep(0.1)
-    members |= {m.pid: m for s in sessions for m in _session(s)}
+    members |= {m.pid: m for s in sessions for m in of_session(s)}
     for member in members.values():
         if member.is_running():
             _signal(member.pid, signal.SIGKILL)
@@ -70,7 +71,7 @@ def end(processes: list[Process], *, grace_s: float = 15.0) -> None:
 
 def end_session(leader: int) -> None:
     """Kill what a dead process left of its session."""
-    for member in _session(leader):
+    for member in of_session(leader):
         _signal(member.pid, signal.SIGKILL)
     _reap([Process("", leader, 0.0, "")])
 
@@ -83,17 +84,6 @@ def end_by_environment(name: str, value: str) -> None:
                 process.kill()
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
-
-
-def _session(leader: int) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if os.getsid(process.pid) == leader:
-                found.append(process)
-        except (ProcessLookupError, PermissionError):
-            continue
-    return found
 
 
 def _signal(pid: int, number: int) -> None:
