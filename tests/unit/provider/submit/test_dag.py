@@ -62,5 +62,7 @@ def test_a_refused_submission_says_why_in_its_note() -> None:
     text, task = note_of({"problems": [problem]})
     assert task == "validate" and "line 3: lod: unknown key" in text
     assert len(note_of({"problems": [problem] * 100})[0]) <= 1000
-    assert note_of({"outcome": {"verdicts": {"r.000": "valid"}}}) == ("r.000: valid", "outcome")
+    text, task = note_of({"outcome": {"verdicts": {"r.000": "valid"}, "invocation": "r"}})
+    assert task == "outcome" and text.startswith("[Report](/inferbench/report/r)")
+    assert text.endswith("\n\nr.000: valid")
     assert note_of({}) == ("", "")
