@@ -55,6 +55,11 @@ def advise(views: Sequence[RunView]) -> Advice:
     else:
         keeping = valid
         sentences = ["No SLO is set, so runs are compared by throughput, CPU and latency."]
+    models = dict.fromkeys(view.result.model.name for view in keeping if view.result)
+    if len(models) > 1:
+        sentences.append(
+            f"They serve different models ({_list(models)}): what an answer is worth is not compared."
+        )
     best, why = choose(keeping)
     return Advice(best, (*sentences, *why, *note))
 

@@ -81,3 +81,13 @@ def test_without_an_slo_it_says_so() -> None:
     advice = advise(named(view(records(5.0), job=NO_SLO)))
     assert advice.best is not None
     assert "No SLO is set" in advice.text
+
+
+def test_runs_of_different_models_are_not_compared_by_their_answers() -> None:
+    """A smaller model needs less CPU; that its answers may be worth less is said, and only then."""
+    small, large = (
+        view(records(5.0), f"r.{at}", cpu_cores=cores, model={"name": name})
+        for at, (name, cores) in enumerate((("small", 0.1), ("large", 0.5)))
+    )
+    assert "different models (small and large): what an answer is worth" in advise(named(small, large)).text
+    assert "different models" not in advise(named(small)).text
