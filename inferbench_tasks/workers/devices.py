@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import psutil
@@ -47,6 +47,12 @@ def partitions(workers: int) -> list[str]:
     each = len(usable) // workers
     shares = [usable[i * each : (i + 1) * each] for i in range(workers)]
     return [f"cpu:{s[0]}" if len(s) == 1 else f"cpu:{s[0]}-{s[-1]}" for s in shares]
+
+
+def spare_cores(devices: Iterable[Device]) -> list[int]:
+    """The cores of this machine that none of these devices has: for everything that is not measured."""
+    taken = {core for device in devices for core in device.cores}
+    return sorted(os.sched_getaffinity(0) - taken)
 
 
 def _cpu(text: str, rest: str) -> Device:

@@ -27,6 +27,7 @@ from inferbench_tasks.provider.system.config import BROKER_URL, broker_password,
 from inferbench_tasks.provider.system.keeper import KEEPER
 from inferbench_tasks.provider.system.processes import Process
 from inferbench_tasks.workers.agent import celery_command
+from inferbench_tasks.workers.devices import find, spare_cores
 
 AIRFLOW = [sys.executable, "-m", "airflow"]
 AIRFLOW_PARTS = ("api-server", "scheduler", "dag-processor", "triggerer")
@@ -87,7 +88,7 @@ class LocalSystem:
             say("preparing the metadata database")
             self._migrate(env)
             (self.home / "url").write_text(f"http://127.0.0.1:{port}")
-            parts = self._parts(broker_port, workers)
+            parts = self._parts(broker_port, workers, say)
             (self.home / "parts.json").write_text(json.dumps(parts))
             started: list[Process] = []
             try:
@@ -104,8 +105,8 @@ class LocalSystem:
                 self._stop_perfdb()
                 raise
 
-    def _parts(self, broker_port: int, workers: Sequence[str]) -> dict[str, list[str]]:
-        """Name -> command, in the order of their start."""
+    def _parts(self, broker_port: int, workers: Sequence[str], say: Say) -> dict[str, list[str]]:
+        """Name -> command, in the order of their start; off the devices' cores where there are others."""
         parts: dict[str, list[str]] = {}
         if not os.environ.get(BROKER_URL):
             parts["broker"] = broker.command(self.home, broker_port, broker_password(self.home))
@@ -116,6 +117,13 @@ class LocalSystem:
             *("env", f"{settings.WORKER}=host"),
             *celery_command(HOST, HOST, 2),
         ]
+        if cores := spare_cores(find(device) for device in workers):
+            taskset = ["taskset", "--cpu-list", ",".join(map(str, cores))]
+            parts = {name: [*taskset, *command] for name, command in parts.items()}
+        else:
+            say(
+                "no core is left for Airflow: it runs on those of the devices, and can make short runs invalid"
+            )
         for device in workers:
             command = [sys.executable, "-m", "inferbench_tasks.cli.main", "worker", "--device", device]
             parts[f"worker-{device.replace(':', '-')}"] = command

@@ -81,3 +81,12 @@ def test_more_workers_than_cores_are_refused(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_gpu_s_type_is_what_a_submission_writes(name: str, expected: str) -> None:
     """``gpu:t4`` is a Tesla T4."""
     assert devices.gpu_type(name) == expected
+
+
+def test_the_rest_of_the_system_gets_the_other_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no device has is for Airflow; nothing, where the devices have all."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
+    found = [devices.find(text) for text in devices.partitions(3)]
+    assert devices.spare_cores(found) == [0]
+    assert devices.spare_cores([devices.find(text) for text in devices.partitions(4)]) == []
+    assert devices.spare_cores([devices.find("cpu:1"), devices.find("cpu:2")]) == [0, 3]
