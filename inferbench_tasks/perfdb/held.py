@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, proxy
 
 from pymongo.change_stream import CollectionChangeStream
 from pymongo.errors import PyMongoError
@@ -45,7 +45,8 @@ class Held:
     """Use ``held``. Safe in several threads."""
 
     def __init__(self, db: PerfDB) -> None:
-        self._db = db
+        # Weakly: ``_held`` keeps this as long as the PerfDB lives.
+        self._db: PerfDB = proxy(db)
         self._lock = threading.Lock()
         self._rows: dict[tuple[str, int], Row] = {}
         self._newest_first: list[Row] | None = None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -136,3 +138,13 @@ def test_a_server_that_was_away_is_read_again(perfdb: PerfDB) -> None:
     perfdb.close()
     perfdb.save_result(latency("b", 10.0))
     assert len(held(perfdb).rows()) == 2
+
+
+def test_it_ends_with_its_connection(perfdb: PerfDB) -> None:
+    """What is held of a PerfDB that nobody uses any more is given back."""
+    other = PerfDB.connect(perfdb.uri, Path("/nonexistent"))
+    gone = ref(held(other))
+    assert held(other).rows() == []
+    del other
+    gc.collect()
+    assert gone() is None
