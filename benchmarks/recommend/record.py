@@ -90,7 +90,14 @@ def _open(known: list[dict[str, Any]], point: Point, wanted: int, level: int) ->
     """Whether a point has less than ``wanted`` good rows and less than ``level`` in all."""
     mine = [row for row in known if all(row[axis] == point[axis] for axis in AXES)]
     good = [row for row in mine if row["verdict"] == "valid" and row["foreign_cores"] <= QUIET_CORES]
-    return len(good) < wanted and len(mine) < level
+    told = [row for row in good if row["p99_ms"] is not None or WANTED / row["throughput_rps"] > LONGEST_S]
+    return len(told) < wanted and len(mine) < level
+
+
+def _seconds(known: list[dict[str, Any]], point: Point) -> float:
+    """How long to measure: the second time as long as a p99 needs, by the rate that was seen the first time."""
+    rates = [row["throughput_rps"] for row in known if all(row[axis] == point[axis] for axis in AXES)]
+    return max(MEASURE_S, min(LONGEST_S, WANTED / max(1.0, min(rates)))) if rates else MEASURE_S
 
 
 def measure_server(model: str, point: Point, loads: list[Point], path: Path, deadline: float) -> None:
@@ -109,10 +116,8 @@ def measure_server(model: str, point: Point, loads: list[Point], path: Path, dea
             if time.monotonic() > deadline:
                 return
             full = {**point, **one}
-            row = measure(model, full, base, generated, converted, served, ctx, MEASURE_S)
-            rate = max(1.0, float(row["throughput_rps"]))
-            if row["requests"] < FLOORS[0.99] and WANTED / rate <= LONGEST_S:
-                row = measure(model, full, base, generated, converted, served, ctx, WANTED / rate)
+            seconds = _seconds(read_rows(path), full)
+            row = measure(model, full, base, generated, converted, served, ctx, seconds)
             append(path, {**{axis: full[axis] for axis in AXES}, **row, "session": session}, about())
             print(
                 f"{full}  {row['samples_per_s']:.0f} samples/s  p99 {row['p99_ms']}  foreign "

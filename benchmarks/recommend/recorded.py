@@ -82,7 +82,7 @@ def append(path: Path, row: dict[str, Any], about: dict[str, str]) -> None:
 
 def read(name: str) -> Recorded:
     """A grid. Rows that were judged valid on a quiet machine count; where a configuration has none, the valid ones do,
-    and where it has none of those either, all of its rows.
+    and where it has none of those either, all of its rows. Of these, those that know their p99, if any does.
     """
     by_point: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in read_rows(DATA / f"{name}.parquet"):
@@ -91,6 +91,7 @@ def read(name: str) -> Recorded:
     for key, rows in by_point.items():
         valid = [row for row in rows if row["verdict"] == "valid"]
         good = [row for row in valid if row["foreign_cores"] <= QUIET_CORES] or valid or rows
+        good = [row for row in good if row["p99_ms"] is not None] or good
         told: list[Figures] = [{name: row[name] for name in FIGURES} for row in good]
         points.append(dict(zip(AXES, key, strict=True)))
         figures.append({name: _median([run[name] for run in told]) for name in FIGURES})
