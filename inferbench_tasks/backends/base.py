@@ -39,6 +39,8 @@ class Deployment:
     client_batch_size: int = 1
     host: str = "127.0.0.1"
     port: int = 0
+    #: Whether few enough requests come that the server may write down the moments of some (see ``Triton``).
+    trace: bool = False
     #: Processors that run in the server; only for backends with ``server_processors``.
     processing: Processing | None = None
 

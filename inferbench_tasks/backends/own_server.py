@@ -106,7 +106,7 @@ class OwnServer(Backend):
             config_path=config_path,
             argv=(interpreter, "-m", "inferbench_tasks.servers.main", "--config", str(config_path)),
             image=self.image(spec),
-            mounts=dict([_mount(model.path)]),
+            mounts=dict([mount(model.path)]),
             env={**thread_env(spec.threads), "TF_CPP_MIN_LOG_LEVEL": "1"},
         )
 
@@ -131,7 +131,7 @@ class OwnServer(Backend):
         return Prepared(launch, endpoint, {**settings, "env": launch.env})
 
 
-def _mount(model_path: str) -> tuple[str, str]:
+def mount(model_path: str) -> tuple[str, str]:
     """A model's files where the configuration says they are; a folder, for what lies beside a file."""
     path = Path(model_path)
     folder = str(path if path.is_dir() else path.parent)

@@ -20,16 +20,23 @@ from typing import Any, cast
 
 from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread_env
 from inferbench_tasks.backends.environments import Environment, site_packages
+from inferbench_tasks.backends.own_server import mount
 from inferbench_tasks.backends.ports import free_ports
+from inferbench_tasks.backends.triton_config import pbtxt, tensor
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers.base import Launch
-from inferbench_tasks.servers.datatypes import datatype_of
-from inferbench_tasks.stages.handles import Endpoint, TensorSpec
+from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.submission.schema import ServeSpec
 
 PYTRITON = "0.7.0"
 #: What that package's binary says of itself.
 TRITON = "2.51.0"
 NUMPY = "1.26.4"
+#: Where the container's image has what the environment has elsewhere; see ``docker/triton``.
+IMAGE_HOME = Path("/opt/triton")
+#: Triton sets the mode of its stub at each start, which a read-only root refuses: the backend is copied first.
+START = "import os, shutil, sys; a = sys.argv; shutil.copytree(a[1], a[2], dirs_exist_ok=True); os.execv(a[3], a[3:])"
+COPIED = ("libtriton_python.so", "triton_python_backend_stub")
 #: One request of so many writes down its moments, so many to a file: what is traced must not be slower for it.
 TRACED_OF = 5
 TRACES_PER_FILE = 10
@@ -55,11 +62,12 @@ def environment() -> Environment:
 
 
 class Triton(Backend):
-    """A process; HTTP and gRPC, KServe v2."""
+    """HTTP and gRPC, KServe v2."""
 
     kind = "triton"
     formats = ("onnx",)
     protocols = ("http", "grpc")
+    launchers = ("process", "container")
 
     @classmethod
     def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:
@@ -78,10 +86,15 @@ class Triton(Backend):
         runtime = f"ONNX Runtime {version('onnxruntime')}"
         return f"Triton {TRITON}, python backend with {runtime} (not Triton's native ONNX backend)"
 
+    def image(self, spec: ServeSpec) -> str:
+        """Built from ``docker/triton``."""
+        return spec.image or "inferbench/server:triton"
+
     def prepare(self, deployment: Deployment) -> Prepared:
         """A model repository with one model, loaded once the server lives."""
         spec, model = deployment.spec, deployment.model
-        home = environment().ensure(deployment.cache_dir)
+        container = spec.launcher == "container"
+        home = IMAGE_HOME if container else environment().ensure(deployment.cache_dir)
         name = deployment.model_name
         repository = deployment.folder / "repository"
         versioned = repository / name / "1"
@@ -94,8 +107,8 @@ class Triton(Backend):
             "name": name,
             "backend": "python",
             "max_batch_size": rows,
-            "input": [_tensor(spec_) for spec_ in model.inputs],
-            "output": [_tensor(spec_) for spec_ in model.outputs],
+            "input": [tensor(spec_) for spec_ in model.inputs],
+            "output": [tensor(spec_) for spec_ in model.outputs],
             "instance_group": [{"count": spec.instances, "kind": "KIND_CPU"}],
             "parameters": {
                 "model_path": {"string_value": model.path},
@@ -112,11 +125,13 @@ class Triton(Backend):
         ports = free_ports(3, deployment.host)
         if deployment.port:
             ports[0 if deployment.protocol == "http" else 1] = deployment.port
+        backends = deployment.folder / "backends" if container else home / "backends"
+        start = ("python3", "-c", START, str(home / "backends"), str(backends)) if container else ()
         server = site_packages(home) / "pytriton" / "tritonserver" / "bin" / "tritonserver"
         shared = f"inferbench-{os.urandom(6).hex()}"
         options = {
             "model-repository": repository,
-            "backend-directory": home / "backends",
+            "backend-directory": backends,
             "model-control-mode": "explicit",
             "http-address": deployment.host,
             "grpc-address": deployment.host,
@@ -125,21 +140,16 @@ class Triton(Backend):
             "metrics-port": ports[2],
             "exit-timeout-secs": 3,
         }
-        argv = [str(server), *(f"--{key}={value}" for key, value in options.items())]
+        argv = [*start, str(server), *(f"--{key}={value}" for key, value in options.items())]
         argv.append("--disable-auto-complete-config")  # 1 s instead of 2 to 7 until ready
         argv.append(f"--backend-config=python,shm-region-prefix-name={shared}")
-        # Where a sample of the requests spent their time; see ``metrics.triton_trace``.
         trace = deployment.folder / "trace" / "trace.json"
-        trace.parent.mkdir(exist_ok=True)
-        argv += [
-            f"--trace-config=triton,file={trace}",
-            f"--trace-config=triton,log-frequency={TRACES_PER_FILE}",
-            f"--trace-config=rate={TRACED_OF}",
-            "--trace-config=level=TIMESTAMPS",
-        ]
+        if deployment.trace:
+            trace.parent.mkdir(exist_ok=True)
+            argv += trace_options(trace)
         env = {
             **thread_env(spec.threads),
-            "PATH": f"{home / 'bin'}:{os.environ.get('PATH', os.defpath)}",
+            "PATH": f"{home / 'bin'}:{os.defpath if container else os.environ.get('PATH', os.defpath)}",
             "LD_LIBRARY_PATH": str(site_packages(home) / "nvidia_pytriton.libs"),
             "PYTHONPATH": "",
         }
@@ -148,9 +158,14 @@ class Triton(Backend):
             folder=deployment.folder,
             config_path=config_path,
             argv=tuple(argv),
+            image=self.image(spec),
+            mounts=dict([mount(model.path)]),
             env=env,
             port_in_use="already in use",
-            leftovers=(f"/dev/shm/{shared}*",),  # noqa: S108 - where Triton's stubs share memory
+            leftovers=(
+                *(str(backends / "python" / name) for name in COPIED if container),
+                f"/dev/shm/{shared}*",  # noqa: S108 - where Triton's stubs share memory
+            ),
         )
         endpoint = Endpoint(
             protocol=cast(Any, deployment.protocol),
@@ -168,7 +183,7 @@ class Triton(Backend):
             "python_backend": {"onnxruntime": version("onnxruntime"), "numpy": NUMPY},
             "env": {key: env[key] for key in thread_env(1)},
             "metrics_port": ports[2],
-            "trace": {"file": str(trace), "one_of": TRACED_OF},
+            "trace": {"file": str(trace), "one_of": TRACED_OF} if deployment.trace else None,
         }
         return Prepared(launch, lambda: endpoint, settings)
 
@@ -194,38 +209,22 @@ class Triton(Backend):
             connection.close()
 
 
+def trace_options(file: Path) -> list[str]:
+    """Where a sample of the requests spent their time; see ``metrics.triton_trace``.
+
+    For light loads only. Under full load this server, traced, answers at half its rate or less, and crashes
+    (signal 6 or 11) or mixes up its requests.
+    """
+    return [
+        f"--trace-config=triton,file={file}",
+        f"--trace-config=triton,log-frequency={TRACES_PER_FILE}",
+        f"--trace-config=rate={TRACED_OF}",
+        "--trace-config=level=TIMESTAMPS",
+    ]
+
+
 def _error(body: bytes) -> str:
     try:
         return str(json.loads(body)["error"])
     except (ValueError, KeyError):
         return body[:500].decode(errors="replace")
-
-
-def _tensor(spec: TensorSpec) -> dict[str, Any]:
-    datatype = datatype_of(spec.dtype)
-    kind = "TYPE_STRING" if datatype == "BYTES" else f"TYPE_{datatype}"
-    if spec.shape:
-        return {"name": spec.name, "data_type": kind, "dims": list(spec.shape)}
-    return {"name": spec.name, "data_type": kind, "dims": [1], "reshape": {"shape": []}}
-
-
-#: Values of protobuf enumerations stand without quotes.
-_ENUMS = ("TYPE_", "KIND_")
-
-
-def pbtxt(value: dict[str, Any], indent: str = "") -> str:
-    """A model configuration in protobuf's text form; ``parameters`` is a map."""
-    lines = []
-    for key, item in value.items():
-        if key == "parameters":
-            for name, parameter in item.items():
-                lines.append(f'{indent}parameters {{ key: "{name}" value {{ {pbtxt(parameter).strip()} }} }}')
-        elif isinstance(item, dict):
-            lines.append(f"{indent}{key} {{\n{pbtxt(item, indent + '  ')}{indent}}}")
-        elif isinstance(item, list) and item and isinstance(item[0], dict):
-            lines += [f"{indent}{key} {{\n{pbtxt(element, indent + '  ')}{indent}}}" for element in item]
-        elif isinstance(item, str) and not item.startswith(_ENUMS):
-            lines.append(f"{indent}{key}: {json.dumps(item)}")
-        else:
-            lines.append(f"{indent}{key}: {item}")
-    return "\n".join(lines) + "\n"

@@ -18,6 +18,9 @@ from inferbench_tasks.submission.schema import JobSpec
 
 log = logging.getLogger(__name__)
 
+#: At most so many requests per second are traced by servers that can.
+LIGHT_RPS = 50.0
+
 
 class Input(StageInput):
     """The requests and the model to serve."""
@@ -61,6 +64,7 @@ def run(inp: Input, ctx: Context) -> Output:
         cache_dir=ctx.cache_dir("envs"),
         protocol=inp.job.load.protocol,
         client_batch_size=inp.job.load.batch_size,
+        trace=is_light(inp.job),
         processing=requests.processing if requests.sent_path != requests.path else None,
     )
     servers_dir = ctx.data_dir / "servers"
@@ -110,6 +114,15 @@ def run(inp: Input, ctx: Context) -> Output:
         ),
         difference_ratio=difference,
     )
+
+
+def is_light(job: JobSpec) -> bool:
+    """Whether the load is a steady trickle, so that a server that traces some requests is not slowed by it."""
+    arrivals = job.load.arrivals
+    if arrivals.loop == "closed" or not (arrivals.stationary and arrivals.paced):
+        return False
+    rate_rps = arrivals.mean_rate_rps(job.load.duration_s)
+    return rate_rps is not None and rate_rps <= LIGHT_RPS
 
 
 def check_possible(job: JobSpec, backend: Backend, model_format: str) -> None:

@@ -41,6 +41,9 @@ MODELS: dict[str, dict[str, Any]] = {
     "pt2": {"kind": "file", "path": "m.pt2"},
     "savedmodel": {"kind": "file", "path": "saved"},
 }
+#: Two of the zoo's large networks: what works for 32 neurons need not work for these.
+LARGE = ("bert-base", "cyclegan")
+MODELS |= {name: {"kind": "zoo", "name": name, "framework": "torch"} for name in LARGE}
 #: File format -> the source that such a file is exported from.
 EXPORTED = {"onnx": "torch", "torchscript": "torch", "pt2": "torch", "savedmodel": "keras"}
 #: Compiling ahead of time takes half a minute for each model.
@@ -75,7 +78,7 @@ class Workshop:
         return {
             "name": "pair",
             "model": MODELS[source],
-            "requests": {"samples": 32},
+            "requests": {"samples": 4, "kind": "random"} if source in LARGE else {"samples": 32},
             "convert": {"format": target, "precision": precision, **more},
             "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}},
         }
@@ -134,6 +137,22 @@ def test_pair(workshop: Workshop, source: str, target: str, precision: str) -> N
     context = Context(data_dir=workshop.data, base_dir=workshop.base)
     again = convert.run(workshop.input(source, target, precision), context)
     assert again.cached and again.model == output.model
+
+
+@pytest.mark.skipif(
+    not os.environ.get("INFERBENCH_TEST_OPTIONAL"),
+    reason="gigabytes of weights and minutes for each; INFERBENCH_TEST_OPTIONAL=1 runs it",
+)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("target", [row["to"] for row in rows() if row["from"] == "torch"])
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_network_converts_to_every_format(workshop: Workshop, name: str, target: str) -> None:
+    """BERT and CycleGAN answer in each format as PyTorch does, alone and in a batch."""
+    if reason := FORMATS.load(target)().unavailable():
+        pytest.skip(reason)
+    output = workshop.produce(name, target, "fp32")
+    assert output.model.format == target
+    assert output.difference_ratio <= output.tolerance_ratio
 
 
 def test_beyond_the_tolerance_the_run_stops(workshop: Workshop) -> None:

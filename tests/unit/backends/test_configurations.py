@@ -11,8 +11,10 @@ from inferbench_tasks.backends import triton
 from inferbench_tasks.backends.base import BACKENDS, Deployment
 from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.backends.tensorflow_serving import TensorFlowServing, batching_parameters
+from inferbench_tasks.backends.triton_config import pbtxt
 from inferbench_tasks.cli.backends import row
-from inferbench_tasks.submission.schema import ServeSpec
+from inferbench_tasks.stages.serve import is_light
+from inferbench_tasks.submission.schema import JobSpec, ServeSpec
 from tests.serving_cases import dense_case
 
 
@@ -51,7 +53,7 @@ def test_tensorflow_serving_mounts_the_model_read_only_at_its_version(tmp_path: 
 
 def test_tritons_configuration_is_protobuf_text() -> None:
     """Strings quoted, enumerations not, lists of messages repeated, parameters a map."""
-    text = triton.pbtxt(
+    text = pbtxt(
         {
             "name": 'a"b',
             "max_batch_size": 4,
@@ -100,3 +102,44 @@ def test_every_backend_has_a_card(kind: str) -> None:
 def test_free_ports_differ() -> None:
     """Ports that are asked for together are different ones."""
     assert len(set(free_ports(20))) == 20
+
+
+def test_tritons_image_has_what_its_environment_has(tmp_path: Path) -> None:
+    """The Dockerfile's versions are the backend's; in a container the paths are the image's, the model's its own."""
+    text = (Path(__file__).resolve().parents[3] / "docker" / "triton" / "Dockerfile").read_text()
+    assert f"nvidia-pytriton=={triton.PYTRITON}" in text and f"numpy=={triton.NUMPY}" in text
+    assert f"venv {triton.IMAGE_HOME}" in text
+    model = dense_case(tmp_path).model
+    deployment = Deployment("r", model, spec(backend="triton", launcher="container"), tmp_path, tmp_path)
+    launch = triton.Triton().prepare(deployment).launch
+    assert launch.image == "inferbench/server:triton"
+    server = next(word for word in launch.argv if word.endswith("/tritonserver"))
+    assert server.startswith(f"{triton.IMAGE_HOME}/lib/")
+    assert f"--backend-directory={tmp_path / 'backends'}" in launch.argv  # not below the read-only root
+    assert launch.mounts == {str(tmp_path): str(tmp_path)}
+    assert launch.env["PATH"].startswith(f"{triton.IMAGE_HOME}/bin:")
+
+
+@pytest.mark.parametrize("light", [True, False])
+def test_triton_traces_under_light_loads_only(tmp_path: Path, light: bool) -> None:
+    """Traced under full load it is slower and crashes; the result says whether it was traced."""
+    served = spec(backend="triton", launcher="container")
+    deployment = Deployment("r", dense_case(tmp_path).model, served, tmp_path, tmp_path, trace=light)
+    prepared = triton.Triton().prepare(deployment)
+    assert any("--trace-config" in word for word in prepared.launch.argv) is light
+    assert (prepared.settings["trace"] is not None) is light
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "light"),
+    [
+        ({"kind": "poisson", "rate_rps": 50}, True),
+        ({"kind": "constant", "rate_rps": 51}, False),
+        ({"kind": "closed_loop", "concurrency": 1}, False),
+        ({"kind": "offline", "requests": 10}, False),
+    ],
+)
+def test_what_is_a_light_load(arrivals: dict[str, Any], light: bool) -> None:
+    """A steady trickle; users who ask as fast as they are answered are none."""
+    job = {"name": "x", "model": {"kind": "zoo", "name": "digits"}, "load": {"arrivals": arrivals}}
+    assert is_light(JobSpec.model_validate(job)) is light
