@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,7 @@ pytestmark = [
         not os.environ.get("INFERBENCH_TEST_UI"), reason="minutes long; INFERBENCH_TEST_UI=1 asks for it"
     ),
 ]
+ROOT = Path(__file__).parents[2]
 NASTY = "<script>document.title='hacked'</script>"
 GOOD = """name: by-form
 model: {kind: zoo, name: digits}
@@ -57,7 +59,6 @@ class Site:
 
     url: str
     passwords: dict[str, str]
-    data_dir: Path
     shots: Path
 
     def client(self, user: str = "admin") -> InferBench:
@@ -66,43 +67,51 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """``inferbench up``, with the results of three earlier runs in its PerfDB."""
+    """``inferbench up``, with the results of three earlier runs in its PerfDB.
+
+    While one works on a test: ``INFERBENCH_TEST_SITE`` is the data directory of a system that runs already.
+    """
     base = tmp_path_factory.mktemp("web")
+    shots = Path(os.environ.get("INFERBENCH_SCREENSHOTS") or base / "screenshots")
+    shots.mkdir(parents=True, exist_ok=True)
+    if running := os.environ.get("INFERBENCH_TEST_SITE"):
+        yield running_site(Path(running), shots)
+        return
     folder, data_dir = base / "submissions", base / "data"
     folder.mkdir()
-    (folder / "by-name.yaml").write_text(GOOD.replace("by-form", "by-name"))
+    (folder / "quickstart.yaml").write_text(GOOD.replace("by-form", "quickstart"))
     env = {**os.environ, "INFERBENCH_DATA_DIR": str(data_dir), "INFERBENCH_INTERFERENCE": "note"}
     command = [sys.executable, "-m", "inferbench_tasks.cli.main"]
 
-    def inferbench(*arguments: str) -> str:
+    def inferbench(*arguments: str) -> None:
         done = subprocess.run([*command, *arguments], env=env, capture_output=True, text=True, timeout=500)
         assert done.returncode == 0, done.stderr
-        return done.stdout
 
-    shots = Path(os.environ.get("INFERBENCH_SCREENSHOTS") or base / "screenshots")
-    shots.mkdir(parents=True, exist_ok=True)
     try:
         inferbench("up", "--submissions", str(folder))
-        system = data_dir / "system"
-        with PerfDB.connect(None, data_dir) as db:
-            for number, name in enumerate(("slow", "fast", "middle")):
-                p99_ms = {"slow": 90.0, "fast": 10.0, "middle": 40.0}[name]
-                model = {
-                    "name": NASTY if name == "slow" else "digits",
-                    "task": "classification",
-                    "dataset": "seen",
-                }
-                digest = {"name": name, "user": "ann", "digest": f"{number:064x}"}
-                db.save_result(latency(f"{name}-run", p99_ms, job_id=name, submission=digest, model=model))
-        yield Site(
-            (system / "url").read_text().strip(),
-            json.loads((system / "passwords.json").read_text()),
-            data_dir,
-            shots,
-        )
+        yield running_site(data_dir, shots)
     finally:
         inferbench("down")
         embedded.stop(data_dir)
+
+
+def running_site(data_dir: Path, shots: Path) -> Site:
+    """A system that is up, with the three results."""
+    with PerfDB.connect(None, data_dir) as db:
+        for number, (name, p99_ms) in enumerate({"slow": 90.0, "fast": 10.0, "middle": 40.0}.items()):
+            model = {
+                "name": NASTY if name == "slow" else "digits",
+                "task": "classification",
+                "dataset": "seen",
+            }
+            digest = {"name": name, "user": "ann", "digest": f"{number:064x}"}
+            db.save_result(latency(f"{name}-run", p99_ms, job_id=name, submission=digest, model=model))
+    system = data_dir / "system"
+    passwords = json.loads((system / "passwords.json").read_text())
+    found = Site((system / "url").read_text().strip(), passwords, shots)
+    # The dag-processor reads its files after the system is up.
+    until(lambda: airflow(found, "/dags/submit").status_code == 200, "Airflow does not know the DAG submit")
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +127,7 @@ def browser(site: Site) -> Iterator[BrowserContext]:
         page.fill("input[name=username]", "admin")
         page.fill("input[name=password]", site.passwords["admin"])
         page.keyboard.press("Enter")
-        page.get_by_role("link", name="Dags").first.wait_for()
+        page.get_by_role("link", name="Dags", exact=True).first.wait_for()
         page.screenshot(path=site.shots / "01-home.png")
         page.close()
         yield context
@@ -130,6 +139,14 @@ def page(browser: BrowserContext) -> Iterator[Page]:
     opened = browser.new_page()
     yield opened
     opened.close()
+
+
+def airflow(site: Site, path: str) -> httpx.Response:
+    """Airflow's own API, as admin."""
+    login = {"username": "admin", "password": site.passwords["admin"]}
+    token = httpx.post(f"{site.url}/auth/token", json=login, timeout=120).json()["access_token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    return httpx.get(f"{site.url}/api/v2{path}", headers=headers, timeout=120)
 
 
 def submit_by_form(page: Page, site: Site, text: str) -> str:
@@ -163,9 +180,7 @@ def test_a_bad_submission_is_refused_where_its_author_sees_it(page: Page, site: 
         ended = bench.wait(run, timeout_s=300)
         assert (ended["state"], ended["dag"]) == ("failed", None)
         assert [(p["field"], p["line"]) for p in ended["problems"]] == [("lod", 3)]
-        path = f"/api/v2/dags/submit/dagRuns/{run}/taskInstances/validate"
-        headers = {"Authorization": f"Bearer {bench._token}"}
-        task = httpx.get(site.url + path, headers=headers, timeout=60).json()
+    task = airflow(site, f"/dags/submit/dagRuns/{run}/taskInstances/validate").json()
     assert "line 3: lod: unknown key" in task["note"]
     page.goto(f"{site.url}/dags/submit/runs/{run}/tasks/validate")
     page.get_by_text("lod: unknown key; did you mean 'load'?").first.wait_for()
@@ -194,12 +209,71 @@ def test_a_good_submission_runs_to_its_report(page: Page, site: Site) -> None:
     page.goto(f"{site.url}/dags/{ended['dag']}/runs/{run}")
     page.get_by_text("job-000").first.wait_for()
     page.screenshot(path=site.shots / "06-dag.png")
+    # Links from a run: the note of the form's run, and the details of the tasks.
     page.goto(f"{site.url}/dags/submit/runs/{run}/tasks/outcome")
-    link = page.get_by_role("link", name="Report").first
-    assert (link.get_attribute("href") or "").endswith(ended["report"])
+    page.get_by_role("link", name="Report").first.wait_for()
+    page.screenshot(path=site.shots / "07-outcome.png")
+    invocation, tasks = ended["invocation"], f"/dags/{ended['dag']}/runs/{run}/tasks"
+    for where, name, leads_to in (
+        (f"/dags/submit/runs/{run}/tasks/outcome", "Report", ended["report"]),
+        (f"{tasks}/analyze", "Report", ended["report"]),
+        (f"{tasks}/analyze", "Leaderboard", f"/inferbench/leaderboard?mark={invocation}"),
+        (f"{tasks}/job-000.load", "Run", f"/inferbench/run/{run_id}"),
+    ):
+        page.goto(f"{site.url}{where}/details")
+        page.locator(f"a[href='{leads_to}']", has_text=name).last.wait_for()
     page.goto(site.url + ended["report"])
     page.locator("body[data-ready=yes]").wait_for()
     page.screenshot(path=site.shots / "07-report.png")
+
+
+def test_the_pages_are_in_airflow_s_navigation(page: Page, site: Site) -> None:
+    """Inside Airflow: the leaderboard sorted, two runs compared, a recommendation, the cluster with its device."""
+    page.goto(f"{site.url}/plugin/inferbench-leaderboard")
+    inside = page.frame_locator("iframe")
+    first = inside.locator("tbody tr").filter(has=page.locator("input[name=run]")).first
+    first.wait_for()
+    inside.get_by_role("link", name="throughput_rps").first.click()
+    inside.locator("th[aria-sort=descending]", has_text="throughput_rps").wait_for()
+    inside.get_by_role("link", name="p99_ms").first.click()
+    inside.locator("th[aria-sort=ascending]", has_text="p99_ms").wait_for()
+    seen = [box.get_attribute("value") for box in inside.locator("input[value$='-run']").all()]
+    assert seen == ["fast-run", "middle-run", "slow-run"]
+    assert NASTY in inside.locator("body").inner_text() and page.title() != "hacked"
+    for name in ("fast-run", "slow-run"):
+        inside.locator(f"input[value='{name}']").check()
+    page.screenshot(path=site.shots / "08-leaderboard.png")
+    inside.get_by_role("button", name="Compare 2 chosen").click()
+    row = inside.locator("tr", has=page.get_by_role("rowheader", name="p99_ms", exact=True))
+    row.wait_for()
+    assert "9.000" in row.inner_text() and "worse" in row.inner_text()
+    page.screenshot(path=site.shots / "09-compare.png")
+    page.goto(f"{site.url}/plugin/inferbench-recommend")
+    inside.get_by_label("Best").select_option("p99_ms")
+    inside.get_by_label("Bound 1").fill("p99_ms<=50")
+    inside.get_by_label("User").fill("ann")
+    inside.get_by_role("button", name="Recommend").click()
+    inside.get_by_text("2 of 3 configuration(s) keep p99_ms ≤ 50.").wait_for()
+    page.screenshot(path=site.shots / "10-recommend.png")
+    page.goto(f"{site.url}/plugin/inferbench-cluster")
+    inside.get_by_role("region", name="Devices").get_by_text("cpu").first.wait_for()
+    page.screenshot(path=site.shots / "11-cluster.png")
+
+
+def test_rest_by_the_commands_of_the_readme(site: Site, tmp_path: Path) -> None:
+    """The README's block runs as it stands there, but for the address and the password."""
+    (text,) = re.findall(r"```sh\n(URL=.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    _, _, commands = text.partition("\n")
+    given = {"URL": site.url, "PASSWORD": site.passwords["admin"]}
+    done = subprocess.run(
+        ["bash", "-euc", commands], env={**os.environ, **given}, cwd=tmp_path, capture_output=True, text=True,
+        timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (run,) = re.findall(r'"dag_run_id":"([^"]+)"', done.stdout)
+    assert "fast-run" in done.stdout
+    with site.client() as bench:
+        assert bench.wait(run, timeout_s=500)["state"] == "success"
 
 
 def test_only_who_may_gets_in(site: Site) -> None:
@@ -228,6 +302,13 @@ def test_only_who_may_gets_in(site: Site) -> None:
         assert [row["run"] for row in viewer.runs("user=ann", sort="p99", limit=1)] == ["fast-run"]
         with pytest.raises(AccessError) as refused:
             viewer.submit(GOOD)
+        login = {"Authorization": f"Bearer {viewer._token}"}
     assert refused.value.status == 403
+    for headers, status in (({}, 401), (login, 403)):
+        by_airflow = httpx.post(
+            f"{site.url}/api/v2/dags/submit/dagRuns",
+            json={"logical_date": None, "conf": {"submission": GOOD}}, headers=headers, timeout=60,
+        )  # fmt: skip
+        assert by_airflow.status_code == status
     with pytest.raises(AccessError):
         InferBench(site.url, "admin", "wrong", timeout_s=60).leaderboard()
