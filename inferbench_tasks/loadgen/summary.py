@@ -20,7 +20,12 @@ _NS_PER_US = 1e3
 def summarise(
     table: pa.Table, *, measure_start_ns: int, measure_end_ns: int, slo: SloSpec | None = None
 ) -> dict[str, Any]:
-    """The figures of the measured window [start, end) on CLOCK_MONOTONIC; plain JSON values.
+    """The figures of the measured window [start, end) on CLOCK_MONOTONIC, see ``summarise_window``."""
+    return summarise_window(Window.of(table, measure_start_ns, measure_end_ns), slo)
+
+
+def summarise_window(window: Window, slo: SloSpec | None = None) -> dict[str, Any]:
+    """The figures of a window; plain JSON values.
 
     Latencies are of the window's requests with a good answer: ``e2e_latency_ms`` from the intended moment
     (a late sender can't hide queueing), ``send_latency_ms`` from the real one. Failed requests are
@@ -28,7 +33,6 @@ def summarise(
     so that a backlog worked off afterwards doesn't count; goodput counts those of them that were within
     the SLO's bound of the highest percentile given. What was not measured is None.
     """
-    window = Window.of(table, measure_start_ns, measure_end_ns)
     answered, completed = window.answered, window.completed
     has_first = answered & (window.first_byte_ns >= 0)
     was_sent = window.measured & (window.sent_ns >= 0)

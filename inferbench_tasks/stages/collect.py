@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.loadgen.records import read_samples
-from inferbench_tasks.loadgen.summary import summarise
+from inferbench_tasks.loadgen.summary import summarise_window
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.metrics import interference
 from inferbench_tasks.metrics.base import Measured
@@ -112,8 +112,8 @@ def run(inp: Input, ctx: Context) -> Output:
 def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summary:
     """All figures of the run: the load's, the monitors', then the metrics that are made from both."""
     start_ns, end_ns = inp.load.measure_start_ns, inp.load.measure_end_ns
-    table = read_samples(Path(inp.load.samples_path))
-    summary = summarise(table, measure_start_ns=start_ns, measure_end_ns=end_ns, slo=inp.job.slo)
+    window = Window.of(read_samples(Path(inp.load.samples_path)), start_ns, end_ns)
+    summary = summarise_window(window, inp.job.slo)
     # Down to what it becomes once it is warm: a median request.
     steady_ms = summary["e2e_latency_ms"]["p50"]
     summary["cold_start_ms"] = {**inp.serve.cold_start.model_dump(), "steady_ms": steady_ms}
@@ -121,7 +121,6 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
     summary["accuracy_ratio"] = inp.load.accuracy_ratio
     if (processing := inp.generate.requests.processing) and processing.client_ms:
         summary["client_processing_ms"] = processing.client_ms
-    window = Window.of(table, start_ns, end_ns)
     trace = inp.serve.backend.settings.get("trace") or {}
     return Summary.model_validate(
         derive(Measured(window, recording, summary, hardware, inp.job.serve.device, trace.get("file")))
