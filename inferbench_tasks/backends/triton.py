@@ -20,23 +20,16 @@ from typing import Any, cast
 
 from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread_env
 from inferbench_tasks.backends.environments import Environment, site_packages
-from inferbench_tasks.backends.own_server import mount
 from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.backends.triton_config import pbtxt, tensor
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.stages.handles import Endpoint
-from inferbench_tasks.submission.schema import ServeSpec
 
 PYTRITON = "0.7.0"
 #: What that package's binary says of itself.
 TRITON = "2.51.0"
 NUMPY = "1.26.4"
-#: Where the container's image has what the environment has elsewhere; see ``docker/triton``.
-IMAGE_HOME = Path("/opt/triton")
-#: Triton sets the mode of its stub at each start, which a read-only root refuses: the backend is copied first.
-START = "import os, shutil, sys; a = sys.argv; shutil.copytree(a[1], a[2], dirs_exist_ok=True); os.execv(a[3], a[3:])"
-COPIED = ("libtriton_python.so", "triton_python_backend_stub")
 #: One request of so many writes down its moments, so many to a file: what is traced must not be slower for it.
 TRACED_OF = 5
 TRACES_PER_FILE = 10
@@ -67,7 +60,6 @@ class Triton(Backend):
     kind = "triton"
     formats = ("onnx",)
     protocols = ("http", "grpc")
-    launchers = ("process", "container")
 
     @classmethod
     def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:
@@ -86,15 +78,10 @@ class Triton(Backend):
         runtime = f"ONNX Runtime {version('onnxruntime')}"
         return f"Triton {TRITON}, python backend with {runtime} (not Triton's native ONNX backend)"
 
-    def image(self, spec: ServeSpec) -> str:
-        """Built from ``docker/triton``."""
-        return spec.image or "inferbench/server:triton"
-
     def prepare(self, deployment: Deployment) -> Prepared:
         """A model repository with one model, loaded once the server lives."""
         spec, model = deployment.spec, deployment.model
-        container = spec.launcher == "container"
-        home = IMAGE_HOME if container else environment().ensure(deployment.cache_dir)
+        home = environment().ensure(deployment.cache_dir)
         name = deployment.model_name
         repository = deployment.folder / "repository"
         versioned = repository / name / "1"
@@ -125,13 +112,11 @@ class Triton(Backend):
         ports = free_ports(3, deployment.host)
         if deployment.port:
             ports[0 if deployment.protocol == "http" else 1] = deployment.port
-        backends = deployment.folder / "backends" if container else home / "backends"
-        start = ("python3", "-c", START, str(home / "backends"), str(backends)) if container else ()
         server = site_packages(home) / "pytriton" / "tritonserver" / "bin" / "tritonserver"
         shared = f"inferbench-{os.urandom(6).hex()}"
         options = {
             "model-repository": repository,
-            "backend-directory": backends,
+            "backend-directory": home / "backends",
             "model-control-mode": "explicit",
             "http-address": deployment.host,
             "grpc-address": deployment.host,
@@ -140,7 +125,7 @@ class Triton(Backend):
             "metrics-port": ports[2],
             "exit-timeout-secs": 3,
         }
-        argv = [*start, str(server), *(f"--{key}={value}" for key, value in options.items())]
+        argv = [str(server), *(f"--{key}={value}" for key, value in options.items())]
         argv.append("--disable-auto-complete-config")  # 1 s instead of 2 to 7 until ready
         argv.append(f"--backend-config=python,shm-region-prefix-name={shared}")
         trace = deployment.folder / "trace" / "trace.json"
@@ -149,7 +134,7 @@ class Triton(Backend):
             argv += trace_options(trace)
         env = {
             **thread_env(spec.threads),
-            "PATH": f"{home / 'bin'}:{os.defpath if container else os.environ.get('PATH', os.defpath)}",
+            "PATH": f"{home / 'bin'}:{os.environ.get('PATH', os.defpath)}",
             "LD_LIBRARY_PATH": str(site_packages(home) / "nvidia_pytriton.libs"),
             "PYTHONPATH": "",
         }
@@ -158,14 +143,9 @@ class Triton(Backend):
             folder=deployment.folder,
             config_path=config_path,
             argv=tuple(argv),
-            image=self.image(spec),
-            mounts=dict([mount(model.path)]),
             env=env,
             port_in_use="already in use",
-            leftovers=(
-                *(str(backends / "python" / name) for name in COPIED if container),
-                f"/dev/shm/{shared}*",  # noqa: S108 - where Triton's stubs share memory
-            ),
+            leftovers=(f"/dev/shm/{shared}*",),  # noqa: S108 - where Triton's stubs share memory
         )
         endpoint = Endpoint(
             protocol=cast(Any, deployment.protocol),
