@@ -60,7 +60,8 @@ def note_of(told: dict[str, Any]) -> tuple[str, str]:
         lines = [
             ": ".join(str(part) for part in (_place(p), p["field"], p["message"]) if part) for p in problems
         ]
-        text, task = "\n\n".join(["The submission is not valid; nothing was started.", *lines]), "validate"
+        # Airflow shows the first paragraph, the others when it is opened.
+        text, task = "Not valid, nothing was started. " + "\n\n".join(lines), "validate"
     elif outcome := told.get("outcome"):
         invocation = quote(outcome["invocation"])
         links = f"[Report](/inferbench/report/{invocation}), [runs](/inferbench/runs?q=invocation%3D{invocation}), " \
