@@ -234,9 +234,9 @@ def test_the_pages_are_in_airflow_s_navigation(page: Page, site: Site) -> None:
     first = inside.locator("tbody tr").filter(has=page.locator("input[name=run]")).first
     first.wait_for()
     inside.get_by_role("link", name="throughput_rps").first.click()
-    inside.locator("th[aria-sort=descending]", has_text="throughput_rps").wait_for()
+    inside.locator("th[aria-sort=descending]", has_text="throughput_rps").first.wait_for()
     inside.get_by_role("link", name="p99_ms").first.click()
-    inside.locator("th[aria-sort=ascending]", has_text="p99_ms").wait_for()
+    inside.locator("th[aria-sort=ascending]", has_text="p99_ms").first.wait_for()
     seen = [box.get_attribute("value") for box in inside.locator("input[value$='-run']").all()]
     assert seen == ["fast-run", "middle-run", "slow-run"]
     assert NASTY in inside.locator("body").inner_text() and page.title() != "hacked"
