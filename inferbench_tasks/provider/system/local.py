@@ -75,6 +75,10 @@ class LocalSystem:
                 raise InputError(
                     f"The system is up already ({names}) at {self.url()}; `inferbench down` ends it."
                 )
+            if port is not None and is_taken(port):
+                raise InputError(
+                    f"--port {port} is taken by another program; name another, or none for a free one."
+                )
             port, broker_port = port or free_port(), free_port()
             given = environment(
                 self.home, port=port, broker_port=broker_port, dags=dags, submissions=submissions,
@@ -214,6 +218,17 @@ def health(url: str) -> dict[str, str]:
     return {
         part: str(value.get("status")) for part, value in answer.json().items() if isinstance(value, dict)
     }
+
+
+def is_taken(port: int) -> bool:
+    """Whether somebody listens on a TCP port of loopback."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False
 
 
 def free_port() -> int:
