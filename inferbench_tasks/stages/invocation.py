@@ -48,7 +48,8 @@ class Invocation:
         """The invocation of an Airflow DAG run; a retry of one of its tasks finds the same."""
         if given := os.environ.get(settings.INVOCATION_DIR):
             return cls.at(Path(given))
-        stamp = re.sub(r"[^0-9A-Za-z]+", "", dag_run_id)[-24:]
+        time_in_it = re.search(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", dag_run_id)
+        stamp = re.sub(r"[^0-9A-Za-z]+", "", time_in_it[0] if time_in_it else dag_run_id)[-24:]
         unique = hashlib.sha256(f"{dag_id}\0{dag_run_id}".encode()).hexdigest()[:8]
         return cls._at(data_dir, f"{dag_id}-{stamp}-{unique}")
 

@@ -26,6 +26,12 @@ def test_a_retried_task_finds_the_same_invocation(tmp_path: Path) -> None:
     assert len(set(ids)) == 3
 
 
+def test_its_id_tells_when_it_was_asked_for(tmp_path: Path) -> None:
+    """To the second, as that of a local run does."""
+    found = Invocation.of_dag_run(tmp_path, "a", "manual__2026-11-21T16:28:31.616367+00:00").id
+    assert found.startswith("a-20261121T162831-")
+
+
 def test_the_local_child_works_on_its_parents_invocation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
