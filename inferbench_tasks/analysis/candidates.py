@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +21,7 @@ _EXTRA = {
 OBJECTIVES = tuple(
     dict.fromkeys((*(f.name for f in fields.FIELDS if f.path.startswith("summary.")), *_EXTRA))
 )
+_BOUND = re.compile(r"([a-z0-9_]+)(<=|>=)([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)")
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,20 @@ class Bound:
     figure: str
     at_most: bool
     value: float
+
+    @classmethod
+    def parse(cls, text: str) -> Bound:
+        """``p99_ms<=100``, as users write it; InputError says what is allowed."""
+        match = _BOUND.fullmatch(text.replace(" ", ""))
+        if match is None:
+            raise InputError(
+                f"{text[:60]!r}: must be FIGURE<=NUMBER or FIGURE>=NUMBER, for instance p99_ms<=100"
+            )
+        path_of(match[1])
+        value = float(match[3])
+        if not math.isfinite(value):
+            raise InputError(f"{text[:60]!r}: the number is too large")
+        return cls(match[1], match[2] == "<=", value)
 
     def __str__(self) -> str:
         return f"{self.figure} {'≤' if self.at_most else '≥'} {self.value:g}"

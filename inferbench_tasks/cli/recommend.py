@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import typer
@@ -17,7 +16,6 @@ from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 
 app = typer.Typer()
-_BOUND = re.compile(r"([a-z0-9_]+)(<=|>=)([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)")
 
 
 @app.command()
@@ -91,10 +89,7 @@ def _show(found: Recommendation, output: OutputFormat) -> None:
 
 
 def _bound(text: str) -> Bound:
-    match = _BOUND.fullmatch(text.replace(" ", ""))
-    if match is None:
-        raise InputError(
-            f"--slo {text!r}: must be FIGURE<=NUMBER or FIGURE>=NUMBER, for instance p99_ms<=100"
-        )
-    path_of(match[1])
-    return Bound(match[1], match[2] == "<=", float(match[3]))
+    try:
+        return Bound.parse(text)
+    except InputError as error:
+        raise InputError(f"--slo {error}") from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -25,7 +23,6 @@ from inferbench_tasks.provider.api.problems import FieldError, blame, not_found
 from inferbench_tasks.provider.api.runs import Limit, Q, find
 
 router = APIRouter(tags=["questions"])
-_BOUND = re.compile(r"([a-z0-9_]+)(<=|>=)([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)")
 MOST_COMPARED = 6
 MOST_REPEATS = 30
 
@@ -134,14 +131,5 @@ def advise(db: PerfDB, by: str, slo: list[str], q: str | list[str]) -> dict[str,
 
 def bound(text: str) -> Bound:
     """``p99_ms<=100`` as a Bound."""
-    match = _BOUND.fullmatch(text.replace(" ", ""))
-    if match is None:
-        raise FieldError(
-            "slo", f"{text[:60]!r}: must be FIGURE<=NUMBER or FIGURE>=NUMBER, such as p99_ms<=100"
-        )
     with blame("slo"):
-        path_of(match[1])
-    value = float(match[3])
-    if not math.isfinite(value):
-        raise FieldError("slo", f"{text[:60]!r}: the number is too large")
-    return Bound(match[1], match[2] == "<=", value)
+        return Bound.parse(text)
