@@ -15,7 +15,8 @@ from typing import Any
 from weakref import WeakKeyDictionary, proxy
 
 from pymongo.change_stream import CollectionChangeStream
-from pymongo.errors import PyMongoError
+from pymongo.collection import Collection
+from pymongo.errors import OperationFailure, PyMongoError
 
 from inferbench_tasks.perfdb.fields import Field
 from inferbench_tasks.perfdb.indexes import HELD, HELD_INDEX
@@ -29,6 +30,8 @@ Row = tuple[Any, ...]
 _AT = {path: index for index, path in enumerate(HELD)}
 _CREATED, _RUN, _ATTEMPT = (_AT[path] for path in ("created_at", "run_id", "attempt"))
 _BATCH = 5000
+#: MongoDB's code for a change stream of a server that is no replica set.
+_STANDALONE = 40573
 
 
 def identity(row: Row) -> tuple[str, int]:
@@ -95,7 +98,7 @@ class Held:
         results = self._db.collection("results")
         fields = {f"fullDocument.{path}": 1 for path in (*HELD, "verdict")}
         # Opened before the first reading, so that nothing is missed between the two.
-        self._changes = results.watch([{"$project": {"operationType": 1, **fields}}], max_await_time_ms=1)
+        self._changes = _watch(results, fields)
         self._process = os.getpid()
         read: list[dict[str, Any]] = [
             {"$match": VALID},
@@ -144,6 +147,18 @@ def _conditions(filter: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     if "$and" in filter:
         return [condition for part in filter["$and"] for condition in _conditions(part)]
     return list(filter.items())
+
+
+def _watch(
+    results: Collection[dict[str, Any]], fields: Mapping[str, int]
+) -> CollectionChangeStream[dict[str, Any]] | None:
+    """The changes from now on; None where the server tells of none: then each answer reads everything."""
+    try:
+        return results.watch([{"$project": {"operationType": 1, **fields}}], max_await_time_ms=1)
+    except OperationFailure as error:
+        if error.code != _STANDALONE:
+            raise
+        return None
 
 
 def _fields(*more: str) -> list[str]:

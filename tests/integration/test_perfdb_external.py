@@ -13,6 +13,7 @@ from pymongo.errors import PyMongoError
 
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.perfdb import clients, launch, mongod, replicaset
+from inferbench_tasks.perfdb.held import held
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.unit.perfdb.builders import result
 
@@ -68,6 +69,16 @@ def test_a_standalone_is_refused_unless_it_waits_for_the_journal(
         assert db.get_result("run-1").valid
         concern = db._session.database().write_concern.document
         assert (concern["j"], db.server()["database"]) == (True, "mine")
+
+
+def test_a_standalone_s_results_are_all_asked_about(standalone: Callable[..., str], data_dir: Path) -> None:
+    """It tells of no changes: what was written since is in the next answer all the same."""
+    with PerfDB.connect(f"mongodb://{standalone()}/mine?journal=true", data_dir) as db:
+        seen = []
+        for name in ("a", "b"):
+            db.save_result(result(name))
+            seen.append(len(held(db).rows()))
+    assert seen == [1, 2]
 
 
 def test_a_wrong_password_is_named_and_not_shown(standalone: Callable[..., str], data_dir: Path) -> None:
