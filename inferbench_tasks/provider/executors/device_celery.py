@@ -39,6 +39,7 @@ from inferbench_tasks.provider.executors.jobs import (
     ref_of,
     ref_of_job,
 )
+from inferbench_tasks.provider.executors.lost import Messages, Sent
 from inferbench_tasks.provider.executors.watch import FolderWatch, dag_files
 from inferbench_tasks.provider.queues import CONFIG, HOLD, HOST
 from inferbench_tasks.provider.weights import weight
@@ -46,7 +47,7 @@ from inferbench_tasks.scheduling.eventlog import EventLog
 from inferbench_tasks.scheduling.policies import DEFAULT_POLICY, POLICIES
 
 POLICY = "INFERBENCH_POLICY"
-TICK_S, LOOK_S, PUBLISH_S, WATCH_S = 0.2, 0.5, 1.0, 1.0
+TICK_S, LOOK_S, PUBLISH_S, WATCH_S, SEARCH_S = 0.2, 0.5, 1.0, 1.0, 10.0
 #: The scheduler's own loop stands still while PerfDB is asked: better to skip a turn than to miss its heartbeat.
 PATIENCE_S = 3.0
 #: A job with a lease whose ``serve`` did not come to wait again within this time has been ended by its user.
@@ -77,7 +78,8 @@ class DeviceCeleryExecutor(CeleryExecutor):
         """Job -> key of its ``serve`` that is held."""
         self._host_slots = HostSlots()
         self._watch = FolderWatch(dag_files())
-        self._next = dict.fromkeys(("tick", "look", "publish", "watch"), 0.0)
+        self._sent = Sent()
+        self._next = dict.fromkeys(("tick", "look", "publish", "watch", "search"), 0.0)
         self._no_show: dict[str, float] = {}
         self._unexplained: dict[str, tuple[float, bool]] = {}
         self.log.info("devices are leased by policy=%s events=%s", policy.name, path)
@@ -139,12 +141,15 @@ class DeviceCeleryExecutor(CeleryExecutor):
             if isinstance(workload, ExecuteTask):
                 workload.token = type(workload).generate_token(str(workload.ti.id), self.jwt_generator)
         super()._process_workloads(workload_items)
+        self._sent.add(w.ti.key for w in workload_items if isinstance(w, ExecuteTask))
 
     def sync(self) -> None:
         """Celery's states, then the devices, the jobs on them, and what waits."""
         super().sync()
         if self._due("watch", WATCH_S) and self._watch.look(now := time.time()):
             metadata.read_again(self._watch.to_ask_for(metadata.last_read(), now), self._watch.dag_files)
+        if self._due("search", SEARCH_S):
+            self._send_again()
         try:
             if self._due("look", LOOK_S):
                 self._look_at_jobs()
@@ -158,6 +163,21 @@ class DeviceCeleryExecutor(CeleryExecutor):
         except InferBenchError as error:
             # Nothing is granted while PerfDB is away; what runs goes on.
             self.log.warning("PerfDB is away: %s", error)
+
+    def _send_again(self) -> None:
+        """What a broker or worker lost on the way has its task scheduled once more."""
+        overdue = self._sent.overdue(self.workloads)
+        queues = metadata.queued(overdue) if overdue else {}
+        if not queues:
+            return
+        ids = {key: str(self.workloads[key].task_id) for key in queues}
+        missing = Messages(self.celery_app).missing({ids[key]: queue for key, queue in queues.items()})
+        for key in self._sent.lost(queues, {key for key in queues if ids[key] in missing}):
+            self.log.warning("the message of %s was lost on its way to %s: sent again", key, queues[key])
+            self.celery_app.control.revoke(ids[key])
+            self.workloads.pop(key, None)
+            self.running.discard(key)
+            metadata.schedule_again(key)
 
     def _due(self, what: str, every_s: float) -> bool:
         now = time.monotonic()
@@ -278,7 +298,9 @@ class DeviceCeleryExecutor(CeleryExecutor):
         """What a dead scheduler had sent is adopted; what it only held is queued anew, in its old place."""
         held = [ti for ti in tis if ti.queue == HOLD]
         sent = [ti for ti in tis if ti.queue != HOLD]
-        return [*held, *(super().try_adopt_task_instances(sent) if sent else [])]
+        left = list(super().try_adopt_task_instances(sent)) if sent else []
+        self._sent.add(ti.key for ti in sent if ti.key in self.workloads)
+        return [*held, *left]
 
     def end(self, synchronous: bool = False) -> None:
         """The scheduler stops; what runs goes on and is adopted by the next."""

@@ -11,6 +11,7 @@ from airflow.models.dagbag import DagPriorityParsingRequest
 from airflow.models.dagrun import DagRun
 from airflow.models.errors import ParseImportError
 from airflow.models.taskinstance import TaskInstance, clear_task_instances
+from airflow.models.taskinstancekey import TaskInstanceKey
 from airflow.utils.session import create_session
 from airflow.utils.state import State, TaskInstanceState
 from sqlalchemy import select, update
@@ -88,6 +89,38 @@ def states_of(ids: Iterable[Any]) -> dict[str, str | None]:
             select(TaskInstance.id, TaskInstance.state).where(TaskInstance.id.in_(list(ids)))
         ).all()
     return {str(r.id): r.state for r in rows}
+
+
+def queued(keys: Iterable[TaskInstanceKey]) -> dict[TaskInstanceKey, str]:
+    """Task -> queue, of those that have not started."""
+    found = {}
+    with create_session() as session:
+        for key in keys:
+            queue = session.scalar(
+                select(TaskInstance.queue).where(*_is(key), TaskInstance.state == TaskInstanceState.QUEUED)
+            )
+            if queue is not None:
+                found[key] = queue
+    return found
+
+
+def schedule_again(key: TaskInstanceKey) -> None:
+    """The scheduler is to queue the task anew, unless it has started meanwhile."""
+    with create_session() as session:
+        session.execute(
+            update(TaskInstance)
+            .where(*_is(key), TaskInstance.state == TaskInstanceState.QUEUED)
+            .values(state=TaskInstanceState.SCHEDULED)
+        )
+
+
+def _is(key: TaskInstanceKey) -> tuple[Any, ...]:
+    return (
+        TaskInstance.dag_id == key.dag_id,
+        TaskInstance.run_id == key.run_id,
+        TaskInstance.task_id == key.task_id,
+        TaskInstance.map_index == key.map_index,
+    )
 
 
 def set_queue(ti_id: Any, queue: str) -> None:
