@@ -81,9 +81,10 @@ def choose(views: Sequence[RunView]) -> tuple[RunView | None, list[str]]:
             f"Use {best.label}: {_figures(best)}, {gain:.2f} times the throughput of {second.label} "
             f"({_figures(second)})."
         ]
+    low_rate, high_rate = number(_samples(tied[-1]), 4), number(_samples(best), 4)
     same = (
-        f"{'All' if len(tied) == len(views) else f'{len(tied)} of them'} answer the same "
-        f"{number(_samples(best), 4)} samples/s within noise (the load offers no more)."
+        f"{'All' if len(tied) == len(views) else f'{len(tied)} of them'} answer "
+        f"{high_rate if low_rate == high_rate else f'{low_rate} to {high_rate}'} samples/s: the same within noise."
     )
     with_cpu = [(view, cpu) for view in tied if (cpu := _cpu_ms_per_sample(view)) is not None]
     if len(with_cpu) == len(tied):
