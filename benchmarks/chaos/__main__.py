@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -36,6 +37,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--jobs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--keep", type=Path, help="a new folder for the system's data and logs, kept afterwards"
+    )
     given = parser.parse_args()
     rng = random.Random(given.seed)
     names = [f"job-{i:02d}" for i in range(given.jobs)]
@@ -44,10 +48,9 @@ def main() -> int:
         for name in names:
             write_job(folder, name, rng.choice((1.0, 2.0, 4.0)))
 
-    with (
-        tempfile.TemporaryDirectory(prefix="inferbench-chaos-") as folder,
-        local_system(Path(folder), write) as driver,
-    ):
+    with ExitStack() as stack:
+        folder = given.keep or stack.enter_context(tempfile.TemporaryDirectory(prefix="inferbench-chaos-"))
+        driver = stack.enter_context(local_system(Path(folder), write))
         runs, killed = _torment(driver, names, rng, given.minutes * 60)
         print(f"killed: {dict(killed)}; waiting for the jobs", flush=True)
         driver.ended(*runs.values(), timeout_s=1800)
@@ -115,6 +118,8 @@ def _judge(driver: Driver, states: dict[str, str]) -> int:
         results = driver.results(name)
         runs = driver.db.find_runs({"submission.name": name})
         verdicts = [r.verdict for r in runs]
+        if state != "success":
+            print(f"{name}: {state}; verdicts {verdicts or 'none: no attempt began'}")
         if state == "success" and len(results) != 1:
             wrong.append(f"{name}: success with {len(results)} results")
         if state == "failed" and (results or not all(v and v.startswith("failed") for v in verdicts)):

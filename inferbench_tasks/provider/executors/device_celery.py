@@ -81,7 +81,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
         self._sent = Sent()
         self._next = dict.fromkeys(("tick", "look", "publish", "watch", "search"), 0.0)
         self._no_show: dict[str, float] = {}
-        self._unexplained: dict[str, tuple[float, bool]] = {}
+        self._unexplained: dict[str, float] = {}
         self.log.info("devices are leased by policy=%s events=%s", policy.name, path)
 
     @property
@@ -247,15 +247,13 @@ class DeviceCeleryExecutor(CeleryExecutor):
             self._unexplained.pop(ref.job, None)
             self._dispatcher.ended(ref.job, ok=False)  # it failed by itself, and said how
             return
-        # A stage that is ended in the middle says so within moments; one that was killed never does. That its user
-        # ended the run can only be told now: later it has ended anyhow.
+        # A stage that is ended in the middle says so within moments; one that was killed never does.
         now = time.monotonic()
-        since, by_user = self._unexplained.setdefault(ref.job, (now, metadata.has_ended(ref)))
-        if now - since < EXPLAIN_S:
+        if now - self._unexplained.setdefault(ref.job, now) < EXPLAIN_S:
             return
         del self._unexplained[ref.job]
         reason = f"{stage} was killed"
-        if by_user:
+        if metadata.ended_by_user(ref):
             self._dispatcher.ended(ref.job, ok=False)
             self._db.end_run(ref.perfdb_run, f"cancelled: {stage}")
         elif self._dispatcher.failed(ref.job, reason):

@@ -73,13 +73,22 @@ def task_states(ref: TaskRef) -> TaskStates:
     )
 
 
-def has_ended(ref: TaskRef) -> bool:
-    """Whether the DAG run has ended."""
+def ended_by_user(ref: TaskRef) -> bool:
+    """Whether its user marked the DAG run: Airflow then skips what had not begun, and nothing else of ours is skipped.
+
+    That the DAG run has ended does not tell: it does so too when a task was killed and nobody looked for a while.
+    """
     with create_session() as session:
-        state = session.scalar(
-            select(DagRun.state).where(DagRun.dag_id == ref.dag_id, DagRun.run_id == ref.run_id)
+        skipped = session.scalar(
+            select(TaskInstance.task_id)
+            .where(
+                TaskInstance.dag_id == ref.dag_id,
+                TaskInstance.run_id == ref.run_id,
+                TaskInstance.state == TaskInstanceState.SKIPPED,
+            )
+            .limit(1)
         )
-    return state in State.finished_dr_states
+    return skipped is not None
 
 
 def states_of(ids: Iterable[Any]) -> dict[str, str | None]:
