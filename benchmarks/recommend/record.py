@@ -10,7 +10,8 @@ that a drift of the machine does not look like an axis. Every measurement is one
 there, with its verdict and the CPU that others used meanwhile, also one that something disturbed; such a point is
 measured again (up to ``TRIES`` times) once all others are there. Stops after ``--seconds``; the next call goes on
 where it stopped. ``--repeat N`` measures the points of every third server until each has N good rows, so that the
-noise is known. Exit code 3: not finished; 4: not finished, and the machine was too busy to go on.
+noise is known. Exit code 2: begun on another machine or with other
+versions; 3: not finished; 4: not finished, and the machine was too busy to go on.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 
 import psutil
 
+from benchmarks.recommend import recorded
 from benchmarks.recommend.recorded import DATA, QUIET_CORES, append, read_rows
 from benchmarks.recommend.space import AXES, LOAD_AXES, MAX_BATCH_SIZE, SERVE_AXES, Point, grid, job_of
 from inferbench_tasks import settings
@@ -37,6 +39,8 @@ from inferbench_tasks.stages.base import Context
 SEED = 20
 TRIES = 3
 WARMUP_S, MEASURE_S, LONGEST_S = 0.4, 1.5, 6.0
+#: What all rows of a grid have in common: who goes on with it elsewhere is refused.
+SAME = ("cpu", "cores_logical", "onnxruntime", "openvino", "inferbench")
 #: So many requests support a p99, with a little to spare.
 WANTED = int(1.15 * FLOORS[0.99])
 
@@ -56,6 +60,13 @@ def main() -> int:
     options = parser.parse_args()
     deadline = time.monotonic() + options.seconds
     path = options.to / f"{options.model}.parquet"
+    before, now = recorded.about(path), about()
+    if different := [name for name in before if name in SAME and before[name] != now.get(name)]:
+        told = ", ".join(f"{name} {before[name]} (now {now.get(name)})" for name in different)
+        print(
+            f"{path} was begun with {told}; one grid is of one machine and one set of versions. Choose another --to."
+        )
+        return 2
     rng = random.Random(SEED)
     servers = grid(SERVE_AXES)
     rng.shuffle(servers)
@@ -172,8 +183,10 @@ def measure(
 def about() -> dict[str, str]:
     """The machine and the versions that a data set was recorded with."""
     hardware, versions = environment.hardware(), environment.versions()
-    told = {name: hardware[name] for name in ("cpu", "cores_logical", "memory_bytes") if name in hardware}
-    return {name: str(value) for name, value in {**told, **versions}.items()}
+    told: dict[str, Any] = {
+        name: hardware[name] for name in ("cpu", "cores_logical", "memory_bytes") if name in hardware
+    }
+    return {name: str(value) for name, value in {**told, **versions}.items() if value is not None}
 
 
 if __name__ == "__main__":

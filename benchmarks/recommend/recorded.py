@@ -56,9 +56,15 @@ class Recorded:
         return statistics.median(found) if found else None
 
 
-def names() -> list[str]:
+def names(folder: Path = DATA) -> list[str]:
     """The grids that are there."""
-    return sorted(path.stem for path in DATA.glob("*.parquet"))
+    return sorted(path.stem for path in folder.glob("*.parquet"))
+
+
+def about(path: Path) -> dict[str, str]:
+    """The machine and the versions that a file was recorded with; {} without one."""
+    found = pq.read_schema(path).metadata if path.exists() else None
+    return {key.decode(): value.decode() for key, value in (found or {}).items() if key != b"ARROW:schema"}
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -80,12 +86,12 @@ def append(path: Path, row: dict[str, Any], about: dict[str, str]) -> None:
     partial.replace(path)
 
 
-def read(name: str) -> Recorded:
+def read(name: str, folder: Path = DATA) -> Recorded:
     """A grid. Rows that were judged valid on a quiet machine count; where a configuration has none, the valid ones do,
     and where it has none of those either, all of its rows. Of these, those that know their p99, if any does.
     """
     by_point: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in read_rows(DATA / f"{name}.parquet"):
+    for row in read_rows(folder / f"{name}.parquet"):
         by_point.setdefault(tuple(row[axis] for axis in AXES), []).append(row)
     points, figures, runs = [], [], []
     for key, rows in by_point.items():

@@ -1,23 +1,25 @@
 """How much of the best configuration a search finds in 8% of the runs of a recorded full grid.
 
     python -m benchmarks.recommend.search [--seeds 30] [--grid cnn]
-    python -m benchmarks.recommend.search --synthetic 8     # on so many grids of each kind that a model drew
+    python -m benchmarks.recommend.search --synthetic 8     # on so many drawn grids of each kind
 
 For each recorded grid and goal: the mean over seeds of (objective of the best that the search ran and that keeps
 the SLO) / (objective of the best of the whole grid); the worst seed; in how many seeds it is at least 95%; and
 the same where each answer is one measurement drawn from those recorded, not their median. Nothing that keeps the
-SLO counts as 0. The gate is on the first: at least 95% of seeds reach 95%. Exit code 1 below it. Grids by a model
+SLO counts as 0. The gate is on the first: at least 95% of seeds reach 95%. Exit code 1 below it. Drawn grids
 (``synthetic``) are for tuning to the principle instead of to one machine's rows, and are no gate.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import statistics
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from pathlib import Path
 
 from benchmarks.recommend import recorded, space, synthetic
 from benchmarks.recommend.recorded import Recorded
@@ -76,25 +78,27 @@ def reached(grid: Recorded, goal: Goal, searcher: str, noisy: bool, budget: int,
     return found / best if goal.higher else best / found
 
 
-def reached_all(searcher: str, drawn: tuple[str, int]) -> list[float]:
+def reached_all(searcher: str, noisy: bool, drawn: tuple[str, str, int]) -> list[float]:
     """The shares that one seed reaches for all goals of a synthetic grid."""
     grid = synthetic.drawn(*drawn)
     budget = int(BUDGET_RATIO * len(grid.points))
-    return [reached(grid, goal, searcher, False, budget, drawn[1]) for goal in goals(grid).values()]
+    return [reached(grid, goal, searcher, noisy, budget, drawn[2]) for goal in goals(grid).values()]
 
 
-def synthetic_table(count: int, pool: ProcessPoolExecutor) -> None:
-    """One row for each kind of space and searcher, over all grids and goals."""
-    print(f"{'space':<18}{'runs':>10}  {'search':<15}{'mean':>7}{'worst':>8}{'searches ≥ 95%':>16}")
-    for space_name in synthetic.SPACES:
-        size = len(synthetic.drawn(space_name, 0).points)
-        for searcher in SEARCHERS:
-            each = pool.map(partial(reached_all, searcher), [(space_name, seed) for seed in range(count)])
+def synthetic_table(count: int, noisy: bool, pool: ProcessPoolExecutor) -> None:
+    """One row for each space, kind of grid and searcher, over all grids and goals."""
+    columns = f"{'median':>8}{'mean':>8}{'worst':>8}{'searches ≥ 95%':>16}"
+    print(f"{'space':<15}{'runs':>10}  {'kind':<11}{'search':<15}{columns}")
+    for space_name, axes in synthetic.SPACES.items():
+        size = len(space.grid(axes))
+        runs = f"{int(BUDGET_RATIO * size)} of {size}"
+        for kind, searcher in itertools.product(synthetic.KINDS, SEARCHERS):
+            drawn = [(kind, space_name, seed) for seed in range(count)]
+            each = pool.map(partial(reached_all, searcher, noisy), drawn)
             shares = [share for found in each for share in found]
             good = sum(share >= WANTED_RATIO for share in shares) / len(shares)
-            runs = f"{int(BUDGET_RATIO * size)} of {size}"
-            told = f"{statistics.mean(shares):>7.1%}{min(shares):>8.1%}{good:>16.0%}"
-            print(f"{space_name:<18}{runs:>10}  {searcher:<15}{told}")
+            told = f"{statistics.median(shares):>8.1%}{statistics.mean(shares):>8.1%}{min(shares):>8.1%}{good:>16.0%}"
+            print(f"{space_name:<15}{runs:>10}  {kind:<11}{searcher:<15}{told}", flush=True)
 
 
 def main() -> int:
@@ -103,23 +107,31 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=30)
-    parser.add_argument("--grid", choices=recorded.names())
-    parser.add_argument("--synthetic", type=int, metavar="N", help="N grids of each kind by a model instead")
+    parser.add_argument(
+        "--from", dest="folder", type=Path, default=recorded.DATA, help="the data sets' folder"
+    )
+    parser.add_argument("--grid", help="only this data set")
+    parser.add_argument("--synthetic", type=int, metavar="N", help="N drawn grids of each kind instead")
+    parser.add_argument(
+        "--noisy", action="store_true", help="with --synthetic: each answer one noisy measurement"
+    )
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     if options.synthetic:
         with ProcessPoolExecutor(options.workers) as pool:
-            synthetic_table(options.synthetic, pool)
+            synthetic_table(options.synthetic, options.noisy, pool)
         return 0
-    if not recorded.names():
+    names = [name for name in recorded.names(options.folder) if options.grid in (None, name)]
+    if not names:
         print(
-            f"{recorded.DATA} has no grid; record one: python -m benchmarks.recommend.record cnn (see README.md)"
+            f"{options.folder} has no grid{f' {options.grid}' if options.grid else ''}; record one: "
+            "python -m benchmarks.recommend.record cnn (see README.md)"
         )
         return 2
     failed = False
     with ProcessPoolExecutor(options.workers) as pool:
-        for name in [options.grid] if options.grid else recorded.names():
-            grid = recorded.read(name)
+        for name in names:
+            grid = recorded.read(name, options.folder)
             if len(grid.points) < len(space.grid()):
                 print(
                     f"{name}: {len(grid.points)} of {len(space.grid())} configurations are recorded; not complete"

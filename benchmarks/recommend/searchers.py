@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from benchmarks.recommend.space import Point
@@ -85,7 +85,7 @@ class HillClimbing:
         return found
 
 
-SEARCHERS = {
+SEARCHERS: dict[str, Callable[[Sequence[Point], Goal, int, int], Searcher]] = {
     "this search": lambda points, goal, seed, budget: Search(points, goal, seed=seed, budget=budget),
     "random": lambda points, goal, seed, budget: RandomSearch(points, goal, seed),
     "hill climbing": lambda points, goal, seed, budget: HillClimbing(points, goal, seed),
