@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from inferbench_tasks.analysis.labels import flatten
 from inferbench_tasks.analysis.page import number
-from inferbench_tasks.analysis.runs import RunView, flatten
+from inferbench_tasks.analysis.runs import RunView
 
 
 def provenance_tables(views: Sequence[RunView]) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inferbench_tasks.analysis.runs import flatten
+from inferbench_tasks.analysis.labels import flatten
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.submission.schema import Submission

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from inferbench_tasks.analysis.labels import name_by_difference
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.perfdb.documents import ResultDocument, RunDocument
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
-
-#: Fields of a job that tell nothing about what was measured.
-_LABELS = ("name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s", "sweep")
 
 
 @dataclass
@@ -98,92 +96,3 @@ def load_runs(db: PerfDB, run_ids: Sequence[str]) -> list[RunView]:
         views.append(RunView(run_id, job, verdict, result, run, records))
     name_by_difference(views)
     return views
-
-
-def name_by_difference(views: list[RunView]) -> None:
-    """Label each run by the fields of its job that differ between the runs, shortest names that are unique."""
-    flat = [flatten({k: v for k, v in view.job.items() if k not in _LABELS}) for view in views]
-    paths = list(dict.fromkeys(path for job in flat for path in job))
-    differing = [path for path in paths if len({repr(job.get(path)) for job in flat}) > 1]
-    # What jobs of other kinds have, always with the same value, tells nobody anything, if the rest suffices.
-    telling = [path for path in differing if len({repr(job[path]) for job in flat if path in job}) > 1]
-    named = [path for path in differing if path in telling or path in _LEADERS]
-    labels = _labels(flat, _without_echoes(flat, named))
-    if "" in labels or len(set(labels)) < len(labels):
-        labels = _labels(flat, [p for p in paths if p in differing or any(p not in job for job in flat)])
-    for view, job, label in zip(views, flat, labels, strict=True):
-        view.differs = {path: job.get(path) for path in differing}
-        view.label = label or str(view.job.get("name", view.run_id))
-    seen: dict[str, int] = {}
-    for view in views:
-        seen[view.label] = seen.get(view.label, 0) + 1
-    for view in views:
-        if seen[view.label] > 1:
-            view.label = f"{view.label} ({view.run_id.rpartition('.')[2]})"
-
-
-#: Settings that name a thing; others go with them.
-_LEADERS = ("serve.backend", "model.name", "model.family")
-
-
-def _without_echoes(jobs: list[dict[str, Any]], paths: list[str]) -> list[str]:
-    """Without what only follows: a backend's format, and parts of a model that change with its name or family."""
-
-    def classes(path: str) -> list[int]:
-        seen: dict[str, int] = {}
-        return [seen.setdefault(repr(job.get(path)), len(seen)) for job in jobs]
-
-    led = {path: classes(path) for path in _LEADERS if path in paths}
-    models = [found for path, found in led.items() if path.startswith("model.")]
-    return [
-        path
-        for path in paths
-        if path in led
-        or (
-            not (path.startswith("model.") and classes(path) in models)
-            and not (path == "convert.format" and classes(path) == led.get("serve.backend"))
-        )
-    ]
-
-
-def _labels(jobs: list[dict[str, Any]], paths: list[str]) -> list[str]:
-    """Each job's own values of these paths; what a job doesn't have is left out."""
-    short = short_names(paths)
-    return [", ".join(f"{short[path]} {plain(job[path])}" for path in paths if path in job) for job in jobs]
-
-
-def flatten(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as dotted paths."""
-    found: dict[str, Any] = {}
-    for key, item in value.items():
-        if isinstance(item, dict):
-            found |= flatten(item, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = item
-    return found
-
-
-def short_names(paths: Sequence[str]) -> dict[str, str]:
-    """The shortest end of each path that no other path shares, from its last part up."""
-    found = {}
-    for path in paths:
-        parts = path.split(".")
-        for length in range(1, len(parts) + 1):
-            end = ".".join(parts[-length:])
-            if sum(other == end or other.endswith("." + end) for other in paths) == 1:
-                break
-        # "kind" alone says nothing.
-        found[path] = ".".join(parts[-2:]) if end == "kind" and len(parts) > 1 else end
-    return found
-
-
-def plain(value: Any) -> str:
-    """A setting as a person writes it."""
-    if value is None or value in ([], ()):
-        return "none"
-    if isinstance(value, (list, tuple)) and any(isinstance(item, dict) and "model" in item for item in value):
-        models = [item["model"] for item in value]
-        return " + ".join(str(m.get("name") or m.get("family") or m.get("path")) for m in models)
-    if isinstance(value, float):
-        return f"{value:g}"
-    return str(value)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.analysis.advice import advise
-from inferbench_tasks.analysis.runs import RunView, name_by_difference
+from inferbench_tasks.analysis.labels import name_by_difference
+from inferbench_tasks.analysis.runs import RunView
 from inferbench_tasks.cli.output import OutputFormat, emit, safe, say
 from inferbench_tasks.perfdb.documents import ResultDocument
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from inferbench_tasks.analysis.runs import RunView, plain
+from inferbench_tasks.analysis.labels import plain
+from inferbench_tasks.analysis.runs import RunView
 
 _Z95 = 1.96
 LATENCIES = ("p50", "p99")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from inferbench_tasks.analysis.runs import plain, short_names
+from inferbench_tasks.analysis.labels import plain, short_names
 
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.runs import RunView

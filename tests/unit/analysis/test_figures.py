@@ -88,7 +88,7 @@ def test_a_sweep_of_four_axes_is_folded_into_one_map() -> None:
             )
         )
     )  # fmt: skip
-    assert views[0].label == "name digits, backend onnxruntime, batch_size 1, network lan"
+    assert views[0].label == "model digits, backend onnxruntime, batch_size 1, network lan"
     axes = axes_of(views)
     assert {axis.labels for axis in axes} == {
         ("1", "4", "16"),

@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ import pytest
 
 from inferbench_tasks.analysis import page, terminal
 from inferbench_tasks.analysis.figures.latency import cdf, ecdf_ranks, percentiles
+from inferbench_tasks.analysis.labels import name_by_difference, short_names
 from inferbench_tasks.analysis.report import html
-from inferbench_tasks.analysis.runs import RunView, name_by_difference, short_names
+from inferbench_tasks.analysis.runs import RunView
 from inferbench_tasks.cli.output import OutputFormat
 from inferbench_tasks.errors import StorageError
 from tests.unit.analysis.builders import named, records, view
@@ -111,6 +113,26 @@ def test_a_percentile_without_support_is_left_out() -> None:
     assert bars["p95"] is not None and "p99" not in bars
 
 
+def test_an_interval_that_is_not_known_is_not_drawn() -> None:
+    """Not as one of no width either, and the title says so; where it is known, the bar has it."""
+    run = view(records(5.0))
+    assert run.result is not None
+    known = run.result.summary.e2e_latency_ms.ci95
+    assert known is not None and all(known[q] for q in ("p50", "p90", "p95"))
+    before = percentiles([run], {})
+    unknown = run.result.model_copy(deep=True)
+    unknown.summary.e2e_latency_ms.ci95 = {**known, "p95": None}
+    after = percentiles([replace(run, result=unknown)], {})
+    assert before is not None and after is not None
+    assert "with 95% intervals" in str(before["layout"]["title"])
+    assert "where enough requests are independent" in str(after["layout"]["title"])
+    at = after["data"][0]["x"].index("p95")
+    drawn = [
+        [fig["data"][0]["error_y"][side][at] for side in ("array", "arrayminus")] for fig in (before, after)
+    ]
+    assert all(isinstance(value, float) and value > 0 for value in drawn[0]) and drawn[1] == ["unknown"] * 2
+
+
 def test_a_bound_far_above_all_bars_is_told_and_not_drawn() -> None:
     """5 ms under an SLO of 20 ms of the p99: a line at 20 ms; under one of 2 s: a word in the title."""
     for bound_ms, drawn in ((20.0, True), (2000.0, False)):
@@ -196,10 +218,28 @@ def test_a_label_has_only_what_the_job_has_and_what_tells_runs_apart() -> None:
     views = [view(None, f"i.{index:03}", job={"model": spec}) for index, spec in enumerate(specs)]
     name_by_difference(views)
     assert [v.label for v in views] == ["family mlp, neurons 64", "family mlp, neurons 256", "family cnn"]
-    batching = [{"batching": None}, {"batching": {"max_batch_size": 8, "max_delay_ms": 1.0}}]
-    views = [view(None, f"i.{index:03}", job={"serve": spec}) for index, spec in enumerate(batching)]
-    name_by_difference(views)
+
+
+def test_labels_are_even_where_jobs_are_of_different_kinds() -> None:
+    """A model is named in one place whatever kind it is; a group of settings is off, on, or told by what differs."""
+    models = [{"kind": "zoo", "name": "digits"}, {"kind": "canonical", "family": "cnn", "channels": 8}]
+    views = named(
+        *(
+            view(None, f"i.{index:03}", job={"model": model, "load__batch_size": size})
+            for index, (model, size) in enumerate((model, size) for model in models for size in (1, 4))
+        )
+    )
     assert [v.label for v in views] == [
-        "batching none",
-        "max_batch_size 8, max_delay_ms 1, preferred_batch_sizes none",
+        f"model {model}, batch_size {size}" for model in ("digits", "cnn") for size in (1, 4)
     ]
+
+    def batched(*groups: dict[str, Any] | None) -> list[str]:
+        views = [
+            view(None, f"i.{n:03}", job={"serve": {"batching": group}}) for n, group in enumerate(groups)
+        ]
+        return [v.label for v in named(*views)]
+
+    off, short, long = (None, *({"max_batch_size": 8, "max_delay_ms": delay} for delay in (1.0, 2.0)))
+    assert batched(off, short) == ["batching off", "batching on"]
+    assert batched(off, short, long) == ["batching off", "batching max_delay_ms 1", "batching max_delay_ms 2"]
+    assert batched(short, long) == ["max_delay_ms 1", "max_delay_ms 2"]
