@@ -17,6 +17,8 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from inferbench_tasks.client import InferBench
+from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.unit.perfdb.builders import latency, result
@@ -102,6 +104,22 @@ def test_csv_has_the_same_rows(perfdb: PerfDB, http: TestClient) -> None:
         "run-x": "'=1+1",
     }
     assert answer.text == http.get("/inferbench/api/runs?format=csv").text
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/runs?q=user=ann", "/leaderboard?by=throughput&q=user=ann", "/cluster", "/regression",
+     "/recommend?by=p99_ms&slo=p99_ms<=60&slo=throughput_rps>=1&q=user=ann", "/recommend?by=p99_ms&q=user=ann"],
+)  # fmt: skip
+def test_csv_without_rows_has_the_same_header(perfdb: PerfDB, http: TestClient, path: str) -> None:
+    """A program that reads the file finds its columns, whether there is a row or not."""
+    url = f"/inferbench/api{path}{'&' if '?' in path else '?'}format=csv"
+    empty = http.get(url).text
+    seed(perfdb)
+    write_nights(perfdb, [{}])
+    Cluster(perfdb).register(Device(device_id="cpu:0", device_type="cpu", name="a", host="b"))
+    (header, *rows) = http.get(url).text.splitlines()
+    assert rows and empty.splitlines() == [header]
 
 
 def test_a_comparison_as_csv_has_a_line_per_difference(perfdb: PerfDB, http: TestClient) -> None:

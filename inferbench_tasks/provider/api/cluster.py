@@ -6,6 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from inferbench_tasks.cluster.state import DeviceState, cluster_state
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, table
@@ -18,13 +19,13 @@ MOST_RUNNING = 200
 def cluster(request: Request, db: Store, format: Format = None) -> Response:
     """CSV has the devices only."""
     found = cluster_now(db)
-    return table(request, format, found["devices"], found, name="cluster")
+    return table(
+        request, format, found["devices"], found, name="cluster", columns=list(DeviceState.model_fields)
+    )
 
 
 def cluster_now(db: PerfDB) -> dict[str, Any]:
     """``devices``, ``queues``, ``waiting`` of our executor (empty under another), and ``running`` runs."""
-    from inferbench_tasks.cluster.state import cluster_state
-
     state = cluster_state(db).model_dump(mode="json")
     running = []
     for run in db.find_runs({"status": "running"}, limit=MOST_RUNNING):

@@ -31,22 +31,23 @@ def table(
     body: dict[str, Any] | None = None,
     *,
     name: str = "inferbench",
+    columns: Sequence[str] = (),
 ) -> Response:
-    """The rows as CSV, or ``body`` (by default ``{"items": rows}``) as JSON."""
+    """The rows as CSV, or ``body`` (by default ``{"items": rows}``) as JSON. ``columns``: those that any row has."""
     if not wants_csv(request, format):
         return JSONResponse(plain({"items": rows} if body is None else body))
     headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
-    return Response(as_csv(rows), media_type="text/csv; charset=utf-8", headers=headers)
+    return Response(as_csv(rows, columns), media_type="text/csv; charset=utf-8", headers=headers)
 
 
-def as_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """A header with every key in order of first appearance, then a line per row; None is empty."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
+def as_csv(rows: Sequence[dict[str, Any]], columns: Sequence[str] = ()) -> str:
+    """A header of ``columns`` and every other key in order of first appearance, then a line per row; None is empty."""
+    header = list(dict.fromkeys([*columns, *(key for row in rows for key in row)]))
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow([_cell(column) for column in columns])
+    writer.writerow([_cell(column) for column in header])
     for row in rows:
-        writer.writerow([_cell(row.get(column)) for column in columns])
+        writer.writerow([_cell(row.get(column)) for column in header])
     return out.getvalue()
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from inferbench_tasks.analysis.differences import Comparison, compare_runs
+from inferbench_tasks.analysis.leaderboard import SHOWN
 from inferbench_tasks.analysis.leaderboard import leaderboard as ranked
 from inferbench_tasks.analysis.recommend import Bound, path_of
 from inferbench_tasks.analysis.recommend import recommend as recommended
@@ -38,7 +39,8 @@ def leaderboard(
 ) -> Response:
     """Ranked within each group of task and data set; ranks are equal where figures differ by noise only."""
     rows = board(db, by, q, limit)
-    return table(request, format, rows, name="leaderboard")
+    columns = ("rank", "task", "dataset", fields.field(by).name, "ci95", *SHOWN, "run")
+    return table(request, format, rows, name="leaderboard", columns=columns)
 
 
 def board(
@@ -115,7 +117,10 @@ def recommend(
 ) -> Response:
     """``top``: at most three, with the probability that each beats the next; ``notes``: what the data can't tell."""
     found = advise(db, by, slo, q)
-    return table(request, format, found["top"], found, name="recommend")
+    bounded = [bound(text).figure for text in slo if text.strip()]
+    columns = ["rank", "configuration", by, "ci95", *bounded, "runs", "beats_next_probability"]
+    columns += [*(["keeps_slo_probability"] if bounded else []), "run"]
+    return table(request, format, found["top"], found, name="recommend", columns=columns)
 
 
 def advise(db: PerfDB, by: str, slo: list[str], q: str | list[str]) -> dict[str, Any]:

@@ -11,6 +11,10 @@ from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, table
 
 router = APIRouter(tags=["regression"])
+#: Of CSV: a series, and its point of one session.
+COLUMNS = (
+    "series", "metric", "unit", "session", "at", "change_percent", "baseline_id", "baseline", "candidate"
+)  # fmt: skip
 _cache: dict[str, tuple[Any, dict[str, Any]]] = {}
 
 
@@ -23,7 +27,7 @@ def regression(request: Request, db: Store, format: Format = None) -> Response:
         for series in found["series"]
         for point in series["points"]
     ]
-    return table(request, format, points, found, name="regression")
+    return table(request, format, points, found, name="regression", columns=COLUMNS)
 
 
 def regression_now(db: PerfDB) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from inferbench_tasks.provider.api.problems import blame, not_found
 router = APIRouter(tags=["runs"])
 #: Pages further in are reached by narrowing the query (``until=``): skipping costs the store time.
 MAX_OFFSET = 10_000
+COLUMNS = [field.name for field in fields.FIELDS]
 Q = Annotated[
     str,
     Query(
@@ -55,7 +56,7 @@ def list_runs(
     """``items``, and ``next_offset`` (null on the last page). Runs without a result have null figures."""
     rows, more = page_of(db, q, sort, limit, offset)
     body = {"items": rows, "next_offset": offset + limit if more else None}
-    return table(request, format, rows, body, name="runs")
+    return table(request, format, rows, body, name="runs", columns=COLUMNS)
 
 
 def page_of(
@@ -76,7 +77,7 @@ def one_run(run: str, request: Request, db: Store, format: Format = None) -> Res
     record, result = find(db, run)
     if wants_csv(request, format):
         rows = [fields.row(result.model_dump())] if result else []
-        return table(request, "csv", rows, name=run)
+        return table(request, "csv", rows, name=run, columns=COLUMNS)
     body = {
         "run": record.model_dump(mode="json") if record else None,
         "result": result.model_dump(mode="json") if result else None,
