@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 PERCENTILES = ("p50", "p90", "p95", "p99", "p999")
 #: Points of a distribution's curve; each is a real sample at its exact rank.
 _POINTS = 400
+#: In place of an interval that is not known: no number, or plotly would draw one of no width.
+_NO_BAR = "unknown"
 #: A bound beyond so many times the highest bar is not drawn.
 _FAR = 3.0
 
@@ -82,6 +84,7 @@ def percentiles(views: Sequence[RunView], slo_ms: dict[str, float]) -> Figure | 
     data = []
     drawn = [q for q in PERCENTILES if any(view.figure(f"e2e_latency_ms.{q}") is not None for view in views)]
     highest = 0.0
+    known: list[bool] = []
     for index, view in enumerate(views[:MAX_RUNS]):
         values = [view.figure(f"e2e_latency_ms.{q}") for q in drawn]
         if all(value is None for value in values):
@@ -89,6 +92,7 @@ def percentiles(views: Sequence[RunView], slo_ms: dict[str, float]) -> Figure | 
         highest = max(highest, *(value for value in values if value is not None))
         intervals = view.figure("e2e_latency_ms.ci95") or {}
         bounds = [intervals.get(q) for q in drawn]
+        known += [bool(b) for v, b in zip(values, bounds, strict=True) if v is not None]
         pairs = list(zip(values, bounds, strict=True))
         data.append(
             {
@@ -100,8 +104,8 @@ def percentiles(views: Sequence[RunView], slo_ms: dict[str, float]) -> Figure | 
                 "error_y": {
                     "type": "data",
                     "symmetric": False,
-                    "array": [b[1] - v if v is not None and b else 0 for v, b in pairs],
-                    "arrayminus": [v - b[0] if v is not None and b else 0 for v, b in pairs],
+                    "array": [b[1] - v if v is not None and b else _NO_BAR for v, b in pairs],
+                    "arrayminus": [v - b[0] if v is not None and b else _NO_BAR for v, b in pairs],
                     "thickness": 1.2,
                     "color": "#333",
                 },
@@ -114,12 +118,21 @@ def percentiles(views: Sequence[RunView], slo_ms: dict[str, float]) -> Figure | 
     far = ", ".join(f"{q} {value:g} ms" for q, value in slo_ms.items() if q not in near)
     return figure(
         data,
-        title="Latency percentiles with 95% intervals" + (f" (SLO far above: {far})" if far else ""),
+        title=_with_intervals(known) + (f" (SLO far above: {far})" if far else ""),
         xaxis=axis("percentile", type="category"),
         yaxis=axis("end-to-end latency, ms", rangemode="tozero"),
         barmode="group",
         shapes=[bound(value, f"SLO {q} {value:g} ms", along="y") for q, value in near.items()],
     )
+
+
+def _with_intervals(known: Sequence[bool]) -> str:
+    """The title: a bar without its interval must not look like one that is sure."""
+    if all(known):
+        return "Latency percentiles with 95% intervals"
+    if any(known):
+        return "Latency percentiles, 95% intervals where enough requests are independent"
+    return "Latency percentiles (too few independent requests for intervals)"
 
 
 def course(views: Sequence[RunView]) -> Figure | None:
