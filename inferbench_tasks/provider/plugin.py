@@ -8,6 +8,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
+from inferbench_tasks.provider.api.warm import Warm
 from inferbench_tasks.provider.submit import notes
 from inferbench_tasks.provider.ui.links import LINKS, InvocationReportLink
 from inferbench_tasks.provider.weights import ShortestJobFirst
@@ -24,19 +25,20 @@ PAGES = {
 
 
 @lru_cache(maxsize=1)
-def _application() -> Any:
+def application() -> Any:
+    """InferBench's web application."""
     from inferbench_tasks.provider.api.app import app
 
     return app
 
 
 async def pages(scope: Any, receive: Any, send: Any) -> None:
-    """InferBench's web application, imported at its first request.
+    """InferBench's web application, imported once the API server has started (``Warm``), or at its first request.
 
     Every Airflow process loads every plugin, and only the API server serves pages. The import takes seconds, on a
     busy machine many: in a thread, because tasks that report to this server meanwhile would time out.
     """
-    app = _application() if _application.cache_info().currsize else await to_thread(_application)
+    app = application() if application.cache_info().currsize else await to_thread(application)
     await app(scope, receive, send)
 
 
@@ -45,6 +47,7 @@ class InferBenchPlugin(AirflowPlugin):
 
     name = "inferbench"
     fastapi_apps: list[Any] = [{"app": pages, "url_prefix": "/inferbench", "name": "InferBench"}]
+    fastapi_root_middlewares: list[Any] = [{"middleware": Warm, "name": "InferBench"}]
     external_views: list[Any] = [
         {
             "name": title,

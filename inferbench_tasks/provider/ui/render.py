@@ -34,6 +34,12 @@ def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
     return HTMLResponse(text, status_code=status, headers=headers)
 
 
+def compile_templates() -> None:
+    """All of them, so that no page waits for its own."""
+    for name in _environment().list_templates():
+        _environment().get_template(name)
+
+
 def moment(value: datetime | None) -> str:
     """A time as a person reads it, UTC."""
     return f"{value:%Y-%m-%d %H:%M:%S} UTC" if value else "–"

@@ -1,0 +1,60 @@
+"""The API server's start: what the first page would have to wait for is read before anybody asks for it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+
+class Warm:
+    """Lets every request pass; once the server has started, a thread begins to read.
+
+    A middleware, for nothing else of a plugin is told of the start; and not before the start, which must not wait.
+    """
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def sent(message: Any) -> None:
+            await send(message)
+            if message["type"] == "lifespan.startup.complete":
+                threading.Thread(target=warm, name="inferbench-warm", daemon=True).start()
+
+        await self._app(scope, receive, sent if scope["type"] == "lifespan" else send)
+
+
+def warm() -> None:
+    """Import the application and read the results of the PerfDB that is there; one that is away is only logged."""
+    from inferbench_tasks import settings
+    from inferbench_tasks.errors import InferBenchError
+    from inferbench_tasks.perfdb import embedded
+    from inferbench_tasks.provider.api.access import store
+    from inferbench_tasks.provider.plugin import application
+
+    began = time.monotonic()
+    application()
+    try:
+        # An Airflow that has the plugin and runs no benchmark is not given a MongoDB for this.
+        if settings.perfdb_uri() is None and not embedded.status(settings.data_dir())["running"]:
+            return
+        count = read_ahead(store())
+    except InferBenchError as error:
+        log.warning("the first page will be slow: PerfDB could not be read ahead error=%s", error)
+        return
+    log.info("pages are ready results=%d took_s=%.1f", count, time.monotonic() - began)
+
+
+def read_ahead(db: Any) -> int:
+    """What all pages share: the valid results, the suggestions of their forms, the templates; how many results."""
+    from inferbench_tasks.perfdb.held import held
+    from inferbench_tasks.provider.ui.given import suggestions
+    from inferbench_tasks.provider.ui.render import compile_templates
+
+    compile_templates()
+    suggestions(db)
+    return len(held(db).rows())
