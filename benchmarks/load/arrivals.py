@@ -22,10 +22,16 @@ Times = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Paced:
-    """Times in us. ``arrival_*``: at the server, after the intended time; ``rate_error``: of the achieved rate."""
+    """Times in us. ``arrival_*``: at the server, after the intended time; ``rate_error``: of the achieved rate.
 
-    arrival_p50: float
-    arrival_p99: float
+    ``fitted_*``: after the intended time plus the lateness of the most punctual request, which is all that can be
+    known of a client that does not tell when it began. Only these can be compared.
+    """
+
+    fitted_p50: float
+    fitted_p99: float
+    arrival_p50: float | None = None
+    arrival_p99: float | None = None
     sent_p50: float = 0.0
     sent_p99: float = 0.0
     rate_error: float = 0.0
@@ -48,7 +54,7 @@ def _plan(folder: Path, server: Canned, rate: float, seconds: float, inputs: int
 
 
 def ours(folder: Path, server: Canned, rate: float, seconds: float, inputs: int) -> Paced:
-    """Our sender in an open loop; intended times are absolute, nothing is fitted."""
+    """Our sender in an open loop; its intended times are absolute and known."""
     plan = _plan(folder, server, rate, seconds, inputs)
     server.arrivals_ns()
     outcome = apply_load(plan, folder / "samples.parquet")
@@ -58,19 +64,19 @@ def ours(folder: Path, server: Canned, rate: float, seconds: float, inputs: int)
     if len(arrived) != len(intended):
         raise SystemExit(f"{len(intended)} requests were intended, {len(arrived)} arrived")
     measured = intended >= outcome.measure_start_ns
-    p50, p99 = _quantiles((arrived - intended)[measured])
+    late = (arrived - intended)[measured]
     sent = column(table, "sent_ns") - column(table, "intended_ns")
     sent_p50, sent_p99 = _quantiles(sent[column(table, "intended_ns") >= outcome.measure_start_ns])
     error = float(outcome.certificate(plan).figures["rate_error_ratio"])
-    return Paced(p50, p99, sent_p50, sent_p99, error)
+    return Paced(*_quantiles(late - late.min()), *_quantiles(late), sent_p50, sent_p99, error)
 
 
 def perf_analyzer(folder: Path, server: Canned, rate: float, seconds: float, inputs: int) -> Paced:
     """perf_analyzer with the same gaps (--request-intervals, whole microseconds) over the same stretch.
 
     Four threads are its default for a request rate. It does not tell when it began, so its start is fitted:
-    the lateness of the most punctual request is 0, and the
-    schedule may begin with the first gap or after it, whichever makes it look better. Both flatter it.
+    the lateness of the most punctual request is 0, and the schedule may begin with the first gap or after it,
+    whichever makes it look better.
     """
     plan = _plan(folder, server, rate, seconds, inputs)
     offsets: list[Times] = [

@@ -35,6 +35,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,6 +49,7 @@ from benchmarks.load.gates import report
 from benchmarks.load.peers import CONNECTIONS, USERS, Measured, PeerError
 from inferbench_tasks.clients import kserve_grpc, kserve_http
 from inferbench_tasks.clients.answers import Outputs
+from inferbench_tasks.launchers.processes import of_session
 from inferbench_tasks.loadgen.null_server import null_server
 from inferbench_tasks.loadgen.outcome import apply_load
 from inferbench_tasks.loadgen.prepare import prepare
@@ -62,6 +64,7 @@ SIZE = 256
 RATES = (500.0, 2000.0)
 #: Of images; 32 of them would be 19 MB under way.
 IMAGE_USERS = 8
+WARMUP_S = 0.5
 
 
 def ours(
@@ -77,7 +80,8 @@ def ours(
     np.savez(folder / "inputs.npz", **inputs)
     spec = LoadSpec.model_validate(
         {
-            "arrivals": {"kind": "closed_loop", "concurrency": users}, "duration_s": seconds, "warmup_s": 0.5,
+            "arrivals": {"kind": "closed_loop", "concurrency": users}, "duration_s": seconds,
+            "warmup_s": WARMUP_S,
             "client": client, "shards": 1, **options,
         }
     )  # fmt: skip
@@ -93,6 +97,18 @@ def ours(
     count = int(((done > outcome.measure_start_ns) & (done <= outcome.measure_end_ns)).sum())
     cpu_s = sum(usage.cpu_s for usage in outcome.applied.usages)
     return Measured(count / seconds, cpu_s * 1e6 / count)
+
+
+def with_server(measure: Callable[[], Measured], leader: int, seconds: float) -> Measured:
+    """A measurement with the CPU that the server's session used per request, at the same rate all the time."""
+
+    def used_s() -> float:
+        times = [process.cpu_times() for process in of_session(leader)]
+        return sum(t.user + t.system for t in times)
+
+    before_s = used_s()
+    found = measure()
+    return replace(found, server_cpu_us=(used_s() - before_s) * 1e6 / (found.rps * seconds))
 
 
 Clients = dict[str, Callable[[], Measured]]
@@ -161,9 +177,9 @@ class Bench:
         if not os.environ.get("PERF_ANALYZER"):
             self.left_out.append("perf_analyzer is not installed (PERF_ANALYZER=...)")
         for name, start, users in (("triton", real.small, USERS), ("triton image", real.image, IMAGE_USERS)):
-            where, samples = start(self._stack, folder)
+            (where, leader), samples = start(self._stack, folder)
             mine = partial(ours, folder, where, samples, seconds, users=users, connections=CONNECTIONS)
-            self.clients[f"ours {name}"] = mine
+            self.clients[f"ours {name}"] = partial(with_server, mine, leader, seconds + WARMUP_S)
             self.clients[f"grpc.aio {name}"] = partial(mine, client="reference")
             if os.environ.get("PERF_ANALYZER"):
                 self.clients[f"perf_analyzer {name}"] = partial(peers.perf_analyzer, where, seconds, users)

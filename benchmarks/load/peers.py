@@ -20,10 +20,11 @@ CONNECTIONS = 4
 
 @dataclass(frozen=True)
 class Measured:
-    """One client in one round; ``cpu_us``: of the client alone, per request."""
+    """One client in one round; ``cpu_us``: of the client alone, per request; ``server_cpu_us``: of the server."""
 
     rps: float
     cpu_us: float
+    server_cpu_us: float | None = None
 
 
 class PeerError(Exception):

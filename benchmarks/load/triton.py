@@ -22,8 +22,10 @@ from tests.serving_cases import dense_case
 IMAGE = (3, 224, 224)
 
 
-def triton(stack: ExitStack, folder: Path, model: ModelArtifact, serve: dict[str, Any]) -> Endpoint:
-    """A Triton of its own for a model, over gRPC."""
+def triton(
+    stack: ExitStack, folder: Path, model: ModelArtifact, serve: dict[str, Any]
+) -> tuple[Endpoint, int]:
+    """A Triton of its own for a model, over gRPC; and the leader of its session."""
     server = folder / f"server-{model.name}"
     server.mkdir()
     environments = Path(sys.prefix) / "inferbench-test-envs"
@@ -35,16 +37,16 @@ def triton(stack: ExitStack, folder: Path, model: ModelArtifact, serve: dict[str
     started = startup.start(
         BACKENDS.load("triton")(), deployment, LAUNCHERS.load("process")(), folder / "servers"
     )
-    return started.endpoint
+    return started.endpoint, started.server.pid
 
 
-def small(stack: ExitStack, folder: Path) -> tuple[Endpoint, dict[str, Any]]:
+def small(stack: ExitStack, folder: Path) -> tuple[tuple[Endpoint, int], dict[str, Any]]:
     """A dense layer of 6 x 4, up to 8 requests in a batch: 24 bytes in, 16 out."""
     case = dense_case(folder)
     return triton(stack, folder, case.model, {"batching": {"max_batch_size": 8}}), case.samples
 
 
-def image(stack: ExitStack, folder: Path) -> tuple[Endpoint, dict[str, Any]]:
+def image(stack: ExitStack, folder: Path) -> tuple[tuple[Endpoint, int], dict[str, Any]]:
     """The mean of each colour of a 224 x 224 image: 602,112 bytes in, 12 out, each request by itself."""
     graph = helper.make_graph(
         [

@@ -12,6 +12,7 @@ import struct
 import time
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from inferbench_tasks.clients import http2
@@ -21,6 +22,10 @@ from inferbench_tasks.clients.http2 import HEAD, HEAD_BYTES
 #: What we let the server send before we say that we have read it.
 WINDOW = http2.MAX_WINDOW
 UPDATE_AFTER = 2**29
+#: More than this is handed to the kernel piece by piece: to put it together first would cost a copy of it.
+_JOIN_BYTES = 1 << 16
+
+Bytes = bytes | memoryview
 
 
 class Stream:
@@ -56,7 +61,7 @@ class Http2Connection(asyncio.Protocol, ABC):
         self._rest = b""
         #: A header block that is to be continued: flags, stream, what came.
         self._block: tuple[int, int, bytes] | None = None
-        self._out: list[bytes] | None = None
+        self._out: list[Bytes] | None = None
         self._established: asyncio.Future[None] = loop.create_future()
         self._acknowledged = self._greeted = False
 
@@ -130,17 +135,25 @@ class Http2Connection(asyncio.Protocol, ABC):
 
     # -- sending -------------------------------------------------------------------------------------
 
-    def write(self, data: bytes) -> None:
+    def write(self, *pieces: Bytes) -> None:
         """Send, now or together with what else the input that is being read leads to."""
         if self._out is None:
-            self.transport.write(data)
+            self._write(pieces)
         else:
-            self._out.append(data)
+            self._out += pieces
 
     def _send_out(self) -> None:
         out, self._out = self._out, None
         if out:
-            self.transport.write(b"".join(out))
+            self._write(out)
+
+    def _write(self, pieces: Sequence[Bytes]) -> None:
+        if len(pieces) == 1:
+            self.transport.write(pieces[0])
+        elif sum(map(len, pieces)) <= _JOIN_BYTES:
+            self.transport.write(b"".join(pieces))
+        else:
+            self.transport.writelines(pieces)
 
     def send_in_parts(self, stream_id: int, stream: Stream, data: bytes) -> None:
         """Send a stream's data as far as the windows allow, the rest as they grow."""
@@ -152,7 +165,7 @@ class Http2Connection(asyncio.Protocol, ABC):
         """Send as much of a stream's data as the windows allow; True if that was all."""
         pending = stream.pending
         assert pending is not None
-        frames: list[bytes | memoryview] = []
+        frames: list[Bytes] = []
         while pending and (room := min(self.max_frame, self.send_window, stream.send_window)) > 0:
             piece, pending = pending[:room], pending[room:]
             size = len(piece)
@@ -161,7 +174,7 @@ class Http2Connection(asyncio.Protocol, ABC):
             flags = 0 if pending else http2.END_STREAM
             frames += (HEAD.pack(size >> 16, size & 0xFFFF, http2.DATA, flags, stream_id), piece)
         if frames:
-            self.write(b"".join(frames))
+            self.write(*frames)
         stream.pending = pending or None
         return not pending
 

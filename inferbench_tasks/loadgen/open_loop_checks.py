@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.loadgen.evidence import Check, OpenPlan
-from inferbench_tasks.loadgen.pacing import gap_distance
+from inferbench_tasks.loadgen.pacing import ascending, gap_distance
 from inferbench_tasks.loadgen.statistics import NAMES, percentiles
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.window import Window
@@ -18,7 +18,7 @@ def open_loop_checks(
     window: Window, plan: OpenPlan, latency_ms: NDArray[Any], limits: Thresholds
 ) -> tuple[list[Check], dict[str, Any]]:
     """The checks and what they measured. ``latency_ms``: from the real send, of the good answers."""
-    planned = np.sort(plan.intended_ns)
+    planned = ascending(plan.intended_ns)
     recorded = window.intended_ns[window.measured]
     missing = abs(len(planned) - len(recorded))
     moved = int(np.count_nonzero(planned != recorded)) if not missing else 0

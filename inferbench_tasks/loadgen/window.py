@@ -13,6 +13,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.records import CLIENT_SPANS, DROPPED, SERVER_SPANS, codes, column, is_ok
 
 NS_PER_S = 1_000_000_000
+_PIECE = 1 << 18
 
 
 #: The columns that a window is made of; of the others no figure is.
@@ -133,8 +134,13 @@ class Window:
 
     def in_flight_mean(self) -> float:
         """The mean number in flight over the window, exact."""
-        was_sent = self.sent_ns >= 0
-        done = np.where(self.done_ns >= 0, self.done_ns, self.end_ns)[was_sent]
-        begin = np.clip(self.sent_ns[was_sent], self.start_ns, self.end_ns)
-        end = np.clip(done, self.start_ns, self.end_ns)
-        return float((end - begin).clip(0).sum()) / (self.end_ns - self.start_ns)
+        total = 0
+        for at in range(
+            0, len(self.sent_ns), _PIECE
+        ):  # piece by piece: millions of records take no memory for it
+            sent, done = self.sent_ns[at : at + _PIECE], self.done_ns[at : at + _PIECE]
+            was_sent = sent >= 0
+            ended = np.where(done >= 0, done, self.end_ns)[was_sent]
+            begin = np.clip(sent[was_sent], self.start_ns, self.end_ns)
+            total += int((np.clip(ended, self.start_ns, self.end_ns) - begin).clip(0).sum())
+        return total / (self.end_ns - self.start_ns)
