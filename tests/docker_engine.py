@@ -10,11 +10,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Backends whose image is small enough to be built for the tests.
-IMAGES = ("onnxruntime",)
+IMAGES = ("onnxruntime", "triton")
+#: Backends' own environments are kept from one run of the tests to the next.
+ENVIRONMENTS = Path(sys.prefix) / "inferbench-test-envs"
 
 
 def impossible() -> str | None:
@@ -28,9 +31,8 @@ def impossible() -> str | None:
 
 @contextmanager
 def engine() -> Iterator[None]:
-    """An engine with the images built, known by ``DOCKER_HOST``; one that is given is used as it is."""
+    """An engine, known by ``DOCKER_HOST``; one that is given is used as it is."""
     if os.environ.get("DOCKER_HOST"):
-        build()
         yield
         return
     # A short path: a socket's may have no more than 107 characters.
@@ -48,9 +50,9 @@ def engine() -> Iterator[None]:
             assert process.poll() is None, (folder / "log").read_text()[-2000:]
             assert time.monotonic() < deadline
             time.sleep(0.2)
-        build()
         yield
     finally:
+        build.cache_clear()
         del os.environ["DOCKER_HOST"]
         process.terminate()
         process.wait(timeout=60)
@@ -59,9 +61,10 @@ def engine() -> Iterator[None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def build() -> None:
-    """The images, from this environment's own packages."""
-    for kind in IMAGES:
-        script = ROOT / "docker" / "server" / "offline.py"
-        done = subprocess.run([sys.executable, str(script), kind], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+@cache
+def build(kind: str) -> None:
+    """A backend's image, from this environment's own packages; once for each engine."""
+    script = ROOT / "docker" / "server" / "offline.py"
+    command = [sys.executable, str(script), kind, "--environments", str(ENVIRONMENTS)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,9 +1,12 @@
 """Make the server's image from this machine's own Python, where no base image can be pulled.
 
     python docker/server/offline.py onnxruntime [--tag inferbench/server:onnxruntime]
+    python docker/server/offline.py triton [--environments FOLDER]
 
 The image holds this interpreter, its standard library, the packages that the server imports and the shared
-libraries that they need, all at their own paths, and nothing else: no shell, no package manager.
+libraries that they need, all at their own paths, and nothing else: no shell, no package manager. Triton's has the
+environment that the process launcher uses (made in FOLDER if it is not there), at /opt/triton, and bash, by which
+Triton starts its python backend.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ import sys
 import sysconfig
 import tempfile
 from pathlib import Path
+
+from inferbench_tasks import settings
 
 BASE = [
     "fastapi",
@@ -81,9 +86,15 @@ def copy(path: Path, root: Path) -> None:
         shutil.copy2(path, target)
 
 
+def is_elf(path: Path) -> bool:
+    """Whether it is a program or a shared object: some have neither a known suffix nor a known place."""
+    with open(path, "rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
 def libraries(root: Path) -> set[Path]:
     """What the programs and shared objects below ``root`` are linked against."""
-    objects = [str(p) for p in root.rglob("*") if p.is_file() and (".so" in p.name or p.parent.name == "bin")]
+    objects = [str(p) for p in root.rglob("*") if p.is_file() and is_elf(p)]
     text = ""
     for start in range(0, len(objects), 100):
         command = ["ldd", *objects[start : start + 100]]
@@ -92,7 +103,43 @@ def libraries(root: Path) -> set[Path]:
     return {path for path in found if not path.is_relative_to(root)}
 
 
-def build(kind: str, tag: str) -> None:
+def server(kind: str, root: Path) -> str:
+    """Our server and what its engine imports, below ``root``; the image's environment."""
+    site = Path("/opt/site-packages")
+    for distribution in closure([*BASE, *PACKAGES[kind]]):
+        if distribution != "inferbench":
+            collect(distribution, root / site.relative_to("/"))
+    package = importlib.util.find_spec("inferbench_tasks")
+    assert package is not None
+    assert package.submodule_search_locations is not None
+    into = root / site.relative_to("/") / "inferbench_tasks"
+    shutil.copytree(package.submodule_search_locations[0], into, ignore=shutil.ignore_patterns("__pycache__"))
+    info = into.parent / f"inferbench-{importlib.metadata.version('inferbench')}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: inferbench\nVersion: {importlib.metadata.version('inferbench')}\n"
+    )
+    libraries_of = Path(sys.executable).resolve().parent.parent / "lib"
+    return f"PATH=/usr/bin PYTHONPATH={site} PYTHONHOME={sys.base_prefix} LD_LIBRARY_PATH={libraries_of}"
+
+
+def triton(root: Path, environments: Path) -> str:
+    """Triton's environment below ``root``, links as they are; the image's environment."""
+    from inferbench_tasks.backends.triton import IMAGE_HOME
+    from inferbench_tasks.backends.triton_environment import environment
+
+    environments.mkdir(parents=True, exist_ok=True)
+    made = environment().ensure(environments)
+    ignore = shutil.ignore_patterns("__pycache__", "python_backend_stubs")
+    shutil.copytree(made, root / IMAGE_HOME.relative_to("/"), symlinks=True, ignore=ignore)
+    bash = shutil.which("bash")
+    assert bash is not None, "Triton starts the stub of its python backend by bash"
+    (root / "usr" / "bin").mkdir(parents=True, exist_ok=True)
+    shutil.copy2(bash, root / "usr" / "bin" / "bash")
+    return f"PATH={IMAGE_HOME}/bin:/usr/bin"
+
+
+def build(kind: str, tag: str, environments: Path) -> None:
     """Collect the files and build; the engine is the one of ``DOCKER_HOST``."""
     with tempfile.TemporaryDirectory() as name:
         context = Path(name)
@@ -100,22 +147,7 @@ def build(kind: str, tag: str) -> None:
         interpreter = Path(sys.executable).resolve()
         copy(interpreter, root)
         copy(Path(sysconfig.get_path("stdlib", vars={"base": sys.base_prefix})), root)
-        site = Path("/opt/site-packages")
-        for distribution in closure([*BASE, *PACKAGES[kind]]):
-            if distribution != "inferbench":
-                collect(distribution, root / site.relative_to("/"))
-        package = importlib.util.find_spec("inferbench_tasks")
-        assert package is not None
-        assert package.submodule_search_locations is not None
-        into = root / site.relative_to("/") / "inferbench_tasks"
-        shutil.copytree(
-            package.submodule_search_locations[0], into, ignore=shutil.ignore_patterns("__pycache__")
-        )
-        info = into.parent / f"inferbench-{importlib.metadata.version('inferbench')}.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: inferbench\nVersion: {importlib.metadata.version('inferbench')}\n"
-        )
+        told = triton(root, environments) if kind == "triton" else server(kind, root)
         for library in libraries(root):
             copy(library, root)
         (root / "tmp").mkdir()
@@ -123,10 +155,7 @@ def build(kind: str, tag: str) -> None:
         program.parent.mkdir(parents=True, exist_ok=True)
         program.symlink_to(interpreter)
         (context / "Dockerfile").write_text(
-            "FROM scratch\nCOPY root/ /\n"
-            f"ENV PATH=/usr/bin PYTHONPATH={site} PYTHONHOME={sys.base_prefix} PYTHONDONTWRITEBYTECODE=1 "
-            f"LD_LIBRARY_PATH={interpreter.parent.parent / 'lib'}\n"
-            "USER 65534:65534\n"
+            f"FROM scratch\nCOPY root/ /\nENV PYTHONDONTWRITEBYTECODE=1 {told}\nUSER 65534:65534\n"
         )
         env = {"DOCKER_BUILDKIT": "0"}
         command = ["docker", "build", "--quiet", "--tag", tag, str(context)]
@@ -147,7 +176,9 @@ def collect(distribution: str, site: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("kind", choices=PACKAGES)
+    parser.add_argument("kind", choices=[*PACKAGES, "triton"])
     parser.add_argument("--tag")
+    parser.add_argument("--environments", type=Path, help="where Triton's environment is, or is made")
     given = parser.parse_args()
-    build(given.kind, given.tag or f"inferbench/server:{given.kind}")
+    environments = given.environments or settings.data_dir() / "cache" / "envs"
+    build(given.kind, given.tag or f"inferbench/server:{given.kind}", environments)

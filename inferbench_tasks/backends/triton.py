@@ -11,7 +11,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import shutil
+import sys
 import time
 from importlib import resources
 from importlib.metadata import version
@@ -19,39 +19,26 @@ from pathlib import Path
 from typing import Any, cast
 
 from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread_env
-from inferbench_tasks.backends.environments import Environment, site_packages
+from inferbench_tasks.backends.environments import site_packages
+from inferbench_tasks.backends.own_server import mount
 from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.backends.triton_config import pbtxt, tensor
+from inferbench_tasks.backends.triton_environment import LIBPYTHON, NUMPY, environment, libpython_folder
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.submission.schema import ServeSpec
 
-PYTRITON = "0.7.0"
 #: What that package's binary says of itself.
 TRITON = "2.51.0"
-NUMPY = "1.26.4"
+#: Where the container's image has what the environment has elsewhere; see ``docker/triton``.
+IMAGE_HOME = Path("/opt/triton")
+#: Triton sets the mode of its stub at each start, which a read-only root refuses: the backend is copied first.
+START = "import os, shutil, sys; a = sys.argv; shutil.copytree(a[1], a[2], dirs_exist_ok=True); os.execv(a[3], a[3:])"
+COPIED = ("libtriton_python.so", "triton_python_backend_stub")
 #: One request of so many writes down its moments, so many to a file: what is traced must not be slower for it.
 TRACED_OF = 5
 TRACES_PER_FILE = 10
-
-
-def finish(folder: Path) -> None:
-    """The backend folder: the python backend with the stub of this Python beside it."""
-    server = site_packages(folder) / "pytriton" / "tritonserver"
-    shutil.copytree(server / "backends", folder / "backends")
-    stub = server / "python_backend_stubs" / "3.11" / "triton_python_backend_stub"
-    shutil.copy2(stub, folder / "backends" / "python")
-
-
-def environment() -> Environment:
-    """With the same ONNX Runtime as ours, so that a comparison is one of servers."""
-    return Environment(
-        "triton",
-        requirements=(f"numpy=={NUMPY}", f"onnxruntime=={version('onnxruntime')}"),
-        bare=(f"nvidia-pytriton=={PYTRITON}",),
-        megabytes=330,
-        finish=finish,
-    )
 
 
 class Triton(Backend):
@@ -60,14 +47,21 @@ class Triton(Backend):
     kind = "triton"
     formats = ("onnx",)
     protocols = ("http", "grpc")
+    launchers = ("process", "container")
 
     @classmethod
     def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:
-        """Its binary is for Linux on x86-64."""
+        """Its binary is for Linux on x86-64, and its python backend loads this Python as a library."""
         machine = os.uname().machine
-        return (
-            None if machine == "x86_64" else f"the binary of nvidia-pytriton needs x86_64, this is {machine}"
-        )
+        if machine != "x86_64":
+            return f"the binary of nvidia-pytriton needs x86_64, this is {machine}"
+        if launcher == "process" and libpython_folder() is None:
+            return (
+                f"its python backend needs {LIBPYTHON}, which neither the loader nor this Python "
+                f"({sys.base_prefix}) has; install it (Debian, Ubuntu: `apt-get install libpython3.11`), or use a "
+                "Python 3.11 that was built with --enable-shared"
+            )
+        return None
 
     def version(self) -> str:
         """Triton's own version."""
@@ -78,10 +72,15 @@ class Triton(Backend):
         runtime = f"ONNX Runtime {version('onnxruntime')}"
         return f"Triton {TRITON}, python backend with {runtime} (not Triton's native ONNX backend)"
 
+    def image(self, spec: ServeSpec) -> str:
+        """Built from ``docker/triton``."""
+        return spec.image or "inferbench/server:triton"
+
     def prepare(self, deployment: Deployment) -> Prepared:
         """A model repository with one model, loaded once the server lives."""
         spec, model = deployment.spec, deployment.model
-        home = environment().ensure(deployment.cache_dir)
+        container = spec.launcher == "container"
+        home = IMAGE_HOME if container else environment().ensure(deployment.cache_dir)
         name = deployment.model_name
         repository = deployment.folder / "repository"
         versioned = repository / name / "1"
@@ -112,11 +111,13 @@ class Triton(Backend):
         ports = free_ports(3, deployment.host)
         if deployment.port:
             ports[0 if deployment.protocol == "http" else 1] = deployment.port
+        backends = deployment.folder / "backends" if container else home / "backends"
+        start = ("python3", "-c", START, str(home / "backends"), str(backends)) if container else ()
         server = site_packages(home) / "pytriton" / "tritonserver" / "bin" / "tritonserver"
         shared = f"inferbench-{os.urandom(6).hex()}"
         options = {
             "model-repository": repository,
-            "backend-directory": home / "backends",
+            "backend-directory": backends,
             "model-control-mode": "explicit",
             "http-address": deployment.host,
             "grpc-address": deployment.host,
@@ -125,17 +126,20 @@ class Triton(Backend):
             "metrics-port": ports[2],
             "exit-timeout-secs": 3,
         }
-        argv = [str(server), *(f"--{key}={value}" for key, value in options.items())]
+        argv = [*start, str(server), *(f"--{key}={value}" for key, value in options.items())]
         argv.append("--disable-auto-complete-config")  # 1 s instead of 2 to 7 until ready
         argv.append(f"--backend-config=python,shm-region-prefix-name={shared}")
         trace = deployment.folder / "trace" / "trace.json"
         if deployment.trace:
             trace.parent.mkdir(exist_ok=True)
             argv += trace_options(trace)
+        libraries = [str(site_packages(home) / "nvidia_pytriton.libs")]
+        if not container and (folder := libpython_folder()):
+            libraries.append(folder)
         env = {
             **thread_env(spec.threads),
-            "PATH": f"{home / 'bin'}:{os.environ.get('PATH', os.defpath)}",
-            "LD_LIBRARY_PATH": str(site_packages(home) / "nvidia_pytriton.libs"),
+            "PATH": f"{home / 'bin'}:{os.defpath if container else os.environ.get('PATH', os.defpath)}",
+            "LD_LIBRARY_PATH": ":".join(libraries),
             "PYTHONPATH": "",
         }
         launch = Launch(
@@ -143,9 +147,14 @@ class Triton(Backend):
             folder=deployment.folder,
             config_path=config_path,
             argv=tuple(argv),
+            image=self.image(spec),
+            mounts=dict([mount(model.path)]),
             env=env,
             port_in_use="already in use",
-            leftovers=(f"/dev/shm/{shared}*",),  # noqa: S108 - where Triton's stubs share memory
+            leftovers=(
+                *(str(backends / "python" / name) for name in COPIED if container),
+                f"/dev/shm/{shared}*",  # noqa: S108 - where Triton's stubs share memory
+            ),
         )
         endpoint = Endpoint(
             protocol=cast(Any, deployment.protocol),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,16 +25,22 @@ from inferbench_tasks.launchers import processes, records
 from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.submission.schema import ServeSpec
 from tests import docker_engine
+from tests.docker_engine import ENVIRONMENTS
 from tests.serving_cases import Case, dense_as
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("backends")]
 
-#: Backends' own environments are kept from one run of the tests to the next.
-ENVIRONMENTS = Path(sys.prefix) / "inferbench-test-envs"
 #: The mark of this session's servers: another session beside it has its own.
 RUN = f"contract-{os.getpid()}"
-#: Not installed for every run of the tests.
-OPTIONAL = {"mlserver", "torchserve"}
+#: Not installed, or not built, for every run of the tests.
+OPTIONAL = {
+    ("mlserver", "process"): "its environment takes minutes to install",
+    ("torchserve", "process"): "its environment takes minutes to install",
+    ("triton", "container"): "its image takes a minute to build",
+}
+#: What a server's log says once its model is loaded, and its start once it can't be; ours unless named.
+LOADED = {"triton": "successfully loaded"}
+BROKEN = {"triton": r"(?s)Triton can't load the model: .*The end of .*server.log"}
 CYCLES = {("onnxruntime", "process"): 100 if os.environ.get("INFERBENCH_TEST_OPTIONAL") else 25}
 
 
@@ -56,8 +61,8 @@ def combinations(all_protocols: bool = True) -> list[Any]:
                     reason = docker_engine.impossible() or reason
                     if kind not in docker_engine.IMAGES:
                         reason = reason or "its image is not built by the tests"
-                if kind in OPTIONAL and not os.environ.get("INFERBENCH_TEST_OPTIONAL"):
-                    reason = "its environment takes minutes to install; INFERBENCH_TEST_OPTIONAL=1 runs it"
+                if (kind, launcher) in OPTIONAL and not os.environ.get("INFERBENCH_TEST_OPTIONAL"):
+                    reason = f"{OPTIONAL[kind, launcher]}; INFERBENCH_TEST_OPTIONAL=1 runs it"
                 marks = [pytest.mark.skip(reason=reason)] if reason else []
                 found.append(
                     pytest.param((kind, launcher, protocol), marks=marks, id=f"{kind}-{launcher}-{protocol}")
@@ -92,7 +97,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, bool], Cas
 
 @pytest.fixture(scope="module")
 def docker() -> Iterator[None]:
-    """A Docker engine with the images of the backends."""
+    """A Docker engine."""
     with docker_engine.engine():
         yield
 
@@ -156,6 +161,7 @@ def bench(
     kind, launcher, protocol = request.param
     if launcher == "container":
         request.getfixturevalue("docker")
+        docker_engine.build(kind)
     yield Bench(kind, launcher, protocol, tmp_path, cases)
     servers = tmp_path / "servers"
     assert not servers.exists() or list(servers.iterdir()) == []
@@ -322,7 +328,7 @@ def test_a_container_has_no_privileges_and_its_log_is_kept(bench: Bench) -> None
             assert host["SecurityOpt"] == ["no-new-privileges"]
             assert host["PidsLimit"] > 0
         assert client.containers.list(all=True) == []
-        assert "model ready" in Path(started.server.log_path).read_text()
+        assert LOADED.get(bench.kind, "model ready") in Path(started.server.log_path).read_text()
     finally:
         client.close()
 
@@ -337,12 +343,13 @@ def test_an_image_that_is_not_there_is_named(bench: Bench) -> None:
 
 @pytest.mark.parametrize("bench", container_only(), indirect=True)
 def test_a_container_that_dies_at_start_shows_its_log(bench: Bench) -> None:
-    """The exit code and the reason from inside."""
+    """The reason from inside, and how it ended."""
     case = bench.case()
     broken = bench.folder / "broken.onnx"
     broken.write_bytes(Path(case.model.path).read_bytes()[:100])
     model = case.model.model_copy(update={"path": str(broken)})
     bench.use(Case(model, case.samples, case.reference))
-    with pytest.raises(ServerError, match=r"(?s)ended with exit code 1 while starting.*can't be loaded"):
+    ours = r"(?s)ended with exit code 1 while starting.*can't be loaded"
+    with pytest.raises(ServerError, match=BROKEN.get(bench.kind, ours)):
         with bench.server():
             pass

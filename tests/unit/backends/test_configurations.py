@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import sysconfig
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from inferbench_tasks.backends import triton
+from inferbench_tasks.backends import triton, triton_environment
 from inferbench_tasks.backends.base import BACKENDS, Deployment
-from inferbench_tasks.backends.environments import Environment
 from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.backends.tensorflow_serving import TensorFlowServing, batching_parameters
 from inferbench_tasks.backends.triton_config import pbtxt
@@ -105,14 +105,58 @@ def test_free_ports_differ() -> None:
     assert len(set(free_ports(20))) == 20
 
 
-@pytest.mark.parametrize("light", [True, False])
-def test_triton_traces_under_light_loads_only(
-    tmp_path: Path, light: bool, monkeypatch: pytest.MonkeyPatch
+def test_tritons_image_has_what_its_environment_has(tmp_path: Path) -> None:
+    """The Dockerfile's versions are the backend's; in a container the paths are the image's, the model's its own."""
+    text = (Path(__file__).resolve().parents[3] / "docker" / "triton" / "Dockerfile").read_text()
+    assert (
+        f"nvidia-pytriton=={triton_environment.PYTRITON}" in text
+        and f"numpy=={triton_environment.NUMPY}" in text
+    )
+    assert f"venv {triton.IMAGE_HOME}" in text
+    model = dense_case(tmp_path).model
+    deployment = Deployment("r", model, spec(backend="triton", launcher="container"), tmp_path, tmp_path)
+    launch = triton.Triton().prepare(deployment).launch
+    assert launch.image == "inferbench/server:triton"
+    server = next(word for word in launch.argv if word.endswith("/tritonserver"))
+    assert server.startswith(f"{triton.IMAGE_HOME}/lib/")
+    assert f"--backend-directory={tmp_path / 'backends'}" in launch.argv  # not below the read-only root
+    assert launch.mounts == {str(tmp_path): str(tmp_path)}
+    assert launch.env["PATH"].startswith(f"{triton.IMAGE_HOME}/bin:")
+
+
+def test_triton_says_which_library_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the remedy, before anything starts; a container brings its own."""
+    monkeypatch.setattr(triton_environment, "find_library", lambda name: None)
+    monkeypatch.setattr(sysconfig, "get_config_var", lambda name: "/nonesuch")
+    triton_environment.libpython_folder.cache_clear()
+    try:
+        told = triton.Triton.unavailable("process")
+        assert told is not None and "libpython3.11.so.1.0" in told and "apt-get install libpython3.11" in told
+        assert triton.Triton.unavailable("container") is None
+    finally:
+        triton_environment.libpython_folder.cache_clear()
+
+
+def test_triton_takes_this_pythons_library_where_the_loader_knows_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """Its folder is the server's, too."""
+    (tmp_path / triton_environment.LIBPYTHON).touch()
+    monkeypatch.setattr(triton_environment, "find_library", lambda name: None)
+    monkeypatch.setattr(sysconfig, "get_config_var", lambda name: str(tmp_path))
+    triton_environment.libpython_folder.cache_clear()
+    try:
+        assert triton_environment.libpython_folder() == str(tmp_path)
+        assert triton.Triton.unavailable("process") is None
+    finally:
+        triton_environment.libpython_folder.cache_clear()
+
+
+@pytest.mark.parametrize("light", [True, False])
+def test_triton_traces_under_light_loads_only(tmp_path: Path, light: bool) -> None:
     """Traced under full load it is slower and crashes; the result says whether it was traced."""
-    served = spec(backend="triton")
+    served = spec(backend="triton", launcher="container")
     deployment = Deployment("r", dense_case(tmp_path).model, served, tmp_path, tmp_path, trace=light)
-    monkeypatch.setattr(Environment, "ensure", lambda self, folder: folder)
     prepared = triton.Triton().prepare(deployment)
     assert any("--trace-config" in word for word in prepared.launch.argv) is light
     assert (prepared.settings["trace"] is not None) is light
