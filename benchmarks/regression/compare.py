@@ -1,7 +1,7 @@
 """False alarms and detection of four rules on the same nights.
 
     pip install --no-deps apache-otava==0.8.0
-    python -m benchmarks.regression.compare [--series 40]
+    python -m benchmarks.regression.compare [--series 40] [--only recorded --recorded FILE]
 
 A series has 30 nights; the shift comes in night 15. A *false alarm* is any alarm before the shift, or any at all
 where there is none; it is counted per 100 nights. A *detection* is an alarm in the right direction
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
 
@@ -49,6 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--series", type=int, default=40, help="series per kind of noise")
     parser.add_argument("--only", choices=("synthetic", "recorded"), help="one part of the table")
+    parser.add_argument("--recorded", type=Path, default=RECORDED, help="a file of record.py")
     asked = parser.parse_args()
     print("| noise | rule | false alarms / 100 nights | " + " | ".join(f"{s:.0%}" for s in SHIFTS) + " |")
     print("|---|---|---|" + "---|" * len(SHIFTS))
@@ -56,10 +58,10 @@ def main() -> None:
         rng = np.random.default_rng(7)
         for row in table(name, [make(rng, NIGHTS) for _ in range(asked.series)]):
             print(row, flush=True)
-    if RECORDED.exists() and asked.only != "synthetic":
+    if asked.recorded.exists() and asked.only != "synthetic":
         for figure in FIGURES:
             rng = np.random.default_rng(7)
-            nights = recorded(figure)
+            nights = recorded(figure, asked.recorded)
             series = [drawn(nights, rng, NIGHTS) for _ in range(asked.series)]
             for row in table(f"recorded, {figure}", series):
                 print(row, flush=True)

@@ -14,7 +14,6 @@ import contextlib
 import http.client
 import itertools
 import json
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,8 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from inferbench_tasks import settings
-from inferbench_tasks.perfdb.store import PerfDB
+from benchmarks.regression.workplace import workplace
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.stages.execute import execute_stage
 from inferbench_tasks.stages.invocation import Invocation
@@ -83,6 +81,20 @@ def one_run(endpoint: dict[str, Any]) -> dict[str, float]:
     }  # fmt: skip
 
 
+def one_night(night: int, pairs: int, data_dir: Path) -> list[dict[str, Any]]:
+    """Two fresh servers, asked in turns; a row per run."""
+    rows = []
+    with server(data_dir) as baseline, server(data_dir) as candidate:
+        ends = {"b": ("baseline", baseline), "c": ("candidate", candidate)}
+        for _, endpoint in ends.values():
+            one_run(endpoint)  # warm
+        for position, who in enumerate(itertools.islice(itertools.cycle("bccb"), 2 * pairs)):
+            side, endpoint = ends[who]
+            row = {"night": night, "position": position, "side": side, "at_s": time.time()}
+            rows.append(row | one_run(endpoint))
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
@@ -93,26 +105,18 @@ def main() -> None:
     known = pd.read_parquet(asked.file) if asked.file.exists() else None
     first = 0 if known is None else int(known["night"].max()) + 1
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="inferbench-noise-") as folder:
-        data_dir = settings.data_dir() if settings.data_dir().exists() else Path(folder)
-        with PerfDB.connect(settings.perfdb_uri(), data_dir):
-            for night in range(first, asked.nights):
-                rows = []
-                with server(data_dir) as baseline, server(data_dir) as candidate:
-                    ends = {"b": ("baseline", baseline), "c": ("candidate", candidate)}
-                    for _, endpoint in ends.values():
-                        one_run(endpoint)  # warm
-                    for position, who in enumerate(
-                        itertools.islice(itertools.cycle("bccb"), 2 * asked.pairs)
-                    ):
-                        side, endpoint = ends[who]
-                        row = {"night": night, "position": position, "side": side, "at_s": time.time()}
-                        rows.append(row | one_run(endpoint))
-                known = pd.concat([known, pd.DataFrame(rows)]) if known is not None else pd.DataFrame(rows)
-                known.to_parquet(asked.file, index=False, compression="zstd")
-                print(f"night {night}: {[round(r['p50_ms'], 2) for r in rows]}", flush=True)
-                if time.monotonic() - began > 60 * asked.minutes:
-                    break
+    with workplace() as (_, data_dir):
+        for night in range(first, asked.nights):
+            rows = one_night(night, asked.pairs, data_dir)
+            known = pd.DataFrame(rows) if known is None else pd.concat([known, pd.DataFrame(rows)])
+            partial = asked.file.with_name(f".{asked.file.name}.part")
+            known.to_parquet(partial, index=False, compression="zstd")
+            partial.replace(asked.file)
+            spent_s = time.monotonic() - began
+            print(f"night {night} ({spent_s:.0f} s): {[round(r['p50_ms'], 2) for r in rows]}", flush=True)
+            if spent_s > 60 * asked.minutes:
+                break
+    print(f"{night + 1} of {asked.nights} nights are recorded" if first < asked.nights else "nothing to do")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from inferbench_tasks import settings
+from benchmarks.regression.workplace import workplace
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.regression.ratio import MIN_PAIRS
 from inferbench_tasks.regression.session import Night, run_night
 from inferbench_tasks.regression.sides import PARTS, own_checkout
 
@@ -88,8 +89,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5, help="measured load of each run")
     asked = parser.parse_args()
-    data_dir = settings.writable(settings.data_dir())
-    with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
+    if asked.pairs < MIN_PAIRS:
+        parser.error(f"--pairs: at least {MIN_PAIRS}, fewer can't show anything")
+    with workplace() as (db, data_dir):
         good = [
             try_stage(stage, asked.pairs, asked.seconds, db, data_dir)
             for stage in asked.stages or list(SEEDS)

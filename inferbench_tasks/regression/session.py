@@ -12,6 +12,7 @@ from inferbench_tasks.regression import store
 from inferbench_tasks.regression.decide import Policy
 from inferbench_tasks.regression.night import pairs_for, run_session
 from inferbench_tasks.regression.overview import overview
+from inferbench_tasks.regression.ratio import MIN_PAIRS
 from inferbench_tasks.regression.sides import Side, own_checkout, side_of
 from inferbench_tasks.submission.reader import read_submission
 
@@ -48,6 +49,8 @@ def run_night(
     known = store.histories(db, [name]) if store.sessions(db, [name]) else {}
     pairs = night.pairs or pairs_for(known, night.detect)
     say(f"{name}: {pairs} pairs, baseline {baseline.id[:8]}, candidate {candidate.id[:8]}")
+    if pairs < MIN_PAIRS:
+        say(f"{name}: fewer than {MIN_PAIRS} pairs show nothing: this session decides nothing")
     found: dict[str, Any] = {}
     for attempt in range(1 + CONFIRMATIONS_A_NIGHT):
         if attempt:
