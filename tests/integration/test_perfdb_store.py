@@ -264,11 +264,16 @@ def test_frames_and_exports_agree(perfdb: PerfDB, tmp_path: Path) -> None:
         assert again["p99_ms"].tolist()[:2] == [10.0, 20.0]
         assert again["run"].tolist() == table["run"].tolist()
     assert frames.export(perfdb, tmp_path / "x.json", "run=r1") == 1
+    header = (tmp_path / "x.csv").read_text().splitlines()[0]
+    assert frames.export(perfdb, tmp_path / "none.csv", "run=none") == 0
+    assert (tmp_path / "none.csv").read_text().splitlines() == [header]
     with pytest.raises(InputError, match=r"\.csv, \.parquet, \.json"):
         frames.export(perfdb, tmp_path / "x.xlsx")
     with pytest.raises(StorageError, match="can't be written"):
         frames.export(perfdb, tmp_path / "missing" / "x.csv")
-    assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == ["x.csv", "x.json", "x.parquet"]
+    assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == [
+        "none.csv", "x.csv", "x.json", "x.parquet",
+    ]  # fmt: skip
 
 
 def test_a_run_is_named_by_a_unique_start(perfdb: PerfDB) -> None:

@@ -45,6 +45,11 @@ class Given:
                 "q", f"{self.q[:60]!r} is not understood: {error} (quotes must be closed)"
             ) from error
 
+    @property
+    def filled(self) -> bool:
+        """Whether anything was asked for."""
+        return any(value.strip() for value in self.as_dict().values())
+
     def as_dict(self) -> dict[str, str]:
         """For links to the next page."""
         return dict(self.__dict__)

@@ -50,9 +50,14 @@ def leaderboard(
             groups = _groups(board(db, by, given.terms(), PAGE_SIZE, BESIDE))
     except InputError as error:
         problem, figure = str(error), fields.field("p99_ms")
-    for group in groups:
-        for row in group["rows"]:
-            row["mark"] = bool(mark) and row["run"].startswith(f"{mark}.")
+    shown = [row for group in groups for row in group["rows"]]
+    for row in shown:
+        row["mark"] = bool(mark) and row["run"].startswith(f"{mark}.")
+
+    def told(name: str) -> bool:
+        """A column that no row fills only takes room."""
+        return any(row.get(name) is not None for row in shown)
+
     asked = {**given.as_dict(), "mark": mark, "all": "1" if all else ""}
     return page(
         "leaderboard.html",
@@ -61,9 +66,9 @@ def leaderboard(
         all=all,
         figures=FIGURES,
         figure=figure,
-        beside=[f for f in FIGURES if f.name in BESIDE and f.name != figure.name],
+        beside=[f for f in FIGURES if f.name in BESIDE and f.name != figure.name and told(f.name)],
         higher=HIGHER_IS_BETTER,
-        settings=SHOWN,
+        settings=[name for name in SHOWN if told(name)],
         sorts={f.name: query(**asked, by=f.name) for f in FIGURES},
         groups=groups,
         given=given,
@@ -122,7 +127,7 @@ def compare(db: Store, run: Annotated[list[str], Query()] = []) -> HTMLResponse:
 def recommend(
     db: Store,
     given: Filters,
-    by: str = "throughput_rps",
+    by: str = "samples_per_s",
     slo: Annotated[list[str], Query()] = [],  # noqa: B006
     ask: bool = False,
 ) -> HTMLResponse:
@@ -169,9 +174,15 @@ def regression(db: Store, name: Annotated[str, Query(max_length=100)] = "") -> H
         series=series,
         name=name,
         names=sorted({s["name"] for s in found["series"]}),
-        charts=[{"title": s["id"], "figure": chart(s)} for s in series[:MOST_CHARTS]],
+        charts=[{"title": _title(s), "figure": chart(s)} for s in series[:MOST_CHARTS]],
         more=len(series) > MOST_CHARTS,
     )
+
+
+def _title(series: dict[str, Any]) -> str:
+    """Of a chart; by the job as well, since a submission may have several."""
+    parts = (series["name"], f"{series['metric']} ({series['unit']})", series["device"])
+    return f"{', '.join(parts)}, job {series['digest'][:8]}"
 
 
 def _groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -9,9 +9,10 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
 from inferbench_tasks import settings
+from inferbench_tasks.analysis.missing import missing_notes
 from inferbench_tasks.analysis.page import number
 from inferbench_tasks.analysis.provenance import provenance_tables
-from inferbench_tasks.analysis.report import COLUMNS, notes_of
+from inferbench_tasks.analysis.report import columns_of, notes_of
 from inferbench_tasks.analysis.runs import RunView, load_runs
 from inferbench_tasks.analysis.sections import sections
 from inferbench_tasks.provider.api.access import Store
@@ -75,10 +76,9 @@ def figures(run: str, db: Store) -> Response:
 def tiles(view: RunView) -> list[dict[str, str]]:
     """The figures that the run has, with their units."""
     found = []
-    for title, path, factor in COLUMNS:
+    for column in columns_of([view]):
+        title, path, factor = column["title"], column["path"], column["factor"]
         value = view.figure(path)
-        if value is None:
-            continue
         if path == "slo.met":
             shown = "met" if value else "missed"
         elif factor == 100:
@@ -94,11 +94,15 @@ def facts(view: RunView) -> dict[str, Any]:
     job, result = view.job, view.result
     found: dict[str, Any] = {"submission": job.get("name"), "user": job.get("user")}
     if result is not None:
-        settings_text = ", ".join(f"{k} {v}" for k, v in result.backend.settings.items())
+        # The environment is long, and stands below with everything else of the provenance.
+        settings_text = ", ".join(
+            f"{k} {v}" for k, v in result.backend.settings.items() if k != "env" and v not in (None, {}, [])
+        )
         found |= {
             "model": f"{result.model.name} v{result.model.version}",
             "format": result.format,
-            "backend": f"{result.backend.label or result.backend.kind} {result.backend.version or ''}".strip(),
+            "backend": result.backend.label
+            or f"{result.backend.kind} {result.backend.version or ''}".strip(),
             "settings": settings_text or None,
             "device": result.device.name or result.device.kind,
             "created": result.created_at,
@@ -123,7 +127,7 @@ def _warnings(view: RunView) -> list[str]:
     found = list(view.result.certificate.get("warnings", [])) if view.result else []
     if monitor.get("problem"):
         found.append(f"The monitors' record is not complete: {monitor['problem']}")
-    return found
+    return found + missing_notes([view])
 
 
 def _certificate(view: RunView) -> dict[str, Any] | None:

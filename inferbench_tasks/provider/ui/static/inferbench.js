@@ -16,11 +16,22 @@ function countChosen() {
   if (!button) return;
   const chosen = document.querySelectorAll("input[name=run]:checked").length;
   button.disabled = chosen < 2 || chosen > 6;
-  button.textContent = chosen > 6 ? `Compare: at most 6 (${chosen} chosen)` : `Compare ${chosen} chosen`;
+  if (chosen < 2) button.textContent = "Compare: tick 2 to 6 runs";
+  else button.textContent = chosen > 6 ? `Compare: at most 6 (${chosen} chosen)` : `Compare ${chosen} chosen`;
+}
+
+// Colours that are meant for paper, on a dark ground.
+const DARK = { "#b00020": "#ff8a94", "#00664a": "#5bd0a5", "#333": "#dddddd", "#000": "#ffffff", "#000000": "#ffffff" };
+function recoloured(value, key = "") {
+  if (typeof value === "string") return (/color$/i.test(key) && DARK[value.toLowerCase()]) || value;
+  if (Array.isArray(value)) return value.map((item) => recoloured(item, key));
+  if (value === null || typeof value !== "object") return value;
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, recoloured(item, name)]));
 }
 
 function draw(element, figure) {
   const dark = document.documentElement.dataset.theme === "dark";
+  if (dark) figure = recoloured(figure);
   const layout = { ...figure.layout, autosize: true };
   if (dark) {
     const axis = { gridcolor: "#3a3f47", linecolor: "#888", tickcolor: "#888" };
@@ -36,6 +47,11 @@ function element(name, text, attributes = {}) {
   if (text !== null) made.textContent = text;
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   return made;
+}
+
+// Plotly's texts are escaped HTML.
+function decoded(text) {
+  return new DOMParser().parseFromString(text, "text/html").body.textContent;
 }
 
 function tableOf(table) {
@@ -66,9 +82,15 @@ async function loadFigures(place) {
       if (section.text) place.append(element("p", section.text));
       const grid = element("div", null, { class: "figures" });
       place.append(grid);
-      const boxes = section.figures.map((figure) => element("figure", null, { "aria-label": figure.layout.title.text }));
-      grid.append(...boxes); // all of them first: each is drawn as wide as its box ends up
-      boxes.forEach((box, index) => draw(box, section.figures[index]));
+      // Titles as text of the page, which wraps on a narrow screen.
+      const places = section.figures.map((figure) => {
+        const box = element("figure", null), place = element("div", null);
+        const { title, ...layout } = figure.layout;
+        box.append(element("figcaption", decoded(title.text)), place);
+        grid.append(box);
+        return [place, { ...figure, layout: { ...layout, margin: { ...layout.margin, t: 12 }, height: layout.height - 32 } }];
+      });
+      for (const [place, figure] of places) draw(place, figure); // when all are there: each is as wide as its box ends up
       for (const table of section.tables) place.append(tableOf(table));
     }
     if (!sections.length) place.append(element("p", "There is nothing to draw: the run has no raw samples."));
@@ -81,6 +103,8 @@ async function loadFigures(place) {
 document.addEventListener("click", openInAirflow);
 document.addEventListener("change", countChosen);
 countChosen();
+// On a phone an empty filter would fill the screen before anything is seen.
+if (matchMedia("(max-width: 640px)").matches) for (const fold of document.querySelectorAll("details.fold:not([data-filled])")) fold.open = false;
 for (const place of document.querySelectorAll("[data-figures]")) loadFigures(place);
 for (const place of document.querySelectorAll("script[data-draw]")) draw(document.getElementById(place.dataset.draw), JSON.parse(place.textContent));
 // A run that goes on, or a cluster: the page follows it while somebody looks.
