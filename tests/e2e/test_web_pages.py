@@ -7,7 +7,6 @@ pytest's temporary folder, or in ``INFERBENCH_SCREENSHOTS``.
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -17,25 +16,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_stored
 from inferbench_tasks.provider.system.local import free_port
+from tests import browser
 from tests.unit.perfdb.builders import latency
+from tests.unit.regression.nights import write_nights
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
 
-CHROMIUM = shutil.which("chromium")
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.airflow,
     pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium (Debian: apt-get install chromium)"),
-    pytest.mark.skipif(not os.environ.get("INFERBENCH_TEST_UI"), reason="INFERBENCH_TEST_UI=1 asks for it"),
+    pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing())),
 ]
 NASTY = "<script>document.title='hacked'</script>"
-#: A machine that others use too is slow, not wrong.
-PATIENCE_MS = 120_000
 
 
 @dataclass
@@ -48,7 +47,7 @@ class Site:
 
 @pytest.fixture
 def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
-    """The web application on a port of its own, with the results of three runs."""
+    """The web application on a port of its own, with the results of three runs, some nights and a device."""
     import uvicorn
     from fastapi import FastAPI
 
@@ -61,6 +60,12 @@ def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
         digest = {"name": name, "user": "ann", "digest": f"{number:064x}"}
         results.append(latency(f"{name}-run", p99_ms, job_id=name, submission=digest, model=model))
     perfdb.collection("results").insert_many([dict(to_stored(result)) for result in results])
+    write_nights(perfdb, [{}] * 5 + [{"preprocess": 2.0}] * 3, name="nightly-with-a-name-that-is-long")
+    told = "the clock is throttled (thermal): 1,200 of 1,980 MHz"
+    Cluster(perfdb).register(
+        Device(device_id="gpu:0", device_type="h200", name="NVIDIA H200", host="rack-7", health="quarantined",
+               reason=told)
+    )  # fmt: skip
     outer = FastAPI()
     outer.mount("/inferbench", app)
     port = free_port()
@@ -72,7 +77,7 @@ def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
         patch.setitem(app.dependency_overrides, READER.dependency, lambda: None)
         patch.setitem(app.dependency_overrides, store, lambda: perfdb)
         thread.start()
-        deadline = time.monotonic() + PATIENCE_MS / 1000
+        deadline = time.monotonic() + browser.PATIENCE_MS / 1000
         while not server.started:
             assert thread.is_alive() and time.monotonic() < deadline
             time.sleep(0.05)
@@ -81,23 +86,16 @@ def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
         thread.join()
 
 
-@pytest.fixture
-def browser() -> Iterator[BrowserContext]:
+@pytest.fixture(name="context")
+def _context() -> Iterator[BrowserContext]:
     """A Chromium."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"], timeout=PATIENCE_MS
-        )
-        context = chromium.new_context(viewport={"width": 1280, "height": 900})
-        context.set_default_timeout(PATIENCE_MS)
+    with browser.chromium() as context:
         yield context
-        chromium.close()
 
 
 @pytest.fixture
-def page(browser: BrowserContext) -> Page:
-    return browser.new_page()
+def page(context: BrowserContext) -> Page:
+    return context.new_page()
 
 
 def test_the_leaderboard_is_sorted_and_leads_to_a_comparison(page: Page, site: Site) -> None:
@@ -112,10 +110,10 @@ def test_the_leaderboard_is_sorted_and_leads_to_a_comparison(page: Page, site: S
     board.locator("tbody tr").first.wait_for()
     assert order() == ["fast-run", "middle-run", "slow-run"]
     board.get_by_role("link", name="throughput_rps").first.click()
-    board.locator("th[aria-sort=descending]", has_text="throughput_rps").wait_for()
+    board.locator("th[aria-sort=descending]", has_text="throughput_rps").first.wait_for()
     board.get_by_role("link", name="p99_ms").first.click()
-    board.locator("th[aria-sort=ascending]", has_text="p99_ms").wait_for()
-    assert NASTY in board.locator("tbody").first.inner_text()
+    board.locator("th[aria-sort=ascending]", has_text="p99_ms").first.wait_for()
+    assert NASTY in board.locator("main").inner_text()
     assert page.title() != "hacked"
     for run in ("fast-run", "slow-run"):
         board.locator(f"input[value='{run}']").focus()
@@ -151,12 +149,12 @@ def test_a_recommendation_is_asked_for(page: Page, site: Site) -> None:
 )
 @pytest.mark.parametrize(("device", "width"), [("phone", 390), ("laptop", 1280)])
 def test_pages_fit_every_screen(
-    browser: BrowserContext, site: Site, device: str, width: int, theme: Any, background: str
+    context: BrowserContext, site: Site, device: str, width: int, theme: Any, background: str
 ) -> None:
     """No page scrolls sideways as a whole; the system's theme is followed; nothing fails in the console."""
-    assert browser.browser is not None
-    context = browser.browser.new_context(viewport={"width": width, "height": 800}, color_scheme=theme)
-    page = context.new_page()
+    assert context.browser is not None
+    mine = context.browser.new_context(viewport={"width": width, "height": 800}, color_scheme=theme)
+    page = mine.new_page()
     failures: list[str] = []
     page.on("pageerror", lambda error: failures.append(str(error)))
     page.on("console", lambda message: failures.extend([message.text] * (message.type == "error")))
@@ -170,7 +168,7 @@ def test_pages_fit_every_screen(
             "compare?run=fast-run&run=slow-run&run=middle-run",
             "recommend?by=p99_ms&slo=p99_ms<=50",
             "cluster",
-            "regression",
+            "regression?name=nightly-with-a-name-that-is-long",
         ):
             page.goto(f"{site.url}/inferbench/{path}", wait_until="load")
             seen = page.evaluate("document.documentElement.scrollWidth")
@@ -179,5 +177,5 @@ def test_pages_fit_every_screen(
             name = path.replace("/", "-").replace("?all=1", "-all").partition("?")[0].partition("&")[0]
             page.screenshot(path=site.shots / f"11-{device}-{theme}-{name}.png", full_page=True)
     finally:
-        context.close()
+        mine.close()
     assert failures == []

@@ -5,123 +5,51 @@ Screenshots are kept in pytest's temporary folder (``screenshots/``), or in ``IN
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import shutil
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from inferbench_tasks.client import AccessError, InferBench
-from inferbench_tasks.perfdb import embedded
-from inferbench_tasks.perfdb.store import PerfDB
-from tests.unit.perfdb.builders import latency
+from tests import browser
+from tests.e2e.web_site import GOOD, NASTY, Site, airflow, running, started, until
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
 
-CHROMIUM = shutil.which("chromium")
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.airflow,
     pytest.mark.browser,
     pytest.mark.timeout(900),
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium (Debian: apt-get install chromium)"),
-    pytest.mark.skipif(
-        not os.environ.get("INFERBENCH_TEST_UI"), reason="minutes long; INFERBENCH_TEST_UI=1 asks for it"
-    ),
+    pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing())),
 ]
 ROOT = Path(__file__).parents[2]
-NASTY = "<script>document.title='hacked'</script>"
-GOOD = """name: by-form
-model: {kind: zoo, name: digits}
-load:
-  arrivals: {kind: poisson, rate_rps: 100}
-  duration_s: 2
-  warmup_s: 1
-"""
 BAD = GOOD.replace("load:", "lod:")
-#: A machine that others use too is slow, not wrong.
-PATIENCE_MS = 120_000
-
-
-@dataclass
-class Site:
-    """A running system: its address, its users, and where screenshots go."""
-
-    url: str
-    passwords: dict[str, str]
-    shots: Path
-
-    def client(self, user: str = "admin") -> InferBench:
-        return InferBench(self.url, user, self.passwords[user], timeout_s=120)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """``inferbench up``, with the results of three earlier runs in its PerfDB.
-
-    While one works on a test: ``INFERBENCH_TEST_SITE`` is the data directory of a system that runs already.
-    """
+    """A running system; ``INFERBENCH_TEST_SITE`` names the data directory of one that is up already."""
     base = tmp_path_factory.mktemp("web")
     shots = Path(os.environ.get("INFERBENCH_SCREENSHOTS") or base / "screenshots")
     shots.mkdir(parents=True, exist_ok=True)
-    if running := os.environ.get("INFERBENCH_TEST_SITE"):
-        yield running_site(Path(running), shots)
+    if known := os.environ.get("INFERBENCH_TEST_SITE"):
+        yield running(Path(known), shots)
         return
-    folder, data_dir = base / "submissions", base / "data"
-    folder.mkdir()
-    (folder / "quickstart.yaml").write_text(GOOD.replace("by-form", "quickstart"))
-    env = {**os.environ, "INFERBENCH_DATA_DIR": str(data_dir), "INFERBENCH_INTERFERENCE": "note"}
-    command = [sys.executable, "-m", "inferbench_tasks.cli.main"]
-
-    def inferbench(*arguments: str) -> None:
-        done = subprocess.run([*command, *arguments], env=env, capture_output=True, text=True, timeout=500)
-        assert done.returncode == 0, done.stderr
-
-    try:
-        inferbench("up", "--submissions", str(folder))
-        yield running_site(data_dir, shots)
-    finally:
-        inferbench("down")
-        embedded.stop(data_dir)
+    with started(base, shots) as own:
+        yield own
 
 
-def running_site(data_dir: Path, shots: Path) -> Site:
-    """A system that is up, with the three results."""
-    with PerfDB.connect(None, data_dir) as db:
-        for number, (name, p99_ms) in enumerate({"slow": 90.0, "fast": 10.0, "middle": 40.0}.items()):
-            model = {
-                "name": NASTY if name == "slow" else "digits",
-                "task": "classification",
-                "dataset": "seen",
-            }
-            digest = {"name": name, "user": "ann", "digest": f"{number:064x}"}
-            db.save_result(latency(f"{name}-run", p99_ms, job_id=name, submission=digest, model=model))
-    system = data_dir / "system"
-    passwords = json.loads((system / "passwords.json").read_text())
-    found = Site((system / "url").read_text().strip(), passwords, shots)
-    # The dag-processor reads its files after the system is up.
-    until(lambda: airflow(found, "/dags/submit").status_code == 200, "Airflow does not know the DAG submit")
-    return found
-
-
-@pytest.fixture(scope="module")
-def browser(site: Site) -> Iterator[BrowserContext]:
+@pytest.fixture(scope="module", name="context")
+def _context(site: Site) -> Iterator[BrowserContext]:
     """A Chromium in which admin is logged in, by the login page."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        context = chromium.new_context(viewport={"width": 1280, "height": 900})
-        context.set_default_timeout(PATIENCE_MS)
+    with browser.chromium() as context:
         page = context.new_page()
         page.goto(site.url)
         page.fill("input[name=username]", "admin")
@@ -131,22 +59,13 @@ def browser(site: Site) -> Iterator[BrowserContext]:
         page.screenshot(path=site.shots / "01-home.png")
         page.close()
         yield context
-        chromium.close()
 
 
 @pytest.fixture
-def page(browser: BrowserContext) -> Iterator[Page]:
-    opened = browser.new_page()
+def page(context: BrowserContext) -> Iterator[Page]:
+    opened = context.new_page()
     yield opened
     opened.close()
-
-
-def airflow(site: Site, path: str) -> httpx.Response:
-    """Airflow's own API, as admin."""
-    login = {"username": "admin", "password": site.passwords["admin"]}
-    token = httpx.post(f"{site.url}/auth/token", json=login, timeout=120).json()["access_token"]
-    headers = {"Authorization": f"Bearer {token}"}
-    return httpx.get(f"{site.url}/api/v2{path}", headers=headers, timeout=120)
 
 
 def submit_by_form(page: Page, site: Site, text: str) -> str:
@@ -165,12 +84,23 @@ def submit_by_form(page: Page, site: Site, text: str) -> str:
     return str(posted.value.json()["dag_run_id"])
 
 
-def until(check: Any, what: str, timeout_s: float = 240) -> Any:
-    deadline = time.monotonic() + timeout_s
-    while not (found := check()):
-        assert time.monotonic() < deadline, what
-        time.sleep(1)
-    return found
+@pytest.fixture(scope="module")
+def readme(site: Site, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the README's REST block prints, run as it stands there but for the address and the password."""
+    (text,) = re.findall(r"```sh\n(URL=.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    _, _, commands = text.partition("\n")
+    given = {"URL": site.url, "PASSWORD": site.passwords["admin"]}
+    done = subprocess.run(
+        ["bash", "-euc", commands], env={**os.environ, **given}, cwd=tmp_path_factory.mktemp("readme"),
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_rest_by_the_commands_of_the_readme(readme: str) -> None:
+    """A run is started, the leaderboard comes as CSV; how the run ends is seen when everything else is done."""
+    assert '"dag_run_id":"' in readme and "fast-run" in readme
 
 
 def test_a_bad_submission_is_refused_where_its_author_sees_it(page: Page, site: Site) -> None:
@@ -260,22 +190,6 @@ def test_the_pages_are_in_airflow_s_navigation(page: Page, site: Site) -> None:
     page.screenshot(path=site.shots / "11-cluster.png")
 
 
-def test_rest_by_the_commands_of_the_readme(site: Site, tmp_path: Path) -> None:
-    """The README's block runs as it stands there, but for the address and the password."""
-    (text,) = re.findall(r"```sh\n(URL=.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    _, _, commands = text.partition("\n")
-    given = {"URL": site.url, "PASSWORD": site.passwords["admin"]}
-    done = subprocess.run(
-        ["bash", "-euc", commands], env={**os.environ, **given}, cwd=tmp_path, capture_output=True, text=True,
-        timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    (run,) = re.findall(r'"dag_run_id":"([^"]+)"', done.stdout)
-    assert "fast-run" in done.stdout
-    with site.client() as bench:
-        assert bench.wait(run, timeout_s=500)["state"] == "success"
-
-
 def test_only_who_may_gets_in(site: Site) -> None:
     """Nobody without a login reads anything; a viewer reads and checks, but starts nothing."""
     described = httpx.get(f"{site.url}/inferbench/api/openapi.json", timeout=60)
@@ -310,5 +224,12 @@ def test_only_who_may_gets_in(site: Site) -> None:
             json={"logical_date": None, "conf": {"submission": GOOD}}, headers=headers, timeout=60,
         )  # fmt: skip
         assert by_airflow.status_code == status
-    with pytest.raises(AccessError):
-        InferBench(site.url, "admin", "wrong", timeout_s=60).leaderboard()
+    with InferBench(site.url, "admin", "wrong", timeout_s=60) as nobody, pytest.raises(AccessError):
+        nobody.leaderboard()
+
+
+def test_what_rest_started_ends_well(readme: str, site: Site) -> None:
+    """The quick start, submitted by its name."""
+    (run,) = re.findall(r'"dag_run_id":"([^"]+)"', readme)
+    with site.client() as bench:
+        assert bench.wait(run, timeout_s=500)["state"] == "success"

@@ -1,0 +1,104 @@
+"""A running system for browser tests: ``inferbench up``, with the results of three earlier runs in its PerfDB."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from inferbench_tasks import settings
+from inferbench_tasks.client import InferBench
+from inferbench_tasks.metrics.interference import MODE
+from inferbench_tasks.perfdb import embedded
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.workers.checks import BUSY
+from tests.unit.perfdb.builders import latency
+
+#: A model's name that a page must show as text.
+NASTY = "<script>document.title='hacked'</script>"
+GOOD = """name: by-form
+model: {kind: zoo, name: digits}
+load:
+  arrivals: {kind: poisson, rate_rps: 100}
+  duration_s: 2
+  warmup_s: 1
+"""
+
+
+@dataclass
+class Site:
+    """A running system: its address, its users, and where screenshots go."""
+
+    url: str
+    passwords: dict[str, str]
+    shots: Path
+
+    def client(self, user: str = "admin") -> InferBench:
+        return InferBench(self.url, user, self.passwords[user], timeout_s=120)
+
+
+@contextmanager
+def started(base: Path, shots: Path) -> Iterator[Site]:
+    """A system of its own, ended afterwards."""
+    folder, data_dir = base / "submissions", base / "data"
+    folder.mkdir()
+    (folder / "quickstart.yaml").write_text(GOOD.replace("by-form", "quickstart"))
+    # The browser and the system itself keep two cores busy: that is not what is tested here.
+    quiet = {MODE: "note", BUSY: "2"}
+    env = {**os.environ, settings.DATA_DIR: str(data_dir), **quiet}
+    command = [sys.executable, "-m", "inferbench_tasks.cli.main"]
+
+    def inferbench(*arguments: str) -> None:
+        done = subprocess.run([*command, *arguments], env=env, capture_output=True, text=True, timeout=500)
+        assert done.returncode == 0, done.stderr
+
+    try:
+        inferbench("up", "--submissions", str(folder))
+        yield running(data_dir, shots)
+    finally:
+        inferbench("down")
+        embedded.stop(data_dir)
+
+
+def running(data_dir: Path, shots: Path) -> Site:
+    """A system that is up, with the three results."""
+    with PerfDB.connect(None, data_dir) as db:
+        for number, (name, p99_ms) in enumerate({"slow": 90.0, "fast": 10.0, "middle": 40.0}.items()):
+            model = {
+                "name": NASTY if name == "slow" else "digits",
+                "task": "classification",
+                "dataset": "seen",
+            }
+            digest = {"name": name, "user": "ann", "digest": f"{number:064x}"}
+            db.save_result(latency(f"{name}-run", p99_ms, job_id=name, submission=digest, model=model))
+    system = data_dir / "system"
+    passwords = json.loads((system / "passwords.json").read_text())
+    found = Site((system / "url").read_text().strip(), passwords, shots)
+    # The dag-processor reads its files after the system is up.
+    until(lambda: airflow(found, "/dags/submit").status_code == 200, "Airflow does not know the DAG submit")
+    return found
+
+
+def airflow(site: Site, path: str) -> httpx.Response:
+    """Airflow's own API, as admin."""
+    login = {"username": "admin", "password": site.passwords["admin"]}
+    token = httpx.post(f"{site.url}/auth/token", json=login, timeout=120).json()["access_token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    return httpx.get(f"{site.url}/api/v2{path}", headers=headers, timeout=120)
+
+
+def until(check: Any, what: str, timeout_s: float = 240) -> Any:
+    deadline = time.monotonic() + timeout_s
+    while not (found := check()):
+        assert time.monotonic() < deadline, what
+        time.sleep(1)
+    return found
