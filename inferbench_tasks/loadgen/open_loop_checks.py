@@ -11,7 +11,7 @@ from inferbench_tasks.loadgen.evidence import Check, OpenPlan
 from inferbench_tasks.loadgen.pacing import ascending, gap_distance
 from inferbench_tasks.loadgen.statistics import NAMES, percentiles
 from inferbench_tasks.loadgen.thresholds import Thresholds
-from inferbench_tasks.loadgen.window import Window
+from inferbench_tasks.loadgen.window import Window, taken
 
 
 def open_loop_checks(
@@ -19,7 +19,7 @@ def open_loop_checks(
 ) -> tuple[list[Check], dict[str, Any]]:
     """The checks and what they measured. ``latency_ms``: from the real send, of the good answers."""
     planned = ascending(plan.intended_ns)
-    recorded = window.intended_ns[window.measured]
+    recorded = taken(window.intended_ns, window.measured)
     missing = abs(len(planned) - len(recorded))
     moved = int(np.count_nonzero(planned != recorded)) if not missing else 0
     checks = [
@@ -127,7 +127,7 @@ def _gaps(
 ) -> tuple[list[Check], dict[str, Any]]:
     slack_ms = max(limits.gap_slack_ms, limits.gap_slack_latency_ratio * p50_ms)
     # Of the requests that were sent: those that were not are counted as dropped.
-    found = gap_distance(window.intended_ns[was_sent], window.sent_ns[was_sent], slack_ms * 1e6)
+    found = gap_distance(taken(window.intended_ns, was_sent), taken(window.sent_ns, was_sent), slack_ms * 1e6)
     if found is None:
         return [], {"gap_distance": None}
     check = Check.at_most(

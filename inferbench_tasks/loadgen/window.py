@@ -23,6 +23,12 @@ WINDOW_COLUMNS = (
 )  # fmt: skip
 
 
+def taken(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
+    """``values[mask]``; a view, without a copy of millions, where those that are taken follow each other."""
+    first, count = int(mask.argmax()) if len(mask) else 0, int(np.count_nonzero(mask))
+    return values[first : first + count] if mask[first : first + count].all() else values[mask]
+
+
 @dataclass(frozen=True)
 class Window:
     """The records of a load, ordered by ``intended_ns``, and masks over them.
