@@ -128,4 +128,4 @@ def _require(column: str, columns: list[str], path: str) -> None:
     if columns.count(column) != 1:
         known = ", ".join(repr(name) for name in columns[:20]) + (", ..." if len(columns) > 20 else "")
         what = "more than one column" if column in columns else "no column"
-        raise InputError(f"{path} has {what} {column!r}; its columns: {known}")
+        raise InputError(f"{path} has {what} {column!r}; its columns: {known}; name the right one as column")
