@@ -85,14 +85,16 @@ def reached_all(searcher: str, noisy: bool, drawn: tuple[str, str, int]) -> list
     return [reached(grid, goal, searcher, noisy, budget, drawn[2]) for goal in goals(grid).values()]
 
 
-def synthetic_table(count: int, noisy: bool, pool: ProcessPoolExecutor) -> None:
+def synthetic_table(
+    spaces: list[str], searches: list[str], count: int, noisy: bool, pool: ProcessPoolExecutor
+) -> None:
     """One row for each space, kind of grid and searcher, over all grids and goals."""
     columns = f"{'median':>8}{'mean':>8}{'worst':>8}{'searches ≥ 95%':>16}"
     print(f"{'space':<15}{'runs':>10}  {'kind':<11}{'search':<15}{columns}")
-    for space_name, axes in synthetic.SPACES.items():
-        size = len(space.grid(axes))
+    for space_name in spaces:
+        size = len(space.grid(synthetic.SPACES[space_name]))
         runs = f"{int(BUDGET_RATIO * size)} of {size}"
-        for kind, searcher in itertools.product(synthetic.KINDS, SEARCHERS):
+        for kind, searcher in itertools.product(synthetic.KINDS, searches):
             drawn = [(kind, space_name, seed) for seed in range(count)]
             each = pool.map(partial(reached_all, searcher, noisy), drawn)
             shares = [share for found in each for share in found]
@@ -115,11 +117,18 @@ def main() -> int:
     parser.add_argument(
         "--noisy", action="store_true", help="with --synthetic: each answer one noisy measurement"
     )
+    spaces = list(synthetic.SPACES)
+    parser.add_argument(
+        "--spaces", nargs="+", choices=spaces, default=spaces, help="with --synthetic: only these"
+    )
+    parser.add_argument(
+        "--searches", nargs="+", choices=list(SEARCHERS), default=list(SEARCHERS), help="only these"
+    )
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     if options.synthetic:
         with ProcessPoolExecutor(options.workers) as pool:
-            synthetic_table(options.synthetic, options.noisy, pool)
+            synthetic_table(options.spaces, options.searches, options.synthetic, options.noisy, pool)
         return 0
     names = [name for name in recorded.names(options.folder) if options.grid in (None, name)]
     if not names:
@@ -149,7 +158,7 @@ def main() -> int:
                 f"{'goal':<40}{'search':<15}{'mean':>7}{'worst':>8}{'seeds ≥ 95%':>13}{'noisy: mean':>13}{'≥ 95%':>8}"
             )
             for title, goal in goals(grid).items():
-                for searcher in SEARCHERS:
+                for searcher in options.searches:
                     shares, noisy = (
                         list(
                             pool.map(

@@ -36,13 +36,20 @@ def grid(axes: dict[str, list[Any]] = AXES) -> list[Point]:
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
+def as_settings(point: Point) -> dict[str, Any]:
+    """A point by the names that a submission has for its settings."""
+    given = {axis: value for axis, value in point.items() if axis != "delay_ms"}
+    return {**given, "batching": _batching(point)}
+
+
+def _batching(point: Point) -> dict[str, Any] | None:
+    if point["delay_ms"] == "off":
+        return None
+    return {"max_batch_size": MAX_BATCH_SIZE, "max_delay_ms": point["delay_ms"]}
+
+
 def job_of(model: str, point: Point, *, duration_s: float, warmup_s: float) -> JobSpec:
     """The job that measures a point."""
-    batching = (
-        None
-        if point["delay_ms"] == "off"
-        else {"max_batch_size": MAX_BATCH_SIZE, "max_delay_ms": point["delay_ms"]}
-    )
     return JobSpec.model_validate(
         {
             "name": f"grid-{model}",
@@ -53,7 +60,7 @@ def job_of(model: str, point: Point, *, duration_s: float, warmup_s: float) -> J
                 "backend": point["server"],
                 "threads": point["threads"],
                 "instances": point["instances"],
-                "batching": batching,
+                "batching": _batching(point),
             },
             "load": {
                 "arrivals": {"kind": "closed_loop", "concurrency": point["concurrency"]},

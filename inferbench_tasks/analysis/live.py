@@ -61,7 +61,7 @@ class LiveSearch:
         core = Search([job.point for job in self.jobs], self.goal, seed=self.seed, budget=budget)
         place = {job.digest: index for index, job in enumerate(self.jobs)}
         for document in self.documents:
-            core.tell(place[document["submission"]["digest"]], self._figures(document))
+            core.tell(place[document["submission"]["digest"]], _figures(document, core.figures()))
         self.say(f"{len(core.trials)} of {len(self.jobs)} configuration(s) measured before; budget {budget}")
         while len(core.trials) < budget and (index := core.ask()) is not None:
             made = self._measure(self.jobs[index], f"{len(core.trials) + 1}/{budget}")
@@ -69,7 +69,7 @@ class LiveSearch:
                 core.skip(index)  # disturbed: that says nothing of the configuration
                 budget -= 1
             else:
-                core.tell(index, self._figures(made) if made["verdict"] == "valid" else {})
+                core.tell(index, _figures(made, core.figures()) if made["verdict"] == "valid" else {})
             if core.best is not None and core.best.index == index:
                 self.say("    the best so far")
 
@@ -100,15 +100,12 @@ class LiveSearch:
             verdict = document["verdict"]
             if verdict == "valid":
                 self.documents.append(document)
-                self.say(f"    {self._text(self._figures(document))}")
+                self.say(f"    {self._text(_figures(document, self.goal.figures()))}")
                 return document
             self.say(f"    {verdict}")
             if not verdict.startswith("invalid"):
                 return document
         return document
-
-    def _figures(self, document: dict[str, Any]) -> dict[str, float | None]:
-        return {name: value_of(document, name) for name in self.goal.figures()}
 
     def _text(self, figures: dict[str, float | None]) -> str:
         parts = [
@@ -126,6 +123,10 @@ class LiveSearch:
     @staticmethod
     def _is(document: dict[str, Any], digest: str) -> bool:
         return bool(document["submission"].get("digest") == digest)
+
+
+def _figures(document: dict[str, Any], names: Sequence[str]) -> dict[str, float | None]:
+    return {name: value_of(document, name) for name in names}
 
 
 def told(point: dict[str, Any]) -> str:

@@ -1,9 +1,9 @@
 """The search: which configurations to run so that few runs find one that is nearly the best.
 
-Ask and tell over a discrete space, seeded. A few far-apart points come first; then each next one has the largest
-expected improvement of the objective times the probability that it keeps every bound (Schonlau, Welch and Jones,
-"Global versus local search in constrained optimization of computer models", 1998), by a Gaussian process for the
-objective and one for each bound. It starts nothing and reads nothing: who asks also measures.
+Ask and tell over a discrete space, seeded. A few points come first that have many pairs of settings between them; then
+each next one has the largest expected improvement of the objective where every bound is kept (Schonlau, Welch and
+Jones, "Global versus local search in constrained optimization of computer models", 1998), by the ``outlook`` on all
+figures of the goal together. It starts nothing and reads nothing: who asks also measures.
 """
 
 from __future__ import annotations
@@ -14,17 +14,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from inferbench_tasks.analysis.candidates import Bound
+from inferbench_tasks.analysis.covering import Covering
+from inferbench_tasks.analysis.outlook import ByServers, BySettings, Indexes, Prior, Told
+from inferbench_tasks.analysis.servers import FIGURES
 from inferbench_tasks.analysis.surrogate import Array, GaussianProcess, encode
 
 #: The share of the space that a search may run, and the least that it needs to learn anything.
 BUDGET_RATIO, MIN_BUDGET = 0.08, 8
-#: The share of the runs that go far apart before the models choose, and their least and largest number.
+#: The share of the runs that go apart before the outlook chooses, and their least and largest number.
 FIRST_RATIO, FIRST_RUNS = 0.25, (4, 10)
 #: Where the logarithm of a figure is taken, nothing is below this.
 _TINY = 1e-12
+#: Figures that tell of others.
+TELLING = ("samples_per_s", "mean_ms")
+#: Draws from the outlook, and how far below them (a logarithm) stands what figures say one by one.
+_DRAWS, _ALONE = 400, math.log(1e-6)
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,10 @@ class Trial:
             found[name] = sum(known) / len(known) if len(known) == len(values) else None
         return found
 
+    def complete(self, names: Sequence[str]) -> bool:
+        """Whether it has all of these figures."""
+        return all(self.figures.get(name) is not None for name in names)
+
 
 class Search:
     """``points``: the whole space, each a mapping of settings. ``budget``: the runs in view; it only shapes how
@@ -94,25 +104,32 @@ class Search:
         self.goal = goal
         self.trials: dict[int, Trial] = {}
         self._encoding = encode(points)
-        self._size = len(points)
+        self._covering = Covering(points)
         self._rng = np.random.default_rng(seed)
         least, most = FIRST_RUNS
         self._first = max(least, min(most, round((budget or budget_of(len(points))) * FIRST_RATIO)))
         self._open = np.ones(len(points), dtype=bool)
         self._theta: dict[str, Array] = {}
+        self._normal = np.random.default_rng(seed).standard_normal((len(goal.figures()), _DRAWS))
+        modelled = [name for name in self.figures() if name in FIGURES]
+        self._prior = Prior(points, modelled, self._encoding, seed)
+
+    def figures(self) -> tuple[str, ...]:
+        """What a run should tell: the goal's figures, and those that tell of them."""
+        return tuple(dict.fromkeys((*self.goal.figures(), *TELLING)))
 
     def ask(self) -> int | None:
         """The index of the configuration to run next; None once all were."""
         left = np.flatnonzero(self._open)
         if not len(left):
             return None
-        if len(self.trials) < min(self._first, self._size):
-            return self._farthest(left)
+        if len(self.trials) < self._first:
+            return self._covering.next(left, list(self.trials), self._rng)
         return int(left[int(np.argmax(self._scores(left)))])
 
     def tell(self, index: int, figures: Mapping[str, float | None]) -> None:
-        """What a run of that configuration showed: the goal's figures, None for those it has not (it failed)."""
-        known = {name: figures.get(name) for name in self.goal.figures()}
+        """What a run of that configuration showed: None for figures that it has not (it failed)."""
+        known = {name: figures.get(name) for name in self.figures()}
         self.trials.setdefault(index, Trial(index)).runs.append(known)
         self._open[index] = False
 
@@ -130,70 +147,84 @@ class Search:
         ]
         return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
 
-    def _farthest(self, left: NDArray[np.intp]) -> int:
-        """Far from all that is known, in distance over the axes; the first by chance."""
-        x = self._encoding.features
-        known = np.flatnonzero(~self._open)
-        if not len(known):
-            return int(self._rng.choice(left))
-        distance = np.abs(x[left][:, None] - x[known][None]).sum(axis=2)
-        nearest = distance.min(axis=1) + 0.1 * distance.mean(axis=1) + 1e-3 * self._rng.random(len(left))
-        return int(left[int(np.argmax(nearest))])
-
-    def _scores(self, left: NDArray[np.intp]) -> Array:
-        """Expected improvement x probability of keeping the bounds; while nothing keeps them, that alone."""
+    def _scores(self, left: Indexes) -> Array:
+        """Logarithm of the expected improvement where all bounds are kept; while nothing keeps them, of the probability
+        that they are. By draws from the outlook, and by its figures one by one where no draw is good.
+        """
         from scipy.stats import norm
 
-        told = list(self.trials.values())
-        keeping: Array = np.zeros(len(left))
-        for number, bound in enumerate(self.goal.bounds):
-            mean, sd = self._model(
-                f"bound {number}", told, [excess_of(bound, t.figures) for t in told], worst=max, at=left
-            )
-            keeping = keeping + norm.logcdf(-mean / sd)
+        told = [trial for trial in self.trials.values() if trial.complete(self.goal.figures())]
+        chance = self._works(left) + 1e-9 * self._rng.random(len(left))
+        if len(told) < 2:
+            return chance + self._rng.random(len(left))
+        names = self.goal.figures()
+        mean, covariance = self._outlook(told, left)
+        sd = np.sqrt(np.maximum(covariance[:, range(len(names)), range(len(names))], 1e-12))
+        root = np.linalg.cholesky(covariance + 1e-9 * np.eye(len(names)))
+        drawn = mean[:, :, None] + root @ self._normal  # points x figures x draws
+        good, alone = np.ones((len(left), _DRAWS)), np.zeros(len(left))
+        for bound in self.goal.bounds:
+            number, sign = names.index(bound.figure), 1.0 if bound.at_most else -1.0
+            limit = math.log(max(bound.value, _TINY))
+            good *= sign * (drawn[:, number] - limit) <= 0
+            alone += norm.logcdf(sign * (limit - mean[:, number]) / sd[:, number])
         best = self.best
-        if best is None and self.goal.bounds:
-            return keeping + 1e-9 * self._rng.random(len(left))
-        values = [self._objective(trial) for trial in told]
-        if not any(value is not None for value in values):
-            return keeping + self._rng.random(len(left))
-        mean, sd = self._model("objective", told, values, worst=min, at=left)
-        top = self._objective(best) if best else None
-        top = max(v for v in values if v is not None) if top is None else top
-        z = (mean - top) / sd
-        # log of sd (pdf + z cdf); far below the best both underflow, and z itself keeps the order
-        improvement = sd * (norm.pdf(z) + z * norm.cdf(z))
-        logarithm = np.where(
-            improvement > 1e-300, np.log(np.maximum(improvement, 1e-300)), norm.logpdf(z) + np.log(sd)
-        )
-        found: Array = logarithm + keeping + 1e-9 * self._rng.random(len(left))
+        if best is not None or not self.goal.bounds:
+            sign = 1.0 if self.goal.higher else -1.0
+            top = max(sign * _log(t.figures[self.goal.objective]) for t in ([best] if best else told))
+            good *= np.maximum(sign * drawn[:, 0] - top, 0.0)
+            z = (sign * mean[:, 0] - top) / sd[:, 0]
+            improvement = sd[:, 0] * (norm.pdf(z) + z * norm.cdf(z))
+            alone += np.where(
+                improvement > 1e-300,
+                np.log(np.maximum(improvement, 1e-300)),
+                norm.logpdf(z) + np.log(sd[:, 0]),
+            )
+        together = np.log(np.maximum(good.mean(axis=1), 1e-300))
+        found: Array = np.logaddexp(together, alone + _ALONE) + chance
         return found
 
-    def _objective(self, trial: Trial) -> float | None:
-        """Larger is better; its logarithm where all are positive, since a setting's effect is a factor."""
-        value = trial.figures[self.goal.objective]
-        if value is None:
-            return None
-        sign = 1.0 if self.goal.higher else -1.0
-        others = (t.figures[self.goal.objective] for t in self.trials.values())
-        return sign * (math.log(value) if all(v is None or v > 0 for v in others) else value)
+    def _outlook(self, told: list[Trial], left: Indexes) -> tuple[Array, Array]:
+        """Logarithms of the goal's figures: means (points, figures) and covariances (points, figures, figures).
 
-    def _model(
-        self, name: str, told: list[Trial], values: list[float | None], *, worst: Any, at: NDArray[np.intp]
-    ) -> tuple[Array, Array]:
-        """A prediction at these indexes. A run without any figure failed: it counts as the worst seen."""
-        known = [value for value in values if value is not None]
-        if not known:
-            return np.zeros(len(at)), np.ones(len(at))
-        pairs = [
-            (trial.index, worst(known) if value is None else value)
-            for trial, value in zip(told, values, strict=True)
-            if value is not None or all(v is None for v in trial.figures.values())
-        ]
-        x, axis_of = self._encoding.features, self._encoding.axis_of
-        indexes = np.array([index for index, _ in pairs], dtype=np.intp)
+        Figures that servers are known to have are seen by the view that foretells them better.
+        """
+        names = self.goal.figures()
+        logs = {
+            name: np.array([_log(trial.figures[name]) for trial in told])
+            for name in self.figures()
+            if all(trial.figures[name] is not None for trial in told)
+        }
+        known = Told(np.array([trial.index for trial in told], dtype=np.intp), logs)
+        mean, covariance = np.zeros((len(left), len(names))), np.zeros((len(left), len(names), len(names)))
+        for modelled in (True, False):
+            numbers = [n for n, name in enumerate(names) if (name in self._prior.figures) is modelled]
+            if not numbers:
+                continue
+            part = [names[number] for number in numbers]
+            view: BySettings | ByServers = BySettings(self._encoding, known, part, self._theta)
+            if modelled and (by_servers := ByServers(self._prior, known, part)).foretold >= view.foretold:
+                view = by_servers
+            mean[:, numbers], covariance[np.ix_(range(len(left)), numbers, numbers)] = view.at(left)
+        return mean, covariance
+
+    def _works(self, left: Indexes) -> Array:
+        """Logarithm of the probability that a configuration has all figures, once some had not."""
+        from scipy.stats import norm
+
+        trials = list(self.trials.values())
+        works = np.array([1.0 if t.complete(self.goal.figures()) else -1.0 for t in trials])
+        if len(set(works)) < 2:
+            return np.zeros(len(left))
+        x = self._encoding.features
         model = GaussianProcess(
-            x[indexes], axis_of, np.array([value for _, value in pairs]), self._theta.get(name)
+            x[[t.index for t in trials]], self._encoding.axis_of, works, self._theta.get("works")
         )
-        self._theta[name] = model.theta
-        return model.predict(x[at])
+        self._theta["works"] = model.theta
+        mean, sd = model.predict(x[left])
+        found: Array = norm.logcdf(mean / np.sqrt(sd**2 + 0.1))
+        return found
+
+
+def _log(value: float | None) -> float:
+    return math.log(max(value or 0.0, _TINY))

@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 #: Prior of each hyperparameter's logarithm: mean and standard deviation. Weak; with a dozen points, needed.
 _LENGTH, _SIGNAL, _LINEAR, _NOISE = (0.3, 0.8), (0.0, 1.0), (-0.7, 1.0), (-3.0, 1.0)
 _ROOT5 = 5.0**0.5
+#: Values that differ by less (half a percent, being logarithms) are taken for equal.
+_LEAST = 0.005
 #: Settings, by the last part of their path, that make a quantity of its own together: threads that may run at once,
 #: samples in flight in a closed loop, users for each instance. What they mean need not be learnt from a dozen runs.
 _TOGETHER: tuple[tuple[str, str, Callable[[float, float], float]], ...] = (
@@ -40,7 +42,7 @@ def encode(points: Sequence[Mapping[str, Any]]) -> Encoding:
     per value; nested mappings by their parts. An axis with one value says nothing and gets no column. Quantities that
     settings make together in every point (``_TOGETHER``) are axes of their own.
     """
-    flat = [_flatten(point) for point in points]
+    flat = [flatten_point(point) for point in points]
     made = [_together(point) for point in flat]
     common = set.intersection(*(set(one) for one in made))
     flat = [
@@ -63,7 +65,7 @@ def _together(point: dict[str, Any]) -> dict[str, float]:
     """The quantities that a point's settings make together."""
     numbers: dict[str, list[float]] = {}
     for path, value in point.items():
-        if _is_number(value) and value > 0:
+        if is_number(value) and value > 0:
             numbers.setdefault(path.rpartition(".")[2], []).append(float(value))
     return {
         f"{first} with {second}": made_of(a[0], b[0])
@@ -72,11 +74,12 @@ def _together(point: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def _flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten_point(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by their dotted paths, and ``set`` for what they are parts of."""
     found: dict[str, Any] = {}
     for key, item in value.items():
         if isinstance(item, Mapping):
-            found |= {f"{prefix}{key}": "set", **_flatten(item, f"{prefix}{key}.")}
+            found |= {f"{prefix}{key}": "set", **flatten_point(item, f"{prefix}{key}.")}
         else:
             found[f"{prefix}{key}"] = item
     return found
@@ -84,20 +87,21 @@ def _flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _columns(values: list[Any]) -> list[Array]:
     """A column for the numbers (if there are several), and one per other value (if there are several kinds)."""
-    numbers = sorted({float(v) for v in values if _is_number(v)})
-    others = list(dict.fromkeys(repr(v) for v in values if not _is_number(v)))
+    numbers = sorted({float(v) for v in values if is_number(v)})
+    others = list(dict.fromkeys(repr(v) for v in values if not is_number(v)))
     found = []
     if len(numbers) > 1:
         scaled = np.log(numbers) if numbers[0] > 0 else np.arange(len(numbers), dtype=float)
         place = dict(zip(numbers, (scaled - scaled[0]) / (scaled[-1] - scaled[0]), strict=True))
-        found.append(np.array([place[float(v)] if _is_number(v) else 0.5 for v in values]))
+        found.append(np.array([place[float(v)] if is_number(v) else 0.5 for v in values]))
     if len(others) + bool(numbers) > 1:
         kinds = others if numbers or len(others) > 2 else others[1:]
-        found += [np.array([float(not _is_number(v) and repr(v) == kind) for v in values]) for kind in kinds]
+        found += [np.array([float(not is_number(v) and repr(v) == kind) for v in values]) for kind in kinds]
     return found
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a setting is one of a size."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -114,7 +118,7 @@ class GaussianProcess:
         self._axis_of = axis_of
         self._axes = int(axis_of.max()) + 1 if len(axis_of) else 0
         self._mean = float(values.mean())
-        self._scale = float(values.std()) or 1.0
+        self._scale = max(float(values.std()), _LEAST)
         self._y = (values - self._mean) / self._scale
         self._d2 = self._distances(features, features)
         prior = [_LENGTH] * self._axes + [_SIGNAL, _LINEAR, _NOISE]
@@ -134,11 +138,20 @@ class GaussianProcess:
 
         lengths, signal, linear, _ = self._split(self.theta)
         scaled = self._scaled(self._distances(features, self._x), lengths)
-        cross = signal * _matern(scaled) + linear * (features - 0.5) @ (self._x - 0.5).T
+        cross = signal * matern(scaled) + linear * (features - 0.5) @ (self._x - 0.5).T
         own = signal + linear * ((features - 0.5) ** 2).sum(axis=1)
         mean = cross @ self._weights
         variance = own - (cross * cho_solve(self._factor, cross.T).T).sum(axis=1)
         return mean * self._scale + self._mean, np.sqrt(np.maximum(variance, 1e-10)) * self._scale
+
+    def foretold(self) -> float:
+        """The logarithm of the density of each value, by all other values."""
+        from scipy.linalg import cho_solve
+
+        inverse = cho_solve(self._factor, np.eye(len(self._y)))
+        variance = self._scale**2 / np.diag(inverse)
+        error = self._scale * self._weights / np.diag(inverse)
+        return float(-0.5 * (error**2 / variance + np.log(2 * np.pi * variance)).sum())
 
     def _split(self, theta: Array) -> tuple[Array, float, float, float]:
         """Length scales, and the variances of signal, linear part and noise."""
@@ -161,7 +174,7 @@ class GaussianProcess:
         """The covariance, and its derivative by each logarithm: (hyperparameters, n, n)."""
         lengths, signal, linear, noise = self._split(theta)
         r = self._scaled(self._d2, lengths)
-        smooth = signal * _matern(r)
+        smooth = signal * matern(r)
         line = linear * (self._x - 0.5) @ (self._x - 0.5).T
         unit = np.eye(len(self._x))
         slope = signal * (5 / 3) * (1 + _ROOT5 * r) * np.exp(-_ROOT5 * r)
@@ -181,6 +194,13 @@ class GaussianProcess:
         return float(value), slope + off / self._prior_sd
 
 
-def _matern(r: Array) -> Array:
+def squared_distances(a: Array, b: Array) -> Array:
+    """Between all rows of two matrices, summed over their columns."""
+    found: Array = ((a[:, None] - b[None]) ** 2).sum(axis=2)
+    return found
+
+
+def matern(r: Array) -> Array:
+    """The Matern 5/2 correlation at these scaled distances."""
     found: Array = (1 + _ROOT5 * r + 5 / 3 * r**2) * np.exp(-_ROOT5 * r)
     return found
