@@ -1,4 +1,8 @@
-"""A report's tables beside its figures: stages, energy with its method, cost by instance, interference."""
+"""A report's tables beside its figures: stages, energy with its method, cost by instance, interference.
+
+Each is {title, head, rows} and may have ``numbers``, the columns to align at their right, and ``note``, what is the
+same for all rows.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,27 @@ def stage_table(views: Sequence[RunView]) -> list[Table]:
         share = f"{rest / e2e:.1%}{' (!)' if rest / e2e > WORTH_SHOWING_RATIO else ''}" if e2e else "–"
         rows.append([view.label, *cells, _mean_and_p99(view.figure("stages_ms.e2e")), share])
     head = ["run", *PARTS, "end to end", "unattributed share"]
-    return [{"title": "Mean (p99), ms per request", "head": head, "rows": rows}] if rows else []
+    numbers = list(range(1, len(head)))
+    table = {"title": "Mean (p99), ms per request", "head": head, "rows": rows, "numbers": numbers}
+    return [table] if rows else []
+
+
+def condensed(table: Table, kept: Sequence[str]) -> Table:
+    """A table without the columns, but for ``kept``, that say the same in all of its rows; its note says it."""
+    head, rows = table["head"], table["rows"]
+    if len(rows) < 2:
+        return table
+    values = dict(zip(head, zip(*rows, strict=True), strict=True))
+    same = [name for name in head if name not in kept and len(set(values[name])) == 1]
+    told = [f"{name}: {'none' if values[name][0] == '–' else values[name][0]}" for name in same]
+    left = [index for index, name in enumerate(head) if name not in same]
+    return {
+        **table,
+        "head": [head[index] for index in left],
+        "rows": [[row[index] for index in left] for row in rows],
+        "numbers": [place for place, index in enumerate(left) if index in table.get("numbers", [])],
+        "note": f"For all rows: {'; '.join(told)}." if told else "",
+    }
 
 
 def energy_table(views: Sequence[RunView]) -> list[Table]:
@@ -57,11 +81,13 @@ def energy_table(views: Sequence[RunView]) -> list[Table]:
                 energy.get("method") or "–",
                 energy.get("scope") or energy.get("reason"),
                 others or "–",
-                _emission(carbon),
+                *_emission(carbon),
             ]
         )
-    head = ["run", "J/request", "method", "of what", "cross-check", "CO₂e, g/1,000 requests"]
-    return [{"title": "Energy and CO₂", "head": head, "rows": rows}] if rows else []
+    kept = ["run", "J/request", "CO₂e, g/1,000 requests"]
+    head = [*kept[:2], "method", "of what", "cross-check", kept[2], "electricity"]
+    table = {"title": "Energy and CO₂", "head": head, "rows": rows, "numbers": [1, 5]}
+    return [condensed(table, kept)] if rows else []
 
 
 def cost_table(views: Sequence[RunView]) -> list[Table]:
@@ -87,8 +113,14 @@ def cost_table(views: Sequence[RunView]) -> list[Table]:
                     "; ".join([f"{entry['source']}, {entry['date']}", *notes]),
                 ]
             )
-    head = ["run", "instance", "USD/h", "USD/1,000 requests", "USD/1,000 within the SLO", "source"]
-    return [{"title": "Cost at the measured throughput", "head": head, "rows": rows}] if rows else []
+    kept = ["run", "instance", "USD/h", "USD/1,000 requests", "USD/1,000 within the SLO"]
+    table = {
+        "title": "Cost at the measured throughput",
+        "head": [*kept, "source"],
+        "rows": rows,
+        "numbers": [2, 3, 4],
+    }
+    return [condensed(table, kept)] if rows else []
 
 
 def marked(text: str, entry: dict[str, Any]) -> str:
@@ -111,11 +143,14 @@ def interference_table(views: Sequence[RunView]) -> list[Table]:
     )
 
 
-def _emission(carbon: dict[str, Any]) -> str:
+def _emission(carbon: dict[str, Any]) -> list[str]:
+    """The emission, and by which electricity."""
     if carbon.get("g_per_1k") is None:
-        return "–"
-    at = f"{carbon['region']}, {carbon['g_per_kwh']:g} g/kWh, {carbon['date']}"
-    return f"{number(carbon['g_per_1k'])} ({at})"
+        return ["–", "–"]
+    return [
+        number(carbon["g_per_1k"]),
+        f"{carbon['region']}, {carbon['g_per_kwh']:g} g/kWh, {carbon['date']}",
+    ]
 
 
 def _mean_and_p99(figures: Any) -> str:

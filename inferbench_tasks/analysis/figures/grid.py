@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from inferbench_tasks.analysis.runs import RunView
 
 
+#: Either names the model, and it takes both where a sweep has models of different kinds.
+_MODEL = ("model.name", "model.family")
+
+
 @dataclass(frozen=True)
 class Axis:
     """``labels``: its values in order; ``place``: which of them each run has."""
@@ -40,7 +44,8 @@ def axes_of(views: Sequence[RunView]) -> list[Axis]:
     axes = []
     for path in kept:
         together = [p for p in varied if p == path or _refines(classes[path], classes[p])]
-        axes.append(_axis(names[path], columns[path], classes[path], [columns[p] for p in together]))
+        title = "model" if path in _MODEL else names[path]
+        axes.append(_axis(title, columns[path], classes[path], [columns[p] for p in together]))
     axes.sort(key=lambda axis: -len(axis.labels))
     points = set(zip(*(axis.place for axis in axes), strict=True)) if axes else set()
     full = 1

@@ -18,6 +18,7 @@ from inferbench_tasks.analysis.figures.heatmap import heat_maps
 from inferbench_tasks.analysis.figures.roofline import position, roofline
 from inferbench_tasks.analysis.figures.stages import cold_start, pipeline
 from inferbench_tasks.analysis.figures.tradeoffs import latency_throughput, pareto_front, pareto_table
+from inferbench_tasks.analysis.figures.traffic import traffic
 from inferbench_tasks.analysis.runs import RunView
 from tests.unit.analysis.builders import named, records, view
 
@@ -96,6 +97,7 @@ def test_a_sweep_of_four_axes_is_folded_into_one_map() -> None:
         ("onnxruntime", "openvino"),
         ("digits", "mlp"),
     }
+    assert {axis.title for axis in axes} == {"model", "backend", "batch_size", "network"}
     across, down = fold(axes)
     assert len(across.labels) * len(down.labels) == 24
     drawn = {figure["layout"]["title"]["text"]: figure["data"][0] for figure in heat_maps(views)}
@@ -178,3 +180,15 @@ def test_stages_and_cold_start_are_stacked_bars() -> None:
     assert [bar["x"] for bar in cold["data"]] == [[1.0], [2.0], [3.0]]
     assert {bar["name"]: bar["x"] for bar in stages["data"]}["inference"] == [2.0]
     assert pipeline([view(None, verdict="cancelled: load")]) is None
+
+
+def test_traffic_ends_with_the_last_second_for_which_requests_were_meant() -> None:
+    """What is answered after that is no rate: the line does not fall at the end of every run."""
+    run = view(records(5.0, rate_rps=100, noise=0), "r.000")
+    run.summary["timeseries"] = {
+        "t_s": [0.0, 1.0, 2.0], "requests": [100, 100, 0], "ok": [99, 100, 1], "errors": [0, 0, 0]
+    }  # fmt: skip
+    drawn = traffic([run])
+    assert drawn is not None
+    assert [trace["y"] for trace in drawn["data"]] == [[99, 100], [100, 100]]
+    assert drawn["data"][0]["x"] == [0.5, 1.5]

@@ -19,6 +19,7 @@ from inferbench_tasks.analysis.figures.latency import cdf, ecdf_ranks, percentil
 from inferbench_tasks.analysis.labels import name_by_difference, short_names
 from inferbench_tasks.analysis.report import html
 from inferbench_tasks.analysis.runs import RunView
+from inferbench_tasks.analysis.tables import energy_table
 from inferbench_tasks.cli.output import OutputFormat
 from inferbench_tasks.errors import StorageError
 from tests.unit.analysis.builders import named, records, view
@@ -243,3 +244,24 @@ def test_labels_are_even_where_jobs_are_of_different_kinds() -> None:
     assert batched(off, short) == ["batching off", "batching on"]
     assert batched(off, short, long) == ["batching off", "batching max_delay_ms 1", "batching max_delay_ms 2"]
     assert batched(short, long) == ["max_delay_ms 1", "max_delay_ms 2"]
+
+
+def test_what_is_the_same_for_all_runs_is_said_once_above_a_table() -> None:
+    """Two runs with one method and one grid: neither is a column; of one run, everything is shown."""
+    views = named(*(view(records(5.0), f"r.{n}", job={"load__batch_size": n}) for n in (1, 2)))
+    for number, run in enumerate(views, start=1):
+        run.summary["energy"] = {"joule_per_request": 0.1 * number, "uncertainty_ratio": 0.3, "method": "rapl",
+                                 "scope": "package"}  # fmt: skip
+        run.summary["carbon"] = {"g_per_1k": 0.5 * number, "region": "FR", "g_per_kwh": 56, "date": "2024"}
+    (table,) = energy_table(views)
+    assert table["head"] == ["run", "J/request", "CO₂e, g/1,000 requests"]
+    assert table["rows"] == [["batch_size 1", "0.1 ± 30%", "0.5"], ["batch_size 2", "0.2 ± 30%", "1"]]
+    assert table["numbers"] == [1, 2]
+    assert table["note"] == (
+        "For all rows: method: rapl; of what: package; cross-check: none; electricity: FR, 56 g/kWh, 2024."
+    )
+    (single,) = energy_table(views[:1])
+    assert single["rows"] == [
+        ["batch_size 1", "0.1 ± 30%", "rapl", "package", "–", "0.5", "FR, 56 g/kWh, 2024"]
+    ]
+    assert "note" not in single
