@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import random
 import statistics
 import sys
@@ -25,11 +26,13 @@ from benchmarks.recommend import recorded, space, synthetic
 from benchmarks.recommend.recorded import Recorded
 from benchmarks.recommend.searchers import SEARCHERS
 from inferbench_tasks.analysis.candidates import Bound
-from inferbench_tasks.analysis.search import BUDGET_RATIO, Goal
+from inferbench_tasks.analysis.search import BUDGET_RATIO, Goal, excess_of
 
 WANTED_RATIO = 0.95
 #: The share of seeds that has to reach it.
 SEEDS_RATIO = 0.95
+#: The answer of a search that noise misled may break a bound by 5% (a logarithm); beyond that it counts as nothing.
+TOLERATED = math.log(1.05)
 
 
 def goals(grid: Recorded) -> dict[str, Goal]:
@@ -73,9 +76,12 @@ def reached(grid: Recorded, goal: Goal, searcher: str, noisy: bool, budget: int,
             seen.append((gain, index))
     if not seen:
         return 0.0
-    found = goal.gain(grid.figures[max(seen)[1]])  # judged by what it really is, not by a lucky measurement
+    chosen = grid.figures[max(seen)[1]]  # judged by what it really is, not by a lucky measurement
+    found = goal.gain(chosen)
     assert found is not None
-    return found / best if goal.higher else best / found
+    if any((excess_of(bound, chosen) or 0.0) > TOLERATED for bound in goal.bounds):
+        return 0.0
+    return min(1.0, found / best if goal.higher else best / found)
 
 
 def reached_all(searcher: str, noisy: bool, drawn: tuple[str, str, int]) -> list[float]:
