@@ -104,7 +104,7 @@ def columns_of(views: Sequence[RunView]) -> list[dict[str, Any]]:
         doubts = {_doubt(view, path) for view in shown}
         doubt = doubts.pop() if len(doubts) == 1 else ""
         title = f"{title} ({doubt})" if doubt else title
-        found.append({"title": title, "path": path, "factor": factor})
+        found.append({"title": title, "path": path, "factor": factor, "doubt": doubt})
     return found
 
 
@@ -127,7 +127,7 @@ def row_of(view: RunView, columns: list[dict[str, Any]], advice: Advice) -> dict
             cells.append("–" if value is None else f"{value:.2%}" if value else "0")
         else:
             text = page.number(None if value is None else value * column["factor"])
-            doubt = "" if value is None else _doubt(view, column["path"])
+            doubt = "" if value is None or column["doubt"] else _doubt(view, column["path"])
             cells.append(f"{text} ({doubt})" if doubt else text)
     return {"label": view.label, "cells": cells, "verdict": view.verdict, "best": view is advice.best}
 
