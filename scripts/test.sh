@@ -13,7 +13,7 @@ ignored=
 for file in $alone; do
     ignored="$ignored --ignore $file"
 done
-# Real servers and databases, each test's own: starting one is mostly waiting.
+# Real servers and databases, each test's own: starting one is mostly waiting. A file's tests share what they started.
 "$bin/pytest" tests/contract tests/integration tests/docs $ignored \
-    -n 2 --dist loadgroup --durations 30 --reruns 1 --reruns-delay 3 -rRs
+    -n 2 --dist loadfile --durations 30 --reruns 1 --reruns-delay 3 -rRs
 "$bin/pytest" $alone tests/e2e --durations 30 --reruns 1 --reruns-delay 3 -rRs

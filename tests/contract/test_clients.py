@@ -36,7 +36,7 @@ from tests import nginx
 from tests.load_servers import endpoint
 from tests.serving_cases import CLASSES, Case, dense_as, dense_case
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("clients")]
+pytestmark = pytest.mark.integration
 ENVIRONMENTS = Path(sys.prefix) / "inferbench-test-envs"
 
 

@@ -30,7 +30,7 @@ from inferbench_tasks.requests.ragged import objects
 from inferbench_tasks.stages import convert, generate, load, serve
 from inferbench_tasks.stages.base import Context
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("backends")]
+pytestmark = pytest.mark.integration
 
 SIDE = 8
 NAMES = ["bright", "dark", "red"]

@@ -65,7 +65,9 @@ def test_six_processes_get_one_server(home: Path) -> None:
         uris = pool.map(ensure_in_child, [home] * 6, chunksize=1)
     assert len(set(uris)) == 1
     servers = [
-        p for p in psutil.process_iter(["cmdline"]) if str(home / "perfdb" / "db") in p.info["cmdline"]
+        p
+        for p in psutil.process_iter(["cmdline"])
+        if str(home / "perfdb" / "db") in (p.info["cmdline"] or [])
     ]
     assert [p.pid for p in servers] == [pid_of(home)]
 
