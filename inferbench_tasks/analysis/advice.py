@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from inferbench_tasks.analysis.distinguish import SAME_RATIO, latency_differs, lowest, settling, with_interval
+from inferbench_tasks.analysis.distinguish import (
+    SAME_RATIO,
+    free_choice,
+    latency_differs,
+    lowest,
+    settling,
+    with_interval,
+)
 from inferbench_tasks.analysis.page import number
 
 if TYPE_CHECKING:
@@ -110,11 +117,7 @@ def choose(views: Sequence[RunView]) -> tuple[RunView | None, list[str]]:
             f"Use {fast.label}: its {quantile} is {a}, that of {second.label} {b}; "
             "CPU per sample does not differ beyond noise.",
         ]
-    return None, [
-        same,
-        f"CPU per sample and {quantile} do not differ beyond noise either: "
-        f"choose freely between {_list(view.label for view in tied)}. {settling(fast, second, quantile)}",
-    ]
+    return None, [same, *free_choice(by_latency, quantile)]
 
 
 def common_quantile(views: Sequence[RunView]) -> str | None:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 #: Differences below this share are called none, however narrow the statistics: a machine's own drift
 #: between two runs is larger than what one run's interval shows.
 SAME_RATIO = 0.05
+#: Without an interval only a difference by such a factor counts as one.
+PLAIN_FACTOR = 3.0
 #: Nobody is asked for a longer run than this, seconds.
 LONGEST_S = 3600.0
 #: A run so much longer than needed, since the estimates it is reckoned from are themselves uncertain.
@@ -21,11 +23,15 @@ _NAMED = 3
 
 
 def latency_differs(a: RunView, b: RunView, quantile: str) -> bool:
-    """Whether two runs' percentile differs beyond noise: disjoint 95% intervals and more than a machine's drift."""
+    """Whether two runs' percentile differs beyond noise: disjoint 95% intervals and more than a machine's drift; where
+    one of them has no interval, by a factor that no noise makes.
+    """
     first, second = (interval(view, quantile) for view in (a, b))
     x, y = (view.figure(f"e2e_latency_ms.{quantile}") for view in (a, b))
-    if x is None or y is None or first is None or second is None:
+    if x is None or y is None:
         return False
+    if first is None or second is None:
+        return bool(max(x, y) > PLAIN_FACTOR * min(x, y))
     apart = first[1] < second[0] or second[1] < first[0]
     return bool(apart and abs(x - y) > SAME_RATIO * max(x, y))
 
@@ -46,6 +52,25 @@ def lowest(chosen: RunView, others: Sequence[RunView], quantile: str) -> str:
     told = ", ".join(f"{with_interval(view, quantile)} of {view.label}" for view in rivals[:_NAMED])
     more = f" and {len(rivals) - _NAMED} more" if len(rivals) > _NAMED else ""
     return f"Its {quantile}, {ours}, is not distinguishable from {told}{more}. {settling(chosen, rivals[0], quantile)}"
+
+
+def free_choice(ranked: Sequence[RunView], quantile: str) -> list[str]:
+    """What can be said of runs, the lowest percentile first, of which no other figure chooses: which are as good as the
+    first, and which surely are not.
+    """
+    first = ranked[0]
+    alike = [view for view in ranked if view is first or not latency_differs(first, view, quantile)]
+    *most, last = (view.label for view in alike)
+    names = f"{', '.join(most)} and {last}"
+    found = (
+        f"CPU per sample and {quantile} do not differ beyond noise either: choose freely between {names}."
+        if all(interval(view, quantile) is not None for view in alike)
+        else f"CPU per sample does not differ beyond noise, and nothing tells the {quantile} of {names} apart."
+    )
+    slower = [f"{view.label} {with_interval(view, quantile)}" for view in ranked if view not in alike]
+    more = f" and {len(slower) - _NAMED} more" if len(slower) > _NAMED else ""
+    told = [f"Their {quantile} is surely higher: {', '.join(slower[:_NAMED])}{more}."] if slower else []
+    return [f"{found} {settling(first, ranked[1], quantile)}", *told]
 
 
 def with_interval(view: RunView, quantile: str) -> str:

@@ -158,6 +158,7 @@ def notes_of(views: Sequence[RunView], unstarted: int) -> list[str]:
     notes = []
     if unstarted:
         notes.append(f"{unstarted} run(s) of this submission never started.")
+    notes += disturbed_notes(views)
     for view in views:
         if repeats := view.result.extensions.get("repeats") if view.result else None:
             notes.append(f"{view.label}: this is its second attempt; the first was {repeats['verdict']}")
@@ -176,6 +177,32 @@ def notes_of(views: Sequence[RunView], unstarted: int) -> list[str]:
         warnings = view.result.certificate.get("warnings", []) if view.result else []
         notes += [f"{view.label}: {warning}" for warning in warnings]
     return notes + missing_notes(views)
+
+
+def disturbed_notes(views: Sequence[RunView]) -> list[str]:
+    """That valid runs were disturbed, not enough to count as invalid but enough to be seen in their figures."""
+    notes = []
+    for kind, told in (
+        ("foreign_cpu", "other processes used up to {:.0%} of the CPU meanwhile"),
+        (
+            "waited_for_cpu",
+            "the server waited for a core up to {:.0%} of the time in which it had work to do",
+        ),
+        ("steal", "the hypervisor took up to {:.1%} of the CPU time"),
+    ):
+        seen = {
+            view.run_id: finding["value"]
+            for view in views
+            if view.valid
+            for finding in (view.figure("interference") or {}).get("findings", [])
+            if finding["kind"] == kind
+        }
+        if seen:
+            valid = sum(view.valid for view in views)
+            notes.append(
+                f"{len(seen)} of {valid} valid run(s): {told.format(max(seen.values()))}; see Interference."
+            )
+    return notes
 
 
 def subtitle(views: Sequence[RunView], submission: dict[str, Any]) -> str:

@@ -68,6 +68,8 @@ def axis(title: str, *, log: bool = False, **more: Any) -> dict[str, Any]:
         "tickcolor": "#888",
         "zeroline": False,
         "automargin": True,
+        # Not plotly's 200µ, which reads like another unit.
+        "exponentformat": "power",
         **more,
     }
     if log:

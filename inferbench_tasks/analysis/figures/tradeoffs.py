@@ -95,9 +95,8 @@ def pareto_table(views: Sequence[RunView]) -> list[dict[str, Any]]:
         [valid[index].label, *(f"{metric(valid[index], path):.4g}" for path in present.values())]
         for index in sorted(pareto_front(values))
     ]
-    return [
-        {"title": "Pareto front: not beaten in all of these at once", "head": ["run", *present], "rows": rows}
-    ]
+    title, numbers = "Pareto front: not beaten in all of these at once", list(range(1, len(present) + 1))
+    return [{"title": title, "head": ["run", *present], "rows": rows, "numbers": numbers}]
 
 
 def pareto_front(points: Sequence[tuple[float, ...]]) -> set[int]:

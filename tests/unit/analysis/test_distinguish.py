@@ -60,3 +60,24 @@ def test_less_than_a_machines_drift_asks_for_more_runs_not_longer_ones() -> None
 def test_twins_are_nobodys_winner(noise: float) -> None:
     """The same figures twice: never the lowest."""
     assert "lowest p99," not in advise(runs(5.0, 5.0, noise)).text
+
+
+def test_a_run_that_is_surely_slower_is_not_among_those_to_choose_freely_from() -> None:
+    """Equal throughput and CPU, 3, 3 and 15 ms: the choice is between the first two, with and without intervals."""
+    views = named(
+        *(
+            view(
+                records(ms, noise=0.05, seed=seed), f"r.{seed}", cpu_cores=0.4, job={"load__network": network}
+            )
+            for seed, (ms, network) in enumerate([(3.0, "lan"), (3.0, "wifi"), (15.0, "4g_lte")])
+        )
+    )
+    text = advise(views).text
+    assert "choose freely between network lan and network wifi." in text or (
+        "choose freely between network wifi and network lan." in text
+    )
+    assert "surely higher: network 4g_lte " in text
+    views[0].summary["e2e_latency_ms"]["ci95"] = {}
+    text = advise(views).text
+    assert "choose freely" not in text and "nothing tells the p99 of network" in text
+    assert "surely higher: network 4g_lte " in text

@@ -17,7 +17,7 @@ import pytest
 from inferbench_tasks.analysis import page, terminal
 from inferbench_tasks.analysis.figures.latency import cdf, ecdf_ranks, percentiles
 from inferbench_tasks.analysis.labels import name_by_difference, short_names
-from inferbench_tasks.analysis.report import html
+from inferbench_tasks.analysis.report import html, notes_of
 from inferbench_tasks.analysis.runs import RunView
 from inferbench_tasks.analysis.tables import energy_table
 from inferbench_tasks.cli.output import OutputFormat
@@ -265,3 +265,15 @@ def test_what_is_the_same_for_all_runs_is_said_once_above_a_table() -> None:
         ["batch_size 1", "0.1 ± 30%", "rapl", "package", "–", "0.5", "FR, 56 g/kWh, 2024"]
     ]
     assert "note" not in single
+
+
+def test_a_valid_run_that_was_disturbed_is_noted_at_the_top() -> None:
+    """How much of the CPU others had stands among the notes, once for all runs; of an invalid run its verdict tells."""
+    views = named(*(view(records(5.0), f"r.{n}", job={"load__batch_size": n}) for n in (1, 2)))
+    for share, run in zip((0.3, 0.95), views, strict=True):
+        found = {"kind": "foreign_cpu", "value": share, "text": "x", "quarantine": False}
+        run.summary["interference"] = {"findings": [found]}
+    told = "valid run(s): other processes used up to {} of the CPU meanwhile; see Interference."
+    assert f"2 of 2 {told.format('95%')}" in notes_of(views, 0)
+    views[1].verdict = "invalid: interference"
+    assert f"1 of 1 {told.format('30%')}" in notes_of(views, 0)
