@@ -107,7 +107,7 @@ class FileSource(ModelSource):
 
     def _signature(self, path: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
         if self.format == "onnx":
-            return _onnx_signature(path)
+            return _onnx_signature(path, self.path.name)
         if self.format == "savedmodel":
             return _saved_model_signature(path)
         sidecar = _sidecar(self.path)
@@ -150,15 +150,15 @@ def _format_of(path: Path, spec: FileModel) -> str:
     return found
 
 
-def _onnx_signature(path: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+def _onnx_signature(path: Path, given: str) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
     from inferbench_tasks.formats.onnx import open_session, signature
 
     try:
         session = open_session(path, optimise=False)
     except InputError as error:
-        cause = str(error.__cause__ or error).replace(str(path), path.name)
+        cause = str(error.__cause__ or error).replace(str(path), given)
         raise InputError(
-            f"model.path: ONNX Runtime here can't load the model: {cause}. Export it with standard operators, of an "
+            f"model.path: ONNX Runtime here can't load {given}: {cause}. Export it with standard operators, of an "
             f"opset that this version knows"
         ) from error
     for value in session.get_inputs():

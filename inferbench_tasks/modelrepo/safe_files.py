@@ -82,7 +82,7 @@ def check_torch_archive(path: Path, form: str) -> None:
             if unpacked > MAX_BYTES or unpacked > MAX_RATIO * max(path.stat().st_size, 1 << 16):
                 raise InputError(
                     f"model.path: {path} has {path.stat().st_size:,} bytes and would unpack to {unpacked:,}; "
-                    f"that is no model, and is not unpacked"
+                    f"that is no model, and is not unpacked. Weights are stored uncompressed: save the model again"
                 )
             if any(name.startswith("/") or ".." in name.split("/") for name in names):
                 raise InputError(f"model.path: {path} has members that lead out of it")

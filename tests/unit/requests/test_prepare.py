@@ -80,6 +80,16 @@ def test_a_source_that_answers_nan_is_refused() -> None:
         )
 
 
+def test_nan_in_the_requests_is_not_the_models_fault() -> None:
+    """The message names the input."""
+    x = np.arange(4, dtype=np.float32)[:, None]
+    x[2] = np.nan
+    with pytest.raises(
+        StageError, match=r"requests themselves have NaN in input x.*send samples without NaN"
+    ):
+        prepare.answers(lambda given: {"y": given["x"]}, {"x": x}, Watch())
+
+
 def test_held_out_digits_were_not_trained_on() -> None:
     """No held-out image is among the training images."""
     split = digits.split()
