@@ -29,6 +29,8 @@ FIGURES: dict[str, float | None] = {
     "p50_ms": 0.0, "p90_ms": 1.282, "p95_ms": 1.645, "p99_ms": 2.326, "p999_ms": 3.09,
 }  # fmt: skip
 _SERVERS = 300
+#: So many servers x points are drawn at once, which bounds the memory.
+_AT_ONCE = 100_000
 
 
 def plausible(
@@ -41,13 +43,18 @@ def plausible(
     flat = [flatten_point(point) for point in points]
     settings = {name: _values(flat, name) for name in KNOWN}
     others = _others(flat)
-    draw = _Draw(rng, count, len(points), [_places(v) for v in settings.values() if v is not None])
-    logs = _logs(settings, others, draw)
-    found = []
-    for name in figures:
-        quantile = FIGURES[name]
-        found.append(logs[name] if quantile is None else logs["mean_ms"] + logs["spread"] * (quantile - 0.1))
-    return np.stack(found, axis=1)
+    levels = [_places(values) for values in settings.values() if values is not None]
+    found = np.empty((count, len(figures), len(points)))
+    step = max(1, _AT_ONCE // len(points))
+    for start in range(0, count, step):
+        draw = _Draw(rng, min(step, count - start), len(points), levels)
+        logs = _logs(settings, others, draw)
+        for number, name in enumerate(figures):
+            quantile = FIGURES[name]
+            found[start : start + step, number] = (
+                logs[name] if quantile is None else logs["mean_ms"] + logs["spread"] * (quantile - 0.1)
+            )
+    return found
 
 
 @dataclass(frozen=True)
