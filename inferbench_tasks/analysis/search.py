@@ -160,7 +160,7 @@ class Search:
         names = self.goal.figures()
         mean, covariance = self._outlook(told, left)
         sd = np.sqrt(np.maximum(covariance[:, range(len(names)), range(len(names))], 1e-12))
-        root = np.linalg.cholesky(covariance + 1e-9 * np.eye(len(names)))
+        root = np.linalg.cholesky(covariance + 1e-6 * np.eye(len(names)))
         drawn = mean[:, :, None] + root @ self._normal  # points x figures x draws
         good, alone = np.ones((len(left), _DRAWS)), np.zeros(len(left))
         for bound in self.goal.bounds:
