@@ -121,7 +121,7 @@ def test_a_good_submission_runs_to_its_report(page: Page, site: Site) -> None:
     """By the form: validated, run as a DAG with its six stages, watched live, its report opened by the link."""
     run = submit_by_form(page, site, GOOD)
     with site.client() as bench:
-        started = until(lambda: (p := bench.progress(run))["verdicts"] and p, "no job of it began", 400)
+        started = until(lambda: (p := bench.progress(run))["verdicts"] and p, "no job of it began", 600)
         (run_id,) = started["verdicts"]
         page.goto(f"{site.url}/inferbench/run/{run_id}")
         page.get_by_role("heading", name=run_id).wait_for()
