@@ -43,7 +43,8 @@ def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Fi
                 "type": "scatter",
                 "mode": "markers",
                 "name": name(view),
-                "showlegend": len(valid) <= MAX_RUNS,
+                # Of many runs those that nothing beats are named.
+                "showlegend": len(valid) <= MAX_RUNS or (index in front and len(front) <= MAX_RUNS),
                 "x": [points[index][0]],
                 "y": [points[index][1]],
                 "cliponaxis": False,
