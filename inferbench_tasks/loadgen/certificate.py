@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from inferbench_tasks.errors import InputError
@@ -20,7 +19,7 @@ from inferbench_tasks.loadgen.evidence import Check, ClosedPlan, OpenPlan, Shard
 from inferbench_tasks.loadgen.open_loop_checks import open_loop_checks
 from inferbench_tasks.loadgen.pacing import ascending
 from inferbench_tasks.loadgen.thresholds import Thresholds
-from inferbench_tasks.loadgen.window import Window
+from inferbench_tasks.loadgen.window import Window, taken
 
 __all__ = ["Certificate", "Check", "ClosedPlan", "OpenPlan", "ShardUsage", "Thresholds", "certify"]
 
@@ -69,18 +68,18 @@ def certify(
         raise InputError("A certificate needs the usage of every sender (shards); none was given")
     limits = thresholds or Thresholds()
     window = Window.of(table, measure_start_ns, measure_end_ns)
-    latency_ms = (window.done_ns - window.sent_ns)[window.answered & (window.sent_ns >= 0)] / 1e6
+    p50_ms = _send_latency_p50_ms(window)
     checks = [*_record_checks(window), *_client_checks(shards, limits), *_failure_checks(window, limits)]
     figures: dict[str, Any] = {
         "requests": int(window.measured.sum()),
         "errors": window.error_counts(),
         "client_cpu_ratio": max(usage.cpu_s / usage.wall_s if usage.wall_s > 0 else 1.0 for usage in shards),
         "max_stall_ms": max(usage.max_stall_ns for usage in shards) / 1e6,
-        "send_latency_p50_ms": float(np.median(latency_ms)) if len(latency_ms) else None,
+        "send_latency_p50_ms": p50_ms,
         "in_flight_mean": window.in_flight_mean(),
     }
     if isinstance(plan, OpenPlan):
-        more, measured = open_loop_checks(window, plan, latency_ms, limits)
+        more, measured = open_loop_checks(window, plan, p50_ms or 0.0, limits)
     else:
         more, measured = closed_loop_checks(window, plan, limits)
     checks += more
@@ -88,7 +87,7 @@ def certify(
     return Certificate(
         valid=all(check.ok for check in checks),
         reasons=[check.reason for check in checks if not check.ok],
-        warnings=_warnings(window, latency_ms),
+        warnings=_warnings(window, answered=p50_ms is not None),
         checks=checks,
         figures=figures,
         thresholds=limits,
@@ -159,7 +158,14 @@ def _failure_checks(window: Window, limits: Thresholds) -> list[Check]:
     ]  # fmt: skip
 
 
-def _warnings(window: Window, latency_ms: NDArray[Any]) -> list[str]:
+def _send_latency_p50_ms(window: Window) -> float | None:
+    """From the real send, of the good answers; None without any."""
+    good = window.answered & (window.sent_ns >= 0)
+    latency_ns = taken(window.done_ns, good) - taken(window.sent_ns, good)
+    return float(np.median(latency_ns, overwrite_input=True)) / 1e6 if len(latency_ns) else None
+
+
+def _warnings(window: Window, *, answered: bool) -> list[str]:
     """A backlog that grows: latencies then depend on how long the load ran."""
     quarter = (window.end_ns - window.start_ns) // 4
     times = np.linspace(0, quarter, 64).astype(np.int64)
@@ -170,6 +176,6 @@ def _warnings(window: Window, latency_ms: NDArray[Any]) -> list[str]:
             f"the backlog grew from {first:.0f} to {last:.0f} requests in flight: the server did not keep up, "
             "and its latency depends on how long the load lasts"
         ]
-    if not len(latency_ms):
+    if not answered:
         return ["no request got a good answer: there is no latency"]
     return []

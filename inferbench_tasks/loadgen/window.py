@@ -131,8 +131,9 @@ class Window:
 
     def in_flight_at(self, times_ns: NDArray[np.int64]) -> NDArray[np.int64]:
         """Requests sent and not yet done at each time; those that never ended stay in flight."""
-        sent = np.sort(self.sent_ns[self.sent_ns >= 0])
-        done = np.sort(self.done_ns[(self.sent_ns >= 0) & (self.done_ns >= 0)])
+        was_sent = self.sent_ns >= 0
+        sent = np.sort(taken(self.sent_ns, was_sent))
+        done = np.sort(taken(self.done_ns, was_sent & (self.done_ns >= 0)))
         found: NDArray[Any] = np.searchsorted(sent, times_ns, "right") - np.searchsorted(
             done, times_ns, "right"
         )
