@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 MANIFEST = "entry.json"
 #: A file that was changed this recently may change again without its times telling.
 _SETTLED_NS = 2_000_000_000
+#: Where less is left after something failed, it failed for want of space, whatever a library said of it.
+_FULL_BYTES = 1 << 20
 
 
 def key_of(settings: dict[str, Any]) -> str:
@@ -131,11 +133,14 @@ class ArtifactCache:
                 return self._make(folder, settings, make)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS):
-                raise StorageError(
-                    f"The cache {self.root} can't be written: {error.strerror}. Free or fix it, or choose "
-                    f"another data directory (--data-dir)."
-                ) from error
+                raise self._unwritable(str(error.strerror)) from error
             raise
+
+    def _unwritable(self, cause: str) -> StorageError:
+        return StorageError(
+            f"The cache {self.root} can't be written: {cause}. Free or fix it, or choose another data directory "
+            f"(--data-dir)."
+        )
 
     def _make(self, folder: Path, settings: dict[str, Any], make: Callable[[Path], dict[str, Any]]) -> Entry:
         temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.tmp-", dir=self.root))
@@ -154,10 +159,20 @@ class ArtifactCache:
                 shutil.rmtree(doomed)
             else:
                 os.replace(temporary, folder)
-        except BaseException:
+        except BaseException as error:
+            full = (
+                not isinstance(error, OSError) and isinstance(error, Exception) and _is_full(temporary, error)
+            )
             shutil.rmtree(temporary, ignore_errors=True)
+            if full:
+                raise self._unwritable(os.strerror(errno.ENOSPC)) from error
             raise
         return Entry(folder, json.loads(json.dumps(facts)), _digest_of(digests), cached=False)
+
+
+def _is_full(folder: Path, error: Exception) -> bool:
+    """Whether space ran out: libraries that write models say so in errors of their own, or only that it failed."""
+    return os.strerror(errno.ENOSPC) in str(error) or shutil.disk_usage(folder).free < _FULL_BYTES
 
 
 def _sync(path: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -94,6 +96,26 @@ def test_no_space_is_a_storage_error(tmp_path: Path) -> None:
 
     with pytest.raises(StorageError, match=r"No space left.*--data-dir"):
         ArtifactCache(tmp_path).get(SETTINGS, make)
+
+
+def test_no_space_is_told_whatever_a_library_calls_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """safetensors has an error of its own, PyTorch says only that writing failed; other errors stay what they are."""
+
+    def make(text: str) -> Any:
+        def fail(folder: Path) -> dict[str, Any]:
+            raise RuntimeError(text)
+
+        return fail
+
+    with pytest.raises(StorageError, match=r"No space left.*--data-dir"):
+        ArtifactCache(tmp_path).get(SETTINGS, make("I/O error: No space left on device (os error 28)"))
+    with pytest.raises(RuntimeError, match="file write failed"):
+        ArtifactCache(tmp_path).get(SETTINGS, make("file write failed"))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=0))
+    with pytest.raises(StorageError, match=r"No space left.*--data-dir"):
+        ArtifactCache(tmp_path).get(SETTINGS, make("file write failed"))
 
 
 CHILD = """
