@@ -127,8 +127,9 @@ def main() -> int:
     parser.add_argument(
         "--spaces", nargs="+", choices=spaces, default=spaces, help="with --synthetic: only these"
     )
+    lean = [name for name in SEARCHERS if not name.startswith("Optuna")]
     parser.add_argument(
-        "--searches", nargs="+", choices=list(SEARCHERS), default=list(SEARCHERS), help="only these"
+        "--searches", nargs="+", choices=list(SEARCHERS), default=lean, help="all but Optuna's by default"
     )
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
