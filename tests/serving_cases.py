@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -201,24 +205,34 @@ def _openvino(case: Case, folder: Path, dynamic: bool) -> Path:
 
 
 def _savedmodel(case: Case, folder: Path, dynamic: bool) -> Path:
-    # In a process of its own: TensorFlow stays in a process for good, with its threads and its memory.
+    path = folder / "dense_savedmodel"
+    shutil.copytree(_saved_models() / str(dynamic), path)
+    return path
+
+
+@cache
+def _saved_models() -> Path:
+    """Both, once, in a process of its own: TensorFlow stays in a process for good, with its threads and memory."""
+    folder = Path(tempfile.mkdtemp(prefix="inferbench-saved-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     weights, bias = dense_weights()
     np.savez(folder / "weights.npz", w=weights, b=bias)
     script = (
         "import sys, numpy as np, tensorflow as tf\n"
-        "given = np.load(sys.argv[1]); shape = [None, None, 6] if sys.argv[3] == 'True' else [None, 6]\n"
-        "module = tf.Module(); module.w = tf.Variable(given['w']); module.b = tf.Variable(given['b'])\n"
-        "spec = tf.TensorSpec(shape, tf.float32, name='x')\n"
-        "call = tf.function(lambda x: {'scores': tf.matmul(x, module.w) + module.b if len(shape) == 2 else\n"
-        "                   tf.tensordot(x, module.w, 1) + module.b}, input_signature=[spec])\n"
-        "module.call = call\n"
-        "tf.saved_model.save(module, sys.argv[2], signatures={'serving_default': call.get_concrete_function()})\n"
+        "given = np.load(sys.argv[1])\n"
+        "def save(name, shape):\n"
+        "    module = tf.Module(); module.w = tf.Variable(given['w']); module.b = tf.Variable(given['b'])\n"
+        "    spec = tf.TensorSpec(shape, tf.float32, name='x')\n"
+        "    call = tf.function(lambda x: {'scores': tf.tensordot(x, module.w, 1) + module.b}, [spec])\n"
+        "    module.call = call\n"
+        "    signatures = {'serving_default': call.get_concrete_function()}\n"
+        "    tf.saved_model.save(module, sys.argv[2] + '/' + name, signatures=signatures)\n"
+        "save('False', [None, 6]); save('True', [None, None, 6])\n"
     )
-    path = folder / "dense_savedmodel"
-    command = [sys.executable, "-c", script, str(folder / "weights.npz"), str(path), str(dynamic)]
+    command = [sys.executable, "-c", script, str(folder / "weights.npz"), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return path
+    return folder
 
 
 MAKERS = {
