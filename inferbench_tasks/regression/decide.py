@@ -201,6 +201,9 @@ def usual_noise(state: State, policy: Policy) -> Noise:
     """
     before = state.epoch[:-1] if state.suspicion else state.epoch
     groups = [found for found in (noise_of(before), noise_of(state.pending)) if found]
+    if not groups:
+        # The very first session is the suspect: what its pairs differ by among themselves is known all the same.
+        groups = [found for found in (noise_of(state.epoch),) if found]
     within = math.sqrt(np.average([g.within**2 for g in groups], weights=[g.sessions for g in groups]))
     seen = [(g.between**2, g.sessions - 1) for g in groups if g.sessions > 1]
     prior, count = policy.prior_sessions, sum(n for _, n in seen)

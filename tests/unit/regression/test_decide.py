@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from inferbench_tasks.regression.base import SeriesKey, percent
-from inferbench_tasks.regression.decide import decide
+from inferbench_tasks.regression.decide import Policy, decide, usual_noise
 from tests.unit.regression.builders import P50, RATE, nights
 
 
@@ -26,6 +26,15 @@ def test_a_lasting_shift_is_suspected_then_confirmed_by_another_session() -> Non
     confirmed = state.events[1]
     assert confirmed.worse and percent(confirmed.effect) == pytest.approx(5, abs=1)
     assert confirmed.sessions == ("night-011",), "the data that raised the suspicion can't confirm it"
+
+
+def test_the_very_first_night_can_be_the_suspect() -> None:
+    """Its own pairs say what could be detected; the next night confirms it."""
+    state = decide({P50: nights([0.5])})[P50]
+    assert [e.kind for e in state.events] == ["suspected"]
+    noise = usual_noise(state, Policy())
+    assert 0 < noise.within < 0.1 and noise.sessions == 1
+    assert kinds([0.5, 0.5]) == [("suspected", "night-000"), ("confirmed", "night-001")]
 
 
 def test_one_bad_night_is_never_a_regression() -> None:
