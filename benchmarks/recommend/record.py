@@ -9,9 +9,10 @@ Each server is started once and measured under all loads; servers and loads come
 that a drift of the machine does not look like an axis. Every measurement is one row of the data set and stays
 there, with its verdict and the CPU that others used meanwhile, also one that something disturbed; such a point is
 measured again (up to ``TRIES`` times) once all others are there. Stops after ``--seconds``; the next call goes on
-where it stopped. ``--repeat N`` measures the points of every third server until each has N good rows, so that the
-noise is known. Exit code 2: begun on another machine or with other
-versions; 3: not finished; 4: not finished, and the machine was too busy to go on.
+where it stopped. ``--repeat N`` measures the points of every third server (``--every 1``: of all) until each has N
+good rows, so that the noise is known; of one noisy row each, the best of a grid is partly the luckiest.
+Exit code 2: begun on another machine or with other versions; 3: not finished; 4: not finished, and the machine was
+too busy to go on.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def main() -> int:
     )
     parser.add_argument("model", choices=["cnn", "mlp"])
     parser.add_argument("--seconds", type=float, default=300)
-    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--repeat", type=int, default=1, help="good rows of each configuration")
+    parser.add_argument("--every", type=int, default=3, help="with --repeat: of every so many servers")
     parser.add_argument(
         "--busy-cores", type=float, default=2 * QUIET_CORES, help="stop where others use more"
     )
@@ -71,7 +73,7 @@ def main() -> int:
     servers = grid(SERVE_AXES)
     rng.shuffle(servers)
     if options.repeat > 1:
-        servers = servers[::3]
+        servers = servers[:: options.every]
     loads = grid(LOAD_AXES)
     # The whole grid once before any point a second time.
     for level in range(1, TRIES + options.repeat):
