@@ -22,7 +22,7 @@ from inferbench_tasks.launchers import records
 from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.queues import HOST
-from inferbench_tasks.provider.system import broker, processes
+from inferbench_tasks.provider.system import broker, own_servers, processes
 from inferbench_tasks.provider.system.config import BROKER_URL, broker_password, environment, passwords
 from inferbench_tasks.provider.system.keeper import KEEPER
 from inferbench_tasks.provider.system.processes import Process
@@ -79,6 +79,7 @@ class LocalSystem:
                 raise InputError(
                     f"--port {port} is taken by another program; name another, or none for a free one."
                 )
+            own_servers.require()
             port, broker_port = port or free_port(), free_port()
             given = environment(
                 self.home, port=port, broker_port=broker_port, dags=dags, submissions=submissions,
@@ -86,16 +87,16 @@ class LocalSystem:
             )  # fmt: skip
             env = os.environ | given
             self._write_environment(given)
-            say("starting PerfDB")
-            with PerfDB.connect(settings.perfdb_uri(), self.data_dir):
-                pass
-            say("preparing the metadata database")
-            self._migrate(env)
-            (self.home / "url").write_text(f"http://127.0.0.1:{port}")
-            parts = self._parts(broker_port, workers, say)
-            (self.home / "parts.json").write_text(json.dumps(parts))
             started: list[Process] = []
             try:
+                say("starting PerfDB")
+                with PerfDB.connect(settings.perfdb_uri(), self.data_dir):
+                    pass
+                say("preparing the metadata database")
+                self._migrate(env)
+                (self.home / "url").write_text(f"http://127.0.0.1:{port}")
+                parts = self._parts(broker_port, workers, say)
+                (self.home / "parts.json").write_text(json.dumps(parts))
                 for name, command in parts.items():
                     say(f"starting {name}")
                     started.append(processes.start(name, command, env, self.home / "logs"))
