@@ -8,12 +8,13 @@ export INFERBENCH_SUITE=1
 "$bin/pytest" tests/unit tests/test_architecture.py -n 2 --dist loadgroup --durations 10 --reruns 1 --reruns-delay 1 -rR
 # Loads whose timing matters, schedulers, whole systems.
 alone="tests/integration/test_load_faults.py tests/integration/test_load_mlperf.py tests/integration/test_scheduled_jobs.py
-    tests/integration/test_stage_breakdown.py tests/integration/test_worker_agent.py"
+    tests/integration/test_stage_breakdown.py tests/integration/test_worker_agent.py tests/e2e/test_interference.py
+    tests/e2e/test_recommend.py tests/e2e/test_run.py tests/e2e/test_web_system.py"
 ignored=
 for file in $alone; do
     ignored="$ignored --ignore $file"
 done
 # Real servers and databases, each test's own: starting one is mostly waiting. A file's tests share what they started.
-"$bin/pytest" tests/contract tests/integration tests/docs $ignored \
+"$bin/pytest" tests/contract tests/integration tests/e2e tests/docs $ignored \
     -n 2 --dist loadfile --durations 30 --reruns 1 --reruns-delay 3 -rRs
-"$bin/pytest" $alone tests/e2e --durations 30 --reruns 1 --reruns-delay 3 -rRs
+"$bin/pytest" $alone --durations 30 --reruns 1 --reruns-delay 3 -rRs
