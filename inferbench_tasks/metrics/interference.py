@@ -21,7 +21,8 @@ STEAL_WARN_RATIO, STEAL_QUARANTINE_RATIO = 0.01, 0.05
 FOREIGN_WARN_RATIO = 0.10
 #: The share of its runnable time in which the server waited for a core. While others use the CPU, so much
 #: waiting is theirs; without them it is the server's own (more busy threads than cores), and no interference.
-WAITED_WARN_RATIO, WAITED_QUARANTINE_RATIO = 0.20, 0.70
+#: At one half every piece of its work took twice as long as it would have alone.
+WAITED_WARN_RATIO, WAITED_QUARANTINE_RATIO = 0.20, 0.50
 #: A clock that moved by more than this share within the window.
 CLOCK_WARN_RATIO = 0.10
 
