@@ -27,6 +27,7 @@ from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.cluster.waiting import waiting_jobs
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.launchers import records
+from inferbench_tasks.perfdb.documents import RunDocument
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.plan.compile import LEASED
 from inferbench_tasks.provider.executors import metadata
@@ -240,28 +241,35 @@ class DeviceCeleryExecutor(CeleryExecutor):
                 self._estimator.observe(run[0].job_id, seconds)
             self._dispatcher.ended(ref.job, ok=stage is None)
             return
-        if any(
-            s.state != "running" and s.stage == stage and s.attempt == states.tries.get(stage)
-            for s in (run[0].stages if run else [])
-        ):
+        if run and self._said_how(ref, run[0], stage, states.tries.get(stage, 1)):
             self._unexplained.pop(ref.job, None)
-            self._dispatcher.ended(ref.job, ok=False)  # it failed by itself, and said how
+            self._dispatcher.ended(ref.job, ok=False)
             return
         # A stage that is ended in the middle says so within moments; one that was killed never does.
         now = time.monotonic()
         if now - self._unexplained.setdefault(ref.job, now) < EXPLAIN_S:
             return
         del self._unexplained[ref.job]
-        reason = f"{stage} was killed"
+        reason = f"{stage} was killed, or Airflow lost sight of it"
         if metadata.ended_by_user(ref):
             self._dispatcher.ended(ref.job, ok=False)
             self._db.end_run(ref.perfdb_run, f"cancelled: {stage}")
         elif self._dispatcher.failed(ref.job, reason):
             self.log.warning("job=%s is run again: %s", ref.job, reason)
             metadata.run_again(ref)
-            self._db.end_run(ref.perfdb_run, f"failed: {stage}, it was killed, and is run again")
+            self._db.end_run(ref.perfdb_run, f"failed: {reason}; it is run again")
         else:
-            self._db.end_run(ref.perfdb_run, f"failed: {stage}, it was killed, for the last time")
+            self._db.end_run(ref.perfdb_run, f"failed: {reason}, for the last time")
+
+    def _said_how(self, ref: TaskRef, run: RunDocument, stage: str, attempt: int) -> bool:
+        """Whether a stage that Airflow calls failed told PerfDB how it failed, or that its user ended it.
+
+        One that says "done" or "cancelled" while Airflow gave it up did not fail: its heartbeat did not come through.
+        """
+        found = [s.state for s in run.stages if s.stage == stage and s.attempt == attempt]
+        if "failed" in found:
+            return True
+        return found not in ([], ["running"]) and not metadata.given_up(ref, stage, attempt)
 
     def _look_at_waiting(self) -> None:
         """Forget what its user ended meanwhile."""

@@ -10,6 +10,7 @@ from airflow.models.dag import DagModel
 from airflow.models.dagbag import DagPriorityParsingRequest
 from airflow.models.dagrun import DagRun
 from airflow.models.errors import ParseImportError
+from airflow.models.log import Log
 from airflow.models.taskinstance import TaskInstance, clear_task_instances
 from airflow.models.taskinstancekey import TaskInstanceKey
 from airflow.utils.session import create_session
@@ -89,6 +90,24 @@ def ended_by_user(ref: TaskRef) -> bool:
             .limit(1)
         )
     return skipped is not None
+
+
+def given_up(ref: TaskRef, stage: str, attempt: int) -> bool:
+    """Whether Airflow ended a try by itself: its heartbeat did not come through (the api-server was away, or the task
+    was killed), or its worker says that it ended without a word."""
+    with create_session() as session:
+        event = session.scalar(
+            select(Log.event)
+            .where(
+                Log.dag_id == ref.dag_id,
+                Log.run_id == ref.run_id,
+                Log.task_id == ref.task_id(stage),
+                Log.try_number == attempt,
+                Log.event.in_(("heartbeat timeout", "state mismatch")),
+            )
+            .limit(1)
+        )
+    return event is not None
 
 
 def states_of(ids: Iterable[Any]) -> dict[str, str | None]:
