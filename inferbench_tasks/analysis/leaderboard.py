@@ -16,6 +16,8 @@ from inferbench_tasks.perfdb.values import to_plain
 #: Figures that are better when larger; all others when smaller.
 HIGHER_IS_BETTER = frozenset({"throughput_rps", "goodput_rps", "accuracy"})
 SHOWN = ("model", "format", "backend", "device_name", "batch", "rate_rps", "network")
+#: Figures that are worth what the method behind the energy is worth: a counter, or an estimate.
+_OF_ENERGY = frozenset({"energy_j", "co2_g_per_1k"})
 #: Differences below this share are a tie where there is no interval: a machine's drift between two runs.
 _SAME_RATIO = 0.05
 
@@ -65,6 +67,7 @@ def _documents(
     """What is shown of these results, in their order."""
     paths = [fields.field(name).path for name in ("run", "attempt", *SHOWN, *beside)]
     paths += ["model.task", "model.dataset", "summary.e2e_latency_ms.ci95"]
+    paths += ["summary.energy.method", "summary.energy.uncertainty_ratio"]
     paths = list(dict.fromkeys([*paths, figure.path]))
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
     found = {(d["run_id"], d["attempt"]): to_plain(d) for d in db.find_raw(where, BY_RUN, fields=paths)}
@@ -83,9 +86,12 @@ def _ranked(
         rank, leader = 0, None
         for position, document in enumerate(members, start=1):
             value, interval = figure.value(document), _interval(document, figure)
-            if leader is None or _apart(leader, (value, interval)):
-                rank, leader = position, (value, interval)
+            range_of = (value, interval or _uncertainty(document, figure))
+            if leader is None or _apart(leader, range_of):
+                rank, leader = position, range_of
             shown = {name: fields.field(name).value(document) for name in (*SHOWN, *beside)}
+            if _OF_ENERGY & shown.keys() | _OF_ENERGY & {figure.name}:
+                shown["energy_method"] = _energy(document).get("method")
             rows.append(
                 {
                     "rank": rank,
@@ -107,6 +113,19 @@ def _interval(document: dict[str, Any], figure: fields.Field) -> list[float] | N
     intervals = document["summary"]["e2e_latency_ms"].get("ci95") or {}
     bounds = intervals.get(figure.path.rpartition(".")[2])
     return list(bounds) if bounds else None
+
+
+def _uncertainty(document: dict[str, Any], figure: fields.Field) -> list[float] | None:
+    """What an energy, or the CO2 that follows from it, may really be, by the uncertainty of its method."""
+    ratio = _energy(document).get("uncertainty_ratio")
+    if figure.name not in _OF_ENERGY or ratio is None:
+        return None
+    value = figure.value(document)
+    return [value * (1 - ratio), value * (1 + ratio)]
+
+
+def _energy(document: dict[str, Any]) -> dict[str, Any]:
+    return (document.get("summary") or {}).get("energy") or {}
 
 
 def _apart(leader: tuple[Any, Any], other: tuple[Any, Any]) -> bool:

@@ -23,6 +23,7 @@ def add(db: PerfDB, run_id: str, p99: float, ci95: list[float] | None = None, **
     """A result with that p99; every run is a configuration of its own unless told otherwise."""
     submission = {"name": "x", "digest": changes.pop("digest", run_id)}
     latency = {"p99": p99, "ci95": {"p99": ci95} if ci95 else None}
+    energy = changes.pop("energy", {})
     db.save_result(
         result(
             run_id,
@@ -31,6 +32,7 @@ def add(db: PerfDB, run_id: str, p99: float, ci95: list[float] | None = None, **
                 "e2e_latency_ms": latency,
                 "throughput_rps": 1000 / p99,
                 "throughput_samples_per_s": 1000 / p99,
+                "energy": energy,
             },
             **changes,
         )
@@ -57,6 +59,22 @@ def test_differences_within_noise_share_a_rank(perfdb: PerfDB) -> None:
     add(perfdb, "b", 11.0, [10.5, 12.0])
     add(perfdb, "c", 20.0, [19.0, 21.0])
     assert [(r["rank"], r["run"]) for r in leaderboard(perfdb, "p99_ms")] == [(1, "a"), (1, "b"), (3, "c")]
+
+
+def test_energies_say_their_method_and_tie_within_its_uncertainty(perfdb: PerfDB) -> None:
+    """An estimate is not ranked before a counter that it can't be told from, and each row says which it is."""
+    for name, joule, method, uncertainty in (
+        ("guess", 1.0, "codecarbon_estimate", 1.0),
+        ("counter", 1.5, "nvml_counter", 0.05),
+    ):
+        energy = {"joule_per_request": joule, "method": method, "uncertainty_ratio": uncertainty}
+        add(perfdb, name, 10.0, energy=energy)
+    rows = leaderboard(perfdb, "energy_j")
+    assert [(r["rank"], r["run"], r["energy_method"]) for r in rows] == [
+        (1, "guess", "codecarbon_estimate"),
+        (1, "counter", "nvml_counter"),
+    ]
+    assert "energy_method" not in leaderboard(perfdb, "p99_ms")[0]
 
 
 def test_a_configuration_stands_there_once_with_its_newest_run(perfdb: PerfDB) -> None:

@@ -68,7 +68,7 @@ def leaderboard(
         figure=figure,
         beside=[f for f in FIGURES if f.name in BESIDE and f.name != figure.name and told(f.name)],
         higher=HIGHER_IS_BETTER,
-        settings=[name for name in SHOWN if told(name)],
+        settings=[name for name in (*SHOWN, "energy_method") if told(name)],
         sorts={f.name: query(**asked, by=f.name) for f in FIGURES},
         groups=groups,
         given=given,
