@@ -76,14 +76,27 @@ def end_session(leader: int) -> None:
     _reap([Process("", leader, 0.0, "")])
 
 
-def end_by_environment(name: str, value: str) -> None:
-    """Kill what is left with that variable: orphans whose parents were killed before they could end them."""
+def end_by_environment(name: str, value: str, patience_s: float = 5.0) -> None:
+    """Kill what is left with that variable: orphans whose parents were killed before they could end them.
+
+    They may start others meanwhile, and take a moment to end: it looks again until there is none.
+    """
+    deadline = time.monotonic() + patience_s
+    while (found := _with_variable(name, value)) and time.monotonic() < deadline:
+        for process in found:
+            _signal(process.pid, signal.SIGKILL)
+        psutil.wait_procs(found, timeout=0.5)
+
+
+def _with_variable(name: str, value: str) -> list[psutil.Process]:
+    found = []
     for process in psutil.process_iter():
         try:
             if process.pid != os.getpid() and process.environ().get(name) == value:
-                process.kill()
+                found.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
+    return found
 
 
 def _signal(pid: int, number: int) -> None:
