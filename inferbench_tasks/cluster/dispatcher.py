@@ -22,6 +22,8 @@ from inferbench_tasks.scheduling.policies import Policy
 
 #: A worker answers a grant within a fraction of a second; one that is there and does not is not served.
 ANSWER_TIMEOUT_S = 20.0
+#: What was seen of the leases is the truth for so long; they are looked at several times a second.
+FRESH_S = 2.0
 #: A decision is taken when something changed, and at least so often (deadlines, time limits).
 DECIDE_EVERY_S = 1.0
 
@@ -59,6 +61,7 @@ class Dispatcher:
         self.held: dict[str, Held] = {}
         self.run_ids: dict[str, str] = {}
         self.devices: dict[str, Device] = {}
+        self._seen_s = 0.0
         self._up: dict[str, str] = {}
         self._changed = True
         self._decided_s = 0.0
@@ -79,6 +82,10 @@ class Dispatcher:
         """The device on which a job may run now: its lease is held, and its worker said yes."""
         held = self.held.get(job)
         return held.device_id if held and held.lease.state == "confirmed" else None
+
+    def knows_leases(self) -> bool:
+        """Whether the leases were looked at just now: not at its beginning, and not while PerfDB is away."""
+        return self.clock() - self._seen_s < FRESH_S
 
     def started(self, job: str) -> None:
         """The job's ``serve`` was sent to its device."""
@@ -134,6 +141,7 @@ class Dispatcher:
         for device in self.devices.values():
             self._see_device(device, now)
             actions += self._see_lease(device, now)
+        self._seen_s = now
         for gone in self._up.keys() - self.devices.keys():
             if self._up[gone] != "down":
                 self._up[gone] = "down"

@@ -249,6 +249,17 @@ def test_a_new_scheduler_takes_over(cluster: Cluster, make: type) -> None:
     assert confirm(cluster) == {"d": "dag|c|000"}
 
 
+def test_a_new_scheduler_knows_that_it_does_not_know_yet(cluster: Cluster, make: type, clock: Clock) -> None:
+    """Until it has looked at the leases, and when it could not look for a while, no job counts as without a device."""
+    cluster.register(device("d"))
+    scheduler: Dispatcher = make()
+    assert not scheduler.knows_leases()
+    scheduler.tick()
+    assert scheduler.knows_leases()
+    clock.now += 60
+    assert not scheduler.knows_leases()
+
+
 def test_two_schedulers_never_share_a_device(cluster: Cluster, make: type) -> None:
     """Each with jobs of its own, both at full speed: at no moment has a device two jobs, each job runs once."""
     names = [f"d{i}" for i in range(3)]

@@ -121,6 +121,8 @@ class DeviceCeleryExecutor(CeleryExecutor):
             return HOLD
         if device is not None and self._dispatcher.devices[device].age_s < NO_SHOW_S:
             return device
+        if not self._dispatcher.knows_leases():
+            return HOLD  # a new scheduler, or one without PerfDB, does not know which device its job holds
         # Its device is gone: its clean-up can be done from here, anything else says so and fails.
         return HOST
 
