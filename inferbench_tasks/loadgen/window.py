@@ -142,9 +142,8 @@ class Window:
     def in_flight_mean(self) -> float:
         """The mean number in flight over the window, exact."""
         total = 0
-        for at in range(
-            0, len(self.sent_ns), _PIECE
-        ):  # piece by piece: millions of records take no memory for it
+        # Piece by piece: millions of records take no memory for it.
+        for at in range(0, len(self.sent_ns), _PIECE):
             sent, done = self.sent_ns[at : at + _PIECE], self.done_ns[at : at + _PIECE]
             was_sent = sent >= 0
             ended = np.where(done >= 0, done, self.end_ns)[was_sent]

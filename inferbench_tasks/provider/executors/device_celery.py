@@ -252,14 +252,14 @@ class DeviceCeleryExecutor(CeleryExecutor):
         if now - self._unexplained.setdefault(ref.job, now) < EXPLAIN_S:
             return
         del self._unexplained[ref.job]
-        reason = f"{stage} was killed, or Airflow lost sight of it"
+        reason = f"{stage}, it was killed, or Airflow lost sight of it"
         if metadata.ended_by_user(ref):
             self._dispatcher.ended(ref.job, ok=False)
             self._db.end_run(ref.perfdb_run, f"cancelled: {stage}")
         elif self._dispatcher.failed(ref.job, reason):
             self.log.warning("job=%s is run again: %s", ref.job, reason)
             metadata.run_again(ref)
-            self._db.end_run(ref.perfdb_run, f"failed: {reason}; it is run again")
+            self._db.end_run(ref.perfdb_run, f"failed: {reason}, and is run again")
         else:
             self._db.end_run(ref.perfdb_run, f"failed: {reason}, for the last time")
 

@@ -15,7 +15,7 @@ from airflow.models.taskinstance import TaskInstance, clear_task_instances
 from airflow.models.taskinstancekey import TaskInstanceKey
 from airflow.utils.session import create_session
 from airflow.utils.state import State, TaskInstanceState
-from sqlalchemy import select, update
+from sqlalchemy import Select, select, update
 
 from inferbench_tasks.plan.compile import LEASED
 from inferbench_tasks.provider.executors.jobs import TaskRef
@@ -79,35 +79,32 @@ def ended_by_user(ref: TaskRef) -> bool:
 
     That the DAG run has ended does not tell: it does so too when a task was killed and nobody looked for a while.
     """
-    with create_session() as session:
-        skipped = session.scalar(
-            select(TaskInstance.task_id)
-            .where(
-                TaskInstance.dag_id == ref.dag_id,
-                TaskInstance.run_id == ref.run_id,
-                TaskInstance.state == TaskInstanceState.SKIPPED,
-            )
-            .limit(1)
+    return _is_there(
+        select(TaskInstance.task_id).where(
+            TaskInstance.dag_id == ref.dag_id,
+            TaskInstance.run_id == ref.run_id,
+            TaskInstance.state == TaskInstanceState.SKIPPED,
         )
-    return skipped is not None
+    )
 
 
 def given_up(ref: TaskRef, stage: str, attempt: int) -> bool:
     """Whether Airflow ended a try by itself: its heartbeat did not come through (the api-server was away, or the task
     was killed), or its worker says that it ended without a word."""
-    with create_session() as session:
-        event = session.scalar(
-            select(Log.event)
-            .where(
-                Log.dag_id == ref.dag_id,
-                Log.run_id == ref.run_id,
-                Log.task_id == ref.task_id(stage),
-                Log.try_number == attempt,
-                Log.event.in_(("heartbeat timeout", "state mismatch")),
-            )
-            .limit(1)
+    return _is_there(
+        select(Log.event).where(
+            Log.dag_id == ref.dag_id,
+            Log.run_id == ref.run_id,
+            Log.task_id == ref.task_id(stage),
+            Log.try_number == attempt,
+            Log.event.in_(("heartbeat timeout", "state mismatch")),
         )
-    return event is not None
+    )
+
+
+def _is_there(query: Select[Any]) -> bool:
+    with create_session() as session:
+        return session.scalar(query.limit(1)) is not None
 
 
 def states_of(ids: Iterable[Any]) -> dict[str, str | None]:
