@@ -30,15 +30,20 @@ def impossible() -> str | None:
 
 
 @contextmanager
-def engine() -> Iterator[None]:
-    """An engine, known by ``DOCKER_HOST``; one that is given is used as it is."""
+def engine(images: Path | None = None, network: str | None = None) -> Iterator[None]:
+    """An engine, known by ``DOCKER_HOST``; one that is given is used as it is.
+
+    ``images``: a folder in which its images stay; ``network``: the network namespace that it lives in, of whose ports
+    nobody else knows.
+    """
     if os.environ.get("DOCKER_HOST"):
         yield
         return
     # A short path: a socket's may have no more than 107 characters.
     folder = Path(tempfile.mkdtemp(prefix="ib-docker-"))
     socket = f"unix://{folder}/docker.sock"
-    command = ["dockerd", "--data-root", str(folder / "data"), "--exec-root", str(folder / "exec")]
+    command = ["nsenter", f"--net=/run/netns/{network}"] if network else []
+    command += ["dockerd", "--data-root", str(images or folder / "data"), "--exec-root", str(folder / "exec")]
     command += ["--host", socket, "--pidfile", str(folder / "pid")]
     command += ["--iptables=false", "--ip6tables=false", "--bridge=none"]
     with open(folder / "log", "wb") as log:

@@ -52,8 +52,14 @@ def session_bias(rng: np.random.Generator, nights: int) -> list[Night]:
     return made
 
 
+def machine_change(rng: np.random.Generator, nights: int) -> list[Night]:
+    """The machine is another one from some night on: up to 6% slower or faster for both sides, else white."""
+    at, by = rng.integers(3, nights - 3), rng.uniform(-0.06, 0.06)
+    return [_sides(np.full(2 * PAIRS, by * (i >= at)), rng) for i in range(nights)]
+
+
 SYNTHETIC: dict[str, Callable[[np.random.Generator, int], list[Night]]] = {
-    "white": white, "drift": drift, "bimodal": bimodal, "session bias": session_bias,
+    "white": white, "drift": drift, "bimodal": bimodal, "session bias": session_bias, "machine change": machine_change,
 }  # fmt: skip
 
 

@@ -89,35 +89,37 @@ def choose(views: Sequence[RunView]) -> tuple[RunView | None, list[str]]:
             f"({_figures(second)})."
         ]
     low_rate, high_rate = number(_samples(tied[-1]), 4), number(_samples(best), 4)
-    same = (
+    said = [
         f"{'All' if len(tied) == len(views) else f'{len(tied)} of them'} answer "
         f"{high_rate if low_rate == high_rate else f'{low_rate} to {high_rate}'} samples/s: the same within noise."
+    ]
+    cpus = sorted(
+        ((cpu, index) for index, view in enumerate(tied) if (cpu := _cpu_ms_per_sample(view)) is not None)
     )
-    with_cpu = [(view, cpu) for view in tied if (cpu := _cpu_ms_per_sample(view)) is not None]
-    if len(with_cpu) == len(tied):
-        with_cpu.sort(key=lambda pair: pair[1])
-        (cheap, low), (_, next_low) = with_cpu[0], with_cpu[1]
-        if next_low > low * (1 + _SAME_CPU_RATIO):
-            dear, high = with_cpu[-1]
-            return cheap, [
-                same,
-                f"Use {cheap.label}: its server needs {low:.3g} ms of CPU per sample, {dear.label} needs "
-                f"{high:.3g} ms ({high / low:.1f} times as much).",
-                _latency_price(cheap, tied),
-            ]
+    if len(cpus) == len(tied):
+        low, high = cpus[0][0], cpus[-1][0]
+        cheap, dear = tied[cpus[0][1]], tied[cpus[-1][1]]
+        frugal = [tied[index] for cpu, index in cpus if cpu <= low * (1 + _SAME_CPU_RATIO)]
+        more = f"{dear.label} needs {high:.3g} ms ({high / low:.1f} times as much)."
+        if len(frugal) == 1:
+            said.append(f"Use {cheap.label}: its server needs {low:.3g} ms of CPU per sample, {more}")
+            return cheap, [*said, _latency_price(cheap, tied)]
+        if len(frugal) == len(tied):
+            said.append("CPU per sample does not differ beyond noise.")
+        else:
+            said.append(
+                f"{len(frugal)} of these need the least CPU per sample, {low:.3g} ms within noise; {more}"
+            )
+        tied = frugal
     quantile = common_quantile(tied)
     if quantile is None:
-        return None, [same, "Too few requests for a percentile: measure longer to tell them apart."]
+        return None, [*said, "Too few requests for a percentile: measure longer to tell them apart."]
     by_latency = sorted(tied, key=lambda view: view.figure(f"e2e_latency_ms.{quantile}"))
     fast, second = by_latency[0], by_latency[1]
     if latency_differs(fast, second, quantile):
         a, b = (with_interval(view, quantile) for view in (fast, second))
-        return fast, [
-            same,
-            f"Use {fast.label}: its {quantile} is {a}, that of {second.label} {b}; "
-            "CPU per sample does not differ beyond noise.",
-        ]
-    return None, [same, *free_choice(by_latency, quantile)]
+        return fast, [*said, f"Use {fast.label}: its {quantile} is {a}, that of {second.label} {b}."]
+    return None, [*said, *free_choice(by_latency, quantile)]
 
 
 def common_quantile(views: Sequence[RunView]) -> str | None:

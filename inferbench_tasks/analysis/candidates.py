@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from inferbench_tasks.analysis.labels import flatten, plain, short_names
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb import fields
+from inferbench_tasks.submission.digest import LABELS
 
 HIGHER_IS_BETTER = frozenset({"throughput_rps", "samples_per_s", "goodput_rps", "accuracy"})
 #: Objectives that are no field of their own: name -> path in a result.
@@ -100,9 +103,21 @@ def value_of(document: dict[str, Any], figure: str) -> float | None:
     return None if value is None else float(value)
 
 
-def describe(candidate: Candidate) -> str:
-    """A configuration in words."""
-    document = candidate.documents[0]
+def describe(candidates: Sequence[Candidate]) -> dict[str, str]:
+    """Each configuration in words, by its key; those that would read alike get what tells them apart."""
+    told = {candidate.key: _in_words(candidate.documents[0]) for candidate in candidates}
+    alike: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        alike.setdefault(told[candidate.key], []).append(candidate)
+    for text, group in alike.items():
+        if len(group) > 1:
+            for candidate, difference in zip(group, _differences(group), strict=True):
+                told[candidate.key] = f"{text}, {difference}"
+    return told
+
+
+def _in_words(document: dict[str, Any]) -> str:
+    """Model, format, server and load, with the numbers among their settings."""
     load, backend = document["load"], document["backend"]
     parts = [
         document["model"]["name"],
@@ -116,13 +131,29 @@ def describe(candidate: Candidate) -> str:
     return ", ".join(str(part) for part in parts if part)
 
 
+def _differences(group: Sequence[Candidate]) -> list[str]:
+    """What each has that is not the same for all: a setting of its job, the device; else the run that shows it."""
+    jobs = []
+    for candidate in group:
+        document = candidate.documents[0]
+        job = document.get("provenance", {}).get("job") or {}
+        measured = {name: value for name, value in job.items() if name not in LABELS}
+        jobs.append(flatten({**measured, "device name": document["device"].get("name")}))
+    paths = list(dict.fromkeys(path for job in jobs for path in job))
+    paths = [path for path in paths if len({repr(job.get(path)) for job in jobs}) > 1]
+    short = short_names(paths)
+    texts = [", ".join(f"{short[p]} {plain(job[p])}" for p in paths if p in job) for job in jobs]
+    runs = [f"as in run {candidate.documents[0]['run_id']}" for candidate in group]
+    return texts if len(set(texts)) == len(texts) and all(texts) else runs
+
+
 def _numbers(settings: dict[str, Any]) -> list[str]:
     """``threads 2`` of each setting that is a number, those of nested ones too."""
     found = []
     for name, value in settings.items():
         if isinstance(value, dict):
             found += _numbers(value)
-        elif isinstance(value, (int, float)):
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
             found.append(f"{name} {value:g}")
     return found
 

@@ -49,9 +49,10 @@ def lowest(chosen: RunView, others: Sequence[RunView], quantile: str) -> str:
     if not rivals:
         return f"It also has the lowest {quantile}, {ours}."
     rivals.sort(key=lambda view: view.figure(f"e2e_latency_ms.{quantile}"))
-    told = ", ".join(f"{with_interval(view, quantile)} of {view.label}" for view in rivals[:_NAMED])
-    more = f" and {len(rivals) - _NAMED} more" if len(rivals) > _NAMED else ""
-    return f"Its {quantile}, {ours}, is not distinguishable from {told}{more}. {settling(chosen, rivals[0], quantile)}"
+    told = _some([f"{with_interval(view, quantile)} of {view.label}" for view in rivals])
+    return (
+        f"Its {quantile}, {ours}, is not distinguishable from {told}. {settling(chosen, rivals[0], quantile)}"
+    )
 
 
 def free_choice(ranked: Sequence[RunView], quantile: str) -> list[str]:
@@ -60,17 +61,23 @@ def free_choice(ranked: Sequence[RunView], quantile: str) -> list[str]:
     """
     first = ranked[0]
     alike = [view for view in ranked if view is first or not latency_differs(first, view, quantile)]
-    *most, last = (view.label for view in alike)
-    names = f"{', '.join(most)} and {last}"
+    names = _some([view.label for view in alike])
     found = (
-        f"CPU per sample and {quantile} do not differ beyond noise either: choose freely between {names}."
+        f"Their {quantile} does not differ beyond noise: choose freely between {names}."
         if all(interval(view, quantile) is not None for view in alike)
-        else f"CPU per sample does not differ beyond noise, and nothing tells the {quantile} of {names} apart."
+        else f"Nothing tells the {quantile} of {names} apart."
     )
     slower = [f"{view.label} {with_interval(view, quantile)}" for view in ranked if view not in alike]
-    more = f" and {len(slower) - _NAMED} more" if len(slower) > _NAMED else ""
-    told = [f"Their {quantile} is surely higher: {', '.join(slower[:_NAMED])}{more}."] if slower else []
+    told = [f"Surely higher is the {quantile} of {_some(slower)}."] if slower else []
     return [f"{found} {settling(first, ranked[1], quantile)}", *told]
+
+
+def _some(names: Sequence[str]) -> str:
+    """``a``, ``a and b``, or the first few ``and 9 more``; labels have commas of their own."""
+    if len(names) > _NAMED + 1:
+        return f"{'; '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+    *most, last = names
+    return f"{'; '.join(most)} and {last}" if most else last
 
 
 def with_interval(view: RunView, quantile: str) -> str:

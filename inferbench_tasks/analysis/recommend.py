@@ -29,7 +29,7 @@ from inferbench_tasks.perfdb.values import to_plain
 
 __all__ = [
     "DRIFT_RATIO", "HIGHER_IS_BETTER", "OBJECTIVES", "SETTLED", "Bound", "Candidate", "Recommendation", "choose",
-    "describe", "path_of", "recommend",
+    "path_of", "recommend",
 ]  # fmt: skip
 
 #: Below this probability the order of two candidates, or that one keeps a bound, is not settled.
@@ -115,12 +115,14 @@ def _decide(
                 means[candidate.key] = mean
     higher = objective in HIGHER_IS_BETTER
     fitting.sort(key=lambda c: means[c.key] * (-1 if higher else 1))
-    for candidate in (*fitting[: TOP + 1], *unknown[:1]):
+    shown = (*fitting[: TOP + 1], *unknown[:1])
+    for candidate in shown:
         fill(candidate)
+    names = describe(shown)
     if unknown:
         notes.append(
             f"{len(unknown)} configuration(s) can't be judged: {_missing(unknown[0], objective, bounds)}. "
-            f"Longer runs would tell, for instance of {describe(unknown[0])}."
+            f"Longer runs would tell, for instance of {names[unknown[0].key]}."
         )
     if not candidates:
         notes.append("No valid result matches: run a submission with the configurations in question first.")
@@ -128,7 +130,7 @@ def _decide(
         notes.append(
             f"None of {len(candidates)} configuration(s) keeps {', '.join(map(str, bounds)) or 'the bounds'}."
         )
-    judge = Judge(candidates, objective, tuple(bounds), higher)
+    judge = Judge(candidates, names, objective, tuple(bounds), higher)
     rows = [judge.row(index, fitting) for index in range(min(TOP, len(fitting)))]
     open_notes, wanted = judge.unsettled(fitting)
     return Recommendation(rows, notes + open_notes, len(candidates), len(fitting), wanted)
@@ -157,9 +159,12 @@ def _missing(candidate: Candidate, objective: str, bounds: Sequence[Bound]) -> s
 
 @dataclass(frozen=True)
 class Judge:
-    """How sure the figures of candidates are; ``candidates`` are all, for the spread that they share."""
+    """How sure the figures of candidates are; ``candidates`` are all, for the spread that they share; ``names``: what
+    those that are shown are called, by their keys.
+    """
 
     candidates: list[Candidate]
+    names: dict[str, str]
     objective: str
     bounds: tuple[Bound, ...]
     higher: bool
@@ -198,7 +203,7 @@ class Judge:
         keeps = self.keeps(candidate)
         return {
             "rank": index + 1,
-            "configuration": describe(candidate),
+            "configuration": self.names[candidate.key],
             self.objective: known.mean,
             "ci95": known.interval95(),
             **bounded,
@@ -217,14 +222,14 @@ class Judge:
             if keeps is not None and keeps < SETTLED:
                 notes.append(
                     f"Rank {rank} keeps its bounds with probability {keeps:.0%} only: it is close to one. More "
-                    f"runs of it would tell ({describe(candidate)})."
+                    f"runs of it would tell ({self.names[candidate.key]})."
                 )
                 wanted.append(candidate.key)
         for rank, (candidate, following) in enumerate(pairwise(fitting[: TOP + 1]), start=1):
             probability = self.beats(candidate, following)
             if probability >= SETTLED:
                 continue
-            both = f"({describe(candidate)}; {describe(following)})"
+            both = f"({self.names[candidate.key]}; {self.names[following.key]})"
             mine, theirs = (self.estimate(c, self.objective) for c in (candidate, following))
             more = certainty.runs_to_settle(mine, theirs, SETTLED)
             start = f"Rank {rank} beats the next with probability {probability:.0%} only"

@@ -11,6 +11,7 @@ from typing import Any
 
 from inferbench_tasks.analysis.page import number
 from inferbench_tasks.analysis.runs import RunView
+from inferbench_tasks.metrics.energy import SCOPE
 from inferbench_tasks.metrics.stages import PARTS, WORTH_SHOWING_RATIO
 
 Table = dict[str, Any]
@@ -63,8 +64,9 @@ def condensed(table: Table, kept: Sequence[str]) -> Table:
 
 
 def energy_table(views: Sequence[RunView]) -> list[Table]:
-    """Energy with its method and uncertainty; why there is none."""
+    """Energy with its method and uncertainty, beside what other methods say; why there is none."""
     rows = []
+    checked: set[str] = set()
     for view in views:
         energy, carbon = view.figure("energy") or {}, view.figure("carbon") or {}
         joule = energy.get("joule_per_request")
@@ -72,8 +74,10 @@ def energy_table(views: Sequence[RunView]) -> list[Table]:
             continue
         error = energy.get("uncertainty_ratio")
         others = ", ".join(
-            f"{name} {number(value)} J" for name, value in (energy.get("others") or {}).items()
+            f"{name} {number(value)} J ({number(value / joule)} times)"
+            for name, value in (energy.get("others") or {}).items()
         )
+        checked |= set(energy.get("others") or {})
         rows.append(
             [
                 view.label,
@@ -86,8 +90,11 @@ def energy_table(views: Sequence[RunView]) -> list[Table]:
         )
     kept = ["run", "J/request", "CO₂e, g/1,000 requests"]
     head = [*kept[:2], "method", "of what", "cross-check", kept[2], "electricity"]
-    table = {"title": "Energy and CO₂", "head": head, "rows": rows, "numbers": [1, 5]}
-    return [condensed(table, kept)] if rows else []
+    if not rows:
+        return []
+    table = condensed({"title": "Energy and CO₂", "head": head, "rows": rows, "numbers": [1, 5]}, kept)
+    scopes = "".join(f" {name} is of: {SCOPE.get(name, name)}." for name in sorted(checked))
+    return [{**table, "note": f"{table.get('note', '')}{scopes}".strip()}] if scopes else [table]
 
 
 def cost_table(views: Sequence[RunView]) -> list[Table]:
@@ -137,9 +144,14 @@ def interference_table(views: Sequence[RunView]) -> list[Table]:
             [view.label, finding["text"], "the run does not count" if finding["quarantine"] else "noted"]
             for finding in ledger.get("findings", [])
         ]
-        rows += [[view.label, f"{what}: not watched", ""] for what in ledger.get("not_watched", [])]
+        rows += [
+            [view.label, f"{what}: not watched", "would not be seen"]
+            for what in ledger.get("not_watched", [])
+        ]
     return (
-        [{"title": "What disturbed the runs", "head": ["run", "finding", ""], "rows": rows}] if rows else []
+        [{"title": "What disturbed the runs", "head": ["run", "finding", "consequence"], "rows": rows}]
+        if rows
+        else []
     )
 
 

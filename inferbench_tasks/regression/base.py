@@ -70,6 +70,13 @@ class Session:
 
         return effect(self.log_ratios())
 
+    @cached_property
+    def level(self) -> float:
+        """ln of the baseline's figure, as robust as ``effect``."""
+        from inferbench_tasks.regression.ratio import effect
+
+        return effect([math.log(value) for value in self.baseline])
+
     def log_ratios(self) -> list[float]:
         """ln(candidate / baseline) of each pair, in order; a side's surplus runs are left out."""
         return [math.log(c / b) for b, c in zip(self.baseline, self.candidate, strict=False)]

@@ -24,6 +24,7 @@ import numpy as np
 from inferbench_tasks.regression.base import BY_NAME, SeriesKey, Session, worse
 from inferbench_tasks.regression.changepoint import best_split
 from inferbench_tasks.regression.fdr import adjusted
+from inferbench_tasks.regression.level import leveled
 from inferbench_tasks.regression.power import Noise, noise_of
 from inferbench_tasks.regression.ratio import MIN_PAIRS, judge_pair
 
@@ -130,7 +131,7 @@ def _suspect(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], po
     keys = list(night)
     pairs = {key: judge_pair(night[key].baseline, night[key].candidate) for key in keys}
     by_pair = dict(zip(keys, adjusted([pairs[key].p_value for key in keys]), strict=True))
-    splits = {key: _history_change(states[key].epoch, policy) for key in keys}
+    splits = {key: _history_change(states[key], policy) for key in keys}
     by_history = dict(zip(keys, adjusted([splits[key][1] for key in keys]), strict=True))
     for key in keys:
         pair, (changed, _) = pairs[key], splits[key]
@@ -147,9 +148,11 @@ def _suspect(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], po
         states[key].events.append(event)
 
 
-def _history_change(epoch: Sequence[Session], policy: Policy) -> tuple[float, float]:
+def _history_change(state: State, policy: Policy) -> tuple[float, float]:
     """The change of the newest level against zero, and its p-value: (ln ratio, p)."""
-    values = np.asarray([s.effect for s in epoch[-policy.window :]])
+    epoch = state.epoch[-policy.window :]
+    noise = usual_noise(state, policy)
+    values = np.asarray([leveled(epoch[:i], [session], noise).effect for i, session in enumerate(epoch)])
     split = best_split(values, policy.permutations, np.random.default_rng(1))
     if split is None:
         return 0.0, 1.0
@@ -184,13 +187,10 @@ def _confirmation(state: State, policy: Policy) -> tuple[float, float]:
     from scipy.stats import norm
 
     assert state.suspicion is not None
-    effect = float(np.mean([s.effect for s in state.pending]))
-    if effect * state.suspicion.effect <= 0:
+    found = leveled(state.epoch[:-1], state.pending, usual_noise(state, policy))
+    if found.effect * state.suspicion.effect <= 0:
         return 0.0, 1.0
-    noise = usual_noise(state, policy)
-    pairs = int(np.median([len(s.log_ratios()) for s in state.pending]))
-    z = abs(effect) / (noise.of_session(pairs) / math.sqrt(len(state.pending)))
-    return effect, float(norm.sf(z))
+    return found.effect, float(norm.sf(abs(found.effect) / found.error))
 
 
 def usual_noise(state: State, policy: Policy) -> Noise:

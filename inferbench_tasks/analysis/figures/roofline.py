@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inferbench_tasks.analysis.figures.latency import name
-from inferbench_tasks.analysis.figures.style import Figure, axis, colour, figure
+from inferbench_tasks.analysis.figures.style import MAX_RUNS, Figure, axis, colour, figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,13 +27,13 @@ _BYTES_PER_WEIGHT = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
 
 def roofline(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardware | None) -> Figure | None:
     """Points of all runs whose FLOPs, bytes and inference time are known; None without any or a ceiling."""
-    points = [(index, view, found) for index, view in enumerate(views) if (found := position(view))]
+    points = [(view, found) for view in views if (found := position(view))]
     if not points or (measured is None and sheet is None):
         return None
-    xs = [point[0] for _, _, point in points]
+    xs = [point[0] for _, point in points]
     x = np.geomspace(min(*xs, 0.1) / 2, max(*xs, 100) * 2, 100)
     data: list[dict[str, Any]] = []
-    threads = max(int(view.job.get("serve", {}).get("threads", 1)) for _, view, _ in points)
+    threads = max(int(view.job.get("serve", {}).get("threads", 1)) for view, _ in points)
     if measured:
         data.append(
             _ceiling(
@@ -44,16 +44,24 @@ def roofline(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardwar
         data.append(
             _ceiling(x, sheet.fp32_tflops * 1e3, sheet.bandwidth_gb_s, f"datasheet, {sheet.name}", "dash")
         )
-    for index, view, (intensity, gflops) in points:
+    # A legend of fifty runs hides the figure: their models then, and each run's name where one points.
+    many = len(points) > MAX_RUNS
+    groups: dict[str, list[tuple[RunView, tuple[float, float]]]] = {}
+    for view, point in points:
+        told = view.result.model.name if many and view.result else name(view)
+        groups.setdefault(told, []).append((view, point))
+    for index, (told, members) in enumerate(groups.items()):
+        symbols = ["circle" if view.valid else "x" for view, _ in members]
         data.append(
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": name(view),
-                "x": [intensity],
-                "y": [gflops],
-                "marker": {"size": 10, "color": colour(index), "symbol": "circle" if view.valid else "x"},
-                "hovertemplate": "%{x:.3g} FLOP/byte, %{y:.3g} GFLOP/s<extra>%{fullData.name}</extra>",
+                "name": told,
+                "x": [intensity for _, (intensity, _) in members],
+                "y": [gflops for _, (_, gflops) in members],
+                "text": [view.label for view, _ in members],
+                "marker": {"size": 10, "color": colour(index), "symbol": symbols},
+                "hovertemplate": "%{x:.3g} FLOP/byte, %{y:.3g} GFLOP/s<extra>%{text}</extra>",
             }
         )
     return figure(

@@ -52,6 +52,22 @@ def test_runs_within_noise_are_called_equal() -> None:
     assert "the load offers" not in advice.text  # nobody knows that of a closed loop
 
 
+def test_only_those_that_need_the_least_cpu_are_told_apart_by_latency() -> None:
+    """Same throughput; two need as little CPU as each other and one thrice that: the choice is between the two."""
+    views = named(
+        *(
+            view(records(5.0, seed=seed), f"r.{seed}", cpu_cores=cores, job={"load__network": network})
+            for seed, (cores, network) in enumerate([(0.20, "lan"), (0.21, "wifi"), (0.60, "4g_lte")])
+        )
+    )
+    advice = advise(views)
+    assert "2 of these need the least CPU per sample" in advice.text
+    assert "network 4g_lte needs" in advice.text and "3.0 times as much" in advice.text
+    assert "choose freely between network" in advice.text
+    assert "4g_lte" not in advice.text.split("choose freely")[1]
+    assert "CPU per sample does not differ" not in advice.text
+
+
 def test_an_slo_that_none_keeps_names_the_nearest_and_the_figure() -> None:
     """No run keeps the SLO: the nearest is named with value and bound, and not recommended."""
     advice = advise(

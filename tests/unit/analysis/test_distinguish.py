@@ -76,8 +76,8 @@ def test_a_run_that_is_surely_slower_is_not_among_those_to_choose_freely_from() 
     assert "choose freely between network lan and network wifi." in text or (
         "choose freely between network wifi and network lan." in text
     )
-    assert "surely higher: network 4g_lte " in text
+    assert "Surely higher is the p99 of network 4g_lte " in text
     views[0].summary["e2e_latency_ms"]["ci95"] = {}
     text = advise(views).text
-    assert "choose freely" not in text and "nothing tells the p99 of network" in text
-    assert "surely higher: network 4g_lte " in text
+    assert "choose freely" not in text and "Nothing tells the p99 of network" in text
+    assert "Surely higher is the p99 of network 4g_lte " in text

@@ -131,3 +131,17 @@ def test_an_unknown_figure_is_refused_with_those_that_there_are(name: str) -> No
     """The message lists the figures."""
     with pytest.raises(InputError, match="allowed: mean_ms, "):
         path_of(name)
+
+
+def test_configurations_that_read_alike_are_told_apart() -> None:
+    """Two that differ in a setting which is no number are named by it, not by what both have or what only labels."""
+    jobs = [
+        {"name": f"job {seed}", "requests": {"kind": kind, "seed": 7}, "load": {"batch_size": 4}}
+        for seed, kind in enumerate(("random", "dataset"))
+    ]
+    runs = [{**run(4, 100 + 9 * i, 20, i), "provenance": {"job": job}} for i, job in enumerate(jobs)]
+    for one, digest in zip(runs, "ab", strict=True):
+        one["submission"] = {"name": "x", "digest": digest * 64}
+    first, second = (row["configuration"] for row in choose(runs, "samples_per_s", []).top)
+    assert first.endswith("network lan, requests.kind dataset")
+    assert second.endswith("network lan, requests.kind random")
