@@ -47,7 +47,8 @@ def server(data_dir: Path) -> Iterator[dict[str, Any]]:
 
     def stage(name: Any) -> None:
         outputs[name] = execute_stage(
-            name, nodes[name].input, outputs, invocation=invocation, job_index=0, base_dir=data_dir, data_dir=data_dir
+            name, nodes[name].input, outputs, invocation=invocation, job_index=0, base_dir=data_dir, data_dir=data_dir,
+            hold_machine=False,  # a night's two servers stand side by side, one asked at a time
         )  # fmt: skip
 
     for name in ("generate", "convert", "serve"):
@@ -113,7 +114,7 @@ def main() -> None:
             known.to_parquet(partial, index=False, compression="zstd")
             partial.replace(asked.file)
             spent_s = time.monotonic() - began
-            print(f"night {night} ({spent_s:.0f} s): {[round(r['p50_ms'], 2) for r in rows]}", flush=True)
+            print(f"night {night} ({spent_s:.0f} s): {[round(float(r['p50_ms']), 2) for r in rows]}", flush=True)
             if spent_s > 60 * asked.minutes:
                 break
     print(f"{night + 1} of {asked.nights} nights are recorded" if first < asked.nights else "nothing to do")

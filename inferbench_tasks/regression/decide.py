@@ -24,12 +24,15 @@ import numpy as np
 from inferbench_tasks.regression.base import BY_NAME, SeriesKey, Session, worse
 from inferbench_tasks.regression.changepoint import best_split
 from inferbench_tasks.regression.fdr import adjusted
-from inferbench_tasks.regression.level import leveled
+from inferbench_tasks.regression.level import Leveled, leveled
 from inferbench_tasks.regression.power import Noise, noise_of
 from inferbench_tasks.regression.ratio import MIN_PAIRS, judge_pair
 
 Kind = Literal["suspected", "confirmed", "dropped"]
 Reason = Literal["pair", "history", "confirmation"]
+
+#: A suspicion is the largest of many nights, so its effect is exaggerated: less than this share of it refutes it.
+REFUTED_RATIO, REFUTED_Z = 0.25, 1.64
 
 
 @dataclass(frozen=True)
@@ -161,36 +164,41 @@ def _history_change(state: State, policy: Policy) -> tuple[float, float]:
 
 
 def _confirm(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], policy: Policy) -> None:
-    found = {key: _confirmation(states[key], policy) for key in night}
+    found = {key: _since(states[key], policy) for key in night}
     p_values = dict(zip(found, adjusted([p for _, p in found.values()]), strict=True))
     for key, session in night.items():
-        state, effect, p_value = states[key], found[key][0], p_values[key]
+        state, (now, _), p_value = states[key], found[key], p_values[key]
+        assert state.suspicion is not None
         ids = tuple(s.id for s in state.pending)
-        if p_value <= policy.confirm_alpha and abs(effect) >= policy.min_effect:
-            state.events.append(_event("confirmed", key, session.id, effect, p_value, "confirmation", ids))
+        if p_value <= policy.confirm_alpha and abs(now.effect) >= policy.min_effect:
+            state.events.append(_event("confirmed", key, session.id, now.effect, p_value, "confirmation", ids))
             base = session.baseline_id
-            state.accepted[base] = state.accepted.get(base, 0.0) + effect
-            factor = math.exp(-effect)
+            state.accepted[base] = state.accepted.get(base, 0.0) + now.effect
+            factor = math.exp(-now.effect)
             state.epoch = [
                 replace(s, candidate=tuple(c * factor for c in s.candidate)) for s in state.pending
             ]
-        elif len(state.pending) >= policy.max_confirmations or abs(effect) < policy.min_effect / 2:
-            state.events.append(_event("dropped", key, session.id, effect, p_value, "confirmation", ids))
+        elif len(state.pending) >= policy.max_confirmations or _refuted(now, state.suspicion, policy):
+            state.events.append(_event("dropped", key, session.id, now.effect, p_value, "confirmation", ids))
             state.epoch += state.pending
         else:
             continue
         state.suspicion, state.pending = None, []
 
 
-def _confirmation(state: State, policy: Policy) -> tuple[float, float]:
-    """Effect of the sessions since the suspicion, 0 against its direction, and the chance of it: (ln ratio, p)."""
+def _since(state: State, policy: Policy) -> tuple[Leveled, float]:
+    """The effect of the sessions since the suspicion, and the chance of one so far in its direction."""
     from scipy.stats import norm
 
     assert state.suspicion is not None
-    found = leveled(state.epoch[:-1], state.pending, usual_noise(state, policy))
-    if found.effect * state.suspicion.effect <= 0:
-        return 0.0, 1.0
-    return found.effect, float(norm.sf(abs(found.effect) / found.error))
+    now = leveled(state.epoch[:-1], state.pending, usual_noise(state, policy))
+    return now, float(norm.sf(math.copysign(1.0, state.suspicion.effect) * now.effect / now.error))
+
+
+def _refuted(now: Leveled, suspicion: Event, policy: Policy) -> bool:
+    """Whether the sessions since the suspicion leave no room (95%) for a part of it that is worth finding."""
+    most = math.copysign(1.0, suspicion.effect) * now.effect + REFUTED_Z * now.error
+    return most < max(policy.min_effect, REFUTED_RATIO * abs(suspicion.effect))
 
 
 def usual_noise(state: State, policy: Policy) -> Noise:
