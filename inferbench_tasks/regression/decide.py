@@ -39,9 +39,9 @@ REFUTED_RATIO, REFUTED_Z = 0.25, 1.64
 class Policy:
     """``suspect_rate``: false discovery rate of suspicions; ``confirm_alpha``: one-sided, of each look."""
 
-    suspect_rate: float = 0.05
+    suspect_rate: float = 0.1
     #: The same for changes in the history, which single nights are too noisy to show.
-    history_rate: float = 0.1
+    history_rate: float = 0.2
     confirm_alpha: float = 0.002
     #: Changes below it are nobody's concern, ln ratio.
     min_effect: float = 0.005

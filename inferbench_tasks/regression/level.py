@@ -26,7 +26,7 @@ from inferbench_tasks.regression.power import Noise
 #: So many sessions make a history, and so many later looks at it say how much the machine moves.
 MIN_BEFORE, MIN_MOVES = 4, 4
 #: No machine is steadier than that from one time to another, ln ratio: what has not been seen yet may still come.
-FLOOR = 0.005
+FLOOR = 0.003
 #: A level farther from its history than so many standard deviations is the machine's.
 UNUSUAL = 2.0
 

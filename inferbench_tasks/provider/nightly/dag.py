@@ -19,7 +19,6 @@ from inferbench_tasks.provider.loader import BrokenSubmission, dags_dir
 from inferbench_tasks.provider.nightly.notify import notifiers
 from inferbench_tasks.provider.nightly.operators import DecideNight, HoldDevice, MeasureNight, TellVerdict
 from inferbench_tasks.provider.queues import CONFIG, HOLD, HOST
-from inferbench_tasks.provider.render import START
 from inferbench_tasks.provider.weights import AROUND_LOAD_S, ShortestJobFirst, weight_of
 from inferbench_tasks.regression.night import DEFAULT_PAIRS
 from inferbench_tasks.submission.reader import read_submission
@@ -66,7 +65,8 @@ def night_dag(submission: Submission, path: Path) -> DAG:
         dag_id=f"nightly.{submission.name}",
         dag_display_name=f"{submission.name} (nightly)",
         description=submission.description or f"Baseline against candidate of {submission.name}, every night",
-        start_date=START,
+        # None: the first night is the next one, not the one that has just passed.
+        start_date=None,
         schedule=os.environ.get(CRON) or None,
         catchup=False,
         max_active_runs=1,

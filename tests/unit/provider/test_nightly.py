@@ -7,6 +7,7 @@ import shutil
 import socketserver
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -171,3 +172,19 @@ def test_an_address_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("INFERBENCH_NIGHTLY_NOTIFY", "slack:#team")
     with pytest.raises(InputError, match="INFERBENCH_NIGHTLY_NOTIFY.*mailto"):
         notifiers()
+
+
+def test_a_new_deployment_waits_for_its_first_night(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first scheduled run of a DAG that never ran is in the future, not the night that has just passed."""
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    from inferbench_tasks.provider.nightly.dag import load_nightly
+
+    now = datetime.now(UTC)
+    # Half a day away from any tick: Airflow runs one at once that passed some minutes ago.
+    monkeypatch.setenv("INFERBENCH_NIGHTLY_CRON", f"0 {(now.hour + 12) % 24} * * *")
+    for dag in load_nightly(ROOT / "configs" / "nightly").values():
+        first = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag)).next_dagrun_info(
+            last_automated_run_info=None
+        )
+        assert first is not None and first.run_after > now
