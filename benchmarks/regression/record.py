@@ -114,7 +114,9 @@ def main() -> None:
             known.to_parquet(partial, index=False, compression="zstd")
             partial.replace(asked.file)
             spent_s = time.monotonic() - began
-            print(f"night {night} ({spent_s:.0f} s): {[round(float(r['p50_ms']), 2) for r in rows]}", flush=True)
+            print(
+                f"night {night} ({spent_s:.0f} s): {[round(float(r['p50_ms']), 2) for r in rows]}", flush=True
+            )
             if spent_s > 60 * asked.minutes:
                 break
     print(f"{night + 1} of {asked.nights} nights are recorded" if first < asked.nights else "nothing to do")

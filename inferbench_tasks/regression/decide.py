@@ -39,9 +39,9 @@ REFUTED_RATIO, REFUTED_Z = 0.25, 1.64
 class Policy:
     """``suspect_rate``: false discovery rate of suspicions; ``confirm_alpha``: one-sided, of each look."""
 
-    suspect_rate: float = 0.1
+    suspect_rate: float = 0.05
     #: The same for changes in the history, which single nights are too noisy to show.
-    history_rate: float = 0.2
+    history_rate: float = 0.1
     confirm_alpha: float = 0.002
     #: Changes below it are nobody's concern, ln ratio.
     min_effect: float = 0.005
@@ -171,7 +171,9 @@ def _confirm(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], po
         assert state.suspicion is not None
         ids = tuple(s.id for s in state.pending)
         if p_value <= policy.confirm_alpha and abs(now.effect) >= policy.min_effect:
-            state.events.append(_event("confirmed", key, session.id, now.effect, p_value, "confirmation", ids))
+            state.events.append(
+                _event("confirmed", key, session.id, now.effect, p_value, "confirmation", ids)
+            )
             base = session.baseline_id
             state.accepted[base] = state.accepted.get(base, 0.0) + now.effect
             factor = math.exp(-now.effect)
