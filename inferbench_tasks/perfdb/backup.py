@@ -1,4 +1,4 @@
-"""Backup and restore of a whole PerfDB: every collection, GridFS's included, as one compressed archive.
+"""Backup and restore of a whole PerfDB: all that was measured, GridFS's files included, as one compressed archive.
 
 The archive is a tar of ``<collection>.bson`` members (documents one after the other, as MongoDB's own tools write
 them; ``bsondump`` reads them) and ``manifest.json`` with counts and SHA-256 of each member. A restore checks all of
@@ -28,6 +28,9 @@ from inferbench_tasks.perfdb.store import PerfDB
 
 MANIFEST = "manifest.json"
 FORM = "inferbench-perfdb-1"
+#: The cluster as it is at this moment, which its workers and its scheduler write anew all the time: it belongs to the
+#: system that runs, so a backup has none of it, and a system that runs already counts as empty.
+MOMENTARY = frozenset({"devices", "waiting_jobs"})
 #: Documents and bytes written at once.
 BATCH, BATCH_BYTES = 1000, 16 << 20
 _RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
@@ -75,7 +78,8 @@ def restore(db: PerfDB, path: Path) -> dict[str, int]:
     try:
         with tarfile.open(path, "r:gz") as archive:
             manifest = _check(archive, path)
-            for name, member in manifest["members"].items():
+            members = {name: m for name, m in manifest["members"].items() if name not in MOMENTARY}
+            for name, member in members.items():
                 written = _load(db, name, _member(archive, f"{name}.bson", path))
                 if written != member["documents"]:
                     raise PerfDBError(
@@ -84,13 +88,13 @@ def restore(db: PerfDB, path: Path) -> dict[str, int]:
     except (tarfile.TarError, EOFError, OSError) as error:
         raise InputError(f"{path} can't be read as a backup: {error}") from error
     indexes.ensure(db.collection("results").database)
-    return {name: member["documents"] for name, member in manifest["members"].items()}
+    return {name: member["documents"] for name, member in members.items()}
 
 
 def _names(db: PerfDB) -> list[str]:
     """Results first, the files that they name last."""
     found = db.retrying(db.collection("results").database.list_collection_names, "listing the collections")
-    wanted = [name for name in found if not name.startswith("system.")]
+    wanted = [name for name in found if not name.startswith("system.") and name not in MOMENTARY]
     return sorted(wanted, key=lambda name: (name.startswith("fs."), name))
 
 

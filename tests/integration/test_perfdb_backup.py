@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.cluster.store import DEVICES, WAITING, Cluster
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.perfdb import clients
 from inferbench_tasks.perfdb.address import with_database
-from inferbench_tasks.perfdb.backup import backup, restore
+from inferbench_tasks.perfdb.backup import MOMENTARY, backup, restore
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.unit.perfdb.builders import result
 
@@ -68,5 +70,26 @@ def test_a_damaged_archive_writes_nothing(
                 with pytest.raises(error):
                     restore(empty, path)
             assert empty.count_results() == 0
+    finally:
+        clients.client(uri).drop_database(name)
+
+
+def test_a_running_system_can_be_restored_into(
+    perfdb: PerfDB, perfdb_server: str, tmp_path: Path, data_dir: Path
+) -> None:
+    """Devices and waiting jobs are the running cluster's own: none in the archive, none in the way of a restore."""
+    perfdb.save_result(result("run-1"))
+    cluster = Cluster(perfdb)
+    cluster.register(Device(device_id="old", device_type="cpu", name="cpu", host="old"))
+    name = "inferbench_test_running"
+    uri = with_database(perfdb_server, name)
+    clients.client(uri).drop_database(name)
+    try:
+        assert {DEVICES, WAITING} == MOMENTARY
+        assert not MOMENTARY & set(backup(perfdb, tmp_path / "perfdb.tar.gz"))
+        with PerfDB.connect(uri, data_dir) as running:
+            Cluster(running).register(Device(device_id="new", device_type="cpu", name="cpu", host="new"))
+            assert restore(running, tmp_path / "perfdb.tar.gz")["results"] == 1
+            assert [device.device_id for device in Cluster(running).devices()] == ["new"]
     finally:
         clients.client(uri).drop_database(name)
