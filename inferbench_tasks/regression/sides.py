@@ -42,6 +42,8 @@ class Side(BaseModel):
         return {
             **os.environ,
             "PYTHONPATH": self.tree,
+            # `python -m` would take the package from the working directory first: nights are started in a checkout.
+            "PYTHONSAFEPATH": "1",
             settings.DATA_DIR: str(data_dir / "regression" / "sides" / self.id),
             settings.PERFDB_URI: perfdb_uri,
         }
