@@ -103,7 +103,6 @@ def one_run(file: Path, side: Side, db: PerfDB, data_dir: Path) -> list[dict[str
     env = side.environment(data_dir, db.uri)
     command = [
         side.python,
-        "-P",
         "-m",
         "inferbench_tasks.cli.main",
         "run",
