@@ -36,8 +36,8 @@ LIST = """
 from inferbench_tasks import settings
 from inferbench_tasks.perfdb.store import PerfDB
 with PerfDB.connect(None, settings.data_dir()) as db:
-    for one in db.find_raw({}, fields=("run_id",)):
-        print(one["run_id"])
+    for run in {one["run_id"] for one in db.find_raw({}, fields=("run_id",))}:
+        print(run)
 """
 
 pytestmark = [
@@ -124,9 +124,9 @@ def test_every_part_is_up_and_healthy(deployment: Deployment) -> None:
 
 def test_a_submission_is_measured(measured: list[str]) -> None:
     """It takes its turn on the worker's device and ends with a result; a busy machine may invalidate its figures."""
-    state, result = measured
-    assert state == "success"
-    assert result.split(" ", 1)[1].split(":")[0] in ("valid", "invalid")
+    state, *attempts = measured
+    assert state == "success" and attempts
+    assert {verdict.split(" ", 1)[1].split(":")[0] for verdict in attempts} <= {"valid", "invalid"}
 
 
 def test_perfdb_is_closed_to_who_has_no_password(deployment: Deployment) -> None:
