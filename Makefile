@@ -8,7 +8,7 @@ ALL_EXTRAS = --extra torch --extra tensorflow --extra grpc --extra cluster --ext
 FILE ?= configs/submissions/quickstart.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup all dev lint types unit suites env docs clean
+.PHONY: help run test setup all dev lint types unit suites env images docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ unit: dev ## the fast tests only
 
 env: ## random secrets into .env, for docker-compose.yaml
 	@$(PYTHON) scripts/make_env.py
+
+images: ## stand-ins for the deployment's images, where none can be pulled (root, debootstrap, a Docker engine)
+	@sh docker/local/images.sh
 
 docs: dev ## the documentation as a web site, in site/
 	@$(BIN)/mkdocs build --strict --quiet
