@@ -8,7 +8,7 @@ ALL_EXTRAS = --extra torch --extra tensorflow --extra grpc --extra cluster --ext
 FILE ?= configs/submissions/quickstart.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup all dev lint types unit suites env images docs clean
+.PHONY: help run test setup all dev lint types unit env images docs clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
