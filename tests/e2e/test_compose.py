@@ -41,6 +41,7 @@ with PerfDB.connect(None, settings.data_dir()) as db:
 """
 
 pytestmark = [
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(
         not os.environ.get("INFERBENCH_TEST_OPTIONAL"),
         reason="makes the images of a whole deployment; INFERBENCH_TEST_OPTIONAL=1 runs it",
