@@ -8,10 +8,11 @@ on the same device, under one lease. ``verdict`` fails the DAG run if a regressi
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Param, TaskGroup, TriggerRule, get_parsing_context
+from airflow.sdk import DAG, CronTriggerTimetable, Param, TaskGroup, TriggerRule, get_parsing_context
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError
@@ -65,9 +66,8 @@ def night_dag(submission: Submission, path: Path) -> DAG:
         dag_id=f"nightly.{submission.name}",
         dag_display_name=f"{submission.name} (nightly)",
         description=submission.description or f"Baseline against candidate of {submission.name}, every night",
-        # None: the first night is the next one, not the one that has just passed.
         start_date=None,
-        schedule=os.environ.get(CRON) or None,
+        schedule=schedule(),
         catchup=False,
         max_active_runs=1,
         tags=["inferbench", "nightly", submission.serve.backend, *submission.tags],
@@ -93,6 +93,16 @@ def night_dag(submission: Submission, path: Path) -> DAG:
         decide >> verdict
         verdict.trigger_rule = TriggerRule.ALL_SUCCESS
     return dag
+
+
+def schedule() -> CronTriggerTimetable | None:
+    """Every night by the cron setting, from the next one on; None where it is not set.
+
+    Airflow takes False for "at once, if a tenth of the period has not passed": who deploys at four in the morning would
+    have last night's measurements during the day. A moment is left for a scheduler that reads the DAG on the very tick.
+    """
+    cron = os.environ.get(CRON)
+    return CronTriggerTimetable(cron, timezone="UTC", run_immediately=timedelta(minutes=5)) if cron else None
 
 
 def parameters() -> dict[str, Param]:

@@ -53,6 +53,7 @@ def test_every_yaml_of_the_nightly_folder_is_a_scheduled_dag(
     import structlog
     from airflow.dag_processing.dagbag import DagBag
     from airflow.dag_processing.processor import _serialize_dags
+    from airflow.sdk import CronTriggerTimetable
 
     from inferbench_tasks.provider.queues import CONFIG
 
@@ -69,7 +70,8 @@ def test_every_yaml_of_the_nightly_folder_is_a_scheduled_dag(
     assert good == {f"nightly.{name}" for name in ("digits-onnxruntime",)}
     assert any("broken.yaml" in path for path in {**bag.import_errors, **errors})
     dag = bag.dags["nightly.digits-onnxruntime"]
-    assert str(dag.schedule) == "30 3 * * *" and dag.catchup is False
+    assert isinstance(dag.schedule, CronTriggerTimetable) and dag.schedule.expression == "30 3 * * *"
+    assert dag.catchup is False
     assert dag.is_paused_upon_creation is False, "who sets the cron wants the nights"
     assert {t.task_id for t in dag.tasks} == {
         "job-000.serve", "job-000.load", "job-000.collect", "job-000.release", "verdict",
@@ -174,15 +176,15 @@ def test_an_address_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) 
         notifiers()
 
 
-def test_a_new_deployment_waits_for_its_first_night(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("hours_ago", [1, 2, 12, 23])
+def test_a_new_deployment_waits_for_its_first_night(monkeypatch: pytest.MonkeyPatch, hours_ago: int) -> None:
     """The first scheduled run of a DAG that never ran is in the future, not the night that has just passed."""
     from airflow.serialization.serialized_objects import DagSerialization
 
     from inferbench_tasks.provider.nightly.dag import load_nightly
 
     now = datetime.now(UTC)
-    # Half a day away from any tick: Airflow runs one at once that passed some minutes ago.
-    monkeypatch.setenv("INFERBENCH_NIGHTLY_CRON", f"0 {(now.hour + 12) % 24} * * *")
+    monkeypatch.setenv("INFERBENCH_NIGHTLY_CRON", f"{now.minute} {(now.hour - hours_ago) % 24} * * *")
     for dag in load_nightly(ROOT / "configs" / "nightly").values():
         first = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag)).next_dagrun_info(
             last_automated_run_info=None
