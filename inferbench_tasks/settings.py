@@ -9,6 +9,8 @@ from inferbench_tasks.errors import StorageError
 
 DATA_DIR = "INFERBENCH_DATA_DIR"
 PERFDB_URI = "INFERBENCH_PERFDB_URI"
+#: Set for runs whose caches and results are apart (the sides of a night): where what is one per machine stays.
+MACHINE_DIR = "INFERBENCH_MACHINE_DIR"
 #: Folder whose YAML files become DAGs.
 SUBMISSIONS_DIR = "INFERBENCH_SUBMISSIONS_DIR"
 #: Set by ``inferbench run`` for its child: the invocation's folder, for progress and cancellation.
@@ -23,6 +25,18 @@ def data_dir() -> Path:
         return Path(given).expanduser().absolute()
     base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(base) / "inferbench"
+
+
+def machine_dir(data_dir: Path) -> Path:
+    """Where the lease of the machine and the records of its servers are: ``data_dir`` unless ``INFERBENCH_MACHINE_DIR``
+    is set, so that runs with caches of their own take turns with all others, and are cleaned up with them.
+    """
+    return Path(os.environ.get(MACHINE_DIR) or data_dir)
+
+
+def servers_dir(data_dir: Path) -> Path:
+    """The records of the servers that run on this machine."""
+    return machine_dir(data_dir) / "servers"
 
 
 def writable(path: Path) -> Path:

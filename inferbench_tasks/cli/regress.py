@@ -46,6 +46,9 @@ def run(
     baseline_python: str | None = typer.Option(
         None, "--baseline-python", help="Its interpreter, to compare versions of other packages."
     ),
+    new_baseline: bool = typer.Option(
+        False, "--new-baseline", help="Take the candidate for the accepted baseline from now on."
+    ),
     confirm: bool = typer.Option(
         True, "--confirm/--no-confirm", help="Run a session to confirm at once where something is suspected."
     ),
@@ -58,10 +61,15 @@ def run(
     from inferbench_tasks.regression.session import Night, run_night
 
     logging.basicConfig(level=logging.WARNING)
+    if new_baseline and (baseline or baseline_python):
+        raise InputError(
+            "--new-baseline is the candidate itself; --baseline and --baseline-python name another."
+        )
     data_dir = settings.writable(settings.data_dir())
     night = Night(
         file=file, pairs=pairs, detect=None if detect is None else detect / 100, candidate=candidate,
         baseline=baseline, candidate_python=candidate_python, baseline_python=baseline_python, confirm=confirm,
+        new_baseline=new_baseline,
     )  # fmt: skip
     with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
         found = run_night(night, db, data_dir, say)

@@ -8,3 +8,5 @@ HOST = "host"
 HOLD = "waiting-for-a-device"
 #: The key in a task's executor_config.
 CONFIG = "inferbench"
+#: The beginning of the ids of the nightly DAGs.
+NIGHTLY = "nightly."

@@ -79,8 +79,8 @@ class State:
     suspicion: Event | None = None
     pending: list[Session] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    #: What has been accepted as the new level, by the baseline that it was measured against.
-    accepted: dict[str, float] = field(default_factory=dict)
+    #: What has been accepted as the new level against the baseline of this epoch, ln ratio.
+    accepted: float = 0.0
 
 
 def decide(
@@ -101,17 +101,16 @@ def decide(
 
 
 def _step(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], policy: Policy) -> None:
-    usable = {
-        key: _relative(states[key], session)
-        for key, session in night.items()
-        if min(len(session.baseline), len(session.candidate)) >= MIN_PAIRS
-    }
     fresh, awaited = {}, {}
-    for key, session in usable.items():
+    for key, measured in night.items():
+        if min(len(measured.baseline), len(measured.candidate)) < MIN_PAIRS:
+            continue
         state = states[key]
-        if state.epoch and state.epoch[-1].baseline_id != session.baseline_id:
-            # Ratios to another baseline are another history; the noise of the old one is worth keeping.
-            state.epoch, state.suspicion, state.pending = [], None, []
+        if state.epoch and state.epoch[-1].baseline_id != measured.baseline_id:
+            # Ratios to another baseline are another history, and its levels say nothing of this one: also where that
+            # baseline comes back later, since what was accepted against it then is the code that was taken back.
+            state.epoch, state.suspicion, state.pending, state.accepted = [], None, [], 0.0
+        session = _relative(state, measured)
         if state.suspicion is not None:
             state.pending.append(session)
             awaited[key] = session
@@ -124,7 +123,7 @@ def _step(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], polic
 
 def _relative(state: State, session: Session) -> Session:
     """The session against the level that counts now."""
-    factor = math.exp(-state.accepted.get(session.baseline_id, 0.0))
+    factor = math.exp(-state.accepted)
     return (
         session if factor == 1 else replace(session, candidate=tuple(c * factor for c in session.candidate))
     )
@@ -174,8 +173,7 @@ def _confirm(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], po
             state.events.append(
                 _event("confirmed", key, session.id, now.effect, p_value, "confirmation", ids)
             )
-            base = session.baseline_id
-            state.accepted[base] = state.accepted.get(base, 0.0) + now.effect
+            state.accepted += now.effect
             factor = math.exp(-now.effect)
             state.epoch = [
                 replace(s, candidate=tuple(c * factor for c in s.candidate)) for s in state.pending

@@ -21,7 +21,8 @@ from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression import store
 from inferbench_tasks.regression.base import SeriesKey, Session
-from inferbench_tasks.regression.power import noise_of, pairs_needed
+from inferbench_tasks.regression.decide import Policy, decide, usual_noise
+from inferbench_tasks.regression.power import pairs_needed
 from inferbench_tasks.regression.ratio import MIN_PAIRS
 from inferbench_tasks.regression.sides import Side
 from inferbench_tasks.regression.store import SessionDocument, SessionRun, SideName
@@ -38,14 +39,15 @@ GRACE_S = 60.0
 def pairs_for(histories: dict[SeriesKey, list[Session]], wanted: float | None) -> int:
     """How many pairs a session needs so that a change by ``wanted`` (ratio, 0.03 = 3%) of the median is found.
 
-    8 where nothing is known yet; within MIN_PAIRS + 1 and MOST_PAIRS.
+    By the noise since the last accepted change; 8 where nothing is known yet; within MIN_PAIRS + 1 and MOST_PAIRS.
     """
     if wanted is None:
         return DEFAULT_PAIRS
+    policy = Policy()
     needed = []
-    for key, sessions in histories.items():
-        if key.metric == "p50_ms" and (noise := noise_of(sessions)):
-            needed.append(pairs_needed(noise, math.log1p(wanted)) or MOST_PAIRS)
+    for key, state in decide(histories, policy).items():
+        if key.metric == "p50_ms" and (state.epoch or state.pending):
+            needed.append(pairs_needed(usual_noise(state, policy), math.log1p(wanted)) or MOST_PAIRS)
     return min(MOST_PAIRS, max(MIN_PAIRS + 1, *needed)) if needed else DEFAULT_PAIRS
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -65,7 +66,6 @@ def _series(
     mde = None
     if state.epoch or state.pending:
         mde = percent(minimum_detectable_effect(usual_noise(state, policy), pairs))
-    levels = [math.log(float(np.median(session.baseline))) for session in history]
     return {
         "id": key.id, "name": key.name, "digest": key.digest, "device": key.device, "metric": key.metric,
         "unit": watched.unit, "better": watched.better, "pairs": pairs, "minimum_detectable_effect_percent": mde,
@@ -78,12 +78,21 @@ def _series(
         ],
         "events": [_event(db, key, event, documents) for event in state.events],
         "suspicion": _event(db, key, state.suspicion, documents) if state.suspicion else None,
-        # The baseline's code is the same every night: where ITS level changes, the machine did.
-        "machine_changes": [
-            {"session": history[p.index].id, "change_percent": percent(p.after - p.before), "p_value": p.p_value}
-            for p in change_points(levels)
-        ],
+        "machine_changes": machine_changes(history),
     }  # fmt: skip
+
+
+def machine_changes(history: Sequence[Session]) -> list[dict[str, Any]]:
+    """Where the level of the baseline changed though its code did not: the machine did."""
+    found = []
+    for _, nights in itertools.groupby(history, key=lambda session: session.baseline_id):
+        same = list(nights)
+        levels = [math.log(float(np.median(session.baseline))) for session in same]
+        found += [
+            {"session": same[p.index].id, "change_percent": percent(p.after - p.before), "p_value": p.p_value}
+            for p in change_points(levels)
+        ]
+    return found
 
 
 def _event(

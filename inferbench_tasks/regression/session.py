@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression import store
 from inferbench_tasks.regression.decide import Policy
@@ -33,6 +35,8 @@ class Night:
     candidate_python: str | None = None
     baseline_python: str | None = None
     confirm: bool = True
+    #: Take the candidate for the accepted baseline, whatever was accepted before.
+    new_baseline: bool = False
 
 
 def run_night(
@@ -40,12 +44,13 @@ def run_night(
 ) -> dict[str, Any]:
     """Run it; the overview of this submission afterwards.
 
-    Raises InputError (the submission, a side) and StageError (too many runs that are not valid).
+    Raises InputError (the submission, a side, a baseline that is not here) and StageError (too many runs that are not
+    valid).
     """
     submission = read_submission(night.file)
     name = submission.name
     candidate = side_of(night.candidate or own_checkout(), night.candidate_python, data_dir)
-    baseline = _baseline(night, name, candidate, db, data_dir)
+    baseline = accepted_baseline(night, name, candidate, db, data_dir)
     known = store.histories(db, [name]) if store.sessions(db, [name]) else {}
     pairs = night.pairs or pairs_for(known, night.detect)
     say(f"{name}: {pairs} pairs, baseline {baseline.id[:8]}, candidate {candidate.id[:8]}")
@@ -63,17 +68,32 @@ def run_night(
         if stopped() or not night.confirm or not found["suspicions"]:
             break
     changes = found["regressions"] + found["improvements"]
-    if changes and night.baseline is None:
+    if changes and night.baseline is None and night.baseline_python is None:
         first = changes[0]
         why = f"{first['series']} {first['change_percent']:+.1f}% confirmed in {first['session']}"
         store.move_baseline(db, name, candidate, why)
     return found
 
 
-def _baseline(night: Night, name: str, candidate: Side, db: PerfDB, data_dir: Path) -> Side:
+def accepted_baseline(night: Night, name: str, candidate: Side, db: PerfDB, data_dir: Path) -> Side:
+    """What to compare with: what the night names, else what was accepted, else (the first night) the candidate.
+
+    Raises InputError for an accepted one that is not on this machine: it is never replaced unasked.
+    """
     if night.baseline or night.baseline_python:
         return side_of(night.baseline or own_checkout(), night.baseline_python, data_dir)
-    if (accepted := store.baseline(db, name)) is not None and Path(accepted.tree).exists():
-        return accepted
-    store.move_baseline(db, name, candidate, "the first night")
-    return candidate
+    accepted = store.baseline(db, name)
+    if accepted is None or night.new_baseline:
+        why = "the first night" if accepted is None else f"taken by hand instead of {accepted.id}"
+        store.move_baseline(db, name, candidate, why)
+        return candidate
+    for missing in (accepted.tree, accepted.python):
+        if not Path(missing).exists():
+            code = f" (commit {accepted.git_sha[:12]})" if accepted.git_sha else ""
+            raise InputError(
+                f"{name}: the accepted baseline {accepted.id[:8]}{code} was kept as {accepted.tree}, run by "
+                f"{accepted.python}, but {missing} is not on this machine ({os.uname().nodename}). Bring it back, name "
+                "a checkout (--baseline), or take today's code for the new baseline (--new-baseline): what "
+                "changed in between is then compared with nothing."
+            )
+    return accepted

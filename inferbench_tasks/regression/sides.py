@@ -38,13 +38,14 @@ class Side(BaseModel):
     git_sha: str | None = None
 
     def environment(self, data_dir: Path, perfdb_uri: str) -> dict[str, str]:
-        """For a process of this side: its own code and caches, the common PerfDB."""
+        """For a process of this side: its own code and caches, the common PerfDB and machine."""
         return {
             **os.environ,
             "PYTHONPATH": self.tree,
             # `python -m` would take the package from the working directory first: nights are started in a checkout.
             "PYTHONSAFEPATH": "1",
             settings.DATA_DIR: str(data_dir / "regression" / "sides" / self.id),
+            settings.MACHINE_DIR: str(settings.machine_dir(data_dir)),
             settings.PERFDB_URI: perfdb_uri,
         }
 

@@ -97,7 +97,19 @@ def open_files(
         ) from error
     except MemoryError as error:
         raise InputError(f"requests.path: {path} is larger than the memory here: {error}") from error
-    return Files(_fitted(arrays, model), None if labels is None else labels.astype(np.int64))
+    return Files(_fitted(arrays, model), None if labels is None else _classes(labels))
+
+
+def _classes(labels: Array) -> NDArray[np.int64]:
+    """One class number per sample, (n,); a column of them counts too. InputError for anything else."""
+    flat = labels.reshape(-1) if labels.ndim > 1 and labels.size == len(labels) else labels
+    numbers = flat.dtype.kind in "biuf" and flat.ndim == 1
+    if not numbers or not np.all(np.isfinite(flat)) or not np.all(flat == np.floor(flat)) or np.any(flat < 0):
+        raise InputError(
+            f"requests.path: {LABELS} must be one class number (0, 1, 2, ...) per sample, not {labels.dtype} of shape "
+            f"{labels.shape}"
+        )
+    return flat.astype(np.int64)
 
 
 def _refuse_bomb(path: Path) -> None:

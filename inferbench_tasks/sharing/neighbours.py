@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks import settings
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.loadgen.outcome import Outcome, apply_load
@@ -64,7 +65,7 @@ def beside(inp: load_stage.Input, ctx: Context) -> Iterator[list[Neighbour]]:
         yield []
         return
     with ExitStack() as stack:
-        stack.callback(end_all, inp.job, ctx.data_dir / "servers", inp.run_id)
+        stack.callback(end_all, inp.job, settings.servers_dir(ctx.data_dir), inp.run_id)
         found = []
         for at, spec in enumerate(share.beside):
             run_id = run_id_of(inp.run_id, at)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+from inferbench_tasks import settings
 from inferbench_tasks.launchers import records
 from inferbench_tasks.metrics import interference
 from inferbench_tasks.perfdb.documents import ResultDocument, RunStatus
@@ -36,8 +37,8 @@ def conclude(
     run_ids = [invocation.run_id(job.index) for job in plan.jobs]
     for run_id, job in zip(run_ids, plan.jobs, strict=True):
         left = [
-            end_all(job.spec, data_dir / "servers", run_id),
-            records.end_run(data_dir / "servers", run_id),
+            end_all(job.spec, settings.servers_dir(data_dir), run_id),
+            records.end_run(settings.servers_dir(data_dir), run_id),
         ]
         if any(left):
             log.warning("ended a server that was left behind run_id=%s", run_id)

@@ -70,7 +70,7 @@ def execute_stage(
         db.start_run(run_id, invocation.id, stage_input["job_id"], stage_input["job"])
         db.stage_started(run_id, stage, attempt)
     invocation.tell(event="start", stage=stage, job=job_index)
-    lease = MachineLease(data_dir) if hold_machine and run_id is not None else None
+    lease = MachineLease(settings.machine_dir(data_dir)) if hold_machine and run_id is not None else None
     started = time.monotonic()
     # A job ends with its release, or with the failure of a stage before it has a server.
     ends_job = stage == "release" or "serve" not in outputs

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from inferbench_tasks import settings
 from inferbench_tasks.errors import CancelledError, InferBenchError
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.plan.graph import Node
 from inferbench_tasks.stages.child import keeping
 from inferbench_tasks.stages.execute import LAST_WORDS, execute_stage
-from inferbench_tasks.stages.interrupt import interruptible
+from inferbench_tasks.stages.interrupt import die_with_parent, interruptible
 from inferbench_tasks.stages.invocation import Invocation
 
 log = logging.getLogger(__name__)
@@ -46,6 +48,8 @@ def run_nodes(invocation: Invocation, nodes: Iterable[Node], attempt: int = 1) -
                     attempt=attempt,
                     base_dir=Path(order.base_dir),
                     data_dir=Path(order.data_dir),
+                    # A worker's device is leased already, to the night that this run is part of.
+                    hold_machine=settings.WORKER not in os.environ,
                 )
         except CancelledError:
             failed = True
@@ -65,6 +69,7 @@ def _may_run(node: Node, outputs: dict[str, dict[str, object]]) -> bool:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    die_with_parent()
     with keeping():
         done = run_inline(Invocation.at(Path(sys.argv[1])))
     sys.exit(0 if done else 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inferbench_tasks import settings
 from inferbench_tasks.launchers import records
 from inferbench_tasks.sharing.base import end
 from inferbench_tasks.sharing.neighbours import end_all
@@ -24,7 +25,7 @@ class Output(Handle):
 
 def run(inp: Input, ctx: Context) -> Output:
     """End every server of the run with all its processes; harmless when they are gone already."""
-    servers = ctx.data_dir / "servers"
+    servers = settings.servers_dir(ctx.data_dir)
     neighbour = end_all(inp.job, servers, inp.run_id)
     stopped = records.end_run(servers, inp.run_id)
     end(inp.job, ctx.run_dir(inp.run_id))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
+from inferbench_tasks import settings
 from inferbench_tasks.backends import first_answer, startup
 from inferbench_tasks.backends.base import BACKENDS, Backend, Deployment
 from inferbench_tasks.errors import InputError, ServerError
@@ -67,7 +68,7 @@ def run(inp: Input, ctx: Context) -> Output:
         trace=is_light(inp.job),
         processing=requests.processing if requests.sent_path != requests.path else None,
     )
-    servers_dir = ctx.data_dir / "servers"
+    servers_dir = settings.servers_dir(ctx.data_dir)
     records.end_run(servers_dir, inp.run_id)  # of an attempt that was killed
     ctx.progress(0, 3, f"starting {spec.backend}")
     try:

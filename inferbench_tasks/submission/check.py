@@ -158,6 +158,13 @@ def _arrivals(spec: JobSpec) -> Iterator[Finding]:
     except ValueError as error:
         yield Finding(("load.arrivals", "load.duration_s"), str(error))
     concurrency = getattr(load.arrivals, "concurrency", None)
+    closed = load.arrivals.loop == "closed"
+    if closed and isinstance(concurrency, int) and (load.max_requests or concurrency + 1) <= concurrency:
+        yield Finding(
+            ("load.max_requests", "load.arrivals.concurrency"),
+            f"{load.max_requests} requests are all sent at once by {concurrency} users, which shows no throughput; "
+            f"allow {10 * concurrency} or more",
+        )
     if isinstance(load.shards, int):
         if load.connections is not None and load.connections < load.shards:
             yield Finding(

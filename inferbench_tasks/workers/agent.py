@@ -179,18 +179,20 @@ class Agent:
 
     def _sweep(self) -> None:
         """End the servers and tasks of this device that nobody answers for: all but the Celery worker that lives."""
-        mine = {settings.WORKER: self.device.device_id, settings.DATA_DIR: str(self.data_dir)}
+        worker = {settings.WORKER: self.device.device_id}
+        # The sides of a night have data directories of their own below ours.
+        mine = [worker | {name: str(self.data_dir)} for name in (settings.DATA_DIR, settings.MACHINE_DIR)]
         spared = {os.getpid()}
         if self._child is not None:
             spared |= {self._child.pid, *(p.pid for p in _members(self._child.pid))}
         for process in psutil.process_iter():
             try:
-                if process.pid not in spared and _has(process, mine):
+                if process.pid not in spared and any(_has(process, wanted) for wanted in mine):
                     log.warning("ending a leftover pid=%s name=%s", process.pid, process.name())
                     process.kill()
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue
-        for run_id in records.end_worker(self.data_dir / "servers", self.device.device_id):
+        for run_id in records.end_worker(settings.servers_dir(self.data_dir), self.device.device_id):
             log.warning("ended the server of run %s", run_id)
 
 

@@ -12,8 +12,9 @@ from inferbench_tasks.perfdb.documents import RunDocument
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.plan.overrides import PARAMETERS
 from inferbench_tasks.provider.operators.stage import overridden
-from inferbench_tasks.provider.queues import CONFIG
+from inferbench_tasks.provider.queues import CONFIG, NIGHTLY
 from inferbench_tasks.provider.weights import AROUND_LOAD_S
+from inferbench_tasks.regression.night import DEFAULT_PAIRS
 from inferbench_tasks.scheduling.estimator import Estimator, hard_limit_s
 from inferbench_tasks.scheduling.model import JobSpec
 from inferbench_tasks.stages.invocation import Invocation
@@ -37,6 +38,11 @@ class TaskRef:
     def job(self) -> str:
         """The job's name for the scheduler."""
         return f"{self.dag_id}|{self.run_id}|{self.job_index:03d}"
+
+    @property
+    def is_night(self) -> bool:
+        """A night is one job of many runs, each with its own id: it has none of its own in PerfDB."""
+        return self.dag_id.startswith(NIGHTLY)
 
     @property
     def perfdb_run(self) -> str:
@@ -76,15 +82,23 @@ def job_spec(
     declared_s = (
         job["expected_duration_s"] or AROUND_LOAD_S + job["load"]["warmup_s"] + job["load"]["duration_s"]
     )
-    est_s = estimator.estimate_s(changed["job_id"], declared_s)
+    # A night's runs are of the same job as a run by day, but are some seconds of it.
+    kind = f"{NIGHTLY}{changed['job_id']}" if ref.is_night else changed["job_id"]
+    if ref.is_night and conf.get("pairs"):
+        declared_s *= conf["pairs"] / DEFAULT_PAIRS
+    est_s = estimator.estimate_s(kind, declared_s)
+    limit_s = max(LEAST_LIMIT_S, hard_limit_s(est_s))
+    if ref.is_night:
+        # How many runs it takes shows only as it goes (invalid ones, confirmations), and each has limits of its own.
+        limit_s = max(limit_s, job["deadline_s"])
     attempt, avoid = cluster.history(ref.job)
     return JobSpec(
         job_id=ref.job,
         tenant=job["user"],
-        spec_hash=changed["job_id"],
+        spec_hash=kind,
         submit_s=submit_s,
         est_s=est_s,
-        limit_s=max(LEAST_LIMIT_S, hard_limit_s(est_s)),
+        limit_s=limit_s,
         device_types=device_types(job["serve"]["device"], cluster),
         priority=job["priority"],
         deadline_s=None if job["deadline_s"] is None else submit_s + job["deadline_s"],

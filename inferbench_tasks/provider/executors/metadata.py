@@ -205,7 +205,7 @@ def fail_tasks(ref: TaskRef, stages: Iterable[str]) -> None:
 def run_again(ref: TaskRef) -> None:
     """Clear a job's tasks on its device, and what follows them: it waits for a device again."""
     with create_session() as session:
-        clear_task_instances([*_tasks(ref, session, LEASED), *_analyze(ref, session)], session)
+        clear_task_instances([*_tasks(ref, session, LEASED), *_after(ref, session)], session)
 
 
 def _tasks(ref: TaskRef, session: Any, stages: Iterable[str]) -> list[TaskInstance]:
@@ -220,13 +220,13 @@ def _tasks(ref: TaskRef, session: Any, stages: Iterable[str]) -> list[TaskInstan
     )
 
 
-def _analyze(ref: TaskRef, session: Any) -> list[TaskInstance]:
+def _after(ref: TaskRef, session: Any) -> list[TaskInstance]:
     return list(
         session.scalars(
             select(TaskInstance).where(
                 TaskInstance.dag_id == ref.dag_id,
                 TaskInstance.run_id == ref.run_id,
-                TaskInstance.task_id == "analyze",
+                TaskInstance.task_id.in_(("analyze", "verdict")),
                 TaskInstance.state.is_not(None),
             )
         )

@@ -19,7 +19,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.loader import BrokenSubmission, dags_dir
 from inferbench_tasks.provider.nightly.notify import notifiers
 from inferbench_tasks.provider.nightly.operators import DecideNight, HoldDevice, MeasureNight, TellVerdict
-from inferbench_tasks.provider.queues import CONFIG, HOLD, HOST
+from inferbench_tasks.provider.queues import CONFIG, HOLD, HOST, NIGHTLY
 from inferbench_tasks.provider.weights import AROUND_LOAD_S, ShortestJobFirst, weight_of
 from inferbench_tasks.regression.night import DEFAULT_PAIRS
 from inferbench_tasks.submission.reader import read_submission
@@ -47,7 +47,7 @@ def load_nightly(folder: Path | None = None) -> dict[str, DAG]:
             if wanted is None:
                 dags[f"broken {path}"] = BrokenSubmission(path, str(error))
             continue
-        dag_id = f"nightly.{submission.name}"
+        dag_id = f"{NIGHTLY}{submission.name}"
         if wanted in (None, dag_id):
             dags[dag_id] = night_dag(submission, path)
     return dags
@@ -63,7 +63,7 @@ def nightly_dir() -> Path:
 def night_dag(submission: Submission, path: Path) -> DAG:
     """One submission, every night."""
     dag = DAG(
-        dag_id=f"nightly.{submission.name}",
+        dag_id=f"{NIGHTLY}{submission.name}",
         dag_display_name=f"{submission.name} (nightly)",
         description=submission.description or f"Baseline against candidate of {submission.name}, every night",
         start_date=None,

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, Param, get_parsing_context
+from pydantic import ValidationError
 
 from inferbench_tasks import settings
-from inferbench_tasks.provider.loader import _knows_no_devices, submissions_dir
+from inferbench_tasks.provider.loader import BrokenSubmission, _knows_no_devices, submissions_dir
 from inferbench_tasks.provider.queues import HOST
 from inferbench_tasks.provider.render import START, render
 from inferbench_tasks.provider.submit.operators import AwaitSubmission, RunSubmission, ValidateSubmission
@@ -42,7 +43,14 @@ def load_submit(folder: Path | None = None, data_dir: Path | None = None) -> dic
     if wanted in (None, SUBMIT):
         dags[SUBMIT] = submit_dag(folder or submissions_dir())
     for dag_id in shelf.recent() if wanted is None else [wanted]:
-        if placed := shelf.get(dag_id):
+        try:
+            placed = shelf.get(dag_id)
+        except ValidationError as error:
+            # Of an older version, or of a kind that is no longer installed: the others go on.
+            if wanted is None:
+                dags[f"broken {dag_id}"] = BrokenSubmission(shelf.path(dag_id), str(error))
+            continue
+        if placed:
             dag = render(
                 placed.submission,
                 base_dir=Path(placed.base_dir),

@@ -35,15 +35,15 @@ class Shelf:
         text = placed.model_dump_json()
         dag_id = f"{PREFIX}{resolved.submission.name}.{hashlib.sha256(text.encode()).hexdigest()[:8]}"
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self._path(dag_id)
+        path = self.path(dag_id)
         temporary = path.with_suffix(f".{os.getpid()}.part")
         temporary.write_text(text, encoding="utf-8")
         os.replace(temporary, path)  # also marks it as used just now
         return dag_id
 
     def get(self, dag_id: str) -> Placed | None:
-        """None if there is no such submission."""
-        path = self._path(dag_id)
+        """None if there is no such submission. Raises pydantic's ValidationError for one that is valid no longer."""
+        path = self.path(dag_id)
         return Placed.model_validate_json(path.read_bytes()) if path.is_file() else None
 
     def recent(self) -> list[str]:
@@ -51,5 +51,6 @@ class Shelf:
         files = sorted(self.folder.glob(f"{PREFIX}*.json"), key=lambda p: p.stat().st_mtime, reverse=True)
         return [path.name.removesuffix(".json") for path in files[:SHOWN]]
 
-    def _path(self, dag_id: str) -> Path:
+    def path(self, dag_id: str) -> Path:
+        """Its file."""
         return self.folder / f"{dag_id}.json"

@@ -164,7 +164,7 @@ class LocalSystem:
                     say(f"ending {process.name}")
             processes.end(group)
         processes.end_by_environment("AIRFLOW_HOME", str(self.home))
-        for run_id in records.sweep(self.data_dir / "servers", lambda run: bool(alive)):
+        for run_id in records.sweep(settings.servers_dir(self.data_dir), lambda run: bool(alive)):
             say(f"ended the server of run {run_id}")
         self.state_path.unlink(missing_ok=True)
         return len(alive) + self._stop_perfdb()

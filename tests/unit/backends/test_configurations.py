@@ -112,7 +112,7 @@ def test_tritons_image_has_what_its_environment_has(tmp_path: Path) -> None:
         f"nvidia-pytriton=={triton_environment.PYTRITON}" in text
         and f"numpy=={triton_environment.NUMPY}" in text
     )
-    assert f"venv {triton.IMAGE_HOME}" in text
+    assert f"python {triton.IMAGE_HOME} " in text
     model = dense_case(tmp_path).model
     deployment = Deployment("r", model, spec(backend="triton", launcher="container"), tmp_path, tmp_path)
     launch = triton.Triton().prepare(deployment).launch

@@ -261,6 +261,25 @@ def test_a_closed_loop_whose_client_pauses_is_invalid() -> None:
     assert "on average 6.40 of 8 users were in flight or thinking: 20.0% off" in certificate.reasons[0]
 
 
+def test_a_closed_loop_that_ended_before_its_first_answer_is_invalid() -> None:
+    """16 users, 16 requests, all sent at once: their latencies are right, but there is no throughput."""
+    sent = np.full(16, START)
+    table = samples_table({"intended_ns": sent, "done_ns": sent + 12 * MS})
+    certificate = certify(table, ClosedPlan(16), QUIET, measure_start_ns=START, measure_end_ns=START + 1)
+    assert not certificate.valid
+    assert any("no answer arrived while requests were being sent" in reason for reason in certificate.reasons)
+
+
+def test_a_window_that_cuts_half_of_the_requests_is_invalid() -> None:
+    """Two answers per user and a third on its way: the throughput would be a third too low."""
+    cycle = 100 * MS
+    sent = np.concatenate([START + k * cycle + np.zeros(8, np.int64) for k in range(3)])
+    table = samples_table({"intended_ns": sent, "done_ns": sent + cycle})
+    end = START + 2 * cycle + 99 * MS
+    certificate = certify(table, ClosedPlan(8), QUIET, measure_start_ns=START, measure_end_ns=end)
+    assert "littles_law" in _failed(certificate)
+
+
 def test_more_requests_in_flight_than_users_are_invalid() -> None:
     """45 asked for, 74 observed: another load."""
     certificate = _certify_closed(_closed(10, 20, 0.1), ClosedPlan(8))

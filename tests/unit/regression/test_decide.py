@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from inferbench_tasks.regression.base import SeriesKey, percent
+from inferbench_tasks.regression.base import SeriesKey, Session, percent
 from inferbench_tasks.regression.decide import Policy, decide, usual_noise
 from tests.unit.regression.builders import P50, RATE, nights
 
@@ -86,3 +86,19 @@ def test_the_same_sessions_give_the_same_decisions() -> None:
     sessions = nights([0] * 10 + [0.03] * 8, noise=0.02)
     once, again = decide({P50: sessions})[P50], decide({P50: sessions[::-1]})[P50]
     assert once.events == again.events and once.events
+
+
+def test_a_level_that_was_taken_back_is_forgotten() -> None:
+    """Slower code becomes the baseline and is reverted: quiet nights against its predecessor are quiet."""
+
+    def later(month: int, sessions: list[Session]) -> list[Session]:
+        return [replace(s, id=f"{month}-{s.id}", at=s.at.replace(month=month)) for s in sessions]
+
+    slower = later(1, nights([0] * 5 + [0.2] * 2, baseline_id="a"))
+    reverted = later(2, nights([-1 / 6] * 2, baseline_id="b", seed=2))
+    quiet = later(3, nights([0] * 8, baseline_id="a", seed=3))
+    events = decide({P50: slower + reverted + quiet})[P50].events
+    assert [event.session[0] for event in events if event.kind == "confirmed"] == ["1", "2"]
+    again = later(4, nights([0.2] * 3, baseline_id="a", seed=4))
+    events = decide({P50: slower + reverted + quiet + again})[P50].events
+    assert [event.session[0] for event in events if event.kind == "confirmed"] == ["1", "2", "4"]

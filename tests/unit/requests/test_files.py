@@ -152,3 +152,15 @@ def test_an_array_that_claims_more_than_the_memory_is_refused(tmp_path: Path) ->
         )
     with pytest.raises(InputError, match=r"a\.npy is larger than the memory here"):
         open_files(tmp_path, "a.npy", VECTOR)
+
+
+def test_labels_are_one_class_number_per_sample(tmp_path: Path) -> None:
+    """A column of them counts, as Keras writes it; one-hot rows, words and fractions are refused by name."""
+    np.savez(tmp_path / "column.npz", x=np.eye(4), labels=np.arange(4.0)[:, None])
+    labels = open_files(tmp_path, "column.npz", VECTOR).labels()
+    assert labels is not None and labels.tolist() == [0, 1, 2, 3]
+    wrong = (np.eye(4), np.array(["a", "b", "c", "d"]), np.array([0, 1, 2, 0.5]), np.array([0, 1, 2, np.nan]))
+    for given in (*wrong, np.array([0, 1, 2, -1])):
+        np.savez(tmp_path / "wrong.npz", x=np.eye(4), labels=given)
+        with pytest.raises(InputError, match="labels must be one class number"):
+            open_files(tmp_path, "wrong.npz", VECTOR)

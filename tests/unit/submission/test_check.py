@@ -44,6 +44,11 @@ POSSIBLE: list[JobSpec] = [
 IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
     (spec({"batch_size": 9}, serve={"batching": {"max_batch_size": 8}}), "load.batch_size", "9 samples per request"),
     (
+        spec({"arrivals": {"kind": "closed_loop", "concurrency": 16}, "max_requests": 16}),
+        "load.max_requests",
+        "all sent at once by 16 users",
+    ),
+    (
         spec(
             {"arrivals": {"kind": "multi_stream", "samples_per_query": 16}},
             serve={"batching": {"max_batch_size": 8}},

@@ -66,3 +66,18 @@ def test_a_refused_submission_says_why_in_its_note() -> None:
     assert task == "outcome" and text.startswith("[Report](/inferbench/report/r)")
     assert text.endswith("\n\nr.000: valid")
     assert note_of({}) == ("", "")
+
+
+def test_a_file_that_is_valid_no_longer_hides_no_other(tmp_path: Path) -> None:
+    """One of an older version, or cut off: an import error of its own; the form and the other submissions are there."""
+    from inferbench_tasks.provider.loader import BrokenSubmission
+    from inferbench_tasks.provider.submit.dag import load_submit
+
+    good, shelf = place(tmp_path), Shelf(tmp_path)
+    shelf.path("submitted.old.12345678").write_text(
+        '{"submission": {"name": "old", "gone": 1}, "base_dir": "/"}'
+    )
+    dags = load_submit(tmp_path, tmp_path)
+    assert {"submit", good} <= set(dags)
+    broken = [dag for dag in dags.values() if isinstance(dag, BrokenSubmission)]
+    assert [Path(str(dag.relative_fileloc)).name for dag in broken] == ["submitted.old.12345678.json"]

@@ -1,0 +1,71 @@
+"""What a night consists of before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.regression import session as nightly
+from inferbench_tasks.regression import store
+from inferbench_tasks.regression.night import DEFAULT_PAIRS, MOST_PAIRS, pairs_for
+from inferbench_tasks.regression.overview import machine_changes
+from inferbench_tasks.regression.sides import Side
+from tests.unit.regression.builders import P50, nights
+
+TODAY = Side(id="b" * 16, tree="/nowhere", python="/usr/bin/python3", git_sha="c" * 40)
+
+
+def test_pairs_follow_from_the_noise_and_not_from_a_change_that_was_accepted() -> None:
+    """As many after 20% were confirmed and became the baseline as before; the most where nothing else is enough."""
+    quiet = nights([0] * 10, noise=0.004)
+    slower = [
+        replace(s, id=f"z{s.id}", at=datetime(2026, 2, 1, tzinfo=UTC)) for s in nights([0.2] * 2, noise=0.004)
+    ]
+    assert pairs_for({P50: []}, None) == DEFAULT_PAIRS
+    before = pairs_for({P50: quiet}, 0.1)
+    assert before < MOST_PAIRS and pairs_for({P50: quiet + slower}, 0.1) <= before + 1
+    assert pairs_for({P50: nights([0] * 10, noise=0.05)}, 0.005) == MOST_PAIRS
+
+
+def test_code_that_became_the_baseline_is_no_change_of_the_machine() -> None:
+    """The level of the baseline is looked at as long as its code is the same."""
+    before = nights([0] * 8)
+    slower = [
+        replace(s, id=f"z{s.id}", baseline_id="b", baseline=tuple(1.2 * v for v in s.baseline))
+        for s in nights([0] * 8, seed=2)
+    ]
+    assert machine_changes([*before, *slower]) == []
+    machine = [replace(s, baseline_id="a") for s in slower]
+    assert [round(found["change_percent"]) for found in machine_changes([*before, *machine])] == [20]
+
+
+@pytest.fixture
+def accepted(monkeypatch: pytest.MonkeyPatch) -> list[Side]:
+    """What the baseline was moved to, the newest last; the store is this list."""
+    moves: list[Side] = []
+    monkeypatch.setattr(store, "baseline", lambda db, name: moves[-1] if moves else None)
+    monkeypatch.setattr(store, "move_baseline", lambda db, name, side, why: moves.append(side))
+    return moves
+
+
+def baseline(tmp_path: Path, **options: Any) -> Side:
+    night = nightly.Night(tmp_path / "n.yaml", **options)
+    return nightly.accepted_baseline(night, "n", TODAY, None, tmp_path)  # type: ignore[arg-type]
+
+
+def test_an_accepted_baseline_that_is_not_here_is_not_replaced_silently(
+    accepted: list[Side], tmp_path: Path
+) -> None:
+    """Another host's or a deleted folder: said, with what can be done; only who asks for it starts anew."""
+    assert baseline(tmp_path) == TODAY, "the first night"
+    gone = TODAY.model_copy(update={"id": "d" * 16, "tree": str(tmp_path / "gone")})
+    accepted.append(gone)
+    with pytest.raises(InputError, match=r"gone is not on this machine .*--new-baseline"):
+        baseline(tmp_path)
+    assert accepted[-1] == gone
+    assert baseline(tmp_path, new_baseline=True) == TODAY and accepted[-1] == TODAY
