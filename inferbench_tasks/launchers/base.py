@@ -63,10 +63,6 @@ class Launcher(Protocol):
         """The last lines of its log, indented; ``server.log_path`` holds all of it once it has ended."""
         ...
 
-    def close(self) -> None:
-        """End connections of the launcher's own; servers go on."""
-        ...
-
     def stop(self, record: ServerRecord, grace_s: float = 5.0) -> bool:
         """End it with everything it started; False if nothing of it was left. The caller drops the record."""
         ...

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 import secrets
-from functools import cached_property
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -50,11 +50,8 @@ class ContainerLauncher:
         import docker
 
         try:
-            client = docker.from_env(timeout=API_TIMEOUT_S)
-            try:
-                client.ping()
-            finally:
-                client.close()
+            with _engine() as engine:
+                engine.ping()
         except docker.errors.DockerException as error:
             return f"no Docker engine answers ({type(error).__name__}); start one, or set DOCKER_HOST"
         return None
@@ -94,7 +91,7 @@ class ContainerLauncher:
         if launch.memory_bytes is not None:
             options["mem_limit"] = options["memswap_limit"] = launch.memory_bytes
         try:
-            container = self._client.containers.run(launch.image, **options)
+            container = self._run(launch.image, options)
         except docker.errors.ImageNotFound as error:
             path.unlink()
             raise ServerError(_no_image(launch.image, error)) from error
@@ -114,7 +111,6 @@ class ContainerLauncher:
             config_path=str(launch.config_path),
             container_id=container.id,
         )
-        container.reload()
         pid = int(container.attrs["State"]["Pid"])
         # If it has ended already, whoever waits for it is told by ``alive``.
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -123,13 +119,21 @@ class ContainerLauncher:
         log.info("container started id=%s image=%s pid=%d", container.short_id, launch.image, pid)
         return server
 
+    def _run(self, image: str, options: dict[str, Any]) -> Any:
+        """The container as it is once it was started. Raises docker's errors."""
+        with _engine() as engine:
+            container = engine.containers.run(image, **options)
+            container.reload()
+            return container
+
     def alive(self, server: ServerHandle) -> bool:
         """Whether its first process, which the host sees, runs."""
         return server.pid > 0 and processes.is_alive(server.pid, server.started_ns)
 
     def exit_text(self, server: ServerHandle) -> str:
         """The engine knows the exit code, and whether memory ran out."""
-        container = self._find(server)
+        with _engine() as engine:
+            container = _find(engine, server)
         if container is None:
             return "ended"
         state = container.attrs["State"]
@@ -151,45 +155,50 @@ class ContainerLauncher:
     def _remove(self, token: str, server: ServerHandle | None, grace_s: float = 0.0) -> bool:
         import docker
 
-        found = self._client.containers.list(all=True, filters={"label": f"{LABEL}={token}"})
         running = False
-        for container in found:
-            try:
-                running = running or container.status == "running"
-                container.stop(timeout=max(1, round(grace_s)))
-                if server is not None:
-                    self._save_log(server)
-                container.remove(force=True)
-            except docker.errors.NotFound:
-                continue  # removed meanwhile
-            except docker.errors.APIError as error:
-                raise ServerError(f"The container {container.short_id} can't be ended: {error}") from error
+        with _engine() as engine:
+            for container in engine.containers.list(all=True, filters={"label": f"{LABEL}={token}"}):
+                try:
+                    running = running or container.status == "running"
+                    container.stop(timeout=max(1, round(grace_s)))
+                    if server is not None:
+                        self._save_log(server)
+                    container.remove(force=True)
+                except docker.errors.NotFound:
+                    continue  # removed meanwhile
+                except docker.errors.APIError as error:
+                    raise ServerError(
+                        f"The container {container.short_id} can't be ended: {error}"
+                    ) from error
         return running
 
     def _save_log(self, server: ServerHandle) -> None:
-        container = self._find(server)
-        if container is not None:
-            Path(server.log_path).write_bytes(container.logs())
+        with _engine() as engine:
+            container = _find(engine, server)
+            if container is not None:
+                Path(server.log_path).write_bytes(container.logs())
 
-    def _find(self, server: ServerHandle) -> Any:
-        import docker
 
-        try:
-            return self._client.containers.get(server.container_id)
-        except docker.errors.NotFound:
-            return None
+@contextlib.contextmanager
+def _engine() -> Iterator[Any]:
+    """The engine, for some calls. Not kept open: a worker starts many servers, and each client holds sockets."""
+    extras.require("containers")
+    import docker
 
-    @cached_property
-    def _client(self) -> Any:
-        extras.require("containers")
-        import docker
+    client = docker.from_env(timeout=API_TIMEOUT_S)
+    try:
+        yield client
+    finally:
+        client.close()
 
-        return docker.from_env(timeout=API_TIMEOUT_S)
 
-    def close(self) -> None:
-        """Close the connection to the engine."""
-        if "_client" in self.__dict__:
-            self._client.close()
+def _find(engine: Any, server: ServerHandle) -> Any:
+    import docker
+
+    try:
+        return engine.containers.get(server.container_id)
+    except docker.errors.NotFound:
+        return None
 
 
 def _no_image(image: str, error: Exception) -> str:

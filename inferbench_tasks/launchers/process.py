@@ -93,9 +93,6 @@ class ProcessLauncher:
         """The log is a file from the start."""
         return log_end(server.log_path, lines)
 
-    def close(self) -> None:
-        """Nothing is held open."""
-
     def stop(self, record: records.ServerRecord, grace_s: float = 5.0) -> bool:
         """End all its processes, gently first; ServerError if one of them can't be ended."""
         pid, started_ns = (record.server.pid, record.server.started_ns) if record.server else (0, 0)

@@ -80,11 +80,7 @@ def _sweep(servers_dir: Path, is_over: Callable[[ServerRecord], bool]) -> list[s
         over = is_over(record)
         if not over and (record.server is None or launcher.alive(record.server)):
             continue
-        try:
-            stopped = launcher.stop(record)
-        finally:
-            launcher.close()
-        if stopped:
+        if launcher.stop(record):
             log.info("ended a server run_id=%s token=%s", record.run_id, record.token)
             ended.append(record.run_id)
         for pattern in record.leftovers:

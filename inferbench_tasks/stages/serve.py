@@ -94,8 +94,6 @@ def run(inp: Input, ctx: Context) -> Output:
     except BaseException:
         records.end_run(servers_dir, inp.run_id)
         raise
-    finally:
-        launcher.close()
     ctx.progress(3, 3, f"{started.endpoint.url} is ready")
     return Output(
         endpoint=started.endpoint,
