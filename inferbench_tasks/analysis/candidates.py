@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +13,10 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.submission.digest import LABELS
 
+#: Figures that are better when larger; all others when smaller.
 HIGHER_IS_BETTER = frozenset({"throughput_rps", "samples_per_s", "goodput_rps", "accuracy"})
 #: Objectives that are no field of their own: name -> path in a result.
 _EXTRA = {
-    "samples_per_s": "summary.throughput_samples_per_s",
     "error_ratio": "summary.error_ratio",
     "cpu_cores": "summary.resources.server.cpu_cores.mean",
     "rss_bytes": "summary.resources.server.rss_bytes.max",
@@ -24,6 +24,15 @@ _EXTRA = {
 OBJECTIVES = tuple(
     dict.fromkeys((*(f.name for f in fields.FIELDS if f.path.startswith("summary.")), *_EXTRA))
 )
+#: Figures of a request -> the same of a sample, by which requests of different sizes can be compared.
+PER_SAMPLE = {
+    "throughput_rps": "samples_per_s",
+    "energy_j": "energy_j_per_sample",
+    "co2_g_per_1k": "co2_g_per_1k_samples",
+    "cost_usd_per_1k": "cost_usd_per_1k_samples",
+}
+#: What tells how many samples a request had.
+SIZE_FIGURES = ("samples_per_s", "throughput_rps")
 _BOUND = re.compile(r"([a-z0-9_]+)(<=|>=)([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)")
 
 
@@ -80,6 +89,31 @@ class Candidate:
         """None if any of its runs lacks the figure: a mean over the others would hide why."""
         values = self.values(figure)
         return sum(values) / len(values) if values and len(values) == self.runs else None
+
+    @property
+    def samples_per_request(self) -> int | None:
+        """As measured, so that it holds for every kind of arrivals; None where nothing was answered."""
+        samples, requests = (self.mean(figure) for figure in SIZE_FIGURES)
+        return round(samples / requests) if samples and requests else None
+
+
+def per_request_note(objective: str, sizes: Iterable[int | None]) -> str | None:
+    """What to say where requests of these sizes (samples; None: not known) would be compared as if they were equal."""
+    figure = named(objective)
+    if figure not in PER_SAMPLE:
+        return None
+    different = sorted({size for size in sizes if size is not None})
+    if len(different) < 2:
+        return None
+    return (
+        f"{figure} is of a request, and the requests here have {', '.join(map(str, different))} samples: one that "
+        f"does less is not better. Use {PER_SAMPLE[figure]} to compare them per sample."
+    )
+
+
+def named(objective: str) -> str:
+    """Its own name where it is given by an alias (``cost``)."""
+    return objective if objective in _EXTRA else fields.field(objective).name
 
 
 def path_of(name: str) -> str:

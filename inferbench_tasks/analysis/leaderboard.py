@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from inferbench_tasks.analysis.candidates import HIGHER_IS_BETTER
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.held import Held, Row, configuration, held, identity
@@ -13,11 +14,9 @@ from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
-#: Figures that are better when larger; all others when smaller.
-HIGHER_IS_BETTER = frozenset({"throughput_rps", "goodput_rps", "accuracy"})
 SHOWN = ("model", "format", "backend", "device_name", "batch", "rate_rps", "network")
 #: Figures that are worth what the method behind the energy is worth: a counter, or an estimate.
-_OF_ENERGY = frozenset({"energy_j", "co2_g_per_1k"})
+_OF_ENERGY = frozenset({"energy_j", "energy_j_per_sample", "co2_g_per_1k", "co2_g_per_1k_samples"})
 #: Differences below this share are a tie where there is no interval: a machine's drift between two runs.
 _SAME_RATIO = 0.05
 

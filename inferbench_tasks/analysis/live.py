@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from inferbench_tasks.analysis.candidates import HIGHER_IS_BETTER, Bound, path_of, value_of
+from inferbench_tasks.analysis.candidates import (
+    HIGHER_IS_BETTER,
+    Bound,
+    named,
+    path_of,
+    per_request_note,
+    value_of,
+)
 from inferbench_tasks.analysis.recommend import Recommendation, choose
 from inferbench_tasks.analysis.search import Goal, Search
 from inferbench_tasks.perfdb.store import PerfDB
@@ -32,7 +39,7 @@ def goal_of(objective: str, slo: SloSpec | None, extra: Iterable[Bound] = ()) ->
         if slo.min_throughput_rps is not None:
             bounds.append(Bound("throughput_rps", False, slo.min_throughput_rps))
         bounds.append(Bound("error_ratio", True, slo.max_error_ratio))
-    return Goal(objective, objective in HIGHER_IS_BETTER, tuple(dict.fromkeys((*bounds, *extra))))
+    return Goal(objective, named(objective) in HIGHER_IS_BETTER, tuple(dict.fromkeys((*bounds, *extra))))
 
 
 def measured_before(db: PerfDB, jobs: Sequence[Job], device_name: str | None) -> list[dict[str, Any]]:
@@ -58,6 +65,9 @@ class LiveSearch:
 
     def search(self, budget: int) -> None:
         """Until so many configurations of the space are measured, those from before included, or all are."""
+        sizes = (job.spec.load.samples_per_request for job in self.jobs)
+        if note := per_request_note(self.goal.objective, sizes):
+            self.say(note)
         core = Search([job.point for job in self.jobs], self.goal, seed=self.seed, budget=budget)
         place = {job.digest: index for index, job in enumerate(self.jobs)}
         for document in self.documents:

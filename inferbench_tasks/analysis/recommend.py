@@ -15,10 +15,14 @@ from inferbench_tasks.analysis import certainty
 from inferbench_tasks.analysis.candidates import (
     HIGHER_IS_BETTER,
     OBJECTIVES,
+    PER_SAMPLE,
+    SIZE_FIGURES,
     Bound,
     Candidate,
     describe,
+    named,
     path_of,
+    per_request_note,
     within_sd,
 )
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO, MOST_RUNS, Estimate
@@ -54,10 +58,13 @@ def recommend(
     db: PerfDB, objective: str, bounds: Sequence[Bound], query: str | Iterable[str] = ""
 ) -> Recommendation:
     """The best configurations by ``objective`` that keep all ``bounds``, from the results that match."""
-    for name in (objective, *(bound.figure for bound in bounds)):
+    wanted = [objective, *(bound.figure for bound in bounds)]
+    for name in wanted:
         path_of(name)
+    if named(objective) in PER_SAMPLE:
+        wanted += SIZE_FIGURES
     known = held(db)
-    read = {name: known.values(path_of(name)) for name in (objective, *(bound.figure for bound in bounds))}
+    read = {name: known.values(path_of(name)) for name in wanted}
     runs: dict[str, list[Row]] = {}
     for row in known.rows(parse(query).filter):
         runs.setdefault(configuration(row), []).append(row)
@@ -113,7 +120,7 @@ def _decide(
             else:
                 fitting.append(candidate)
                 means[candidate.key] = mean
-    higher = objective in HIGHER_IS_BETTER
+    higher = named(objective) in HIGHER_IS_BETTER
     fitting.sort(key=lambda c: means[c.key] * (-1 if higher else 1))
     shown = (*fitting[: TOP + 1], *unknown[:1])
     for candidate in shown:
@@ -130,6 +137,8 @@ def _decide(
         notes.append(
             f"None of {len(candidates)} configuration(s) keeps {', '.join(map(str, bounds)) or 'the bounds'}."
         )
+    if note := per_request_note(objective, (candidate.samples_per_request for candidate in fitting)):
+        notes.append(note)
     judge = Judge(candidates, names, objective, tuple(bounds), higher)
     rows = [judge.row(index, fitting) for index in range(min(TOP, len(fitting)))]
     open_notes, wanted = judge.unsettled(fitting)

@@ -88,8 +88,8 @@ COLUMNS: tuple[tuple[str, str, float], ...] = (
     ("RSS, MiB", "resources.server.rss_bytes.max", 1 / 2**20),
     ("accuracy", "accuracy_ratio", 100),
     ("energy, J/request", "energy.joule_per_request", 1),
-    ("CO₂, g/1,000", "co2_g_per_1k", 1),
-    ("cost, USD/1,000", "cost_usd_per_1k", 1),
+    ("CO₂, g/1,000 requests", "co2_g_per_1k", 1),
+    ("cost, USD/1,000 requests", "cost_usd_per_1k", 1),
     ("cold start, ms", "cold_start_ms.total_ms", 1),
 )
 

@@ -68,6 +68,12 @@ class RunView:
         found: NDArray[np.float64] = np.sort((records.done_ns - records.intended_ns)[records.answered] / 1e6)
         return found
 
+    @property
+    def samples_per_request(self) -> int | None:
+        """As measured, so that it holds for every kind of arrivals; None where nothing was answered."""
+        samples, requests = self.figure("throughput_samples_per_s"), self.figure("throughput_rps")
+        return round(samples / requests) if samples and requests else None
+
     def figure(self, path: str) -> Any:
         """A figure of the summary by dotted path, None if it is not there."""
         value: Any = self.summary

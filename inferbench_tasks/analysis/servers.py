@@ -25,7 +25,7 @@ KNOWN = ("threads", "instances", "batch_size", "concurrency", "max_batch_size", 
 #: Figures of the model -> standard normal quantile of a latency, None for the others.
 FIGURES: dict[str, float | None] = {
     "samples_per_s": None, "throughput_rps": None, "goodput_rps": None, "cost_usd_per_1k": None,
-    "cpu_ms_per_sample": None, "cpu_cores": None, "mean_ms": None,
+    "cost_usd_per_1k_samples": None, "cpu_ms_per_sample": None, "cpu_cores": None, "mean_ms": None,
     "p50_ms": 0.0, "p90_ms": 1.282, "p95_ms": 1.645, "p99_ms": 2.326, "p999_ms": 3.09,
 }  # fmt: skip
 _SERVERS = 300
@@ -149,9 +149,10 @@ def _logs(settings: Mapping[str, Array | None], others: Sequence[Indexes], draw:
     spread = (draw.between(0.03, 0.3) + draw.between(0, 0.3) * queue * crowd**0.5) * draw.rugged()
 
     rate = -np.log(slowest_ms)
+    samples = rate + np.log(size)
     cpu = np.log((work * np.minimum(threads, cores / busy) ** 0.9 / merged + front) / size)
     return {
-        "throughput_rps": rate, "goodput_rps": rate, "samples_per_s": rate + np.log(size), "cost_usd_per_1k": -rate,
-        "mean_ms": np.log(users) - rate, "spread": spread,
-        "cpu_ms_per_sample": cpu, "cpu_cores": cpu + rate + np.log(size),
+        "throughput_rps": rate, "goodput_rps": rate, "samples_per_s": samples, "cost_usd_per_1k": -rate,
+        "cost_usd_per_1k_samples": -samples, "mean_ms": np.log(users) - rate, "spread": spread,
+        "cpu_ms_per_sample": cpu, "cpu_cores": cpu + samples,
     }  # fmt: skip

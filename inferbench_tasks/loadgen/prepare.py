@@ -79,7 +79,7 @@ def prepare(
         endpoint=endpoint,
         client=spec.client,
         inputs_path=inputs_path,
-        batches=batches or (BatchShare(batch_size=arrivals.samples_per_request(spec.batch_size)),),
+        batches=batches or (BatchShare(batch_size=spec.samples_per_request),),
         batched=batched,
         binary=binary,
         expected=dict(expected or {}),

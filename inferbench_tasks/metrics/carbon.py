@@ -1,4 +1,4 @@
-"""CO2 of 1,000 requests: the energy times the carbon intensity of a region's electricity."""
+"""CO2 of 1,000 requests, and of 1,000 samples: the energy times the carbon intensity of a region's electricity."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Carbon(Metric):
     path: ClassVar[str] = "co2_g_per_1k"
 
     def compute(self, measured: Measured) -> dict[str, Any]:
-        """{g_per_1k, region, g_per_kwh, source, date, uncertainty_ratio, reason}."""
+        """{g_per_1k, g_per_1k_samples, region, g_per_kwh, source, date, uncertainty_ratio, reason}."""
         energy = measured.summary.get("energy") or {}
         joule = energy.get("joule_per_request")
         if joule is None:
@@ -38,6 +38,7 @@ class Carbon(Metric):
             raise InputError(f"{REGION}: {region!r} is unknown; known: {', '.join(r.region for r in rows)}")
         return {
             "g_per_1k": joule * 1000 / _J_PER_KWH * row.g_per_kwh,
+            "g_per_1k_samples": energy["joule_per_sample"] * 1000 / _J_PER_KWH * row.g_per_kwh,
             "region": row.region,
             "g_per_kwh": row.g_per_kwh,
             "source": row.source,

@@ -1,7 +1,8 @@
-"""Money for 1,000 requests: an instance's hourly rate over what was answered in an hour."""
+"""Money for 1,000 requests, and for 1,000 samples: an instance's hourly rate over what was answered in an hour."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from inferbench_tasks.analysis.catalogue import Price, price_rows, prices_for
@@ -12,7 +13,8 @@ class Cost(Metric):
     """Cost on every instance with the same device, the cheapest first.
 
     A CPU instance's rate is scaled to this machine's number of logical cores, so that half an instance costs
-    half. ``usd_per_1k_under_slo`` uses the goodput: what was answered within the SLO's bound.
+    half. ``usd_per_1k_samples`` compares requests of different sizes. ``usd_per_1k_under_slo`` uses the goodput: what
+    was answered within the SLO's bound.
     """
 
     tag: ClassVar[str] = "cost_usd_per_1k"
@@ -21,7 +23,9 @@ class Cost(Metric):
     path: ClassVar[str] = "cost_usd_per_1k"
 
     def compute(self, measured: Measured) -> dict[str, Any]:
-        """{usd_per_1k, usd_per_1k_under_slo, unverified, instances [...], reason}; the first is the cheapest."""
+        """{usd_per_1k, usd_per_1k_samples, usd_per_1k_under_slo, unverified, instances [...], reason}; the first of the
+        instances is the cheapest.
+        """
         throughput = measured.summary.get("throughput_rps")
         gpu = measured.device.startswith("gpu")
         gpus = measured.hardware.get("gpus") or []
@@ -36,13 +40,13 @@ class Cost(Metric):
         if not matching:
             return {"usd_per_1k": None, "reason": f"configs/prices.yaml has no instance with {name!r}"}
         cores = measured.hardware.get("cores_logical")
-        goodput = measured.summary.get("goodput_rps")
         instances = sorted(
-            (_priced(row, throughput, goodput, None if gpu else cores) for row in matching),
+            (_priced(row, measured.summary, None if gpu else cores) for row in matching),
             key=lambda entry: float(entry["usd_per_1k"]),
         )
         return {
             "usd_per_1k": instances[0]["usd_per_1k"],
+            "usd_per_1k_samples": instances[0]["usd_per_1k_samples"],
             "usd_per_1k_under_slo": instances[0]["usd_per_1k_under_slo"],
             "unverified": instances[0]["unverified"],
             "instances": instances,
@@ -50,7 +54,8 @@ class Cost(Metric):
         }
 
 
-def _priced(row: Price, throughput: float, goodput: float | None, cores: int | None) -> dict[str, Any]:
+def _priced(row: Price, summary: Mapping[str, Any], cores: int | None) -> dict[str, Any]:
+    goodput = summary.get("goodput_rps")
     rate = row.usd_per_hour / row.devices
     if cores and row.vcpus:
         rate = row.usd_per_hour * cores / row.vcpus
@@ -60,7 +65,8 @@ def _priced(row: Price, throughput: float, goodput: float | None, cores: int | N
         "region": row.region,
         "device": row.device,
         "usd_per_hour": rate,
-        "usd_per_1k": usd_per_1k(rate, throughput),
+        "usd_per_1k": usd_per_1k(rate, summary["throughput_rps"]),
+        "usd_per_1k_samples": usd_per_1k(rate, summary["throughput_samples_per_s"]),
         "usd_per_1k_under_slo": usd_per_1k(rate, goodput) if goodput else None,
         "approximate": row.approximate,
         "unverified": row.unverified,
@@ -69,6 +75,6 @@ def _priced(row: Price, throughput: float, goodput: float | None, cores: int | N
     }
 
 
-def usd_per_1k(usd_per_hour: float, requests_per_s: float) -> float:
-    """Cost of 1,000 requests at that rate."""
-    return usd_per_hour / 3600 / requests_per_s * 1000
+def usd_per_1k(usd_per_hour: float, answered_per_s: float) -> float:
+    """Cost of 1,000 requests, or samples, where so many are answered per second."""
+    return usd_per_hour / 3600 / answered_per_s * 1000

@@ -22,8 +22,10 @@ def derive(measured: Measured) -> dict[str, Any]:
     summary["energy"] = METRICS.load("energy")().compute(measured)
     summary["carbon"] = METRICS.load("co2")().compute(measured)
     summary["co2_g_per_1k"] = summary["carbon"]["g_per_1k"]
+    summary["co2_g_per_1k_samples"] = summary["carbon"].get("g_per_1k_samples")
     summary["cost"] = METRICS.load("cost")().compute(measured)
     summary["cost_usd_per_1k"] = summary["cost"]["usd_per_1k"]
+    summary["cost_usd_per_1k_samples"] = summary["cost"].get("usd_per_1k_samples")
     summary["interference"] = METRICS.load("interference")().compute(measured)
     others = {kind: METRICS.origin(kind) for kind in METRICS if METRICS.origin(kind) != "built-in"}
     for kind, origin in others.items():

@@ -94,7 +94,10 @@ class DeviceInfo(OpenDocument):
 
 
 class LoadInfo(OpenDocument):
-    """The traffic that was asked for: the submission's ``load``, as plain values."""
+    """The traffic that was asked for: the submission's ``load``, as plain values.
+
+    ``batch_size`` is the samples of one request, also where the arrivals decide them (``multi_stream``).
+    """
 
     arrivals: Extension = {}
     batch_size: int | None = None
@@ -131,6 +134,7 @@ class Energy(OpenDocument):
     """``method`` tells how the energy was got ("rapl", "nvml", "tdp-estimate", ...)."""
 
     joule_per_request: float | None = None
+    joule_per_sample: float | None = None
     method: str | None = None
 
 
@@ -141,6 +145,7 @@ class Summary(OpenDocument):
     send_latency_ms: LatencyStats = LatencyStats()
     lateness_us: LatencyStats = LatencyStats()
     throughput_rps: float | None = None
+    throughput_samples_per_s: float | None = None
     goodput_rps: float | None = None
     #: Kind of error -> number of requests.
     errors: dict[str, int] = {}
@@ -148,8 +153,11 @@ class Summary(OpenDocument):
     cold_start_ms: Any = None
     resources: Extension = {}
     energy: Energy = Energy()
+    #: Of 1,000 requests; ``_samples``: of 1,000 samples, None in results from before it was stored.
     co2_g_per_1k: float | None = None
+    co2_g_per_1k_samples: float | None = None
     cost_usd_per_1k: float | None = None
+    cost_usd_per_1k_samples: float | None = None
     #: Share of labelled samples whose answer, through the server, was right.
     accuracy_ratio: float | None = None
 

@@ -90,6 +90,7 @@ FIELDS: tuple[Field, ...] = (
         "answered requests per second",
         aliases=("throughput",),
     ),
+    Field("samples_per_s", "summary.throughput_samples_per_s", "number", "answered samples per second"),
     Field(
         "goodput_rps",
         "summary.goodput_rps",
@@ -101,8 +102,11 @@ FIELDS: tuple[Field, ...] = (
         "accuracy", "summary.accuracy_ratio", "number", "share of right answers through the server, 0 to 1"
     ),
     Field("energy_j", "summary.energy.joule_per_request", "number", "joule per request", aliases=("energy",)),
+    Field("energy_j_per_sample", "summary.energy.joule_per_sample", "number", "joule per sample"),
     Field("co2_g_per_1k", "summary.co2_g_per_1k", "number", "g of CO2 per 1000 requests", aliases=("co2",)),
+    Field("co2_g_per_1k_samples", "summary.co2_g_per_1k_samples", "number", "g of CO2 per 1000 samples"),
     Field("cost_usd_per_1k", "summary.cost_usd_per_1k", "number", "USD per 1000 requests", aliases=("cost",)),
+    Field("cost_usd_per_1k_samples", "summary.cost_usd_per_1k_samples", "number", "USD per 1000 samples"),
     Field(
         "verdict",
         "verdict",

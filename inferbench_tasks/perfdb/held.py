@@ -1,6 +1,6 @@
 """The valid results' settings and figures, held by this process: what questions about all results are answered from.
 
-Reading 100,000 documents takes MongoDB seconds; here they are read once, from one index that has all that is held,
+Reading 100,000 documents takes MongoDB seconds; here they are read once, from indexes that have all that is held,
 and then MongoDB's change stream tells what was written or deleted since, by whomever. Each answer is of what PerfDB
 holds at that moment. What is not held (a path below an open field) is asked of PerfDB, slower.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
 from typing import Any
 from weakref import WeakKeyDictionary, proxy
@@ -19,7 +19,7 @@ from pymongo.collection import Collection
 from pymongo.errors import OperationFailure, PyMongoError
 
 from inferbench_tasks.perfdb.fields import Field
-from inferbench_tasks.perfdb.indexes import HELD, HELD_INDEX
+from inferbench_tasks.perfdb.indexes import HELD, HELD_INDEXES
 from inferbench_tasks.perfdb.queries import holds
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -100,14 +100,13 @@ class Held:
         # Opened before the first reading, so that nothing is missed between the two.
         self._changes = _watch(results, fields)
         self._process = os.getpid()
-        read: list[dict[str, Any]] = [
-            {"$match": VALID},
-            {"$project": {"_id": 0, "row": [f"${path}" for path in HELD]}},
-        ]
         texts: dict[str, str] = {}  # most repeat: one object for equal ones
         self._rows = {}
-        for found in results.aggregate(read, hint=HELD_INDEX, batchSize=_BATCH):
-            self._put([texts.setdefault(v, v) if isinstance(v, str) else v for v in found["row"]])
+        beside = {(run, attempt): values for run, attempt, *values in _read(results, "held_per_sample")}
+        for row in _read(results, "held"):
+            # What was written between the two readings is not in the first: the changes tell of it.
+            if (values := beside.get(identity(row))) is not None:
+                self._put([texts.setdefault(v, v) if isinstance(v, str) else v for v in (*row, *values)])
         self._newest_first = None
 
     def _follow(self) -> bool:
@@ -147,6 +146,14 @@ def _conditions(filter: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     if "$and" in filter:
         return [condition for part in filter["$and"] for condition in _conditions(part)]
     return list(filter.items())
+
+
+def _read(results: Collection[dict[str, Any]], index: str) -> Iterator[Row]:
+    """The values that an index has of every valid result."""
+    row = [f"${path}" for path in HELD_INDEXES[index]]
+    read: list[dict[str, Any]] = [{"$match": VALID}, {"$project": {"_id": 0, "row": row}}]
+    for found in results.aggregate(read, hint=index, batchSize=_BATCH):
+        yield tuple(found["row"])
 
 
 def _watch(

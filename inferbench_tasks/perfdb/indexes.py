@@ -12,20 +12,27 @@ from pymongo.database import Database
 
 from inferbench_tasks.perfdb.fields import FIELDS
 
+_LATENCIES = ("mean", "p50", "p90", "p95", "p99", "p999")
 LATEST = ("created_at", DESCENDING)
 #: Any figure may be sorted by.
 FIGURES = [f.path for f in FIELDS if f.path.startswith("summary.")]
 #: Have indexes of their own, or are seldom asked for.
 _ELSEWHERE = {*FIGURES, "run_id", "attempt", "job_id", "invocation_id", "created_at", "backend.version"}
 _SETTINGS = [f.path for f in FIELDS if f.path not in _ELSEWHERE]
-#: What ``held`` reads of every valid result, all of it from one index (MongoDB allows 32 fields, one is the verdict).
-HELD = (
+#: What ``held`` reads of every valid result, by the index that has it. MongoDB allows 32 fields in one, the verdict
+#: among them, and the first has 32; one that is changed needs a new name, for it is there already in older databases.
+HELD_INDEXES: dict[str, tuple[str, ...]] = {"held": (
     "created_at", "run_id", "attempt", "submission.digest", "submission.name", "submission.user", "model.name",
     "model.task", "model.dataset", "format", "backend.kind", "device.kind", "device.name", "load.batch_size",
-    "load.arrivals.rate_rps", *FIGURES, "summary.throughput_samples_per_s", "summary.error_ratio",
+    "load.arrivals.rate_rps", *(f"summary.e2e_latency_ms.{name}" for name in _LATENCIES),
+    "summary.throughput_rps", "summary.goodput_rps", "summary.accuracy_ratio", "summary.energy.joule_per_request",
+    "summary.co2_g_per_1k", "summary.cost_usd_per_1k", "summary.throughput_samples_per_s", "summary.error_ratio",
     "summary.resources.server.cpu_cores.mean", "summary.resources.server.rss_bytes.max",
-)  # fmt: skip
-HELD_INDEX = "held"
+), "held_per_sample": (
+    "run_id", "attempt", "summary.energy.joule_per_sample", "summary.co2_g_per_1k_samples",
+    "summary.cost_usd_per_1k_samples",
+)}  # fmt: skip
+HELD = tuple(dict.fromkeys(path for paths in HELD_INDEXES.values() for path in paths))
 
 
 def _newest(*leading: str) -> list[tuple[str, int]]:
@@ -46,7 +53,10 @@ INDEXES: dict[str, list[IndexModel]] = {
         IndexModel(_newest("model.name"), name="newest_of_model"),
         IndexModel(_newest("backend.kind"), name="newest_of_backend"),
         *(IndexModel([(path, ASCENDING)], name=path) for path in (*FIGURES, "load.batch_size")),
-        IndexModel([("verdict", ASCENDING), *((path, ASCENDING) for path in HELD)], name=HELD_INDEX),
+        *(
+            IndexModel([("verdict", ASCENDING), *((path, ASCENDING) for path in paths)], name=name)
+            for name, paths in HELD_INDEXES.items()
+        ),
         # Lists of valid results, of a model or of all, the best first.
         IndexModel(
             [("verdict", 1), ("model.name", 1), ("summary.e2e_latency_ms.p99", 1)], name="board_latency"

@@ -159,7 +159,7 @@ def describe(
         format=model.format,
         backend=BackendRecord(**inp.serve.backend.model_dump()),
         device=_device(job.serve.device, surroundings["hardware"]),
-        load=LoadInfo(**job.load.model_dump(mode="json")),
+        load=LoadInfo(**job.load.model_dump(mode="json") | {"batch_size": job.load.samples_per_request}),
         summary=summary,
         certificate=inp.load.certificate,
         verdict=verdict,

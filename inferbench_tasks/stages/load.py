@@ -72,7 +72,7 @@ def _run(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
     ctx.progress(0, None, "checking that this client can send that much")
     ceiling = check_ceiling(
         plan,
-        answer_bytes(inp.generate.requests, inp.job.load.batch_size),
+        answer_bytes(inp.generate.requests, inp.job.load.samples_per_request),
         ctx.cache_dir("ceilings"),
         allow_unsafe=inp.job.load.allow_unsafe_load,
     )
@@ -156,10 +156,10 @@ def _expected(inp: Input, reference: dict[str, NDArray[Any]]) -> dict[str, Outpu
     return {name: OutputShape(shape=shape) for name, shape in shapes.items()}
 
 
-def answer_bytes(requests: RequestSet, batch_size: int) -> int:
-    """The size of an answer's tensors."""
+def answer_bytes(requests: RequestSet, samples: int) -> int:
+    """The size of the tensors in an answer to so many samples."""
     reference = load_samples(requests.answered_path)
-    return batch_size * sum(array.nbytes // max(1, len(array)) for array in reference.values())
+    return samples * sum(array.nbytes // max(1, len(array)) for array in reference.values())
 
 
 def certificate_of(outcome: Outcome, plan: LoadPlan) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def run(inp: Input, ctx: Context) -> Output:
         folder=folder,
         cache_dir=ctx.cache_dir("envs"),
         protocol=inp.job.load.protocol,
-        client_batch_size=inp.job.load.batch_size,
+        client_batch_size=inp.job.load.samples_per_request,
         trace=is_light(inp.job),
         processing=requests.processing if requests.sent_path != requests.path else None,
     )
@@ -80,7 +80,7 @@ def run(inp: Input, ctx: Context) -> Output:
             tolerance = inp.convert.tolerance_ratio
             difference = first_answer.ask_and_check(started.probe, samples, reference, seen, 1, tolerance)
             answered_s = time.monotonic()
-            rows = inp.job.load.batch_size
+            rows = inp.job.load.samples_per_request
             if rows > 1:
                 ctx.progress(2, 3, f"checking an answer of batch size {rows}")
                 again = first_answer.ask_and_check(started.probe, samples, reference, seen, rows, tolerance)
@@ -149,9 +149,11 @@ def check_possible(job: JobSpec, backend: Backend, model_format: str) -> None:
             )
         if spec.launcher == "container":
             raise InputError("processors.side: the server's image holds no processors; use launcher: process")
-    if spec.batching and job.load.batch_size > spec.batching.max_batch_size:
+    samples = job.load.samples_per_request
+    if spec.batching and samples > spec.batching.max_batch_size:
+        field = "load.batch_size" if samples == job.load.batch_size else "load.arrivals"
         raise InputError(
-            f"load.batch_size: {job.load.batch_size} is more than serve.batching.max_batch_size "
+            f"{field}: {samples} samples per request are more than serve.batching.max_batch_size "
             f"({spec.batching.max_batch_size}): the server would refuse every request"
         )
     if reason := backend.unavailable(spec.launcher, spec.device):

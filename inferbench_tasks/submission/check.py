@@ -130,7 +130,7 @@ def _batching(spec: JobSpec) -> Iterator[Finding]:
     if batching is None:
         return
     most = batching.max_batch_size
-    samples = spec.load.arrivals.samples_per_request(spec.load.batch_size)
+    samples = spec.load.samples_per_request
     if samples > most:
         field = "load.batch_size" if samples == spec.load.batch_size else "load.arrivals"
         yield Finding(

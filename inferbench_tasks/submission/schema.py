@@ -131,6 +131,11 @@ class LoadSpec(Spec):
     allow_unsafe_load: bool = False
     """Go on where the load asks for more than the sender is known to manage; the certificate still judges the run."""
 
+    @property
+    def samples_per_request(self) -> int:
+        """Samples in one request: ``batch_size``, unless the arrivals have a number of their own."""
+        return self.arrivals.samples_per_request(self.batch_size)
+
 
 class SloSpec(Spec):
     """The service-level objective: upper bounds on latency, and what must be reached beside it."""

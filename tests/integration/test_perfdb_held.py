@@ -12,12 +12,13 @@ from weakref import ref
 
 import pytest
 
-from inferbench_tasks.analysis.candidates import Bound
-from inferbench_tasks.analysis.leaderboard import HIGHER_IS_BETTER, leaderboard
+from inferbench_tasks.analysis.candidates import HIGHER_IS_BETTER, Bound
+from inferbench_tasks.analysis.leaderboard import leaderboard
 from inferbench_tasks.analysis.recommend import choose, recommend
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.documents import ResultDocument, utc_now
 from inferbench_tasks.perfdb.held import held, identity
+from inferbench_tasks.perfdb.indexes import HELD_INDEXES
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain, to_stored
@@ -27,6 +28,10 @@ pytestmark = pytest.mark.integration
 QUERIES = (
     "", "model=m1", "model=m* backend=triton,onnxruntime", "user=u1 since=40d", "until=20d", "batch>=4", "batch=none",
     "settings.threads=2", "protocol=grpc p99<30", "goodput!=none", "model_version=2 user!=u1", "model=nothing",
+)  # fmt: skip
+
+FIGURES = (
+    "p99_ms", "throughput_rps", "goodput_rps", "cost_usd_per_1k_samples", "resources.client.cpu_cores.mean",
 )  # fmt: skip
 
 
@@ -55,6 +60,7 @@ def generated(count: int, seed: int, start: int = 0) -> Iterator[ResultDocument]
                   "protocol": rng.choice(["grpc", "http"])},
             summary={"e2e_latency_ms": stats, "throughput_rps": rng.choice([50.0, rng.uniform(1, 100)]),
                      "throughput_samples_per_s": rng.uniform(1, 100),
+                     "cost_usd_per_1k": rng.random(), "cost_usd_per_1k_samples": rng.choice([None, rng.random()]),
                      "resources": {"client": {"cpu_cores": {"mean": rng.choice([None, rng.random()])}}}},
             verdict=rng.choice(["valid", "valid", "valid", "invalid: late"]),
         )  # fmt: skip
@@ -94,13 +100,14 @@ def test_answers_are_those_of_all_documents(perfdb: PerfDB, seed: int) -> None:
     for start in (0, 400):
         add(perfdb, 400, seed + start, start)
         for query in QUERIES:
-            for metric in ("p99_ms", "throughput_rps", "goodput_rps", "resources.client.cpu_cores.mean"):
+            for metric in FIGURES:
                 rows = leaderboard(perfdb, metric, query, limit=1000)
                 found = [(r["task"], r["dataset"], r["run"], r[metric]) for r in rows]
                 assert found == obvious_board(perfdb, metric, query), (metric, query)
             for bounds in ([], [Bound("p99_ms", True, 45.0)], [Bound("throughput_rps", False, 10.0)]):
-                mine = recommend(perfdb, "samples_per_s", bounds, query)
-                assert mine == choose(matching(perfdb, query), "samples_per_s", bounds), (query, bounds)
+                for objective in ("samples_per_s", "cost_usd_per_1k"):
+                    mine = recommend(perfdb, objective, bounds, query)
+                    assert mine == choose(matching(perfdb, query), objective, bounds), (query, bounds)
 
 
 def test_it_is_what_others_write_and_delete(perfdb: PerfDB) -> None:
@@ -118,14 +125,14 @@ def test_it_is_what_others_write_and_delete(perfdb: PerfDB) -> None:
     assert {identity(row)[0] for row in mine.rows()} == {"a", "c", "e"}
 
 
-def test_it_is_read_from_one_index(perfdb: PerfDB) -> None:
+@pytest.mark.parametrize("index", HELD_INDEXES)
+def test_it_is_read_from_indexes_alone(perfdb: PerfDB, index: str) -> None:
     """No document is fetched, however many there are."""
-    from inferbench_tasks.perfdb.indexes import HELD, HELD_INDEX
-
     add(perfdb, 50, seed=1)
-    read = [{"$match": {"verdict": "valid"}}, {"$project": {"_id": 0, "row": [f"${path}" for path in HELD]}}]
+    row = [f"${path}" for path in HELD_INDEXES[index]]
+    read = [{"$match": {"verdict": "valid"}}, {"$project": {"_id": 0, "row": row}}]
     told = perfdb.collection("results").database.command(
-        "explain", {"aggregate": "results", "pipeline": read, "cursor": {}, "hint": HELD_INDEX},
+        "explain", {"aggregate": "results", "pipeline": read, "cursor": {}, "hint": index},
         verbosity="executionStats",
     )  # fmt: skip
     assert "'stage': 'FETCH'" not in str(told) and "IXSCAN" in str(told)

@@ -76,9 +76,9 @@ def position(view: RunView) -> tuple[float, float] | None:
     """(FLOP/byte, GFLOP/s) of a run, None where something is not known."""
     model = view.result.model if view.result else None
     inference_ms = (view.figure("stages_ms.inference") or {}).get("mean")
-    if model is None or not model.flops or not model.bytes or not inference_ms:
+    batch = view.samples_per_request
+    if model is None or not model.flops or not model.bytes or not inference_ms or not batch:
         return None
-    batch = int(view.job.get("load", {}).get("batch_size", 1))
     weights = (model.parameters or 0) * _BYTES_PER_WEIGHT.get(model.precision or "fp32", 4)
     moved = max(model.bytes - weights, 0) * batch + min(weights, model.bytes)
     return model.flops * batch / moved, model.flops * batch / (inference_ms / 1e3) / 1e9

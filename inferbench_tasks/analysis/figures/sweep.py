@@ -28,8 +28,8 @@ METRICS: dict[str, tuple[str, str, float]] = {
     "cpu_ms_per_sample": ("CPU of the server per sample", "CPU, ms per sample", 1),
     "resources.server.rss_bytes.max": ("Memory of the server", "peak RSS, MiB", 1 / 2**20),
     "energy.joule_per_sample": ("Energy", "energy, J per sample", 1),
-    "co2_g_per_1k/batch": ("CO₂", "CO₂e, g per 1,000 samples", 1),
-    "cost_usd_per_1k/batch": ("Cost", "USD per 1,000 samples", 1),
+    "co2_g_per_1k/samples": ("CO₂", "CO₂e, g per 1,000 samples", 1),
+    "cost_usd_per_1k/samples": ("Cost", "USD per 1,000 samples", 1),
 }
 
 
@@ -38,16 +38,17 @@ MOST_BARS = 32
 
 
 def metric(view: RunView, path: str) -> float | None:
-    """A figure of the summary, or one derived from two."""
+    """A figure of the summary, or one derived from two; ``/samples``: one per request as one per sample.
+
+    Derived, not read where ``collect`` stores it: results from before that have it too.
+    """
     if path == "cpu_ms_per_sample":
         cores = view.figure("resources.server.cpu_cores.mean")
         rate = view.figure("throughput_samples_per_s")
         return cores * 1e3 / rate if cores is not None and rate else None
     figure_path, _, per = path.partition("/")
-    value = view.figure(figure_path)
-    if value is None:
-        return None
-    return float(value) / (int(view.job.get("load", {}).get("batch_size", 1)) if per else 1)
+    value, samples = view.figure(figure_path), view.samples_per_request if per else 1
+    return float(value) / samples if value is not None and samples else None
 
 
 def comparison(views: Sequence[RunView]) -> list[Figure]:

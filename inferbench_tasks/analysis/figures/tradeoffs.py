@@ -75,8 +75,8 @@ def pareto_table(views: Sequence[RunView]) -> list[dict[str, Any]]:
         "p50 latency, ms": "e2e_latency_ms.p50",
         "throughput, samples/s": "throughput_samples_per_s",
         "CPU, ms/sample": "cpu_ms_per_sample",
-        "energy, J/request": "energy.joule_per_request",
-        "cost, USD/1,000": "cost_usd_per_1k",
+        "energy, J/sample": "energy.joule_per_sample",
+        "cost, USD/1,000 samples": "cost_usd_per_1k/samples",
     }
     present = {
         head: path

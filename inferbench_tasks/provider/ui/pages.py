@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from inferbench_tasks.analysis.leaderboard import HIGHER_IS_BETTER, SHOWN
-from inferbench_tasks.analysis.recommend import OBJECTIVES
+from inferbench_tasks.analysis.candidates import HIGHER_IS_BETTER, OBJECTIVES
+from inferbench_tasks.analysis.leaderboard import SHOWN
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.provider.api.access import Store
@@ -22,7 +22,7 @@ from inferbench_tasks.provider.ui.render import page, query
 router = APIRouter(include_in_schema=False)
 FIGURES = [f for f in fields.FIELDS if f.path.startswith("summary.")]
 #: Columns of the leaderboard beside the figure it is sorted by.
-BESIDE = ("p50_ms", "p99_ms", "throughput_rps", "accuracy", "energy_j", "cost_usd_per_1k")
+BESIDE = ("p50_ms", "p99_ms", "throughput_rps", "accuracy", "energy_j_per_sample", "cost_usd_per_1k_samples")
 PAGE_SIZE = 50
 MOST_CHARTS = 12
 

@@ -111,7 +111,7 @@ def facts(view: RunView) -> dict[str, Any]:
     arrivals = load.get("arrivals") or {}
     found |= {
         "arrivals": ", ".join(f"{k} {v}" for k, v in arrivals.items()) or None,
-        "batch size": load.get("batch_size"),
+        "batch size": view.samples_per_request or load.get("batch_size"),
         "duration, s": load.get("duration_s"),
         "warm-up, s": load.get("warmup_s"),
         "network": load.get("network"),

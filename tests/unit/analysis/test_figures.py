@@ -17,6 +17,7 @@ from inferbench_tasks.analysis.figures.grid import axes_of, fold
 from inferbench_tasks.analysis.figures.heatmap import heat_maps
 from inferbench_tasks.analysis.figures.roofline import position, roofline
 from inferbench_tasks.analysis.figures.stages import cold_start, pipeline
+from inferbench_tasks.analysis.figures.sweep import metric
 from inferbench_tasks.analysis.figures.tradeoffs import latency_throughput, pareto_front, pareto_table
 from inferbench_tasks.analysis.figures.traffic import traffic
 from inferbench_tasks.analysis.runs import RunView
@@ -115,6 +116,33 @@ def test_the_pareto_front_holds_what_nothing_beats_in_everything() -> None:
     assert pareto_table(grid()) and latency_throughput(grid(), {"p99": 20.0}) is not None
 
 
+def test_the_pareto_table_compares_per_sample() -> None:
+    """At one hourly rate, 1,000 requests/s of one sample do less than 500 of eight, which nothing beats."""
+    views = [batch_run(*case) for case in ((1, 1000.0), (4, 600.0), (8, 500.0))]
+    (table,) = pareto_table(views)
+    assert table["head"][2:] == ["throughput, samples/s", "energy, J/sample", "cost, USD/1,000 samples"]
+    assert [row[0] for row in table["rows"]] == ["run-8"]
+    assert table["rows"][0][-1] == f"{1 / 3600 / 4000 * 1000:.4g}"
+
+
+def test_cost_per_sample_is_shown_of_results_from_before_it_was_stored() -> None:
+    """It follows from the cost of a request and the measured samples of one, for ``multi_stream`` too."""
+    old = batch_run(8, 500.0, {"load__arrivals": {"kind": "multi_stream"}})
+    assert metric(old, "cost_usd_per_1k/samples") == pytest.approx(1 / 3600 / 4000 * 1000)
+    del old.summary["cost_usd_per_1k"]
+    assert metric(old, "cost_usd_per_1k/samples") is None
+
+
+def batch_run(batch: int, rate_rps: float, job: dict[str, Any] | None = None) -> RunView:
+    """So many requests/s of that size, equally fast, at 1 USD/h and 10 W; a result without stored costs per sample."""
+    run = view(records(5.0, noise=0), f"run-{batch}", job=job or {"load__batch_size": batch})
+    per_s = {"throughput_rps": rate_rps, "throughput_samples_per_s": rate_rps * batch}
+    run.summary.update(per_s, cost_usd_per_1k=1 / 3600 / rate_rps * 1000)
+    run.summary["energy"] = {"joule_per_request": 10 / rate_rps, "joule_per_sample": 10 / rate_rps / batch}
+    run.summary["resources"] = {}
+    return run
+
+
 def test_the_density_is_one_and_peaks_where_the_latencies_are() -> None:
     """It integrates to 1 over ln(latency) and shows both modes of a mixture."""
     rng = np.random.default_rng(1)
@@ -125,10 +153,10 @@ def test_the_density_is_one_and_peaks_where_the_latencies_are() -> None:
     assert y[middle].max() < 0.05 * y.max()
 
 
-def roofline_run() -> RunView:
+def roofline_run(job: dict[str, Any] | None = None) -> RunView:
     """1 MFLOP and 8,000 bytes (4,000 of weights) per sample, batch 4, inference 2 ms."""
     run = view(
-        records(5.0, noise=0), job={"load__batch_size": 4},
+        records(5.0, noise=0, batch_size=4), job=job or {"load__batch_size": 4},
         model={"name": "m", "flops": 1_000_000, "bytes": 8_000, "parameters": 1_000},
     )  # fmt: skip
     run.summary["stages_ms"] = {
@@ -142,6 +170,12 @@ def roofline_run() -> RunView:
 def test_a_runs_place_in_the_roofline() -> None:
     """Weights are read once per batch: 4 MFLOP over 20 kB in 2 ms are 200 FLOP/byte and 2 GFLOP/s."""
     assert position(roofline_run()) == pytest.approx((200.0, 2.0))
+
+
+def test_an_mlperf_query_counts_with_all_its_samples_in_the_roofline() -> None:
+    """Four samples per query of ``multi_stream`` are the place of batch 4, though the load's batch size is 1."""
+    query = {"load__arrivals": {"kind": "multi_stream", "samples_per_query": 4}}
+    assert position(roofline_run(query)) == position(roofline_run())
 
 
 def test_the_roofline_has_measured_and_datasheet_ceilings() -> None:

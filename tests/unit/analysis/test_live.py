@@ -145,3 +145,13 @@ def test_a_point_in_words() -> None:
     point = {"serve.threads": 2, "serve.batching": {"max_delay_ms": 0.5}, "load.network": None}
     assert told(point) == "threads 2, batching {max_delay_ms 0.5}, network none"
     assert told({}) == "as submitted"
+
+
+def test_a_goal_of_a_request_over_several_batch_sizes_is_warned_of_before_anything_runs() -> None:
+    """Before runs are spent the search says that the sizes differ and which figure compares samples."""
+    for objective, warned in (("throughput", True), ("samples_per_s", False)):
+        said: list[str] = []
+        goal = goal_of(objective, SUBMISSION.slo)
+        assert goal.higher
+        LiveSearch(JOBS, goal, Machine().run, said.append).search(0)
+        assert ("1, 2, 4, 8 samples" in said[0] and "Use samples_per_s" in said[0]) == warned

@@ -34,7 +34,9 @@ def outlooks(logs: dict[str, Array], runs: int) -> tuple[ByServers, BySettings]:
 
 
 def test_plausible_servers_obey_littles_law() -> None:
-    """In a closed loop the mean latency is users over throughput, and its percentiles are in order."""
+    """In a closed loop the mean latency is users over throughput, and its percentiles are in order; a sample
+    costs its share of an hour.
+    """
     names = list(FIGURES)
     drawn = plausible(SPACE, names, np.random.default_rng(1), 20)
     logs = {name: drawn[:, number] for number, name in enumerate(names)}
@@ -42,6 +44,7 @@ def test_plausible_servers_obey_littles_law() -> None:
     size = np.array([point["load.batch_size"] for point in SPACE])
     assert np.allclose(np.exp(logs["mean_ms"]), users / np.exp(logs["throughput_rps"]))
     assert np.allclose(logs["samples_per_s"] - logs["throughput_rps"], np.log(size))
+    assert np.allclose(logs["cost_usd_per_1k_samples"], -logs["samples_per_s"])
     order = [logs[f"{name}_ms"] for name in ("p50", "p90", "p95", "p99", "p999")]
     assert all((low < high).all() for low, high in itertools.pairwise(order))
 

@@ -30,6 +30,52 @@ def run(batch: int, throughput: float, p99: float | None, index: int = 0) -> dic
     ).model_dump()
 
 
+def priced(batch: int, rate_rps: float) -> dict[str, Any]:
+    """A run of so many requests/s of that size, at 1 USD/h."""
+    document = run(batch, batch * rate_rps, 20)
+    cost = 1 / 3600 / rate_rps * 1000
+    figures = {"cost_usd_per_1k": cost, "cost_usd_per_1k_samples": cost / batch}
+    document["summary"] |= {"throughput_rps": rate_rps, **figures}
+    return document
+
+
+SWEEP = [priced(1, 1000.0), priced(4, 600.0), priced(8, 500.0)]
+
+
+@pytest.mark.parametrize("objective", ["cost_usd_per_1k", "cost", "throughput_rps", "throughput"])
+def test_a_figure_of_a_request_over_several_batch_sizes_is_warned_of(objective: str) -> None:
+    """By a request's cost or rate batch 1 wins; the answer says which sizes there are and what to use."""
+    found = choose(SWEEP, objective, [])
+    assert "batch 1" in found.top[0]["configuration"]
+    (note,) = [note for note in found.notes if "is of a request" in note]
+    better = "samples_per_s" if "throughput" in objective else "cost_usd_per_1k_samples"
+    assert "1, 4, 8 samples" in note and f"Use {better} " in note
+
+
+def test_by_a_sample_the_batch_that_does_most_for_the_money_wins() -> None:
+    """Batch 8 at 500 requests/s costs a quarter of batch 1 at 1,000, and nothing needs to be said."""
+    found = choose(SWEEP, "cost_usd_per_1k_samples", [])
+    assert ["batch 8" in row["configuration"] for row in found.top] == [True, False, False]
+    first, last = (found.top[place]["cost_usd_per_1k_samples"] for place in (0, 2))
+    assert first == pytest.approx(last / 4)
+    assert not any("is of a request" in note for note in found.notes)
+
+
+def test_a_figure_of_a_request_is_fine_where_all_requests_are_equal() -> None:
+    """Of one batch size only, the order by request and by sample is the same: no warning."""
+    found = choose([priced(8, 500.0), priced(8, 400.0)], "cost_usd_per_1k", [])
+    assert not any("is of a request" in note for note in found.notes)
+
+
+def test_a_result_from_before_costs_of_a_sample_were_stored_is_not_judged_as_free() -> None:
+    """Missing, not 0: it is left out and named."""
+    old = priced(16, 900.0)
+    del old["summary"]["cost_usd_per_1k_samples"]
+    found = choose([*SWEEP, old], "cost_usd_per_1k_samples", [])
+    assert (found.candidates, found.fitting) == (4, 3)
+    assert any("no cost_usd_per_1k_samples was measured" in note for note in found.notes)
+
+
 def test_the_best_three_that_keep_the_bound_in_order() -> None:
     """The fastest breaks the bound and is out; three of the rest remain, best first."""
     found = choose(

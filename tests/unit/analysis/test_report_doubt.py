@@ -31,8 +31,8 @@ def test_the_word_stands_in_the_columns_head() -> None:
     titles = [c["title"] for c in columns_of([view("codecarbon_estimate")])]
     assert titles == [
         "energy, J/request (estimate)",
-        "CO₂, g/1,000 (estimate)",
-        "cost, USD/1,000 (unverified)",
+        "CO₂, g/1,000 requests (estimate)",
+        "cost, USD/1,000 requests (unverified)",
     ]
     mixed = [c["title"] for c in columns_of([view("codecarbon_estimate"), view("rapl")])]
-    assert mixed[:2] == ["energy, J/request", "CO₂, g/1,000"]
+    assert mixed[:2] == ["energy, J/request", "CO₂, g/1,000 requests"]

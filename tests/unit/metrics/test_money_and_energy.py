@@ -36,10 +36,14 @@ def gauge(value: float) -> Series:
 
 
 def measure(
-    series: dict[tuple[str, str], Series], hardware: dict[str, Any] = EPYC, device: str = "cpu", **about: Any
+    series: dict[tuple[str, str], Series],
+    hardware: dict[str, Any] = EPYC,
+    device: str = "cpu",
+    batch_size: int = 1,
+    **about: Any,
 ) -> dict[str, Any]:
     """All metrics of 200 requests/s with those monitors."""
-    table = records(5.0, noise=0)
+    table = records(5.0, noise=0, batch_size=batch_size)
     window = Window.of(table, 2 * SECOND, 10 * SECOND)
     summary = summarise(table, measure_start_ns=2 * SECOND, measure_end_ns=10 * SECOND)
     return derive(Measured(window, Recording(series, about), summary, hardware, device))
@@ -109,6 +113,16 @@ def test_cost_is_the_hourly_rate_over_an_hours_requests() -> None:
     cost = measure({}, T4, "gpu")["cost"]
     assert cost["usd_per_1k"] == pytest.approx(0.526 / 3600 / 200 * 1000)
     assert [entry["provider"] for entry in cost["instances"]] == ["AWS", "Google Cloud"]
+
+
+def test_a_sample_has_its_share_of_a_requests_energy_co2_and_cost() -> None:
+    """With four samples in a request each has a quarter, stored beside the request's; all or none is known."""
+    found = measure({("gpu", "energy_j_total"): counter(60.0)}, T4, "gpu", batch_size=4)
+    assert found["energy"]["joule_per_sample"] == pytest.approx(found["energy"]["joule_per_request"] / 4)
+    assert found["co2_g_per_1k_samples"] == pytest.approx(found["co2_g_per_1k"] / 4)
+    assert found["cost_usd_per_1k_samples"] == pytest.approx(found["cost_usd_per_1k"] / 4)
+    unknown = measure({}, {"cpu": "Unheard-of 9000", "cores_logical": 2, "gpus": []})
+    assert unknown["co2_g_per_1k_samples"] is None and unknown["cost_usd_per_1k_samples"] is None
 
 
 def test_a_cpu_instance_is_scaled_to_this_machines_cores() -> None:

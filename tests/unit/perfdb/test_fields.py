@@ -30,6 +30,13 @@ def test_a_row_is_flat() -> None:
     }
 
 
+def test_a_result_from_before_figures_of_a_sample_is_shown_without_them() -> None:
+    """It loads, and what it lacks is missing, not 0."""
+    row = fields.row(result(summary={"throughput_rps": 10.0, "cost_usd_per_1k": 0.5}).model_dump())
+    assert row["cost_usd_per_1k"] == 0.5
+    assert row["cost_usd_per_1k_samples"] is row["co2_g_per_1k_samples"] is row["energy_j_per_sample"] is None
+
+
 def test_figures_are_compared_by_ratio_to_the_first() -> None:
     """A ratio says how many times the first run's figure; none where one is missing."""
     table = {
