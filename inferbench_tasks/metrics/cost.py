@@ -6,13 +6,14 @@ from typing import Any, ClassVar
 
 from inferbench_tasks.analysis.catalogue import Price, price_rows, prices_for
 from inferbench_tasks.metrics.base import Measured, Metric
+from inferbench_tasks.monitors.environment import granted_cores
 
 
 class Cost(Metric):
     """Cost on every instance with the same device, the cheapest first.
 
-    A CPU instance's rate is scaled to this machine's number of logical cores, so that half an instance costs
-    half. ``usd_per_1k_under_slo`` uses the goodput: what was answered within the SLO's bound.
+    A CPU instance's rate is scaled to the logical cores that the job had, so that half an instance costs half.
+    ``usd_per_1k_under_slo`` uses the goodput: what was answered within the SLO's bound.
     """
 
     tag: ClassVar[str] = "cost_usd_per_1k"
@@ -35,7 +36,7 @@ class Cost(Metric):
         matching = prices_for("gpu" if gpu else "cpu", str(name))
         if not matching:
             return {"usd_per_1k": None, "reason": f"configs/prices.yaml has no instance with {name!r}"}
-        cores = measured.hardware.get("cores_logical")
+        cores = granted_cores(measured.hardware)
         goodput = measured.summary.get("goodput_rps")
         instances = sorted(
             (_priced(row, throughput, goodput, None if gpu else cores) for row in matching),
@@ -50,7 +51,7 @@ class Cost(Metric):
         }
 
 
-def _priced(row: Price, throughput: float, goodput: float | None, cores: int | None) -> dict[str, Any]:
+def _priced(row: Price, throughput: float, goodput: float | None, cores: float | None) -> dict[str, Any]:
     rate = row.usd_per_hour / row.devices
     if cores and row.vcpus:
         rate = row.usd_per_hour * cores / row.vcpus

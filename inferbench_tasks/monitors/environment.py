@@ -31,6 +31,7 @@ def hardware() -> dict[str, Any]:
         "cores_physical": psutil.cpu_count(logical=False),
         "cores_usable": len(os.sched_getaffinity(0)),
         "cores_allowed": sorted(os.sched_getaffinity(0)),
+        "cpu_limit_cores": cpu_limit_cores(),
         "memory_bytes": psutil.virtual_memory().total,
         "cpu_flags": sorted(
             set(fields.get("flags", fields.get("Features", "")).split())
@@ -138,6 +139,13 @@ def cpu_limit_cores() -> float | None:
     quota = _text(Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"))
     period_us = _text(Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us"))
     return int(quota) / int(period_us) if quota and period_us and int(quota) > 0 else None
+
+
+def granted_cores(hardware: dict[str, Any]) -> float | None:
+    """The cores that a job had, of ``hardware``'s answer: those it was pinned to, at most its cgroup's quota."""
+    cores = len(hardware.get("cores_allowed") or ()) or hardware.get("cores_logical")
+    known = [float(value) for value in (cores, hardware.get("cpu_limit_cores")) if value]
+    return min(known, default=None)
 
 
 def _cpuinfo() -> dict[str, str]:

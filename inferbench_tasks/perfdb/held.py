@@ -19,7 +19,7 @@ from pymongo.collection import Collection
 from pymongo.errors import OperationFailure, PyMongoError
 
 from inferbench_tasks.perfdb.fields import Field
-from inferbench_tasks.perfdb.indexes import HELD, HELD_INDEX
+from inferbench_tasks.perfdb.indexes import CORES, CORES_INDEX, HELD, HELD_INDEX
 from inferbench_tasks.perfdb.queries import holds
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -40,8 +40,13 @@ def identity(row: Row) -> tuple[str, int]:
 
 
 def configuration(row: Row) -> str:
-    """The same for results of the same job on the same device."""
+    """The same for results of the same job on as many cores of the same device."""
     return str(row[-1])
+
+
+def configuration_of(digest: str | None, run_id: str, device: str | None, cores: float | None) -> str:
+    """The key of a configuration; it begins with the job's digest. A run without one is a configuration of its own."""
+    return f"{digest or run_id} {device}" + (f", {cores:g} cores" if cores else "")
 
 
 class Held:
@@ -96,7 +101,7 @@ class Held:
         if self._changes is not None and self._process == os.getpid():
             self._changes.close()
         results = self._db.collection("results")
-        fields = {f"fullDocument.{path}": 1 for path in (*HELD, "verdict")}
+        fields = {f"fullDocument.{path}": 1 for path in (*HELD, CORES, "verdict")}
         # Opened before the first reading, so that nothing is missed between the two.
         self._changes = _watch(results, fields)
         self._process = os.getpid()
@@ -104,10 +109,12 @@ class Held:
             {"$match": VALID},
             {"$project": {"_id": 0, "row": [f"${path}" for path in HELD]}},
         ]
+        cores = _cores(results)
         texts: dict[str, str] = {}  # most repeat: one object for equal ones
         self._rows = {}
         for found in results.aggregate(read, hint=HELD_INDEX, batchSize=_BATCH):
-            self._put([texts.setdefault(v, v) if isinstance(v, str) else v for v in found["row"]])
+            values = [texts.setdefault(v, v) if isinstance(v, str) else v for v in found["row"]]
+            self._put(values, cores.get((found["row"][_RUN], found["row"][_ATTEMPT])))
         self._newest_first = None
 
     def _follow(self) -> bool:
@@ -121,15 +128,16 @@ class Held:
                     return False
                 document = change["fullDocument"]
                 if document.get("verdict") == "valid":
-                    self._put([Field("", path, "any", "").value(document) for path in HELD])
+                    values = [Field("", path, "any", "").value(document) for path in (*HELD, CORES)]
+                    self._put(values[:-1], values[-1])
                     self._newest_first = None
         except PyMongoError:  # the server was away: what happened meanwhile is not known
             return False
         return True
 
-    def _put(self, values: list[Any]) -> None:
+    def _put(self, values: list[Any], cores: float | None) -> None:
         digest, device = values[_AT["submission.digest"]], values[_AT["device.name"]]
-        row = (*values, f"{digest or values[_RUN]} {device}")
+        row = (*values, configuration_of(digest, values[_RUN], device, cores))
         self._rows[identity(row)] = row
 
 
@@ -141,6 +149,16 @@ def held(db: PerfDB) -> Held:
     """What this process holds of that PerfDB; read when it is first asked."""
     with _lock:
         return _held.setdefault(db, Held(db))
+
+
+def _cores(results: Collection[dict[str, Any]]) -> dict[tuple[str, int], float]:
+    """The cores of every valid result that tells them."""
+    read: list[dict[str, Any]] = [
+        {"$match": {**VALID, CORES: {"$gt": 0}}},
+        {"$project": {"_id": 0, "row": ["$run_id", "$attempt", f"${CORES}"]}},
+    ]
+    rows = (found["row"] for found in results.aggregate(read, hint=CORES_INDEX, batchSize=_BATCH))
+    return {(run_id, attempt): cores for run_id, attempt, cores in rows}
 
 
 def _conditions(filter: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -26,6 +26,9 @@ HELD = (
     "summary.resources.server.cpu_cores.mean", "summary.resources.server.rss_bytes.max",
 )  # fmt: skip
 HELD_INDEX = "held"
+#: Not among ``HELD``, which has as many fields as an index may have.
+CORES = "device.cores"
+CORES_INDEX = "held_cores"
 
 
 def _newest(*leading: str) -> list[tuple[str, int]]:
@@ -47,6 +50,7 @@ INDEXES: dict[str, list[IndexModel]] = {
         IndexModel(_newest("backend.kind"), name="newest_of_backend"),
         *(IndexModel([(path, ASCENDING)], name=path) for path in (*FIGURES, "load.batch_size")),
         IndexModel([("verdict", ASCENDING), *((path, ASCENDING) for path in HELD)], name=HELD_INDEX),
+        IndexModel([("verdict", 1), (CORES, 1), ("run_id", 1), ("attempt", 1)], name=CORES_INDEX),
         # Lists of valid results, of a model or of all, the best first.
         IndexModel(
             [("verdict", 1), ("model.name", 1), ("summary.e2e_latency_ms.p99", 1)], name="board_latency"

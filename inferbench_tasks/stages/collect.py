@@ -186,4 +186,4 @@ def _device(asked: str, hardware: dict[str, Any]) -> DeviceInfo:
     kind = asked.partition(":")[0]
     gpus = hardware["gpus"]
     name = hardware["cpu"] if kind == "cpu" else gpus[0]["name"] if gpus else None
-    return DeviceInfo(kind=kind, name=name, **{"asked": asked})
+    return DeviceInfo(kind=kind, name=name, cores=environment.granted_cores(hardware), **{"asked": asked})

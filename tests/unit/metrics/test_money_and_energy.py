@@ -17,6 +17,7 @@ from inferbench_tasks.metrics.carbon import REGION
 from inferbench_tasks.metrics.derive import derive
 from inferbench_tasks.metrics.interference import reasons
 from inferbench_tasks.monitors.base import Target
+from inferbench_tasks.monitors.environment import granted_cores
 from inferbench_tasks.monitors.rapl import RaplMonitor
 from inferbench_tasks.monitors.records import Recording, Series
 from tests.unit.analysis.builders import SECOND, records
@@ -116,6 +117,21 @@ def test_a_cpu_instance_is_scaled_to_this_machines_cores() -> None:
     one, two = (measure({}, {**EPYC, "cores_logical": n})["cost"] for n in (1, 2))
     assert two["usd_per_1k"] == pytest.approx(2 * one["usd_per_1k"])
     assert two["instances"][0]["approximate"] is True
+
+
+def test_a_pinned_job_costs_the_cores_that_it_had() -> None:
+    """3 of 16 cores by affinity cost 3/16 of the machine; a quota of 1.5 cores halves that, and counts alone too."""
+    machine = {**EPYC, "cores_logical": 16}
+    whole = measure({}, machine)["cost"]["usd_per_1k"]
+    for given, cores in (
+        ({"cores_allowed": [4, 5, 6]}, 3.0),
+        ({"cores_allowed": [4, 5, 6], "cpu_limit_cores": 1.5}, 1.5),
+        ({"cpu_limit_cores": 2.0}, 2.0),
+        ({"cores_allowed": [4], "cpu_limit_cores": 8.0}, 1.0),
+    ):
+        pinned: dict[str, Any] = {**machine, **given}
+        assert granted_cores(pinned) == cores
+        assert measure({}, pinned)["cost"]["usd_per_1k"] == pytest.approx(whole * cores / 16)
 
 
 def test_a_missing_price_is_named() -> None:
