@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from inferbench_tasks.analysis.catalogue import Price, price_rows, prices_for
 from inferbench_tasks.metrics.base import Measured, Metric
-from inferbench_tasks.monitors.environment import granted_cores
+from inferbench_tasks.monitors.environment import device_name, granted_cores
 
 
 class Cost(Metric):
@@ -25,8 +25,7 @@ class Cost(Metric):
         """{usd_per_1k, usd_per_1k_under_slo, unverified, instances [...], reason}; the first is the cheapest."""
         throughput = measured.summary.get("throughput_rps")
         gpu = measured.device.startswith("gpu")
-        gpus = measured.hardware.get("gpus") or []
-        name = (gpus[0]["name"] if gpus else None) if gpu else measured.hardware.get("cpu")
+        name = device_name("gpu" if gpu else "cpu", measured.hardware)
         if not throughput:
             return {"usd_per_1k": None, "reason": "nothing was answered"}
         if not price_rows():

@@ -13,6 +13,8 @@ from typing import Any
 
 import psutil
 
+from inferbench_tasks.monitors.gpu import device_of
+
 #: Packages whose version can change a figure.
 PACKAGES = (
     "inferbench", "apache-airflow", "numpy", "onnx", "onnxruntime", "torch", "tensorflow", "openvino", "skl2onnx",
@@ -102,6 +104,39 @@ def gpus() -> list[dict[str, Any]]:
         return found
     finally:
         pynvml.nvmlShutdown()
+
+
+def gpu_used(pid: int, *, by_bus: bool = False) -> dict[str, Any] | None:
+    """Name and UUID of the GPU that a process uses, see ``monitors.gpu.device_of``; None where that is not known."""
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    try:
+        device = device_of(pynvml, pid, by_bus=by_bus)
+        found = {"name": pynvml.nvmlDeviceGetName(device), "uuid": pynvml.nvmlDeviceGetUUID(device)}
+    except (pynvml.NVMLError, ValueError):
+        return None
+    finally:
+        pynvml.nvmlShutdown()
+    return {key: text.decode() if isinstance(text, bytes) else text for key, text in found.items()}
+
+
+def device_name(kind: str, hardware: dict[str, Any]) -> str | None:
+    """The product that a job ran on: of ``hardware``'s answer, with ``gpu`` as ``gpu_used`` told it for its server.
+
+    None where it is not known which of several GPUs it was.
+    """
+    if kind == "cpu":
+        return hardware.get("cpu")
+    used, all_gpus = hardware.get("gpu"), hardware.get("gpus") or []
+    if used is None and len(all_gpus) == 1:
+        used = all_gpus[0]
+    return used["name"] if used else None
 
 
 def versions() -> dict[str, str | None]:

@@ -24,6 +24,7 @@ from inferbench_tasks.networks.base import emulated
 from inferbench_tasks.stages import convert, generate, serve
 from inferbench_tasks.stages import load as load_stage
 from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.handles import ServerHandle
 from inferbench_tasks.submission.schema import JobSpec
 from inferbench_tasks.submission.share import OWN, NeighbourSpec
 
@@ -127,6 +128,11 @@ class Neighbour:
         self._outcome: Outcome | None = None
         self._problem: BaseException | None = None
         self._thread = threading.Thread(target=self._apply, name=run_id)
+
+    @property
+    def server(self) -> ServerHandle:
+        """What serves it."""
+        return self._inp.serve.server
 
     def start(self) -> None:
         """Returns once its requests are on the way."""

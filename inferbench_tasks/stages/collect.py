@@ -63,7 +63,10 @@ def run(inp: Input, ctx: Context) -> Output:
     ctx.progress(0, 3, "describing the environment")
     samples_path = Path(inp.load.samples_path)
     recording = read_recording(Path(inp.load.monitors_path)) if inp.load.monitors_path else EMPTY
-    surroundings = {"hardware": environment.hardware(), "system": environment.system()}
+    hardware = environment.hardware()
+    if inp.job.serve.device.startswith("gpu"):
+        hardware["gpu"] = environment.gpu_used(inp.serve.server.pid)
+    surroundings = {"hardware": hardware, "system": environment.system()}
     ctx.progress(1, 3, "working out the figures")
     summary = figures(inp, recording, surroundings["hardware"])
     certificate = inp.load.certificate
@@ -195,6 +198,5 @@ def emulation(name: str, folder: Path) -> dict[str, Any]:
 
 def _device(asked: str, hardware: dict[str, Any]) -> DeviceInfo:
     kind = asked.partition(":")[0]
-    gpus = hardware["gpus"]
-    name = hardware["cpu"] if kind == "cpu" else gpus[0]["name"] if gpus else None
+    name = environment.device_name(kind, hardware)
     return DeviceInfo(kind=kind, name=name, cores=environment.granted_cores(hardware), **{"asked": asked})
