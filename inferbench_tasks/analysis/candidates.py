@@ -172,7 +172,8 @@ def _differences(group: Sequence[Candidate]) -> list[str]:
         document = candidate.documents[0]
         job = document.get("provenance", {}).get("job") or {}
         measured = {name: value for name, value in job.items() if name not in LABELS}
-        jobs.append(flatten({**measured, "device name": document["device"].get("name")}))
+        device = {f"device {name}": document["device"].get(name) for name in ("name", "cores")}
+        jobs.append(flatten({**measured, **device}))
     paths = list(dict.fromkeys(path for job in jobs for path in job))
     paths = [path for path in paths if len({repr(job.get(path)) for job in jobs}) > 1]
     short = short_names(paths)

@@ -42,11 +42,22 @@ def goal_of(objective: str, slo: SloSpec | None, extra: Iterable[Bound] = ()) ->
     return Goal(objective, named(objective) in HIGHER_IS_BETTER, tuple(dict.fromkeys((*bounds, *extra))))
 
 
-def measured_before(db: PerfDB, jobs: Sequence[Job], device_name: str | None) -> list[dict[str, Any]]:
-    """Valid results of exactly these jobs on this device, whatever submission they belonged to."""
-    where: dict[str, Any] = {"submission.digest": {"$in": [job.digest for job in jobs]}, "verdict": "valid"}
-    if device_name is not None:
-        where["device.name"] = device_name
+def measured_before(
+    db: PerfDB, jobs: Sequence[Job], device_name: str | None, cores: float | None
+) -> list[dict[str, Any]]:
+    """Valid results of exactly these jobs on as many cores of this device, whatever submission they belonged to.
+
+    None where the device is not known: another one's figures are no measurement of it. Results from before the number
+    of cores was told don't count either.
+    """
+    if device_name is None:
+        return []
+    where: dict[str, Any] = {
+        "submission.digest": {"$in": [job.digest for job in jobs]},
+        "verdict": "valid",
+        "device.name": device_name,
+        "device.cores": cores,
+    }
     return [to_plain(document) for document in db.find_raw(where)]
 
 

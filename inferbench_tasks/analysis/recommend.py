@@ -26,7 +26,7 @@ from inferbench_tasks.analysis.candidates import (
     within_sd,
 )
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO, MOST_RUNS, Estimate
-from inferbench_tasks.perfdb.held import Row, configuration, held, identity
+from inferbench_tasks.perfdb.held import Row, configuration, configuration_of, held, identity
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -146,9 +146,9 @@ def _decide(
 
 
 def _key(document: dict[str, Any]) -> str:
-    """The same for runs of the same job on the same device."""
-    digest = document["submission"].get("digest")
-    return f"{digest or document['run_id']} {document['device'].get('name')}"
+    """As ``held.configuration``, of a document."""
+    digest, device = document["submission"].get("digest"), document["device"]
+    return configuration_of(digest, document["run_id"], device.get("name"), device.get("cores"))
 
 
 def _keeps(candidate: Candidate, bound: Bound) -> bool | None:

@@ -48,10 +48,16 @@ def search(
     jobs = expand(submission)
     goal = goal_of(objective, submission.slo, bounds)
     data_dir = settings.writable(settings.data_dir())
-    device = environment.hardware()["cpu"] if submission.serve.device == "cpu" else None
+    hardware = environment.hardware()
+    if not submission.serve.device.startswith("cpu"):
+        hardware["gpu"] = environment.gpu_used(
+            os.getpid(), by_bus=True
+        )  # as the servers that are started from here
+    device = environment.device_name(submission.serve.device.partition(":")[0], hardware)
+    cores = environment.granted_cores(hardware)
     with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
         runner = Runner(db, data_dir, file.absolute().parent)
-        live = LiveSearch(jobs, goal, runner.run, say, seed, measured_before(db, jobs, device))
+        live = LiveSearch(jobs, goal, runner.run, say, seed, measured_before(db, jobs, device, cores))
         before = [document["run_id"] for document in live.documents]
         with runner.signals():
             live.search(min(runs or budget_of(len(jobs)), len(jobs)))

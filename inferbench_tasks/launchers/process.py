@@ -14,6 +14,7 @@ from typing import ClassVar
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers import processes, records
 from inferbench_tasks.launchers.base import Launch, log_end
+from inferbench_tasks.monitors.gpu import BY_BUS, ORDER
 from inferbench_tasks.stages.handles import ServerHandle
 
 log = logging.getLogger(__name__)
@@ -21,7 +22,7 @@ log = logging.getLogger(__name__)
 #: What a server may see of our environment. Everything else, credentials first, stays out.
 PASSED_ON = (
     "PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH",
-    "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "JAVA_HOME",
+    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES", "JAVA_HOME",
     "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
 )  # fmt: skip
 #: Servers that this process started and has not reaped: their ends are ours to collect.
@@ -46,7 +47,7 @@ class ProcessLauncher:
         path = records.write(servers_dir, record)
         log_path = launch.folder / "server.log"
         env = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        env |= {**launch.env, processes.MARK: token}
+        env = {ORDER: BY_BUS} | env | {**launch.env, processes.MARK: token}
         try:
             with open(log_path, "ab") as output:
                 child = subprocess.Popen(

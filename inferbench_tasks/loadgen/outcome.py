@@ -18,7 +18,7 @@ from inferbench_tasks.loadgen.memory import give_freed_memory_back
 from inferbench_tasks.loadgen.mlperf import MlperfVerdict, forget, read_verdict
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.prepare import promised
-from inferbench_tasks.loadgen.records import OK, column, read_samples
+from inferbench_tasks.loadgen.records import OK, column, labelled, read_samples
 from inferbench_tasks.loadgen.spool import Spool, merge
 from inferbench_tasks.loadgen.steady import SteadyState, find_steady_state
 from inferbench_tasks.loadgen.thresholds import Thresholds
@@ -44,19 +44,27 @@ class Outcome:
     #: What MLPerf LoadGen said, where it made the load.
     mlperf: MlperfVerdict | None = None
 
-    def certificate(self, plan: LoadPlan, thresholds: Thresholds | None = None) -> Certificate:
-        """The judgement on the load that was applied."""
+    def certificate(
+        self,
+        plan: LoadPlan,
+        thresholds: Thresholds | None = None,
+        window_ns: tuple[int, int] | None = None,
+    ) -> Certificate:
+        """The judgement on the load that was applied; ``window_ns``: on a part of it, instead of its own window."""
         table = self.table(for_figures=True)
+        start_ns, end_ns = window_ns or (self.measure_start_ns, self.measure_end_ns)
+        if window_ns is not None:
+            table = labelled(table, start_ns, end_ns)
         issued = None
         if plan.mlperf is not None:
             intended = column(table, "intended_ns")
-            issued = intended[(intended >= self.measure_start_ns) & (intended < self.measure_end_ns)]
+            issued = intended[(intended >= start_ns) & (intended < end_ns)]
         found = certify(
             table,
-            promised(plan, self.applied.start_ns, self.measure_start_ns, self.measure_end_ns, issued),
+            promised(plan, self.applied.start_ns, start_ns, end_ns, issued),
             self.applied.usages,
-            measure_start_ns=self.measure_start_ns,
-            measure_end_ns=self.measure_end_ns,
+            measure_start_ns=start_ns,
+            measure_end_ns=end_ns,
             thresholds=thresholds,
         )
         if self.mlperf is not None:

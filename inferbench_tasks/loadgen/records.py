@@ -166,6 +166,14 @@ def column(table: pa.Table, name: str) -> NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
+def labelled(table: pa.Table, start_ns: int, end_ns: int) -> pa.Table:
+    """The records with their phases by another window than the load's own, for a load beside the measured one."""
+    intended = column(table, "intended_ns")
+    inside = (intended >= start_ns) & (intended < end_ns)
+    phases = pa.DictionaryArray.from_arrays(pa.array(inside.astype(np.int16)), ["warmup", "measure"])
+    return table.set_column(table.schema.get_field_index("phase"), "phase", phases)
+
+
 def codes(table: pa.Table, name: str) -> tuple[NDArray[Any], list[str]]:
     """A name column (``status``, ``phase``) as codes and the names that they stand for."""
     unified = table.column(name).unify_dictionaries()

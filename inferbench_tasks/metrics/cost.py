@@ -7,14 +7,15 @@ from typing import Any, ClassVar
 
 from inferbench_tasks.analysis.catalogue import Price, price_rows, prices_for
 from inferbench_tasks.metrics.base import Measured, Metric
+from inferbench_tasks.monitors.environment import device_name, granted_cores
 
 
 class Cost(Metric):
     """Cost on every instance with the same device, the cheapest first.
 
-    A CPU instance's rate is scaled to this machine's number of logical cores, so that half an instance costs
-    half. ``usd_per_1k_samples`` compares requests of different sizes. ``usd_per_1k_under_slo`` uses the goodput: what
-    was answered within the SLO's bound.
+    A CPU instance's rate is scaled to the logical cores that the job had, so that half an instance costs half.
+    ``usd_per_1k_samples`` compares requests of different sizes. ``usd_per_1k_under_slo`` uses the goodput: what was
+    answered within the SLO's bound.
     """
 
     tag: ClassVar[str] = "cost_usd_per_1k"
@@ -28,8 +29,7 @@ class Cost(Metric):
         """
         throughput = measured.summary.get("throughput_rps")
         gpu = measured.device.startswith("gpu")
-        gpus = measured.hardware.get("gpus") or []
-        name = (gpus[0]["name"] if gpus else None) if gpu else measured.hardware.get("cpu")
+        name = device_name("gpu" if gpu else "cpu", measured.hardware)
         if not throughput:
             return {"usd_per_1k": None, "reason": "nothing was answered"}
         if not price_rows():
@@ -39,7 +39,7 @@ class Cost(Metric):
         matching = prices_for("gpu" if gpu else "cpu", str(name))
         if not matching:
             return {"usd_per_1k": None, "reason": f"configs/prices.yaml has no instance with {name!r}"}
-        cores = measured.hardware.get("cores_logical")
+        cores = granted_cores(measured.hardware)
         instances = sorted(
             (_priced(row, measured.summary, None if gpu else cores) for row in matching),
             key=lambda entry: float(entry["usd_per_1k"]),
@@ -54,7 +54,7 @@ class Cost(Metric):
         }
 
 
-def _priced(row: Price, summary: Mapping[str, Any], cores: int | None) -> dict[str, Any]:
+def _priced(row: Price, summary: Mapping[str, Any], cores: float | None) -> dict[str, Any]:
     goodput = summary.get("goodput_rps")
     rate = row.usd_per_hour / row.devices
     if cores and row.vcpus:

@@ -132,18 +132,7 @@ def _gpu(measured: Measured, findings: list[dict[str, Any]], missing: list[str])
     if not any(source == "gpu" for source, _ in measured.recording.series):
         missing.append("GPU")
         return
-    processes = measured.recording.get("gpu", "processes")
-    if processes is None:
-        missing.append("GPU processes")
-    elif len(seen := processes.within(start_ns, end_ns)):
-        ours = measured.recording.get("server", "processes")
-        allowed = (
-            float(ours.within(start_ns, end_ns).max()) if ours and len(ours.within(start_ns, end_ns)) else 1.0
-        )
-        _judge(
-            findings, "foreign_gpu_process", float(seen.max()), allowed + 1, allowed + 1,
-            f"{seen.max():.0f} processes used the GPU, the server has {allowed:.0f}",
-        )  # fmt: skip
+    _gpu_processes(measured, findings, missing)
     held = measured.recording.get("gpu", "held_back")
     if held is None:
         missing.append("GPU throttling")
@@ -167,6 +156,29 @@ def _gpu(measured: Measured, findings: list[dict[str, Any]], missing: list[str])
     if grown:
         _judge(findings, "gpu_ecc", grown, 1.0, 1.0, f"{grown:.0f} uncorrected ECC error(s) on the GPU")
     _clock(measured, "gpu", "sm_clock_mhz", "the GPU's clock", findings)
+
+
+def _gpu_processes(measured: Measured, findings: list[dict[str, Any]], missing: list[str]) -> None:
+    def most(source: str, metric: str) -> float | None:
+        series = measured.recording.get(source, metric)
+        values = series.within(measured.window.start_ns, measured.window.end_ns) if series else ()
+        return float(max(values)) if len(values) else None
+
+    seen, foreign = most("gpu", "processes"), most("gpu", "foreign_processes")
+    if seen is None:
+        missing.append("GPU processes")
+    elif foreign is not None:
+        _judge(
+            findings, "foreign_gpu_process", foreign, 1.0, 1.0,
+            f"{foreign:.0f} process(es) used the GPU that are neither the server's nor a neighbour's",
+        )  # fmt: skip
+    else:  # the PIDs are of another namespace, or an older recording lacks them
+        ours, others = most("server", "processes") or 1.0, most("gpu", "beside_processes") or 0.0
+        beside = f", its neighbours {others:.0f}" if others else ""
+        _judge(
+            findings, "foreign_gpu_process", seen, ours + others + 1, ours + others + 1,
+            f"{seen:.0f} processes used the GPU, the server has {ours:.0f}{beside}",
+        )  # fmt: skip
 
 
 def _judge(

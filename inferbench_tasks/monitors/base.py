@@ -18,7 +18,8 @@ class Target:
     """What is watched: the server's leading process (Unix creation time in ns), its device and addresses.
 
     ``device`` is the submission's ("cpu", "gpu", "gpu:t4"); ``metrics_url`` the server's own Prometheus
-    metrics; ``exporters`` are addresses of node exporter, cAdvisor or DCGM exporter, by source name.
+    metrics; ``exporters`` are addresses of node exporter, cAdvisor or DCGM exporter, by source name. ``beside``: the
+    leading processes of the servers that share the device.
     """
 
     pid: int
@@ -27,6 +28,7 @@ class Target:
     container_id: str | None = None
     metrics_url: str | None = None
     exporters: tuple[tuple[str, str], ...] = ()
+    beside: tuple[int, ...] = ()
 
 
 class Monitor(ABC):

@@ -13,6 +13,8 @@ from typing import Any
 
 import psutil
 
+from inferbench_tasks.monitors.gpu import device_of
+
 #: Packages whose version can change a figure.
 PACKAGES = (
     "inferbench", "apache-airflow", "numpy", "onnx", "onnxruntime", "torch", "tensorflow", "openvino", "skl2onnx",
@@ -31,6 +33,7 @@ def hardware() -> dict[str, Any]:
         "cores_physical": psutil.cpu_count(logical=False),
         "cores_usable": len(os.sched_getaffinity(0)),
         "cores_allowed": sorted(os.sched_getaffinity(0)),
+        "cpu_limit_cores": cpu_limit_cores(),
         "memory_bytes": psutil.virtual_memory().total,
         "cpu_flags": sorted(
             set(fields.get("flags", fields.get("Features", "")).split())
@@ -103,6 +106,39 @@ def gpus() -> list[dict[str, Any]]:
         pynvml.nvmlShutdown()
 
 
+def gpu_used(pid: int, *, by_bus: bool = False) -> dict[str, Any] | None:
+    """Name and UUID of the GPU that a process uses, see ``monitors.gpu.device_of``; None where that is not known."""
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    try:
+        device = device_of(pynvml, pid, by_bus=by_bus)
+        found = {"name": pynvml.nvmlDeviceGetName(device), "uuid": pynvml.nvmlDeviceGetUUID(device)}
+    except (pynvml.NVMLError, ValueError):
+        return None
+    finally:
+        pynvml.nvmlShutdown()
+    return {key: text.decode() if isinstance(text, bytes) else text for key, text in found.items()}
+
+
+def device_name(kind: str, hardware: dict[str, Any]) -> str | None:
+    """The product that a job ran on: of ``hardware``'s answer, with ``gpu`` as ``gpu_used`` told it for its server.
+
+    None where it is not known which of several GPUs it was.
+    """
+    if kind == "cpu":
+        return hardware.get("cpu")
+    used, all_gpus = hardware.get("gpu"), hardware.get("gpus") or []
+    if used is None and len(all_gpus) == 1:
+        used = all_gpus[0]
+    return used["name"] if used else None
+
+
 def versions() -> dict[str, str | None]:
     """Package -> version, None where it is not installed."""
     return {name: _version(name) for name in PACKAGES}
@@ -138,6 +174,13 @@ def cpu_limit_cores() -> float | None:
     quota = _text(Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"))
     period_us = _text(Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us"))
     return int(quota) / int(period_us) if quota and period_us and int(quota) > 0 else None
+
+
+def granted_cores(hardware: dict[str, Any]) -> float | None:
+    """The cores that a job had, of ``hardware``'s answer: those it was pinned to, at most its cgroup's quota."""
+    cores = len(hardware.get("cores_allowed") or ()) or hardware.get("cores_logical")
+    known = [float(value) for value in (cores, hardware.get("cpu_limit_cores")) if value]
+    return min(known, default=None)
 
 
 def _cpuinfo() -> dict[str, str]:

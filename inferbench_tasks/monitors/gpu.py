@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 from inferbench_tasks.monitors.base import Monitor, Target
+from inferbench_tasks.monitors.gpu_processes import GpuProcesses
 
 #: Clock-event reasons that mean the device was held back: software and hardware thermal slow-down, hardware
 #: slow-down, power brake, software power cap (nvml.h, nvmlClocksEventReason*).
@@ -17,6 +19,9 @@ HELD_BACK = {
     0x40: "hardware thermal slow-down",
     0x80: "power brake",
 }
+
+#: How CUDA counts devices: by default the fastest first, which is none that NVML knows.
+ORDER, BY_BUS = "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
 
 
 class GpuMonitor(Monitor):
@@ -41,6 +46,8 @@ class GpuMonitor(Monitor):
         "ecc_corrected_total": "corrected ECC errors since the driver was loaded",
         "ecc_uncorrected_total": "uncorrected ECC errors since the driver was loaded",
         "processes": "compute processes on the device, whoever's",
+        "foreign_processes": "those that are neither the server's nor a neighbour's; not where PIDs are hidden",
+        "beside_processes": "processes of the neighbours on a shared device, where PIDs are hidden",
     }
 
     def __init__(self, target: Target) -> None:
@@ -49,7 +56,8 @@ class GpuMonitor(Monitor):
         super().__init__(target)
         self._nvml: Any = pynvml
         pynvml.nvmlInit()
-        self._device = _device(pynvml, target.pid)
+        self._device = device_of(pynvml, target.pid)
+        self._processes = GpuProcesses(target.pid, target.beside)
         self._missing: set[str] = set()
 
     @classmethod
@@ -64,7 +72,7 @@ class GpuMonitor(Monitor):
         except pynvml.NVMLError as error:
             return f"NVML: {error} (no NVIDIA driver here)"
         try:
-            _device(pynvml, target.pid)
+            device_of(pynvml, target.pid)
         except (pynvml.NVMLError, ValueError) as error:
             return f"NVML: {error}"
         finally:
@@ -90,7 +98,9 @@ class GpuMonitor(Monitor):
             "ecc": lambda: nvml.nvmlDeviceGetTotalEccErrors(
                 device, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
             ),
-            "processes": lambda: len(nvml.nvmlDeviceGetComputeRunningProcesses(device)),
+            "processes": lambda: self._processes.sample(
+                {process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(device)}
+            ),
         }
         read: dict[str, Any] = {}
         for name, reader in readers.items():
@@ -100,7 +110,7 @@ class GpuMonitor(Monitor):
                 read[name] = reader()
             except nvml.NVMLError_NotSupported:
                 self._missing.add(name)
-        found: dict[str, float] = {}
+        found: dict[str, float] = {**read.get("processes", {})}
         if rates := read.get("utilisation"):
             found |= {"utilisation_ratio": rates.gpu / 100, "memory_utilisation_ratio": rates.memory / 100}
         for name, metric, factor in (
@@ -114,7 +124,6 @@ class GpuMonitor(Monitor):
             ("power_limit", "power_limit_w", 1e-3),
             ("ecc_corrected", "ecc_corrected_total", 1.0),
             ("ecc", "ecc_uncorrected_total", 1.0),
-            ("processes", "processes", 1.0),
         ):
             if name in read:
                 found[metric] = float(read[name]) * factor
@@ -125,17 +134,28 @@ class GpuMonitor(Monitor):
         self._nvml.nvmlShutdown()
 
 
-def _device(nvml: Any, pid: int) -> Any:
-    """The device that the server's environment names first, the machine's first without one."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            for entry in file.read().split(b"\0"):
-                if entry.startswith(b"CUDA_VISIBLE_DEVICES="):
-                    visible = entry.partition(b"=")[2].decode()
-    except OSError:
-        pass  # another user's process: our own environment is the best guess
-    first = visible.split(",")[0].strip()
+def device_of(nvml: Any, pid: int, *, by_bus: bool = False) -> Any:
+    """NVML's handle of the device that a process's environment names first, the machine's first without one.
+
+    ``pid``: the server's. ValueError where an index does not tell the device: of several, NVML counts by PCI bus,
+    as CUDA does only if it is told to (``by_bus``: where it is not told anything, it will be).
+    """
+    environment = ({ORDER: BY_BUS} if by_bus else {}) | _environment(pid)
+    first = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
     if first.startswith(("GPU-", "MIG-")):
         return nvml.nvmlDeviceGetHandleByUUID(first)
+    if nvml.nvmlDeviceGetCount() > 1 and environment.get(ORDER) != BY_BUS:
+        raise ValueError(
+            f"which of several GPUs the server uses is not known: name it by its UUID in CUDA_VISIBLE_DEVICES, or set "
+            f"{ORDER}={BY_BUS}"
+        )
     return nvml.nvmlDeviceGetHandleByIndex(int(first or 0))
+
+
+def _environment(pid: int) -> dict[str, str]:
+    """The process's; our own, the best guess, where it is another user's or has ended."""
+    try:
+        entries = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return dict(os.environ)
+    return {name: value for name, _, value in (entry.partition("=") for entry in entries)}

@@ -44,6 +44,7 @@ class MonitorSession:
         metrics_url: str | None = None,
         exporters: dict[str, str] | None = None,
         kinds: Iterable[str] | None = None,
+        beside: Iterable[ServerHandle] = (),
     ) -> None:
         self.path = path
         self._spool = path.with_name(path.name + ".spool")
@@ -56,6 +57,7 @@ class MonitorSession:
                     container_id=server.container_id,
                     metrics_url=metrics_url,
                     exporters=tuple((exporters if exporters is not None else named_exporters()).items()),
+                    beside=tuple(handle.pid for handle in beside),
                 )
             ),
             "interval_s": interval_s,

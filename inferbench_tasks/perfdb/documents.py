@@ -87,10 +87,14 @@ class BackendRecord(OpenDocument):
 
 
 class DeviceInfo(OpenDocument):
-    """What it ran on; ``kind`` is "cpu" or "gpu", ``name`` the product's."""
+    """What it ran on; ``kind`` is "cpu" or "gpu", ``name`` the product's.
+
+    ``cores``: the CPU's logical cores that the job had (pinned to, at most its quota); None in older results.
+    """
 
     kind: str
     name: str | None = None
+    cores: float | None = None
 
 
 class LoadInfo(OpenDocument):

@@ -28,6 +28,7 @@ VALID = {"verdict": "valid"}
 #: A valid result: the values of ``HELD``, and the key of its configuration behind them.
 Row = tuple[Any, ...]
 _AT = {path: index for index, path in enumerate(HELD)}
+_CONFIGURATION = ("submission.digest", "device.name", "device.cores")
 _CREATED, _RUN, _ATTEMPT = (_AT[path] for path in ("created_at", "run_id", "attempt"))
 _BATCH = 5000
 #: MongoDB's code for a change stream of a server that is no replica set.
@@ -40,8 +41,13 @@ def identity(row: Row) -> tuple[str, int]:
 
 
 def configuration(row: Row) -> str:
-    """The same for results of the same job on the same device."""
+    """The same for results of the same job on as many cores of the same device."""
     return str(row[-1])
+
+
+def configuration_of(digest: str | None, run_id: str, device: str | None, cores: float | None) -> str:
+    """The key of a configuration; it begins with the job's digest. A run without one is a configuration of its own."""
+    return f"{digest or run_id} {device}" + (f", {cores:g} cores" if cores else "")
 
 
 class Held:
@@ -102,7 +108,7 @@ class Held:
         self._process = os.getpid()
         texts: dict[str, str] = {}  # most repeat: one object for equal ones
         self._rows = {}
-        beside = {(run, attempt): values for run, attempt, *values in _read(results, "held_per_sample")}
+        beside = {(run, attempt): values for run, attempt, *values in _read(results, "held_more")}
         for row in _read(results, "held"):
             # What was written between the two readings is not in the first: the changes tell of it.
             if (values := beside.get(identity(row))) is not None:
@@ -127,8 +133,8 @@ class Held:
         return True
 
     def _put(self, values: list[Any]) -> None:
-        digest, device = values[_AT["submission.digest"]], values[_AT["device.name"]]
-        row = (*values, f"{digest or values[_RUN]} {device}")
+        digest, device, cores = (values[_AT[path]] for path in _CONFIGURATION)
+        row = (*values, configuration_of(digest, values[_RUN], device, cores))
         self._rows[identity(row)] = row
 
 

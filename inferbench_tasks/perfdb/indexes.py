@@ -28,8 +28,8 @@ HELD_INDEXES: dict[str, tuple[str, ...]] = {"held": (
     "summary.throughput_rps", "summary.goodput_rps", "summary.accuracy_ratio", "summary.energy.joule_per_request",
     "summary.co2_g_per_1k", "summary.cost_usd_per_1k", "summary.throughput_samples_per_s", "summary.error_ratio",
     "summary.resources.server.cpu_cores.mean", "summary.resources.server.rss_bytes.max",
-), "held_per_sample": (
-    "run_id", "attempt", "summary.energy.joule_per_sample", "summary.co2_g_per_1k_samples",
+), "held_more": (
+    "run_id", "attempt", "device.cores", "summary.energy.joule_per_sample", "summary.co2_g_per_1k_samples",
     "summary.cost_usd_per_1k_samples",
 )}  # fmt: skip
 HELD = tuple(dict.fromkeys(path for paths in HELD_INDEXES.values() for path in paths))

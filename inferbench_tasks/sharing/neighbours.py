@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from inferbench_tasks import settings
+from inferbench_tasks.clients.base import CANCELLED
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.loadgen.outcome import Outcome, apply_load
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.records import read_samples
 from inferbench_tasks.loadgen.summary import summarise
+from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.networks.base import emulated
 from inferbench_tasks.stages import convert, generate, serve
 from inferbench_tasks.stages import load as load_stage
 from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.handles import ServerHandle
 from inferbench_tasks.submission.schema import JobSpec
 from inferbench_tasks.submission.share import OWN, NeighbourSpec
 
@@ -28,6 +34,9 @@ log = logging.getLogger(__name__)
 #: A neighbour's load is planned for so much longer than what it goes on beside, and is ended with it.
 _LONGER_S = 120.0
 _END_S = 30.0
+#: Requests on their way when a neighbour's load is ended have no end of their own. Its window is judged up to the first
+#: of them if that leaves out no more than this share; else they count as failed.
+_MOST_OPEN_RATIO = 0.1
 
 
 def run_id_of(run_id: str, position: int) -> str:
@@ -88,6 +97,24 @@ def _input(inp: load_stage.Input, run_id: str, job: JobSpec, ctx: Context) -> lo
     return load_stage.Input(**about, generate=made, serve=served)
 
 
+def judged_until(table: pa.Table, start_ns: int, end_ns: int) -> int:
+    """Where the window of a neighbour ends, whose load was ended in the midst of requests."""
+    window = Window.of(table, start_ns, end_ns)
+    ended = [code for code, name in enumerate(window.status_names) if name == CANCELLED]
+    flying = window.intended_ns[window.measured & (window.sent_ns >= 0) & np.isin(window.status, ended)]
+    first_ns = int(flying.min(initial=end_ns))
+    return first_ns if end_ns - first_ns <= _MOST_OPEN_RATIO * (end_ns - start_ns) else end_ns
+
+
+def reasons(neighbours: Sequence[dict[str, Any]]) -> list[str]:
+    """Why a result beside them is not valid, as parts of its verdict: a load that was not there slows nothing down."""
+    return [
+        f"the neighbour {neighbour['model']}: {reason}"
+        for neighbour in neighbours
+        for reason in neighbour.get("certificate", {}).get("reasons", [])
+    ]
+
+
 class Neighbour:
     """One neighbour's load, in a thread that waits for its sender processes."""
 
@@ -103,6 +130,11 @@ class Neighbour:
         self._problem: BaseException | None = None
         self._thread = threading.Thread(target=self._apply, name=run_id)
 
+    @property
+    def server(self) -> ServerHandle:
+        """What serves it."""
+        return self._inp.serve.server
+
     def start(self) -> None:
         """Returns once its requests are on the way."""
         self._thread.start()
@@ -116,7 +148,10 @@ class Neighbour:
         self._thread.join(_END_S)
 
     def figures(self, start_ns: int, end_ns: int) -> dict[str, Any]:
-        """Its own figures within the window of the job that is measured; LoadError if it did not last."""
+        """Its own figures within the window of the job that is measured, and whether its load was as promised.
+
+        LoadError if it did not last.
+        """
         if self._problem is not None or self._outcome is None:
             raise LoadError(
                 f"The load of the neighbour {self._plan.endpoint.model_name} failed: {self._problem}"
@@ -125,8 +160,10 @@ class Neighbour:
         if not applied.cancelled:
             why = applied.problem or applied.stopped_early or "it came to its end"
             raise LoadError(f"The load of the neighbour {self._plan.endpoint.model_name} ended early: {why}")
-        job = self._inp.job
-        found = summarise(read_samples(self._samples), measure_start_ns=start_ns, measure_end_ns=end_ns)
+        job, table = self._inp.job, read_samples(self._samples)
+        end_ns = judged_until(table, start_ns, end_ns)
+        found = summarise(table, measure_start_ns=start_ns, measure_end_ns=end_ns)
+        certificate = self._outcome.certificate(self._plan, window_ns=(start_ns, end_ns))
         return {
             "model": self._inp.generate.model.name,
             "backend": self._inp.serve.backend.label,
@@ -135,6 +172,8 @@ class Neighbour:
             "e2e_latency_ms": found["e2e_latency_ms"],
             "throughput_rps": found["throughput_rps"],
             "errors": found["errors"],
+            "error_ratio": found["error_ratio"],
+            "certificate": certificate.model_dump(include={"valid", "reasons", "figures"}),
         }
 
     def _apply(self) -> None:

@@ -63,18 +63,19 @@ def slowdowns(views: Sequence[RunView]) -> list[dict[str, Any]]:
 
 
 def sharing_table(views: Sequence[RunView]) -> list[dict[str, Any]]:
-    """The slow-downs as a report's table; [] without any."""
+    """The slow-downs as a report's table, and what the neighbours' loads really were; [] without any."""
     rows = [
         [
             row["model"],
             row["method"],
             row["beside"],
+            "; ".join(row["neighbours"]) or "–",
             *(_text(row[name]) for name in (*LATENCIES, "throughput")),
             row["verdict"],
         ]
         for row in slowdowns(views)
     ]
-    head = ["model", "method", "beside", "p50 ×", "p99 ×", "throughput ×", "verdict"]
+    head = ["model", "method", "beside", "the others' loads", "p50 ×", "p99 ×", "throughput ×", "verdict"]
     title = "Beside the others against alone: ratio (95% interval)"
     return [{"title": title, "head": head, "rows": rows}] if rows else []
 
@@ -89,12 +90,28 @@ def _compare(alone: RunView, together: RunView) -> dict[str, Any]:
         "model": alone.result.model.name if alone.result else "?",
         "method": share["method"] + (f", cores {list(cores)}" if cores else ""),
         "beside": plain(share["beside"]),
+        "neighbours": [_load_of(neighbour) for neighbour in _neighbours(together)],
         "alone": alone.run_id,
         "together": together.run_id,
         **ratios,
         "throughput": _ratio(_throughput(together), _throughput(alone)),
         "verdict": "; ".join(sorted(verdicts)) or "valid",
     }
+
+
+def _neighbours(view: RunView) -> list[dict[str, Any]]:
+    about = view.result.extensions.get("sharing") if view.result else None
+    return about["neighbours"] if about else []
+
+
+def _load_of(neighbour: dict[str, Any]) -> str:
+    """Answered requests per second and the share that failed, of one neighbour; older results lack the latter."""
+    rate, failed = neighbour.get("throughput_rps"), neighbour.get("error_ratio")
+    parts = [
+        "nothing answered" if rate is None else f"{rate:.4g}/s",
+        None if failed is None else f"{failed:.2%} failed",
+    ]
+    return f"{neighbour['model']} " + ", ".join(part for part in parts if part)
 
 
 def _ratio(one: Estimate | None, other: Estimate | None) -> Estimate | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from inferbench_tasks.perfdb.documents import (
     Summary,
 )
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.sharing import neighbours
 from inferbench_tasks.stages import convert, generate, load, serve
 from inferbench_tasks.stages.base import Context, StageInput
 from inferbench_tasks.stages.handles import Handle
@@ -61,11 +63,15 @@ def run(inp: Input, ctx: Context) -> Output:
     ctx.progress(0, 3, "describing the environment")
     samples_path = Path(inp.load.samples_path)
     recording = read_recording(Path(inp.load.monitors_path)) if inp.load.monitors_path else EMPTY
-    surroundings = {"hardware": environment.hardware(), "system": environment.system()}
+    hardware = environment.hardware()
+    if inp.job.serve.device.startswith("gpu"):
+        hardware["gpu"] = environment.gpu_used(inp.serve.server.pid)
+    surroundings = {"hardware": hardware, "system": environment.system()}
     ctx.progress(1, 3, "working out the figures")
     summary = figures(inp, recording, surroundings["hardware"])
     certificate = inp.load.certificate
-    verdict = judge(certificate, inp.load.stopped_early, summary.model_dump()["interference"])
+    ledger = summary.model_dump()["interference"]
+    verdict = judge(certificate, inp.load.stopped_early, ledger, inp.load.neighbours)
     db = PerfDB.connect(ctx.perfdb_uri, ctx.data_dir)
     written = db.find_results({"run_id": inp.run_id}, sort=[("attempt", -1)], limit=1)
     if written and written[0].attempt >= inp.attempt:
@@ -127,10 +133,18 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
     )
 
 
-def judge(certificate: dict[str, Any], stopped_early: str | None, ledger: dict[str, Any]) -> str:
-    """``valid``, or ``invalid:`` with every reason. Whether the SLO was met is no part of it."""
+def judge(
+    certificate: dict[str, Any],
+    stopped_early: str | None,
+    ledger: dict[str, Any],
+    beside: Sequence[dict[str, Any]] = (),
+) -> str:
+    """``valid``, or ``invalid:`` with every reason. Whether the SLO was met is no part of it.
+
+    ``beside``: the neighbours of a share, see ``sharing.neighbours``.
+    """
     reasons = [f"the load ended early: {stopped_early}"] if stopped_early else []
-    reasons += [*certificate["reasons"], *interference.reasons(ledger)]
+    reasons += [*certificate["reasons"], *neighbours.reasons(beside), *interference.reasons(ledger)]
     if not certificate["valid"] and not reasons:
         reasons = ["the certificate of the load is not valid"]
     return f"invalid: {'; '.join(reasons)}" if reasons else "valid"
@@ -184,6 +198,5 @@ def emulation(name: str, folder: Path) -> dict[str, Any]:
 
 def _device(asked: str, hardware: dict[str, Any]) -> DeviceInfo:
     kind = asked.partition(":")[0]
-    gpus = hardware["gpus"]
-    name = hardware["cpu"] if kind == "cpu" else gpus[0]["name"] if gpus else None
-    return DeviceInfo(kind=kind, name=name, **{"asked": asked})
+    name = environment.device_name(kind, hardware)
+    return DeviceInfo(kind=kind, name=name, cores=environment.granted_cores(hardware), **{"asked": asked})

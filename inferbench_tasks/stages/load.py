@@ -88,8 +88,14 @@ def _run(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
     from inferbench_tasks.sharing.neighbours import beside  # it uses this stage for the neighbours' loads
 
     with (
-        MonitorSession(inp.serve.server, monitors_path, device=inp.job.serve.device, metrics_url=metrics_url),
         beside(inp, ctx) as neighbours,
+        MonitorSession(
+            inp.serve.server,
+            monitors_path,
+            device=inp.job.serve.device,
+            metrics_url=metrics_url,
+            beside=[neighbour.server for neighbour in neighbours],
+        ),
     ):
         outcome = apply_load(plan, samples_path, progress=progress, cancelled=ctx.cancelled)
     applied = outcome.applied

@@ -26,6 +26,7 @@ from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.processes import of_session
+from inferbench_tasks.monitors.gpu import BY_BUS, ORDER
 from inferbench_tasks.workers.checks import Check
 
 log = logging.getLogger(__name__)
@@ -143,12 +144,8 @@ class Agent:
             self.command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=self._in_child(),  # noqa: PLW1509
             env=os.environ
             | {settings.WORKER: self.device.device_id, settings.DATA_DIR: str(self.data_dir)}
-            | self._gpu_environment(),
+            | gpu_environment(self.device),
         )  # fmt: skip
-
-    def _gpu_environment(self) -> dict[str, str]:
-        index = self.device.gpu_index
-        return {"CUDA_VISIBLE_DEVICES": "" if index is None else str(index)}
 
     def _in_child(self) -> Callable[[], None]:
         prctl, cores = ctypes.CDLL(None).prctl, self.device.cores
@@ -207,6 +204,13 @@ def _members(leader: int) -> list[psutil.Process]:
     with contextlib.suppress(psutil.NoSuchProcess):
         found += psutil.Process(leader).children(recursive=True)
     return found + of_session(leader)
+
+
+def gpu_environment(device: Device) -> dict[str, str]:
+    """What lets CUDA see just this device: by its UUID, for CUDA and NVML may count devices differently."""
+    uuid = device.capabilities.get("uuid")
+    seen = uuid or ("" if device.gpu_index is None else str(device.gpu_index))
+    return {"CUDA_VISIBLE_DEVICES": seen, ORDER: BY_BUS}
 
 
 def celery_command(queue: str, name: str, concurrency: int) -> list[str]:

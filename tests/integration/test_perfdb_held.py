@@ -55,7 +55,7 @@ def generated(count: int, seed: int, start: int = 0) -> Iterator[ResultDocument]
                    "dataset": "d" if configuration % 2 else None},
             backend={"kind": rng.choice(["onnxruntime", "triton", "openvino"]),
                      "settings": {"threads": rng.choice([1, 2])}},
-            device={"kind": "cpu", "name": rng.choice([None, "A", "B"])},
+            device={"kind": "cpu", "name": rng.choice([None, "A", "B"]), "cores": rng.choice([None, 2.0])},
             load={"arrivals": {"kind": "poisson"}, "batch_size": rng.choice([None, 1, 4]), "network": "lan",
                   "protocol": rng.choice(["grpc", "http"])},
             summary={"e2e_latency_ms": stats, "throughput_rps": rng.choice([50.0, rng.uniform(1, 100)]),
@@ -84,8 +84,9 @@ def obvious_board(db: PerfDB, metric: str, query: str) -> list[tuple[str | None,
     newest: dict[Any, dict[str, Any]] = {}
     for document in matching(db, query):
         if figure.value(document) is not None:
-            digest, device = document["submission"]["digest"], document["device"]["name"]
-            newest.setdefault((digest or document["run_id"], device), document)
+            digest, device = document["submission"]["digest"], document["device"]
+            key = (digest or document["run_id"], device["name"], device["cores"])
+            newest.setdefault(key, document)
     sign = -1 if metric in HIGHER_IS_BETTER else 1
     places = [
         (d["model"]["task"], d["model"]["dataset"], d["run_id"], figure.value(d)) for d in newest.values()

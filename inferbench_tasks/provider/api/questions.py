@@ -98,8 +98,13 @@ def compared(db: PerfDB, runs: list[str]) -> Comparison:
 
 
 def _repeats(db: PerfDB, result: ResultDocument) -> dict[str, list[float]]:
-    """The figures of the newest valid runs of the same job on the same device."""
-    where = {"job_id": result.job_id, "verdict": "valid", "device.name": result.device.name}
+    """The figures of the newest valid runs of the same job on as many cores of the same device."""
+    where = {
+        "job_id": result.job_id,
+        "verdict": "valid",
+        "device.name": result.device.name,
+        "device.cores": result.device.cores,
+    }
     paths = [fields.field(name).path for name in FIGURES]
     documents = db.find_raw(where, NEWEST_FIRST, MOST_REPEATS, fields=paths)
     found = {name: [fields.field(name).value(d) for d in documents] for name in FIGURES}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.analysis.candidates import Bound
-from inferbench_tasks.analysis.live import LiveSearch, goal_of, told
+from inferbench_tasks.analysis.live import LiveSearch, goal_of, measured_before, told
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.submission.schema import SloSpec, Submission
 from inferbench_tasks.submission.sweep import Job, expand
@@ -155,3 +155,38 @@ def test_a_goal_of_a_request_over_several_batch_sizes_is_warned_of_before_anythi
         assert goal.higher
         LiveSearch(JOBS, goal, Machine().run, said.append).search(0)
         assert ("1, 2, 4, 8 samples" in said[0] and "Use samples_per_s" in said[0]) == warned
+
+
+class FakeDb:
+    """FAKE: a PerfDB that answers conditions of equality on these results."""
+
+    def __init__(self, *documents: dict[str, Any]) -> None:
+        self.documents = documents
+
+    def find_raw(self, where: dict[str, Any]) -> list[dict[str, Any]]:
+        """Those that match."""
+
+        def matches(document: dict[str, Any], path: str, wanted: Any) -> bool:
+            value: Any = document
+            for part in path.split("."):
+                value = value.get(part)
+            return value in wanted["$in"] if isinstance(wanted, dict) else bool(value == wanted)
+
+        return [d for d in self.documents if all(matches(d, *condition) for condition in where.items())]
+
+
+def test_only_this_machines_device_counts_as_measured_before() -> None:
+    """Another GPU model's results and those on other cores are no measurement here; an unknown device has none."""
+
+    def on(run_id: str, name: str, cores: float | None) -> dict[str, Any]:
+        device = {"kind": "gpu", "name": name, "cores": cores}
+        return result(
+            run_id, submission={"name": "space", "digest": JOBS[0].digest}, device=device
+        ).model_dump()
+
+    db: Any = FakeDb(
+        on("mine", "Tesla T4", 8), on("other-gpu", "NVIDIA A100-SXM4-80GB", 8), on("other-cores", "Tesla T4", 2),
+        on("old", "Tesla T4", None),
+    )  # fmt: skip
+    assert [d["run_id"] for d in measured_before(db, JOBS, "Tesla T4", 8)] == ["mine"]
+    assert measured_before(db, JOBS, None, 8) == []

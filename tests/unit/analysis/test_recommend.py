@@ -191,3 +191,14 @@ def test_configurations_that_read_alike_are_told_apart() -> None:
     first, second = (row["configuration"] for row in choose(runs, "samples_per_s", []).top)
     assert first.endswith("network lan, requests.kind dataset")
     assert second.endswith("network lan, requests.kind random")
+
+
+def test_a_pinned_run_is_no_repeat_of_one_on_the_whole_machine() -> None:
+    """The same job on 3 and on 16 cores: two configurations, told apart by their cores; older results still count."""
+    runs = [run(1, rate, 20, index) for index, rate in enumerate((30.0, 31.0, 160.0, 100.0))]
+    for document, cores in zip(runs, (3.0, 3.0, 16.0, None), strict=True):
+        document["device"]["cores"] = cores
+    del runs[3]["device"]["cores"]  # as results were before they told it
+    found = choose(runs, "samples_per_s", [])
+    assert [(row["samples_per_s"], row["runs"]) for row in found.top] == [(160, 1), (100, 1), (30.5, 2)]
+    assert "cores 16" in found.top[0]["configuration"] and "cores 3" in found.top[2]["configuration"]

@@ -192,3 +192,17 @@ def test_a_start_that_was_cut_off_is_found_by_its_token(tmp_path: Path, servers_
     assert records.sweep(servers_dir, lambda run_id: False) == []
     assert records.end_run(servers_dir, "r")
     assert lost.wait(5) != 0
+
+
+def test_a_server_counts_gpus_as_the_monitor_does(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By PCI bus unless the user chose otherwise, and it sees the device that was given."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-bbb")
+    for given, order in ((None, "PCI_BUS_ID"), ("FASTEST_FIRST", "FASTEST_FIRST")):
+        if given:
+            monkeypatch.setenv("CUDA_DEVICE_ORDER", given)
+        else:
+            monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+        path = Path(f"/proc/{start('sleep 60').pid}/environ")
+        while not (environment := path.read_text().split("\0")) or not environment[0]:
+            time.sleep(0.01)  # the kernel has not filled it in yet
+        assert f"CUDA_DEVICE_ORDER={order}" in environment and "CUDA_VISIBLE_DEVICES=GPU-bbb" in environment

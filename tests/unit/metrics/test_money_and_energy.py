@@ -17,6 +17,7 @@ from inferbench_tasks.metrics.carbon import REGION
 from inferbench_tasks.metrics.derive import derive
 from inferbench_tasks.metrics.interference import reasons
 from inferbench_tasks.monitors.base import Target
+from inferbench_tasks.monitors.environment import granted_cores
 from inferbench_tasks.monitors.rapl import RaplMonitor
 from inferbench_tasks.monitors.records import Recording, Series
 from tests.unit.analysis.builders import SECOND, records
@@ -132,6 +133,21 @@ def test_a_cpu_instance_is_scaled_to_this_machines_cores() -> None:
     assert two["instances"][0]["approximate"] is True
 
 
+def test_a_pinned_job_costs_the_cores_that_it_had() -> None:
+    """3 of 16 cores by affinity cost 3/16 of the machine; a quota of 1.5 cores halves that, and counts alone too."""
+    machine = {**EPYC, "cores_logical": 16}
+    whole = measure({}, machine)["cost"]["usd_per_1k"]
+    for given, cores in (
+        ({"cores_allowed": [4, 5, 6]}, 3.0),
+        ({"cores_allowed": [4, 5, 6], "cpu_limit_cores": 1.5}, 1.5),
+        ({"cpu_limit_cores": 2.0}, 2.0),
+        ({"cores_allowed": [4], "cpu_limit_cores": 8.0}, 1.0),
+    ):
+        pinned: dict[str, Any] = {**machine, **given}
+        assert granted_cores(pinned) == cores
+        assert measure({}, pinned)["cost"]["usd_per_1k"] == pytest.approx(whole * cores / 16)
+
+
 def test_a_missing_price_is_named() -> None:
     """A device that no instance has: None, and which device."""
     cost = measure({}, {"cpu": "Unheard-of 9000", "cores_logical": 2, "gpus": []})["cost"]
@@ -171,6 +187,35 @@ def test_gpu_interference() -> None:
     )["interference"]  # fmt: skip
     kinds = {finding["kind"]: finding["quarantine"] for finding in ledger["findings"]}
     assert kinds == {"foreign_gpu_process": True, "gpu_throttling": True, "gpu_ecc": True, "gpu_clock": False}
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ({"foreign_processes": 0, "processes": 3}, None),
+        ({"foreign_processes": 1, "processes": 1}, "1 process(es) used the GPU that are neither"),
+        ({"processes": 2, "beside_processes": 1}, None),
+        (
+            {"processes": 3, "beside_processes": 1},
+            "3 processes used the GPU, the server has 1, its neighbours 1",
+        ),
+    ],
+)
+def test_a_neighbour_on_the_gpu_is_no_interference(told: dict[str, float], text: str | None) -> None:
+    """By the processes' ids where they are seen, however many the server has; else by their number."""
+    series = {("gpu", name): gauge(value) for name, value in told.items()}
+    found = reasons(measure({**series, ("server", "processes"): gauge(1)}, T4, "gpu")["interference"])
+    assert [text in reason for reason in found if text] == ([True] if text else [])
+    assert bool(found) == bool(text)
+
+
+def test_a_gpus_price_is_of_the_one_that_was_used() -> None:
+    """Not of the machine's first; none where it is not known which one it was."""
+    both = [{"name": "Tesla T4"}, {"name": "Tesla V100-SXM2-16GB"}]
+    hardware: dict[str, Any] = {**T4, "gpus": both}
+    used = measure({}, {**hardware, "gpu": both[1]}, "gpu")["cost"]
+    assert {entry["device"] for entry in used["instances"]} == {"Tesla V100"}
+    assert "tells no name" in measure({}, {**hardware, "gpu": None}, "gpu")["cost"]["reason"]
 
 
 def test_a_quiet_machine_has_an_empty_ledger() -> None:
@@ -227,6 +272,59 @@ def test_every_table_has_a_source_and_a_date_in_every_row() -> None:
     assert {row.paper_id for row in catalogue.hardware_rows()} >= {"C1", "G1", "G2", "G3", "G4"}
     found = catalogue.find_hardware("NVIDIA H200")
     assert found is not None and found.name == "H200 SXM"
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "devices"),
+    [
+        ("NVIDIA A100-SXM4-80GB", "A100 SXM4 80 GB", {"A100 80 GB", "A100 80 GB PCIe"}),
+        ("NVIDIA A100 80GB PCIe", "A100 SXM4 80 GB", {"A100 80 GB", "A100 80 GB PCIe"}),
+        ("NVIDIA A100-SXM4-40GB", "A100 SXM4 40 GB", {"A100 40 GB"}),
+        ("NVIDIA H100 PCIe", "H100 SXM", {"H100 SXM", "H100 NVL"}),
+        ("NVIDIA H100 80GB HBM3", "H100 SXM", {"H100 SXM", "H100 NVL"}),
+        ("NVIDIA H200", "H200 SXM", set()),
+        ("Tesla V100-SXM2-16GB", "Tesla V100", {"Tesla V100"}),
+        ("NVIDIA GeForce RTX 2080 Ti", "GeForce RTX 2080 Ti", set()),
+        ("Tesla T4", "Tesla T4", {"Tesla T4"}),
+        ("Tesla P4", "Tesla P4", {"Tesla P4"}),
+        ("NVIDIA A10G", "A10G", {"A10G"}),
+        ("NVIDIA L4", "L4", set()),
+        ("NVIDIA RTX A1000", None, set()),
+        ("NVIDIA GH200 480GB", None, set()),
+        ("NVIDIA L40S", None, set()),
+        ("NVIDIA T400 4GB", None, set()),
+        ("Quadro P400", None, set()),
+        ("NVIDIA A10", None, set()),
+        ("NVIDIA A100X", None, set()),
+        ("Tesla V100S-PCIE-32GB", None, set()),
+        ("Quadro GP4", None, set()),
+    ],
+)
+def test_a_row_is_of_its_own_product(name: str, row: str | None, devices: set[str]) -> None:
+    """Every form of a product's name finds its datasheet and prices, and a name that only begins or ends alike none."""
+    found = catalogue.find_hardware(name)
+    assert (found and found.name) == row
+    assert {price.device for price in catalogue.prices_for("gpu", name)} == devices
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("Intel(R) Xeon(R) CPU E5-2698 v4 @ 2.20GHz", "Intel Xeon E5-2698 v4"),
+        ("Intel(R) Xeon(R) Platinum 8175M CPU @ 2.50GHz", "Intel Xeon Platinum 8175M"),
+        ("Intel(R) Xeon(R) Platinum 8259CL CPU @ 2.50GHz", "Intel Xeon Platinum 8259CL"),
+        ("Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz", "Intel Xeon Platinum 8375C"),
+        ("AMD EPYC 7763 64-Core Processor", "AMD EPYC 7763"),
+        ("AMD EPYC 7R32", "AMD EPYC 7R32"),
+        ("AMD EPYC 9554P 64-Core Processor", "AMD EPYC 9554"),
+        ("AMD EPYC 7R13 Processor", "AMD EPYC (product hidden)"),
+        ("Intel(R) Xeon(R) Processor", "Intel Xeon (product hidden)"),
+    ],
+)
+def test_a_processors_row(name: str, row: str) -> None:
+    """Names as /proc/cpuinfo has them."""
+    found = catalogue.find_hardware(name)
+    assert found is not None and found.name == row
 
 
 def test_a_wrong_row_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

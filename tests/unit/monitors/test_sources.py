@@ -5,19 +5,24 @@ from __future__ import annotations
 import http.server
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 import types
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import psutil
 import pytest
 
 from inferbench_tasks.monitors.base import Target
+from inferbench_tasks.monitors.environment import device_name, gpu_used
 from inferbench_tasks.monitors.gpu import GpuMonitor
+from inferbench_tasks.monitors.gpu_processes import GpuProcesses
 from inferbench_tasks.monitors.host import HostMonitor
 from inferbench_tasks.monitors.prometheus import EXPORTED, ExportersMonitor, parse
 from inferbench_tasks.monitors.records import read_recording
@@ -40,7 +45,7 @@ DCGM_FI_PROF_SM_ACTIVE{gpu="0"} 0.25
 
 
 def target(**fields: Any) -> Target:
-    return Target(pid=os.getpid(), started_ns=0, **fields)
+    return Target(**{"pid": os.getpid(), "started_ns": 0, **fields})
 
 
 def test_a_container_is_counted_once() -> None:
@@ -170,6 +175,8 @@ class FakeNvml(types.ModuleType):
     NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
     NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC = 0, 1, 0
 
+    BOARDS: ClassVar[dict[str, str]] = {"GPU-aaa": "Tesla T4"}
+
     class NVMLError(Exception):
         """As pynvml's."""
 
@@ -179,12 +186,30 @@ class FakeNvml(types.ModuleType):
     def __init__(self) -> None:
         super().__init__("pynvml")
         self.asked: list[str] = []
+        self.users: list[int] = []
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
+        """By PCI bus."""
+        return list(self.BOARDS)[index]
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+        """The handle is the UUID."""
+        if uuid not in self.BOARDS:
+            raise self.NVMLError(uuid)
+        return uuid
+
+    def nvmlDeviceGetName(self, handle: str) -> str:
+        """The product."""
+        return self.BOARDS[handle]
+
+    def nvmlDeviceGetUUID(self, handle: str) -> str:
+        """The handle."""
+        return handle
 
     def __getattr__(self, name: str) -> Any:
         values: dict[str, Any] = {
             "nvmlInit": None,
             "nvmlShutdown": None,
-            "nvmlDeviceGetHandleByIndex": "device",
             "nvmlDeviceGetUtilizationRates": types.SimpleNamespace(gpu=50, memory=25),
             "nvmlDeviceGetMemoryInfo": types.SimpleNamespace(used=1 << 30),
             "nvmlDeviceGetPowerUsage": 250_000,
@@ -192,7 +217,8 @@ class FakeNvml(types.ModuleType):
             "nvmlDeviceGetClockInfo": 1980,
             "nvmlDeviceGetTemperature": 61,
             "nvmlDeviceGetCurrentClocksThrottleReasons": 0x8,
-            "nvmlDeviceGetComputeRunningProcesses": ["a", "b"],
+            "nvmlDeviceGetComputeRunningProcesses": [types.SimpleNamespace(pid=pid) for pid in self.users],
+            "nvmlDeviceGetCount": len(self.BOARDS),
         }
         missing = ("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetTotalEccErrors")
 
@@ -210,6 +236,7 @@ class FakeNvml(types.ModuleType):
 def test_a_fake_gpu_tells_all_fields_with_their_units(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a FAKE driver: W from mW, ratios from percent; what the product lacks is left out and asked for once."""
     fake = FakeNvml()
+    fake.users = [1, os.getppid()]
     monkeypatch.setitem(sys.modules, "pynvml", fake)
     monitor = GpuMonitor(target(device="gpu"))
     found = monitor.sample()
@@ -218,7 +245,81 @@ def test_a_fake_gpu_tells_all_fields_with_their_units(monkeypatch: pytest.Monkey
     assert found == {
         "utilisation_ratio": 0.5, "memory_utilisation_ratio": 0.25, "memory_used_bytes": float(1 << 30),
         "power_w": 250.0, "power_limit_w": 700.0, "sm_clock_mhz": 1980.0, "memory_clock_mhz": 1980.0,
-        "temperature_c": 61.0, "held_back": 8.0, "processes": 2.0,
+        "temperature_c": 61.0, "held_back": 8.0, "processes": 2.0, "foreign_processes": 2.0,
     }  # fmt: skip
     assert fake.asked.count("nvmlDeviceGetTotalEnergyConsumption") == 1
     assert set(found) < set(GpuMonitor.metrics)
+
+
+class TwoBoards(FakeNvml):
+    """FAKE: by PCI bus the slower board comes first."""
+
+    BOARDS: ClassVar[dict[str, str]] = {"GPU-aaa": "Tesla T4", "GPU-bbb": "NVIDIA A100-SXM4-80GB"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "name"),
+    [
+        ({"CUDA_VISIBLE_DEVICES": "GPU-bbb"}, "NVIDIA A100-SXM4-80GB"),
+        ({"CUDA_VISIBLE_DEVICES": "GPU-aaa,GPU-bbb"}, "Tesla T4"),
+        ({"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, "NVIDIA A100-SXM4-80GB"),
+        ({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, "Tesla T4"),
+        ({"CUDA_VISIBLE_DEVICES": "1"}, None),
+        ({"CUDA_VISIBLE_DEVICES": "GPU-gone"}, None),
+    ],
+)
+def test_the_gpus_name_is_of_the_one_that_the_server_sees(
+    environment: dict[str, str], name: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the server's own environment, on a FAKE driver with two boards; an index in CUDA's own order names none."""
+    monkeypatch.setitem(sys.modules, "pynvml", TwoBoards())
+    server = subprocess.Popen(["sleep", "60"], env={"PATH": os.environ["PATH"], **environment})
+    try:
+        wait_for(Path(f"/proc/{server.pid}/environ").read_bytes)
+        used = gpu_used(server.pid)
+        assert (used and used["name"]) == name
+        two = [{"name": board} for board in TwoBoards.BOARDS.values()]
+        assert device_name("gpu", {"cpu": "x", "gpu": used, "gpus": two}) == name
+        unavailable = GpuMonitor.unavailable(target(device="gpu", pid=server.pid))
+        assert (unavailable is None) == (name is not None)
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_without_a_known_gpu_an_only_one_is_it() -> None:
+    """As in results of before; of several none is guessed."""
+    assert device_name("gpu", {"gpus": [{"name": "Tesla T4"}]}) == "Tesla T4"
+    assert device_name("gpu", {"gpus": [{"name": "Tesla T4"}, {"name": "Tesla T4"}]}) is None
+    assert device_name("cpu", {"cpu": "x", "gpus": [{"name": "Tesla T4"}]}) == "x"
+
+
+def test_processes_on_a_gpu_are_told_apart_by_their_groups() -> None:
+    """The server's, a neighbour's and their children are ours; another process is foreign while it is there."""
+    server, neighbour = (
+        subprocess.Popen(["sh", "-c", "sleep 60 & wait"], start_new_session=True) for _ in range(2)
+    )
+    stranger = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        child = wait_for(lambda: psutil.Process(neighbour.pid).children())[0].pid
+        ours = {server.pid, neighbour.pid, child}
+        watched = GpuProcesses(server.pid, [neighbour.pid])
+        assert watched.sample(ours) == {"processes": 3, "foreign_processes": 0}
+        assert watched.sample(ours | {stranger.pid}) == {"processes": 4, "foreign_processes": 1}
+        assert watched.sample(ours) == {"processes": 3, "foreign_processes": 0}
+        assert GpuProcesses(server.pid, []).sample(ours)["foreign_processes"] == 2
+        hidden = watched.sample({server.pid, 1 << 22})  # more than the kernel's largest
+        assert hidden == {"processes": 2, "beside_processes": 2}
+    finally:
+        for process in (server, neighbour, stranger):
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def wait_for(look: Callable[[], Any]) -> Any:
+    """What it sees once it sees something."""
+    for _ in range(500):
+        if found := look():
+            return found
+        time.sleep(0.01)
+    raise AssertionError("nothing came")

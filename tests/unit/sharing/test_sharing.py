@@ -5,15 +5,28 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.loadgen.controller import Applied
+from inferbench_tasks.loadgen.evidence import ShardUsage
+from inferbench_tasks.loadgen.outcome import Outcome
+from inferbench_tasks.loadgen.plan import Segment
+from inferbench_tasks.loadgen.records import samples_table
 from inferbench_tasks.sharing.base import SHARINGS, on_cores, placed
-from inferbench_tasks.sharing.neighbours import job_of
-from inferbench_tasks.sharing.slowdown import Estimate
+from inferbench_tasks.sharing.neighbours import Neighbour, job_of
+from inferbench_tasks.sharing.slowdown import Estimate, sharing_table
+from inferbench_tasks.stages.collect import judge
 from inferbench_tasks.submission.schema import JobSpec, Submission
 from inferbench_tasks.submission.sweep import expand
+from tests.unit.analysis.builders import SECOND, records, view
 
 SUBMISSION = {
     "name": "pair",
@@ -123,3 +136,85 @@ def test_a_ratios_interval_comes_from_both_sides() -> None:
     assert ratio.low == pytest.approx(4 / ratio.high)
     assert Estimate(20).over(Estimate(10, 9, 11)) == Estimate(2)
     assert Estimate(20).over(Estimate(0)) is None
+
+
+class FakeNeighbour(Neighbour):
+    """FAKE: a neighbour whose load is over, with these records; nothing is served."""
+
+    def __init__(self, folder: Path, table: pa.Table, offsets_ns: NDArray[np.int64], stall_ms: float) -> None:
+        np.save(folder / "offsets.npy", offsets_ns)
+        spec = Segment(kind="open", start_ns=0, end_ns=130 * SECOND, offsets_path=str(folder / "offsets.npy"))
+        endpoint = SimpleNamespace(model_name="mlp")
+        self._plan = SimpleNamespace(segments=(spec,), mlperf=None, endpoint=endpoint)  # type: ignore[assignment]
+        self._inp = SimpleNamespace(  # type: ignore[assignment]
+            job=SimpleNamespace(share=None),
+            generate=SimpleNamespace(model=SimpleNamespace(name="mlp")),
+            serve=SimpleNamespace(backend=SimpleNamespace(label="Fake")),
+        )
+        self._samples = folder / "samples.parquet"
+        pq.write_table(table, self._samples)
+        usage = ShardUsage(shard=0, cpu_s=1.0, wall_s=20.0, max_stall_ns=int(stall_ms * 1e6))
+        applied = Applied(0, 20 * SECOND, (), (usage,), cancelled=True)
+        self._outcome = Outcome(self._samples, 0, 20 * SECOND, 0, len(table), applied)
+        self._problem = None
+
+
+def beside(folder: Path, stall_ms: float = 5.0, **changed: Any) -> dict[str, Any]:
+    """What a neighbour of 50 requests/s reports for the seconds 5 to 15; ``changed``: status, sent_ns by index."""
+    intended = np.arange(0, 20 * SECOND, SECOND // 50)
+    columns = {"sent_ns": intended + 20_000, "done_ns": intended + 5_000_000}
+    status = np.array(["ok"] * len(intended), dtype=object)
+    for index, text in changed.get("status", {}).items():
+        status[index] = text
+        columns["done_ns"][index] = -1
+    for index in changed.get("unsent", ()):
+        columns["sent_ns"][index] = -1
+    table = samples_table({"intended_ns": intended, "status": status.tolist(), **columns})
+    return FakeNeighbour(folder, table, intended, stall_ms).figures(5 * SECOND, 15 * SECOND)
+
+
+def test_a_neighbour_with_its_load_leaves_the_verdict_valid(tmp_path: Path) -> None:
+    """Judged by the window of the measured job alone: failures before and after it, and its sudden end, don't count."""
+    outside = dict.fromkeys((*range(100), *range(800, 1000)), "timeout")
+    found = beside(tmp_path, status=outside | {749: "cancelled"})  # in flight when it was ended
+    assert found["certificate"]["reasons"] == []
+    assert found["error_ratio"] == 0 and found["throughput_rps"] == pytest.approx(50, rel=0.01)
+    assert judge({"valid": True, "reasons": []}, None, {}, [found]) == "valid"
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ({"status": dict.fromkeys(range(300, 700), "timeout")}, "400 of 500 requests failed"),
+        (
+            {"status": dict.fromkeys(range(300, 310), "dropped"), "unsent": range(300, 310)},
+            "10 of 500 requests were never sent",
+        ),
+        ({"stall_ms": 900.0}, "was held up for 900.0 ms"),
+        ({"status": dict.fromkeys(range(400, 1000), "cancelled")}, "350 of 500 requests failed"),
+    ],
+)
+def test_a_neighbour_without_its_load_makes_the_verdict_invalid(
+    tmp_path: Path, case: dict[str, Any], words: str
+) -> None:
+    """Time-outs, drops, a stalled sender, a server that hangs: each is a reason, with the neighbour's name."""
+    verdict = judge({"valid": True, "reasons": []}, None, {}, [beside(tmp_path, **case)])
+    assert verdict.startswith("invalid: the neighbour mlp: ") and words in verdict
+
+
+def test_the_report_tells_what_the_neighbours_loads_were() -> None:
+    """Throughput and share of failures of each neighbour stand in the table."""
+    alone = {"share": {"method": "colocate"}}
+    member = {"model": {"kind": "canonical", "family": "mlp"}}
+    others = [{"model": "mlp", "throughput_rps": 48.5, "error_ratio": 0.025}]
+    window = {"start_ns": 2 * SECOND, "end_ns": 10 * SECOND}
+    views = [
+        view(records(), "run.000", job=alone),
+        view(
+            records(9.0), "run.001", job={"share": {"method": "colocate", "beside": [member]}},
+            extensions={"measured_window": window, "sharing": {"neighbours": others}},
+        ),
+    ]  # fmt: skip
+    [table] = sharing_table(views)
+    row = dict(zip(table["head"], table["rows"][0], strict=True))
+    assert row["the others' loads"] == "mlp 48.5/s, 2.50% failed"

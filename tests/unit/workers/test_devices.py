@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 
+from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.workers import devices
+from inferbench_tasks.workers.agent import gpu_environment
 
 
 def test_a_cpu_partition_names_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,6 +44,20 @@ def test_a_gpu_without_a_driver_is_refused() -> None:
             devices.find("gpu:0")
     else:
         assert devices.find("gpu:0").gpu_index == 0
+
+
+@pytest.mark.parametrize(
+    ("about", "seen"),
+    [
+        ({"gpu_index": 1, "capabilities": {"uuid": "GPU-bbb"}}, "GPU-bbb"),
+        ({"gpu_index": 1}, "1"),
+        ({}, ""),
+    ],
+)
+def test_a_worker_s_jobs_see_its_gpu_alone(about: dict[str, Any], seen: str) -> None:
+    """By its UUID; else by its index, counted as NVML does; a CPU's jobs see none."""
+    device = Device(device_id="h.gpu-1", device_type="t4", name="Tesla T4", host="h", **about)
+    assert gpu_environment(device) == {"CUDA_VISIBLE_DEVICES": seen, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
 
 @pytest.mark.parametrize(
