@@ -8,7 +8,7 @@ from typing import Any
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.fields import Field
 from inferbench_tasks.perfdb.held import Held, configuration
-from inferbench_tasks.perfdb.indexes import HELD_INDEXES
+from inferbench_tasks.perfdb.indexes import HELD, HELD_INDEXES
 from tests.unit.perfdb.builders import result
 
 
