@@ -38,8 +38,8 @@ TOLERATED = math.log(1.05)
 
 
 def goals(grid: Recorded) -> dict[str, Goal]:
-    """Bounds near the quartiles of what the grid shows, so that they mean something on any machine, but round, as people
-    set them: a bound that is one configuration's own figure is kept or broken by that configuration's noise.
+    """Bounds near the quartiles of what the grid shows, so that they mean something on any machine, but round, as
+    people set them: a bound that is one configuration's own figure is kept or broken by that configuration's noise.
 
     Of the p99 if every configuration has one, else of the p95.
     """
