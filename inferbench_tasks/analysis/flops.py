@@ -111,9 +111,10 @@ def _fused_bytes(path: Path, inputs: tuple[TensorSpec, ...], dynamic_size: int) 
     with tempfile.TemporaryDirectory() as folder:
         options.optimized_model_filepath = str(Path(folder) / "optimised.onnx")
         ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        model = onnx.load(options.optimized_model_filepath)
+        # Weights in files of their own stay in those, beside the original.
+        model = onnx.load(options.optimized_model_filepath, load_external_data=False)
     try:
-        values = _run_exposed(model, inputs, dynamic_size)
+        values = _run_exposed(model, inputs, dynamic_size, path.parent)
     except InputError:  # a fused operator whose outputs can't be exposed one by one
         return None
     return sum(_bytes(node, values) for node in model.graph.node)

@@ -65,6 +65,10 @@ class ArrivalProcess(Spec):
         """The expected mean rate over the duration; None for a closed loop."""
         return None
 
+    def lasts_s(self, duration_s: float) -> float:
+        """How long a load of that length really has arrivals: less where they come to an end by themselves."""
+        return duration_s
+
     def samples_per_request(self, batch_size: int) -> int:
         """Samples in one request, where the load asks for ``batch_size``."""
         return batch_size

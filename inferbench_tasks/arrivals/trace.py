@@ -64,6 +64,13 @@ class Trace(ArrivalProcess):
             times = (np.arange(laps)[:, None] * lap_ns + times).ravel()
         return times[times < end_ns].astype(np.int64)
 
+    def lasts_s(self, duration_s: float) -> float:
+        """To one mean gap after the last request, as a lap of a repeated one; nothing else is a rate of its own."""
+        times_ns = self._bound().times_ns * self.time_scale
+        if self.repeat or times_ns[-1] == 0:
+            return duration_s
+        return min(duration_s, float(times_ns[-1] * len(times_ns) / (len(times_ns) - 1)) / 1e9)
+
     def mean_rate_rps(self, duration_s: float) -> float | None:
         """As the file has it; None while it is not bound."""
         if self._moments is None:

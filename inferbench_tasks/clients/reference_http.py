@@ -23,7 +23,6 @@ class ReferenceHttpClient(TaskClient):
         import aiohttp
 
         self._aiohttp = aiohttp
-        self._requests: dict[int, tuple[str, dict[str, str], bytes]] = {}
         self._session: aiohttp.ClientSession | None = None
 
     async def open(self, connections: int) -> None:
@@ -74,13 +73,9 @@ class ReferenceHttpClient(TaskClient):
             await self._session.close()
 
     def _request(self, payload: Payload) -> tuple[str, dict[str, str], bytes]:
-        """The pre-built request taken apart again, once."""
-        found = self._requests.get(id(payload))
-        if found is None:
-            head, _, body = payload.wire.partition(b"\r\n\r\n")
-            first, *lines = head.decode().split("\r\n")
-            pairs = (line.split(": ", 1) for line in lines)
-            headers = {name: value for name, value in pairs if name.lower() not in _OWN_HEADERS}
-            found = f"http://{self.settings.endpoint.url}{first.split()[1]}", headers, body
-            self._requests[id(payload)] = found
-        return found
+        """The pre-built request taken apart again. Each time: what is made while the load runs is another each time."""
+        head, _, body = payload.wire.partition(b"\r\n\r\n")
+        first, *lines = head.decode().split("\r\n")
+        pairs = (line.split(": ", 1) for line in lines)
+        headers = {name: value for name, value in pairs if name.lower() not in _OWN_HEADERS}
+        return f"http://{self.settings.endpoint.url}{first.split()[1]}", headers, body

@@ -9,6 +9,8 @@ import numpy as np
 
 from inferbench_tasks.errors import ConversionError, InputError
 from inferbench_tasks.formats.base import Format, Predict, Settings
+from inferbench_tasks.modelrepo.cache import MANIFEST, digest_of_files
+from inferbench_tasks.modelrepo.safe_files import external_data
 from inferbench_tasks.requests.base import Arrays
 from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
 
@@ -30,6 +32,11 @@ class OnnxFormat(Format):
         "onnx": ("fp16", "int8"),
     }
     calibrated = frozenset({"int8"})
+
+    def digest(self, path: Path) -> str:
+        """Weights in files beside it included: without them the graph of other weights would be the same model."""
+        beside = external_data(path) if _has_neighbours(path) else []
+        return digest_of_files([path, *beside]) if beside else super().digest(path)
 
     def open(self, model: ModelArtifact) -> Predict:
         session = open_session(Path(model.path))
@@ -62,6 +69,11 @@ class OnnxFormat(Format):
             else:
                 onnx_reduced.to_int8(given, path, settings.calibration)
                 onnx_reduced.require_quantised(path, source)
+
+
+def _has_neighbours(path: Path) -> bool:
+    """Whether there is any other file: to ask the model itself takes reading all of it."""
+    return any(file != path and file.name != MANIFEST for file in path.parent.rglob("*") if file.is_file())
 
 
 def open_session(path: Path, optimise: bool = True) -> Any:

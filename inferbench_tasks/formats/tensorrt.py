@@ -20,8 +20,8 @@ AXIS = (1, 128, 512)
 class TensorRtFormat(Format):
     """Strongly typed: the engine computes in the types of the ONNX model, which holds the precision.
 
-    An engine fits one GPU model and one version of TensorRT, so it is built by the worker of the device that will
-    serve it.
+    An engine fits one GPU model and one version of TensorRT, so it has to be built where it is served. ``convert``
+    takes the first GPU of the machine that it runs on.
     """
 
     kind = "tensorrt"

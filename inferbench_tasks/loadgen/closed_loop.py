@@ -15,8 +15,8 @@ from inferbench_tasks.loadgen.timerfd import Timer
 class ClosedLoop:
     """The users of one shard. A request is intended for the moment at which its user has thought to the end.
 
-    ``quota``: the most requests to send; None for no limit. ``ended_ns``: when the last of the quota was
-    sent; -1 until then.
+    ``quota``: the most requests to send from ``quota_from_ns`` on; None for no limit. ``ended_ns``: when the last of
+    the quota was sent; -1 until then.
     """
 
     def __init__(
@@ -32,6 +32,7 @@ class ClosedLoop:
         first_id: int,
         id_step: int,
         quota: int | None,
+        quota_from_ns: int = 0,
     ) -> None:
         self._dispatcher = dispatcher
         self._payloads = payloads
@@ -42,6 +43,7 @@ class ClosedLoop:
         self._next_id = first_id
         self._id_step = id_step
         self._left = quota
+        self._quota_from_ns = quota_from_ns
         self._thinking: deque[int] = deque()
         self._stopped = users == 0 or quota == 0
         self.ended_ns = -1
@@ -86,7 +88,7 @@ class ClosedLoop:
     def _ask(self, intended_ns: int) -> None:
         if self._stopped or intended_ns >= self._end_ns:
             return
-        if self._left is not None:
+        if self._left is not None and intended_ns >= self._quota_from_ns:
             self._left -= 1
             if self._left <= 0:
                 self.ended_ns = intended_ns

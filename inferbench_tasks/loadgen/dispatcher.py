@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -31,14 +32,16 @@ class Dispatcher(Sink):
         self.outstanding = 0
         #: Where a call's ``user`` says whose it is: told when it ends. Index 0 is nobody.
         self.listeners: list[Callable[[int], None] | None] = [None]
-        #: False for a load whose requests all wait for their turn from the start.
+        #: False for a load whose requests all wait for their turn from the start: they have until its end.
         self.drops = True
+        #: The most that are under way at once, beside what the client has room for.
+        self.limit = sys.maxsize
         self.explanations: dict[str, str] = {}
 
     def submit(self, call: Call) -> None:
         """Send now or as soon as there is room."""
         self.outstanding += 1
-        if not self._waiting and self.client.send(call):
+        if not self._waiting and self.outstanding <= self.limit and self.client.send(call):
             self._flying.append(call)
         else:
             self._waiting.append(call)
@@ -70,7 +73,7 @@ class Dispatcher(Sink):
 
     def ready(self) -> None:
         waiting = self._waiting
-        while waiting:
+        while waiting and self.outstanding - len(waiting) < self.limit:
             call = waiting[0]
             first_time = call.sent_ns < 0
             if call.done:
@@ -103,7 +106,7 @@ class Dispatcher(Sink):
         """End what has been under way, or has waited, for longer than the timeout."""
         limit_ns = now_ns - self._timeout_ns
         flying = self._flying
-        while flying and (flying[0].done or flying[0].sent_ns <= limit_ns):
+        while flying and (flying[0].done or (self.drops and flying[0].sent_ns <= limit_ns)):
             call = flying.popleft()
             if not call.done:
                 self.client.abandon(call)

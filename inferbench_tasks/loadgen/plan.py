@@ -20,7 +20,8 @@ class Segment(_Data):
     "open" sends at the times of ``offsets_path`` (``.npy`` of int64, ns after the load's start, all
     shards' together); "closed" keeps ``concurrency`` users busy, all shards' together, from start to end.
     The next segment starts at its time whether the answers of this one have come or not.
-    ``max_requests`` ends a closed segment's sending early, whichever shard sends them.
+    ``max_requests`` ends a closed segment's sending early, whichever shard sends them; those before ``quota_from_ns``
+    don't count.
     """
 
     kind: Literal["open", "closed"]
@@ -30,6 +31,7 @@ class Segment(_Data):
     concurrency: int = 0
     think_time_ns: int = 0
     max_requests: int | None = None
+    quota_from_ns: int = 0
     first_request_id: int = 0
     #: False: all requests are there from the start and wait for their turn; none is dropped.
     paced: bool = True
@@ -102,6 +104,8 @@ class LoadPlan(_Data):
     max_error_ratio: float = 1.0
     #: The load ends early when more requests than this are in flight or waiting.
     max_backlog: int | None = None
+    #: Of all shards together; None: as many as the client has room for.
+    max_in_flight: int | None = None
     server_spans: bool = False
     #: What the client does to every request while the load runs; None: requests are bytes before it begins.
     processing: ClientProcessing | None = None

@@ -37,6 +37,8 @@ _HTTP_LIMIT = 1024
 _HTTP_FIRST = 16
 #: A gRPC connection carries many requests at once; a few spread them over the server's threads.
 _GRPC_CONNECTIONS = 4
+#: Requests of an offline load that are under way at once: more than any batch, far fewer than servers let wait.
+_OFFLINE_IN_FLIGHT = 128
 
 
 def prepare(
@@ -73,7 +75,8 @@ def prepare(
     users = segments[-1].concurrency
     shards = _shards(spec, arrivals, users)
     connections, first = _connections(spec, endpoint.protocol, users, shards)
-    measure_end_ns = _measure_end_ns(segments[-1], spec.max_requests, warmup_ns + duration_ns)
+    # An open load knows its end; a closed one with a quota finds it.
+    measure_end_ns = segments[-1].end_ns
     return LoadPlan(
         folder=str(folder),
         endpoint=endpoint,
@@ -92,6 +95,7 @@ def prepare(
         initial_connections=first,
         max_error_ratio=spec.max_error_ratio,
         max_backlog=max_backlog,
+        max_in_flight=None if arrivals.paced else _OFFLINE_IN_FLIGHT,
         server_spans=server_spans,
         processing=processing,
         realtime=spec.realtime,
@@ -104,11 +108,11 @@ def prepare(
 def _mlperf(
     spec: LoadSpec, arrivals: ArrivalProcess, target_latency_ms: float | None
 ) -> MlperfSettings | None:
+    for finding in engine_findings(spec, target_latency_ms):
+        raise InputError(f"{finding.fields[0]}: {finding.message}")
     if spec.engine != "mlperf_loadgen":
         return None
     require("mlperf")
-    for finding in engine_findings(spec, target_latency_ms):
-        raise InputError(f"{finding.fields[0]}: {finding.message}")
     given = {
         "scenario": arrivals.kind,
         "rate_rps": getattr(arrivals, "rate_rps", None),
@@ -148,8 +152,10 @@ def _segments(
     rng = np.random.default_rng(spec.seed)
     warmup = arrivals.warmup()
     end_ns = warmup_ns + duration_ns
-    if arrivals.loop == "closed" and warmup == arrivals and spec.max_requests is None:
-        return (_closed(arrivals, 0, end_ns),)  # the same users go on: no seam
+    if arrivals.loop == "closed" and warmup == arrivals:
+        # The same users go on: at a seam the new ones would ask while the old ones still wait for an answer.
+        quota = {"max_requests": spec.max_requests, "quota_from_ns": warmup_ns}
+        return (_closed(arrivals, 0, end_ns).model_copy(update=quota),)
     segments: list[Segment] = []
     count = 0
     if warmup_ns and warmup.loop == "closed":
@@ -161,7 +167,7 @@ def _segments(
         count = len(offsets)
     if arrivals.loop == "closed":
         closed = _closed(arrivals, warmup_ns, end_ns)
-        extra = {"max_requests": spec.max_requests, "first_request_id": count}
+        extra = {"max_requests": spec.max_requests, "quota_from_ns": warmup_ns, "first_request_id": count}
         segments.append(closed.model_copy(update=extra))
         return tuple(segments)
     offsets = arrivals.offsets_ns(spec.duration_s, rng)
@@ -169,6 +175,7 @@ def _segments(
         raise InputError(
             f"load.arrivals: {arrivals.kind} gives no request in {spec.duration_s:g} s; raise the rate or the duration"
         )
+    end_ns = warmup_ns + round(arrivals.lasts_s(spec.duration_s) * _NS)
     if spec.max_requests is not None and spec.max_requests < len(offsets):
         end_ns = warmup_ns + max(1, int(offsets[spec.max_requests]))
         offsets = offsets[: spec.max_requests]
@@ -192,10 +199,6 @@ def _closed(arrivals: Any, start_ns: int, end_ns: int) -> Segment:
         concurrency=arrivals.concurrency,
         think_time_ns=round(arrivals.think_time_ms * 1e6),
     )
-
-
-def _measure_end_ns(segment: Segment, max_requests: int | None, planned_ns: int) -> int:
-    return segment.end_ns if segment.kind == "open" and max_requests is not None else planned_ns
 
 
 def _shards(spec: LoadSpec, arrivals: ArrivalProcess, users: int) -> int:

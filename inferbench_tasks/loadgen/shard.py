@@ -52,6 +52,8 @@ class Shard:
         make = Sut if plan.mlperf else Dispatcher
         self._dispatcher = make(recorder, plan.timeout_ns, server_spans=plan.spans)
         self._dispatcher.drops = all(segment.paced for segment in plan.segments)
+        if plan.max_in_flight is not None:
+            self._dispatcher.limit = max(1, plan.share(plan.max_in_flight, index))
         settings = ClientSettings(
             endpoint=plan.endpoint,
             connections=max(1, plan.share(plan.connections, index)),
@@ -67,7 +69,7 @@ class Shard:
         self._drivers: list[OpenLoop | ClosedLoop | LoadGenDriver] = []
         self._over = asyncio.Event()
         self._orders: asyncio.Queue[Order] = asyncio.Queue()
-        self._end_ns = 0
+        self._end_ns = self._watched_until_ns = 0
         self._told_ns = self._flushed_ns = 0
         self._gave_up = False
 
@@ -90,6 +92,10 @@ class Shard:
         start_ns = order.start_ns
         self._drivers = [*self._all_drivers(start_ns)]
         self._end_ns = start_ns + max(segment.end_ns for segment in plan.segments)
+        last = plan.segments[-1]
+        if last.kind == "open" and last.paced and plan.mlperf is None:
+            # No request in the rest of the window is part of the load: it is measured to its end.
+            self._watched_until_ns = self._end_ns
         heartbeat = Heartbeat(
             self._loop,
             self._index,
@@ -158,6 +164,7 @@ class Shard:
             first_id=first_id,
             id_step=plan.shards,
             quota=None if quota is None else plan.share(quota, index),
+            quota_from_ns=start_ns + segment.quota_from_ns,
         )
 
     def _beat(self, now_ns: int) -> None:
@@ -174,7 +181,9 @@ class Shard:
             for driver in self._drivers:
                 driver.stop()
             dispatcher.drop_waiting()
-        if dispatcher.outstanding == 0 and all(driver.finished for driver in self._drivers):
+            dispatcher.drops = True  # what is still under way has its timeout from now on
+        quiet = dispatcher.outstanding == 0 and all(driver.finished for driver in self._drivers)
+        if quiet and now_ns >= self._watched_until_ns:
             self._over.set()
 
     async def _listen(self) -> None:

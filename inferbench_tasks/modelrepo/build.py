@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.errors import ConversionError, InputError, MissingExtraError
 from inferbench_tasks.formats.base import FORMATS, Predict
 from inferbench_tasks.formats.conversion import convert_model
 from inferbench_tasks.modelrepo.base import ModelSource, Watch
@@ -61,7 +61,11 @@ def build_model(source: ModelSource, data_dir: Path, watch: Watch) -> ModelArtif
     def count(folder: Path) -> dict[str, Any]:
         return _costs(model, data_dir, source.dynamic_size, watch)
 
-    costs = caches(data_dir, "costs").get(_costs_settings(source, model), count)
+    try:
+        costs = caches(data_dir, "costs").get(_costs_settings(source, model), count)
+    except MissingExtraError as error:  # it may be there the next time
+        log.warning("FLOPs are not known model=%s: %s", model.name, error)
+        return model.model_copy(update={"flops": None, "bytes": None})
     return model.model_copy(update=costs.facts)
 
 
@@ -101,7 +105,9 @@ def _costs(model: ModelArtifact, data_dir: Path, dynamic_size: int, watch: Watch
         onnx_model = convert_model(model, "onnx", "fp32", caches(data_dir, "conversions"), watch=watch).model
         watch.step(0, None, "counting FLOPs")
         costs = graph_costs(Path(onnx_model.path), model.inputs, dynamic_size)
-    except InferBenchError as error:
+    except (InputError, ConversionError) as error:
+        if isinstance(error.__cause__, MemoryError):
+            raise  # not for good: nothing is kept of it
         log.warning("FLOPs are not known model=%s: %s", model.name, error)
         return {"flops": None, "bytes": None}
     found: dict[str, Any] = {"flops": costs.flops, "bytes": costs.bytes}

@@ -67,8 +67,9 @@ def tree_digest(path: Path) -> str:
 
 
 def digest_of_files(paths: list[Path]) -> str:
-    """SHA-256 over the names and contents of some files of one folder."""
-    return _digest_of({path.name: file_digest(path) for path in paths})
+    """SHA-256 over the names and contents of some files; the names from the folder of the first."""
+    root = paths[0].parent.resolve()
+    return _digest_of({path.resolve().relative_to(root).as_posix(): file_digest(path) for path in paths})
 
 
 def _digests(folder: Path) -> dict[str, str]:

@@ -62,7 +62,7 @@ class ModelRepository:
         if latest is not None and latest.digest == artifact.digest and latest.inputs == card.inputs:
             return latest, False
         path = Path(artifact.path)
-        root, members = path.parent, _members(path)
+        root, members = path.parent.resolve(), [member.resolve() for member in _members(path)]
         stored = [
             self._db.files.put(
                 member, member.relative_to(root).as_posix(), model=name, digest=artifact.digest

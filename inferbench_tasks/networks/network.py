@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from inferbench_tasks.analysis.catalogue import Row, read_table
 from inferbench_tasks.errors import UnknownKindError
@@ -28,6 +28,14 @@ class Network(Row):
     up_mbit_s: Annotated[float, Field(gt=0)] | None = None
     down_mbit_s: Annotated[float, Field(gt=0)] | None = None
     loss_ratio: Annotated[float, Field(ge=0, lt=0.5)] = 0
+
+    @model_validator(mode="after")
+    def _losses_take_time(self) -> Network:
+        if self.loss_ratio and not self.latency_ms:
+            raise ValueError(
+                "loss_ratio needs latency_ms: a lost segment costs a round trip, which would take no time"
+            )
+        return self
 
 
 FIGURES = ("latency_ms", "jitter_ms", "up_mbit_s", "down_mbit_s", "loss_ratio")
@@ -76,4 +84,5 @@ def _custom(name: str) -> Network:
         return Network.model_validate({"name": name, "source": "the submission", "date": "2024", **fields})
     except ValidationError as error:
         first = error.errors()[0]
-        raise UnknownKindError(f"load.network: {first['loc'][0]} in {name!r}: {first['msg']}") from error
+        where = f"{first['loc'][0]} in {name!r}" if first["loc"] else repr(name)
+        raise UnknownKindError(f"load.network: {where}: {first['msg']}") from error

@@ -50,7 +50,7 @@ def self_test(
                 found.append(
                     _judge("jitter_ms", network.jitter_ms * math.sqrt(2), spread, note="of the round trip")
                 )
-            if network.loss_ratio and network.latency_ms:
+            if network.loss_ratio:
                 found.append(_loss(network, through, middle))
             for direction, mbit_s in (("up", network.up_mbit_s), ("down", network.down_mbit_s)):
                 if mbit_s and bulk:

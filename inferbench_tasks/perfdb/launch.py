@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from inferbench_tasks import settings
 from inferbench_tasks.errors import PerfDBError, StorageError
 from inferbench_tasks.perfdb import folder as folders
 from inferbench_tasks.perfdb import mongod, mongod_log, replicaset
@@ -136,7 +138,10 @@ def _launch(
 
 
 def _run(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """With --fork the program returns when its daemon takes connections, or has failed."""
+    """With --fork the program returns when its daemon takes connections, or has failed.
+
+    It is everybody's, also where a device's task is who starts it: what ends that device's leftovers must not find it.
+    """
     try:
         return subprocess.run(
             command,
@@ -148,6 +153,7 @@ def _run(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[st
             start_new_session=True,
             timeout=START_TIMEOUT_S,
             cwd=folder,
+            env={name: value for name, value in os.environ.items() if name != settings.WORKER},
         )
     except subprocess.TimeoutExpired as error:
         raise PerfDBError(

@@ -179,7 +179,11 @@ def _arrivals(spec: JobSpec) -> Iterator[Finding]:
 
 
 def engine_findings(load: LoadSpec, target_latency_ms: float | None) -> Iterator[Finding]:
-    """What MLPerf LoadGen can't do; ``target_latency_ms`` is the bound of its server scenario."""
+    """What who makes the load can't do; ``target_latency_ms`` is the bound of MLPerf LoadGen's server scenario."""
+    if load.arrivals.kind == "offline" and load.max_requests is not None:
+        yield Finding(
+            ("load.max_requests", "load.arrivals"), "offline has its number of requests in load.arrivals"
+        )
     if load.engine != "mlperf_loadgen":
         return
     scenarios = ("single_stream", "multi_stream", "server", "offline")
@@ -194,10 +198,6 @@ def engine_findings(load: LoadSpec, target_latency_ms: float | None) -> Iterator
         yield Finding(
             ("load.batch_size", "load.engine"),
             "an MLPerf query has one sample; for more use multi_stream with samples_per_query",
-        )
-    if load.arrivals.kind == "offline" and load.max_requests is not None:
-        yield Finding(
-            ("load.max_requests", "load.engine"), "offline has its number of requests in load.arrivals"
         )
     if load.arrivals.kind == "server" and target_latency_ms is None:
         yield Finding(

@@ -114,7 +114,7 @@ class LoadSpec(Spec):
     client: Literal["fast", "reference"] = "fast"
     """``fast``: the lean client; ``reference``: the protocol's usual library, slower, to check the first against."""
     timeout_ms: Annotated[float, Field(gt=0, le=600_000)] = 10_000.0
-    """A request without an answer after this counts as an error."""
+    """A request without an answer after this counts as an error; with ``offline`` arrivals only at their end."""
     shards: Annotated[int, Field(ge=1, le=64)] | Literal["auto"] = "auto"
     """Processes that send; ``auto`` chooses by the rate and the cores."""
     connections: Annotated[int, Field(ge=1, le=10_000)] | None = None

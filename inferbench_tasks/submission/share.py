@@ -55,8 +55,9 @@ def members(data: dict[str, Any]) -> list[dict[str, Any]]:
     share = data.get("share") or {}
     if not share.get("beside") or share.get("member") is not None:
         return [data]  # one job of a share, to be run again
-    own = {name: data[name] for name in OWN if name in data}
-    own |= {name: share[name] for name in ("cores", "percentage") if name in share}
+    sections = {name: data[name] for name in OWN if name in data}
+    # Its cores are its own: a neighbour that names none may use all.
+    own = sections | {name: share[name] for name in ("cores", "percentage") if name in share}
     everyone = [own, *share["beside"]]
     jobs = []
     for together in (False, True):
@@ -67,7 +68,7 @@ def members(data: dict[str, Any]) -> list[dict[str, Any]]:
             job["share"] |= {k: member[k] for k in ("cores", "percentage") if member.get(k) is not None}
             if together:
                 # A neighbour's sections that it does not give are the submission's, whoever is measured.
-                others = [copy.deepcopy({**own, **m}) for i, m in enumerate(everyone) if i != at]
+                others = [copy.deepcopy({**sections, **m}) for i, m in enumerate(everyone) if i != at]
                 job["share"]["beside"] = others
             jobs.append(job)
     return jobs

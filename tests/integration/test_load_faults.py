@@ -312,6 +312,26 @@ def test_max_requests_measures_exactly_so_many(tmp_path: Path, shards: int) -> N
     assert certificate(plan, outcome).checks
 
 
+def test_max_requests_of_a_closed_loop_measures_exactly_so_many(tmp_path: Path) -> None:
+    """The users of the warm-up go on: there are never more of them, however many connections there are."""
+    with serving(lambda: FaultyHttp(lambda n: http_answer())) as server:
+        plan, outcome = run_load(
+            tmp_path,
+            endpoint("http", server.port),
+            arrivals={"kind": "closed_loop", "concurrency": 4},
+            connections=16,
+            warmup_s=0.5,
+            duration_s=30.0,
+            max_requests=2000,
+        )
+    found = summarise(
+        outcome.table(), measure_start_ns=outcome.measure_start_ns, measure_end_ns=outcome.measure_end_ns
+    )
+    assert found["requests"] == 2000
+    most = next(check for check in certificate(plan, outcome).checks if check.name == "in_flight_max")
+    assert most.value <= 4
+
+
 def test_realtime_without_the_right_is_refused_with_the_remedy(tmp_path: Path) -> None:
     """SCHED_FIFO needs a capability: where it is missing the load is refused before it starts."""
     from inferbench_tasks.loadgen.realtime import realtime_problem

@@ -25,7 +25,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.cluster.dispatcher import Action, Dispatcher
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.cluster.waiting import waiting_jobs
-from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.perfdb.documents import RunDocument
 from inferbench_tasks.perfdb.store import PerfDB
@@ -77,6 +77,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
         self._dispatcher = Dispatcher(self._cluster, policy, log)
         self._waiting: dict[str, Any] = {}
         """Job -> key of its ``serve`` that is held."""
+        self._actions: list[Action] = []
         self._host_slots = HostSlots()
         self._watch = FolderWatch(dag_files())
         self._sent = Sent()
@@ -157,8 +158,11 @@ class DeviceCeleryExecutor(CeleryExecutor):
             if self._due("look", LOOK_S):
                 self._look_at_jobs()
             if self._due("tick", TICK_S):
-                for action in self._dispatcher.tick():
-                    self._act(action)
+                self._actions += self._dispatcher.tick()
+                while self._actions:
+                    # What could not be done stays: the dispatcher has forgotten the job.
+                    self._act(self._actions[0])
+                    del self._actions[0]
             if self._due("publish", PUBLISH_S):
                 self._look_at_waiting()
                 rows, total = waiting_jobs(self._dispatcher.index, self._dispatcher.devices, time.time())
@@ -195,20 +199,30 @@ class DeviceCeleryExecutor(CeleryExecutor):
             return  # its serve is sent with the next heartbeat
         self.log.warning("job=%s device=%s %s: %s", action.job, action.device_id, action.kind, action.reason)
         if action.kind == "lost":
+            # First, for it may fail and is then tried again: what follows is done once.
+            self._end_run(ref, f"failed: scheduler, {action.reason}; it is run again")
             if (key := self._waiting.pop(action.job, None)) is not None:
                 self.queued_tasks.pop(key, None)
             self._drop_celery_tasks(ref)
             metadata.fail_tasks(ref, LEASED)
             records.end_run(settings.servers_dir(settings.data_dir()), ref.perfdb_run)
             metadata.run_again(ref)
-            self._db.end_run(ref.perfdb_run, f"failed: scheduler, {action.reason}; it is run again")
         elif action.kind == "stop":
             metadata.fail_tasks(ref, LEASED - {"release"})
         elif (key := self._waiting.pop(action.job, None)) is not None:
             self.queued_tasks.pop(key, None)
             self.fail(key, action.reason)
         if action.kind in ("stop", "give_up"):
-            self._db.end_run(ref.perfdb_run, f"failed: scheduler, {action.reason}")
+            self._end_run(ref, f"failed: scheduler, {action.reason}")
+
+    def _end_run(self, ref: TaskRef, verdict: str) -> None:
+        """In PerfDB; a night has no run there. Raises PerfDBError if it is away."""
+        if ref.is_night:
+            return
+        try:
+            self._db.end_run(ref.perfdb_run, verdict)
+        except InputError as error:
+            self.log.warning("the run of job=%s can't be ended: %s", ref.job, error)
 
     def _look_at_jobs(self) -> None:
         """End the leases of jobs that are over; run again what was lost."""
@@ -261,13 +275,13 @@ class DeviceCeleryExecutor(CeleryExecutor):
         reason = f"{stage}, it was killed, or Airflow lost sight of it"
         if metadata.ended_by_user(ref):
             self._dispatcher.ended(ref.job, ok=False)
-            self._db.end_run(ref.perfdb_run, f"cancelled: {stage}")
+            self._end_run(ref, f"cancelled: {stage}")
         elif self._dispatcher.failed(ref.job, reason):
             self.log.warning("job=%s is run again: %s", ref.job, reason)
             metadata.run_again(ref)
-            self._db.end_run(ref.perfdb_run, f"failed: {reason}, and is run again")
+            self._end_run(ref, f"failed: {reason}, and is run again")
         else:
-            self._db.end_run(ref.perfdb_run, f"failed: {reason}, for the last time")
+            self._end_run(ref, f"failed: {reason}, for the last time")
 
     def _said_how(self, ref: TaskRef, run: RunDocument, stage: str, attempt: int) -> bool:
         """Whether a stage that Airflow calls failed told PerfDB how it failed, or that its user ended it.

@@ -165,3 +165,12 @@ def test_the_shipped_trace_is_what_its_generator_makes() -> None:
     assert process.mean_rate_rps(300) == pytest.approx(8, abs=2)
     counts = np.histogram(offsets, bins=60)[0]
     assert counts.var(ddof=1) > 2 * counts.mean()
+
+
+def test_a_trace_that_ends_early_says_when(tmp_path: Path) -> None:
+    """One mean gap after its last request: what comes later is not its rate. A repeated one lasts as asked."""
+    process = _trace(tmp_path, "t\n0\n1\n2\n3\n")
+    assert process.lasts_s(100.0) == 4 and process.lasts_s(2.5) == 2.5
+    assert _trace(tmp_path, "t\n0\n1\n2\n3\n", time_scale=0.5).lasts_s(100.0) == 2
+    assert _trace(tmp_path, "t\n0\n1\n", repeat=True).lasts_s(100.0) == 100
+    assert spec(kind="poisson", rate_rps=1.0).lasts_s(100.0) == 100

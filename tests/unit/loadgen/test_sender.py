@@ -16,6 +16,7 @@ import pytest
 import uvloop
 
 from inferbench_tasks.clients.base import Call, Payload
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.closed_loop import ClosedLoop
 from inferbench_tasks.loadgen.dispatcher import Dispatcher
 from inferbench_tasks.loadgen.heartbeat import Heartbeat
@@ -347,3 +348,62 @@ def test_a_rehearsed_sender_imports_nothing_more_for_its_first_answer(tmp_path: 
     assert done.returncode == 0, done.stderr
     more = done.stdout.strip()
     assert more == "[]" or protocol == "http", more  # HTTP has no header blocks: hpack is none of its
+
+
+def test_requests_of_an_offline_load_have_until_its_end(tmp_path: Path) -> None:
+    """No more than the limit are under way, whatever the client has room for; none times out before all is over."""
+    sink, client, recorder = dispatcher(tmp_path, timeout_ms=1)
+    sink.drops, sink.limit = False, 3
+    for number in range(10):
+        sink.submit(call(number))
+    assert len(client.flying) == 3
+    sink.expire(time.monotonic_ns() + 50 * MS)
+    assert not client.abandoned
+    for _ in range(7):
+        client.answer()
+        assert len(client.flying) == 3
+    sink.drops = True
+    sink.expire(time.monotonic_ns() + 50 * MS)
+    assert len(client.abandoned) == 3 and sink.outstanding == 0
+    assert [status for _, status in records(recorder)] == ["ok"] * 7 + ["timeout"] * 3
+
+
+def test_a_closed_loop_counts_its_quota_from_the_measured_part_on(tmp_path: Path) -> None:
+    """The users of the warm-up go on, so that there are never more of them; the quota is of what follows."""
+    sink, client, recorder = dispatcher(tmp_path)
+    measured_ns = 0
+
+    async def work(loop: asyncio.AbstractEventLoop) -> None:
+        nonlocal measured_ns
+        now = time.monotonic_ns()
+        measured_ns = now + 30 * MS
+        driver = ClosedLoop(
+            loop, sink, PAYLOADS, users=4, think_time_ns=0, start_ns=now, end_ns=now + 20_000 * MS,
+            first_id=0, id_step=1, quota=20, quota_from_ns=measured_ns,
+        )  # fmt: skip
+        driver.begin()
+        while not driver.finished or client.flying:
+            assert len(client.flying) <= 4
+            if client.flying:
+                client.answer()
+            await asyncio.sleep(0.001)
+        driver.stop()
+
+    on_loop(work)
+    recorder.close()
+    before = [c for c in client.sent if c.intended_ns < measured_ns]
+    assert len(before) > 4 and len(client.sent) - len(before) == 20
+
+
+def test_a_plan_ends_where_its_trace_ends_and_has_no_seam(tmp_path: Path) -> None:
+    """The window of a short trace is the trace's; the users of a closed loop with a quota are those of its warm-up."""
+    (tmp_path / "t.csv").write_text("TIMESTAMP\n0\n1\n2\n")
+    where = endpoint("http", 1)
+    trace = {"kind": "trace", "path": "t.csv"}
+    plan = load_plan(tmp_path, where, arrivals=trace, duration_s=60.0, warmup_s=1.0)
+    assert (plan.measure_start_ns, plan.measure_end_ns) == (1_000 * MS, 4_000 * MS)
+    closed = {"kind": "closed_loop", "concurrency": 4}
+    (only,) = load_plan(tmp_path, where, arrivals=closed, max_requests=50, warmup_s=1.0).segments
+    assert (only.start_ns, only.quota_from_ns, only.max_requests) == (0, 1_000 * MS, 50)
+    with pytest.raises(InputError, match="offline has its number of requests"):
+        load_plan(tmp_path, where, arrivals={"kind": "offline", "requests": 50}, max_requests=10)

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.modelrepo import safe_files
 from inferbench_tasks.modelrepo.base import Watch
+from inferbench_tasks.modelrepo.build import build_model
 from inferbench_tasks.modelrepo.file import FileSource
 from inferbench_tasks.submission.model import FileModel
 
@@ -194,3 +195,19 @@ def test_external_weights_of_gigabytes_are_taken_and_more_are_refused(tmp_path: 
             continue
         with pytest.raises(InputError, match=r"9,663,676,416 bytes of external data, allowed: 8,589,934,592"):
             safe_files.external_data(tmp_path / "m.onnx")
+
+
+def test_other_external_weights_are_another_model(tmp_path: Path) -> None:
+    """The graph's file stays the same byte by byte; conversions and references of the old weights don't fit."""
+    digests = []
+    for seed in (0, 1):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        model = dense()
+        weights = np.random.default_rng(seed).normal(size=(4, 2)).astype(np.float32)
+        model.graph.initializer[0].CopyFrom(numpy_helper.from_array(weights, "w"))
+        onnx.save(model, folder / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+        found = build_model(source(folder, "m.onnx"), tmp_path / "data", Watch())
+        digests.append((found.digest, (folder / "m.onnx").read_bytes()))
+        assert found.flops == 16, "counted though the weights lie elsewhere"
+    assert digests[0][1] == digests[1][1] and digests[0][0] != digests[1][0]

@@ -71,6 +71,14 @@ def test_the_weights_are_loaded_into_the_users_network(folder: Path) -> None:
     assert (model.format, model.parameters, model.flops) == ("torch", 10, 16)
 
 
+def test_the_same_weights_and_code_are_the_same_model_everywhere(folder: Path) -> None:
+    """In two caches the digest is the same: running the module leaves no bytecode behind."""
+    spec = FileModel(kind="file", path="net.safetensors", module="net.py")
+    models = [build_model(FileSource(spec, folder), folder / name, Watch()) for name in ("one", "two")]
+    assert models[0].digest == models[1].digest
+    assert not list(folder.rglob("*.pyc"))
+
+
 def test_other_code_is_another_model(folder: Path) -> None:
     """The module's text is part of the model's identity: a cached artefact of old code is not taken."""
     spec = FileModel(kind="file", path="net.safetensors", module="net.py")

@@ -93,6 +93,7 @@ def test_a_network_can_be_spelled_out() -> None:
     assert custom_problem("custom:latency_ms=20") is None
     assert "'speed'" in (custom_problem("custom:speed=3") or "")
     assert "loss_ratio" in (custom_problem("custom:loss_ratio=0.9") or "")
+    assert "needs latency_ms" in (custom_problem("custom:loss_ratio=0.05,up_mbit_s=16") or "")
 
 
 def test_netem_is_told_every_figure() -> None:

@@ -218,3 +218,12 @@ def test_the_report_tells_what_the_neighbours_loads_were() -> None:
     [table] = sharing_table(views)
     row = dict(zip(table["head"], table["rows"][0], strict=True))
     assert row["the others' loads"] == "mlp 48.5/s, 2.50% failed"
+
+
+def test_a_neighbour_without_cores_may_use_all() -> None:
+    """The cores of the submission's own model are its own: a neighbour that names none is not put onto them."""
+    beside = [{"model": {"kind": "canonical", "family": "mlp"}}]
+    shares = [job.spec.share for job in expand(submission(beside=beside)) if job.spec.share]
+    assert [(s.member, s.cores) for s in shares] == [(0, (0,)), (1, ()), (0, (0,)), (1, ())]
+    (own_beside, other_beside) = (s.beside[0].cores for s in shares[2:])
+    assert (own_beside, other_beside) == ((), (0,))

@@ -1,0 +1,38 @@
+"""What the executor writes down of jobs that it ends."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.errors import InputError, PerfDBError
+from inferbench_tasks.provider.executors.jobs import TaskRef
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.mark.parametrize("found", [None, InputError("no such run"), PerfDBError("away")])
+def test_a_run_that_is_not_there_keeps_nothing_from_being_done(found: Exception | None) -> None:
+    """A night has none and none is asked for; a deleted one is passed over; a database that is away is said."""
+    from inferbench_tasks.provider.executors.device_celery import DeviceCeleryExecutor
+
+    asked: list[str] = []
+
+    def end_run(run_id: str, verdict: str) -> None:
+        asked.append(run_id)
+        if found:
+            raise found
+
+    executor: Any = SimpleNamespace(_db=SimpleNamespace(end_run=end_run), log=logging.getLogger("test"))
+    end = DeviceCeleryExecutor._end_run
+    end(executor, TaskRef("nightly.digits", "manual", 0, "serve"), "failed: lost")
+    assert asked == []
+    if isinstance(found, PerfDBError):
+        with pytest.raises(PerfDBError):
+            end(executor, TaskRef("digits", "manual", 0, "serve"), "failed: lost")
+    else:
+        end(executor, TaskRef("digits", "manual", 0, "serve"), "failed: lost")
+    assert len(asked) == 1
