@@ -189,7 +189,7 @@ def test_a_cancelled_start_leaves_nothing(tmp_path: Path) -> None:
         ({"backend": "nonesuch"}, "Unknown serving backend 'nonesuch' at serve.backend; known: "),
         (
             {"batching": {"max_batch_size": 2}, "load": {"batch_size": 4}},
-            "load.batch_size: 4 is more than serve.batching.max_batch_size \\(2\\)",
+            "load.batch_size: 4 samples per request are more than serve.batching.max_batch_size \\(2\\)",
         ),
     ],
 )
