@@ -51,9 +51,6 @@ def warm() -> None:
 
 def read_ahead(db: Any) -> int:
     """What all pages share: the valid results, the suggestions of their forms, the templates; how many results."""
-    # A comparison needs it, and its import takes a second.
-    import scipy.stats  # noqa: F401
-
     from inferbench_tasks.perfdb.held import held
     from inferbench_tasks.provider.ui.given import suggestions
     from inferbench_tasks.provider.ui.render import compile_templates
