@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from inferbench_tasks.submission.problem import Problem
+    from inferbench_tasks.problem import Problem
 
 
 class InferBenchError(Exception):

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from inferbench_tasks.clients import http2
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.loadgen.null_server import NullGrpc, NullHttp, answer_message
 from inferbench_tasks.loadgen.outcome import Outcome, apply_load
 from inferbench_tasks.loadgen.plan import LoadPlan, OutputShape
 from inferbench_tasks.loadgen.prepare import prepare
-from inferbench_tasks.stages.handles import Endpoint
 from inferbench_tasks.submission.schema import LoadSpec
 
 Make = Callable[[], asyncio.Protocol]

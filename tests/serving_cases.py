@@ -22,9 +22,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from inferbench_tasks.contracts.handles import ModelArtifact, RequestSet, TensorSpec
 from inferbench_tasks.servers.config import ServerConfig
 from inferbench_tasks.stages import convert, generate, serve
-from inferbench_tasks.stages.handles import ModelArtifact, RequestSet, TensorSpec
 
 FEATURES = 6
 CLASSES = 4

@@ -28,12 +28,12 @@ HEAVY = {
 #: Files that are run as a process of their own or hold nothing but what needs the library.
 RUN_AS_A_WHOLE = {
     "servers/engines",
-    "canonical",
+    "modelrepo/canonical",
     "modelrepo/networks",
     "backends/triton_models",
     "backends/mlserver_models",
     "backends/torchserve_models",
-    "analysis/figures",
+    "analysis/charts",
 }
 
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.clients.grpc_message import frame
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.loadgen.null_server import answer_message
-from inferbench_tasks.servers.kserve_proto import message
-from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.protocols.kserve_proto import message
 from tests.load_servers import endpoint, free_port
 
 _MODULES = Path("/usr/lib/nginx/modules")

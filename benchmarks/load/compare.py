@@ -49,12 +49,12 @@ from benchmarks.load.gates import report
 from benchmarks.load.peers import CONNECTIONS, USERS, Measured, PeerError
 from inferbench_tasks.clients import kserve_grpc, kserve_http
 from inferbench_tasks.clients.answers import Outputs
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.launchers.processes import of_session
 from inferbench_tasks.loadgen.null_server import null_server
 from inferbench_tasks.loadgen.outcome import apply_load
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.records import column, is_ok
-from inferbench_tasks.stages.handles import Endpoint
 from inferbench_tasks.submission.schema import LoadSpec
 from tests import nginx
 from tests.load_servers import endpoint

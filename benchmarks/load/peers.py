@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.contracts.handles import Endpoint
 
 #: Requests under way at once, for every client.
 USERS = 32

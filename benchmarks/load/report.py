@@ -47,7 +47,7 @@ def prepare(folder: Path, uri: str, run_id: str, samples: int) -> None:
 
 def child(folder: Path, uri: str, run_id: str) -> None:
     """Figures, result, report; what it took."""
-    from inferbench_tasks.analysis.report import make_report
+    from inferbench_tasks.analysis.report.compose import make_report
     from inferbench_tasks.stages import collect
     from inferbench_tasks.stages.base import Context
 

@@ -13,9 +13,9 @@ from onnx import TensorProto, helper
 
 from inferbench_tasks.backends import startup
 from inferbench_tasks.backends.base import BACKENDS, Deployment
+from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, TensorSpec
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import LAUNCHERS
-from inferbench_tasks.stages.handles import Endpoint, ModelArtifact, TensorSpec
 from inferbench_tasks.submission.schema import ServeSpec
 from tests.serving_cases import dense_case
 

@@ -27,8 +27,8 @@ from pathlib import Path
 from benchmarks.recommend import recorded, space, synthetic
 from benchmarks.recommend.recorded import Recorded
 from benchmarks.recommend.searchers import SEARCHERS
-from inferbench_tasks.analysis.candidates import Bound
-from inferbench_tasks.analysis.search import BUDGET_RATIO, Goal, excess_of
+from inferbench_tasks.analysis.recommend.candidates import Bound
+from inferbench_tasks.analysis.search.searcher import BUDGET_RATIO, Goal, excess_of
 
 WANTED_RATIO = 0.95
 #: The share of seeds that has to reach it.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from benchmarks.recommend.space import Point, as_settings
-from inferbench_tasks.analysis.search import Goal, Search, excess_of
+from inferbench_tasks.analysis.search.searcher import Goal, Search, excess_of
 
 
 class Searcher(Protocol):

@@ -24,8 +24,8 @@ import pandas as pd
 
 from benchmarks.regression.workplace import workplace
 from inferbench_tasks.plan.compile import compile_plan
-from inferbench_tasks.stages.execute import execute_stage
-from inferbench_tasks.stages.invocation import Invocation
+from inferbench_tasks.running.execute import execute_stage
+from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.submission.schema import Submission
 
 SUBMISSION = {

@@ -29,10 +29,10 @@ from onnx import TensorProto, helper, numpy_helper
 from inferbench_tasks import settings
 from inferbench_tasks.backends import startup
 from inferbench_tasks.backends.base import BACKENDS, Deployment
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.process import ProcessLauncher
-from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.submission.schema import ServeSpec
 
 SHAPE = (3, 32, 32)

@@ -21,9 +21,9 @@ from bench_servers import request, served, small_cnn
 from closed_loop import drive
 
 from inferbench_tasks import settings
+from inferbench_tasks.running.child import keeping
 from inferbench_tasks.stages import convert, generate, release, serve
 from inferbench_tasks.stages.base import Context
-from inferbench_tasks.stages.child import keeping
 
 CONCURRENCY = (1, 4, 16, 64)
 BATCHING = {"max_batch_size": 16, "max_delay_ms": 0.5}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from inferbench_tasks.analysis.runs import RunView
+    from inferbench_tasks.analysis.report.runs import RunView
 
 #: Fields of a job that tell nothing about what was measured.
 _UNTOLD = ("name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s", "sweep")

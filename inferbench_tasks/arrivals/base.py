@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from inferbench_tasks.contracts.spec import Spec
 from inferbench_tasks.registry import Registry
-from inferbench_tasks.submission.base import Spec
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from inferbench_tasks.arrivals.base import ArrivalProcess, Rate
 from inferbench_tasks.arrivals.poisson import Poisson, poisson_times_ns
-from inferbench_tasks.submission.base import Seconds
+from inferbench_tasks.contracts.spec import Seconds
 
 if TYPE_CHECKING:
     import numpy as np

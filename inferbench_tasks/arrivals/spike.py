@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from inferbench_tasks.arrivals.base import ArrivalProcess, Rate
 from inferbench_tasks.arrivals.poisson import Poisson, poisson_times_ns
-from inferbench_tasks.submission.base import Seconds
+from inferbench_tasks.contracts.spec import Seconds
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,8 +9,8 @@ from pydantic import Field, PrivateAttr
 
 from inferbench_tasks.arrivals.base import MAX_ARRIVALS, ArrivalProcess
 from inferbench_tasks.arrivals.poisson import Poisson
+from inferbench_tasks.contracts.spec import RelativePath
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.submission.base import RelativePath
 
 if TYPE_CHECKING:
     import numpy as np

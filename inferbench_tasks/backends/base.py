@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from inferbench_tasks.backends.probes.base import Probe
+from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, Processing
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.registry import Registry
-from inferbench_tasks.stages.handles import Endpoint, ModelArtifact, Processing
 from inferbench_tasks.submission.schema import ServeSpec
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.backends.probes.base import Probe, Refused
+from inferbench_tasks.contracts.handles import ModelArtifact, RequestSet
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.requests.ragged import unpacked
-from inferbench_tasks.stages.handles import ModelArtifact, RequestSet
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -16,10 +16,10 @@ from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread
 from inferbench_tasks.backends.environments import Environment, python
 from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.backends.probes.base import Probe
+from inferbench_tasks.contracts.handles import Endpoint, TensorSpec
 from inferbench_tasks.extras import require
 from inferbench_tasks.launchers.base import Launch
-from inferbench_tasks.servers.datatypes import datatype_of
-from inferbench_tasks.stages.handles import Endpoint, TensorSpec
+from inferbench_tasks.protocols.datatypes import datatype_of
 
 MLSERVER = "1.7.1"
 MODULE = "inferbench_onnx_model"

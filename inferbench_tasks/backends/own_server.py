@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
 from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread_env
+from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact
 from inferbench_tasks.extras import installable, require
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.servers.config import Batching, ServerConfig
-from inferbench_tasks.stages.handles import Endpoint, ModelArtifact
 from inferbench_tasks.submission.schema import ServeSpec
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from inferbench_tasks.backends.base import Backend, Deployment, Prepared
 from inferbench_tasks.backends.probes.base import Probe, open_probe
+from inferbench_tasks.contracts.handles import Endpoint, ServerHandle
 from inferbench_tasks.errors import CancelledError, ServerError
 from inferbench_tasks.launchers.base import Launcher
 from inferbench_tasks.launchers.records import end_run
-from inferbench_tasks.stages.handles import Endpoint, ServerHandle
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread_env
 from inferbench_tasks.backends.ports import free_ports
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.launchers.base import Launch
-from inferbench_tasks.stages.handles import Endpoint
 from inferbench_tasks.submission.schema import ServeSpec
 
 BINARY = "tensorflow_model_server"

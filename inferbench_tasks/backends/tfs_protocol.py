@@ -10,7 +10,7 @@ from typing import Any
 
 from inferbench_tasks.backends.own_server import OwnServer, read_ports
 from inferbench_tasks.backends.probes.base import Probe, open_probe
-from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.contracts.handles import Endpoint
 
 
 class TfsProtocol(OwnServer):

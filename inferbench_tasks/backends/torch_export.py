@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from inferbench_tasks.backends.base import Deployment, Prepared
 from inferbench_tasks.backends.torchscript import TorchScript
-from inferbench_tasks.stages.handles import ModelArtifact
+from inferbench_tasks.contracts.handles import ModelArtifact
 
 
 class TorchExport(TorchScript):

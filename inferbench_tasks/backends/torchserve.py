@@ -27,11 +27,11 @@ from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread
 from inferbench_tasks.backends.environments import Environment, python, site_packages
 from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.backends.probes.base import Probe
+from inferbench_tasks.contracts.handles import Endpoint, TensorSpec
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.extras import installable, require
 from inferbench_tasks.launchers.base import Launch
-from inferbench_tasks.servers.datatypes import datatype_of
-from inferbench_tasks.stages.handles import Endpoint, TensorSpec
+from inferbench_tasks.protocols.datatypes import datatype_of
 
 TORCHSERVE = "0.12.0"
 MAX_BYTES = 256 * 2**20

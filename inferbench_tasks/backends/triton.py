@@ -24,9 +24,9 @@ from inferbench_tasks.backends.own_server import mount
 from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.backends.triton_config import pbtxt, tensor
 from inferbench_tasks.backends.triton_environment import LIBPYTHON, NUMPY, environment, libpython_folder
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers.base import Launch
-from inferbench_tasks.stages.handles import Endpoint
 from inferbench_tasks.submission.schema import ServeSpec
 
 #: What that package's binary says of itself.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from inferbench_tasks.servers.datatypes import datatype_of
-from inferbench_tasks.stages.handles import TensorSpec
+from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.protocols.datatypes import datatype_of
 
 
 def tensor(spec: TensorSpec) -> dict[str, Any]:

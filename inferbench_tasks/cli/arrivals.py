@@ -9,8 +9,8 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from inferbench_tasks.arrivals.base import ARRIVALS, ArrivalProcess, ArrivalsSpec
-from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit
 from inferbench_tasks.errors import InferBenchError, InputError
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit
 
 if TYPE_CHECKING:
     import numpy as np

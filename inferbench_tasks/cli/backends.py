@@ -7,8 +7,8 @@ from typing import Any
 import typer
 
 from inferbench_tasks.backends.base import BACKENDS
-from inferbench_tasks.cli.output import OutputFormat, emit
 from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.output import OutputFormat, emit
 
 app = typer.Typer()
 

@@ -7,10 +7,10 @@ from typing import Any
 import typer
 
 from inferbench_tasks.backends.base import BACKENDS
-from inferbench_tasks.cli.output import OutputFormat, emit
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.route import possible_precisions, route
+from inferbench_tasks.output import OutputFormat, emit
 
 app = typer.Typer()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.analysis.leaderboard import leaderboard as ranked
-from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit
+from inferbench_tasks.analysis.recommend.leaderboard import leaderboard as ranked
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 

@@ -12,9 +12,9 @@ import typer
 from pydantic import ValidationError
 
 from inferbench_tasks import settings
-from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.errors import InputError, LoadError
 from inferbench_tasks.loadgen.live import Snapshot
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import typer
 
-from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.metrics.base import METRICS
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit
 
 app = typer.Typer()
 

@@ -11,10 +11,10 @@ from typing import Any
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.modelrepo.card import FIELDS, ModelCard, field, identity
 from inferbench_tasks.modelrepo.repository import ModelRepository
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.queries import matches, parse
 from inferbench_tasks.perfdb.store import PerfDB
 
@@ -62,7 +62,7 @@ def register(
 
     Its signature, parameters, FLOPs and, on a labelled test set, accuracy are worked out first.
     """
-    from inferbench_tasks.modelrepo.base import Watch
+    from inferbench_tasks.contracts.models import Watch
     from inferbench_tasks.modelrepo.build import build_model
     from inferbench_tasks.modelrepo.resolve import resolve
 

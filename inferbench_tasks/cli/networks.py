@@ -7,8 +7,8 @@ from pathlib import Path
 
 import typer
 
-from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.networks.network import CUSTOM, LAN, find_network, networks
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -38,8 +38,8 @@ def check(
     Exit code 0 only if every figure is met. Pings are sent with real-time priority where that is permitted;
     elsewhere run it on a machine that does nothing else.
     """
-    from inferbench_tasks.loadgen.realtime import become_realtime, realtime_problem
     from inferbench_tasks.networks.selftest import self_test
+    from inferbench_tasks.timing.realtime import become_realtime, realtime_problem
 
     if problem := realtime_problem():
         say(f"What else runs here may show in the figures: {problem}")

@@ -9,8 +9,8 @@ from typing import Any
 
 import typer
 
-from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.submission.reader import read_submission
 
 app = typer.Typer()

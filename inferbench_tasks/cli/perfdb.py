@@ -7,8 +7,8 @@ from pathlib import Path
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.errors import InputError, PerfDBError
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
 app = typer.Typer(
     no_args_is_help=True,

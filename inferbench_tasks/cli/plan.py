@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from inferbench_tasks.cli.output import OutputFormat, emit
+from inferbench_tasks.output import OutputFormat, emit
 from inferbench_tasks.plan.compile import PIPELINE, compile_plan
 from inferbench_tasks.plan.graph import RunPlan
 from inferbench_tasks.submission.reader import read_submission

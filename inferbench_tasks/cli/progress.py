@@ -14,8 +14,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from inferbench_tasks.plan.compile import PIPELINE
-from inferbench_tasks.stages.invocation import Invocation
-from inferbench_tasks.submission.problem import compact
+from inferbench_tasks.problem import compact
+from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.submission.sweep import Job
 
 POLL_S = 0.1

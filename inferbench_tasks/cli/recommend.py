@@ -7,11 +7,11 @@ from pathlib import Path
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.analysis.candidates import Bound, path_of
-from inferbench_tasks.analysis.recommend import Recommendation
-from inferbench_tasks.analysis.recommend import recommend as recommended
-from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.analysis.recommend.candidates import Bound, path_of
+from inferbench_tasks.analysis.recommend.recommender import Recommendation
+from inferbench_tasks.analysis.recommend.recommender import recommend as recommended
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 

@@ -20,17 +20,17 @@ from rich.console import Console
 from rich.markup import escape
 
 from inferbench_tasks import settings
-from inferbench_tasks.analysis.candidates import Bound
-from inferbench_tasks.analysis.live import LiveSearch, goal_of, measured_before
-from inferbench_tasks.analysis.recommend import Recommendation
-from inferbench_tasks.analysis.report import REPORT_FILE, make_report
-from inferbench_tasks.analysis.search import budget_of
-from inferbench_tasks.cli.output import say
+from inferbench_tasks.analysis.recommend.candidates import Bound
+from inferbench_tasks.analysis.recommend.recommender import Recommendation
+from inferbench_tasks.analysis.report.compose import REPORT_FILE, make_report
+from inferbench_tasks.analysis.search.live import LiveSearch, goal_of, measured_before
+from inferbench_tasks.analysis.search.searcher import budget_of
 from inferbench_tasks.monitors import environment
+from inferbench_tasks.output import say
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
-from inferbench_tasks.stages.conclude import conclude
-from inferbench_tasks.stages.invocation import Invocation, Order
+from inferbench_tasks.running.conclude import conclude
+from inferbench_tasks.running.invocation import Invocation, Order
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.schema import Submission
 from inferbench_tasks.submission.sweep import Job, expand
@@ -88,7 +88,7 @@ class Runner:
         )
         with open(invocation.dir / "log.txt", "ab") as log:
             child = subprocess.Popen(
-                [sys.executable, "-m", "inferbench_tasks.stages.inline", str(invocation.dir)],
+                [sys.executable, "-m", "inferbench_tasks.running.inline", str(invocation.dir)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

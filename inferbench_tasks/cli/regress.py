@@ -9,8 +9,8 @@ from typing import Any
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.store import PerfDB
 
 app = typer.Typer(

@@ -7,12 +7,12 @@ from pathlib import Path
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.analysis.replay import agreement, environment_differences, submission_of
-from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.analysis.report.replay import agreement, environment_differences, submission_of
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.stages.conclude import conclude
-from inferbench_tasks.stages.inline import run_inline
-from inferbench_tasks.stages.invocation import Invocation, Order
+from inferbench_tasks.running.conclude import conclude
+from inferbench_tasks.running.inline import run_inline
+from inferbench_tasks.running.invocation import Invocation, Order
 
 app = typer.Typer()
 

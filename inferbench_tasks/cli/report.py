@@ -7,8 +7,8 @@ from pathlib import Path
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit
 from inferbench_tasks.perfdb.store import PerfDB
 
 app = typer.Typer()
@@ -26,8 +26,8 @@ def report(
 
     Without --to it goes to the invocation's folder. A .md file is for a pull request.
     """
-    from inferbench_tasks.analysis.markdown import make_markdown
-    from inferbench_tasks.analysis.report import REPORT_FILE, make_report
+    from inferbench_tasks.analysis.report.compose import REPORT_FILE, make_report
+    from inferbench_tasks.analysis.report.markdown import make_markdown
 
     if to is not None and to.suffix not in (".html", ".md"):
         raise InputError(f"--to {to}: must end in .html or .md")

@@ -13,10 +13,10 @@ from types import FrameType
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.cli.output import OutputFormat
 from inferbench_tasks.cli.progress import Watcher
 from inferbench_tasks.errors import InferBenchError
-from inferbench_tasks.stages.invocation import Invocation, Order
+from inferbench_tasks.output import OutputFormat
+from inferbench_tasks.running.invocation import Invocation, Order
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.sweep import expand
 
@@ -39,9 +39,9 @@ def run(
     The real DAG is run by Airflow, in a process of its own; its log is kept in a file. Progress goes
     to stderr, the results to stdout. Exit code 0 only if every run is valid.
     """
-    from inferbench_tasks.analysis.terminal import show_results
+    from inferbench_tasks.analysis.report.terminal import show_results
     from inferbench_tasks.perfdb.store import PerfDB
-    from inferbench_tasks.stages.conclude import conclude, report_path
+    from inferbench_tasks.running.conclude import conclude, report_path
 
     submission = read_submission(file)
     jobs = expand(submission)
@@ -50,7 +50,7 @@ def run(
     invocation.place(
         Order(submission=submission, base_dir=str(file.absolute().parent), data_dir=str(data_dir))
     )
-    module = "inferbench_tasks.stages.inline" if inline else "inferbench_tasks.provider.local"
+    module = "inferbench_tasks.running.inline" if inline else "inferbench_tasks.provider.local"
     log_path = invocation.dir / "log.txt"
     # What this process has to say beside the progress goes where the stages' log goes.
     logging.basicConfig(

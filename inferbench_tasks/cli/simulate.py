@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.scheduling.generators import GENERATORS, Recipe, generate
 from inferbench_tasks.scheduling.outcome import Outcome
 from inferbench_tasks.scheduling.policies import POLICIES

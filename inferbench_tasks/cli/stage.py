@@ -11,8 +11,8 @@ import typer
 from pydantic import ValidationError
 
 from inferbench_tasks import settings
-from inferbench_tasks.cli.output import OutputFormat, emit
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.output import OutputFormat, emit
 from inferbench_tasks.plan.graph import StageName
 
 app = typer.Typer()

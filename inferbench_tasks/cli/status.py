@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.cluster.state import cluster_state
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.system.local import LocalSystem, health

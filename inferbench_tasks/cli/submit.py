@@ -10,9 +10,9 @@ from typing import Any
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.client import InferBench
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.provider.system.config import passwords
 from inferbench_tasks.provider.system.local import LocalSystem
 from inferbench_tasks.submission.reader import read_submission

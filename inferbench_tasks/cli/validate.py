@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from inferbench_tasks.cli.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.errors import InputError, SubmissionError
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.submission.digest import digest_of_jobs
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.sweep import Job, expand

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from inferbench_tasks.errors import InferBenchError, InputError, SubmissionError
-from inferbench_tasks.submission.problem import Problem
+from inferbench_tasks.problem import Problem
 
 
 class ApiError(InferBenchError):

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferbench_tasks.clients.answers import AnswerCheck
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.registry import Registry
-from inferbench_tasks.stages.handles import Endpoint
 
 #: The statuses that every client knows; "http_4xx", "http_5xx" and "grpc_<code>" come from the server.
 OK = "ok"

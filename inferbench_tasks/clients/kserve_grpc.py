@@ -7,9 +7,9 @@ import numpy as np
 from inferbench_tasks.clients.answers import BadAnswer, Outputs
 from inferbench_tasks.clients.grpc_message import frame, unframe
 from inferbench_tasks.clients.kserve_http import tensor_from_bytes
-from inferbench_tasks.servers.datatypes import NUMPY_OF, datatype_of, pack_bytes
-from inferbench_tasks.servers.kserve_proto import message
-from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.protocols.datatypes import NUMPY_OF, datatype_of, pack_bytes
+from inferbench_tasks.protocols.kserve_proto import message
 
 _TYPED = {
     "BOOL": "bool_contents", "INT8": "int_contents", "INT16": "int_contents", "INT32": "int_contents",

@@ -8,9 +8,9 @@ import orjson
 from numpy.typing import NDArray
 
 from inferbench_tasks.clients.answers import BadAnswer, Outputs
-from inferbench_tasks.servers.datatypes import NUMPY_OF, datatype_of, pack_bytes, unpack_bytes
-from inferbench_tasks.servers.problem import RequestProblem
-from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.protocols.datatypes import NUMPY_OF, datatype_of, pack_bytes, unpack_bytes
+from inferbench_tasks.protocols.problem import RequestProblem
 
 _TEXT_KINDS = "OSU"
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
-from inferbench_tasks.servers.datatypes import NUMPY_OF
-from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.protocols.datatypes import NUMPY_OF
 
 _TIMEOUT_S = 10.0
 
@@ -115,7 +115,7 @@ def _unary(endpoint: Endpoint, method: str, request: bytes) -> bytes:
 
 
 def _grpc(endpoint: Endpoint) -> ModelMetadata:
-    from inferbench_tasks.servers.kserve_proto import SERVICE, message
+    from inferbench_tasks.protocols.kserve_proto import SERVICE, message
 
     request = message("ModelMetadataRequest")(name=endpoint.model_name, version=endpoint.model_version)
     raw = _unary(endpoint, f"/{SERVICE}/ModelMetadata", request.SerializeToString())

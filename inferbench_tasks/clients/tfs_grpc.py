@@ -6,8 +6,8 @@ import numpy as np
 
 from inferbench_tasks.clients.answers import BadAnswer, Outputs
 from inferbench_tasks.clients.grpc_message import frame, unframe
-from inferbench_tasks.servers.tfs_proto import message, predict_request, read
-from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.protocols.tfs_proto import message, predict_request, read
 
 SIGNATURE = "serving_default"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from inferbench_tasks.servers.proto_table import message_class
-from inferbench_tasks.servers.tfs_proto import DTYPES
+from inferbench_tasks.protocols.proto_table import message_class
+from inferbench_tasks.protocols.tfs_proto import DTYPES
 
 #: Messages of other packages stand in ours: on the wire that is the same.
 _PACKAGE = "inferbench.tfs_metadata"

@@ -10,10 +10,10 @@ import warnings
 from functools import cache
 from pathlib import Path
 
+from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats.base import Format, Predict, Settings
-from inferbench_tasks.stages.handles import ModelArtifact
 
 
 class AotInductorFormat(Format):

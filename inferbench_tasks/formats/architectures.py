@@ -1,7 +1,7 @@
 """Networks that are stored as weights plus the name and arguments of what builds them.
 
 Only names of this table are built: a model's folder can't make us import anything else. The one exception is
-``USER_MODULE``: the module that a submission names in plain sight (``modelrepo/module_file.py``).
+``USER_MODULE``: the module that a submission names in plain sight (``formats/module_file.py``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from inferbench_tasks.errors import InputError
 
 FILE = "architecture.json"
 _NETWORKS = "inferbench_tasks.modelrepo.networks"
-_CANONICAL = "inferbench_tasks.canonical.architectures"
+_CANONICAL = "inferbench_tasks.modelrepo.canonical.architectures"
 USER_MODULE = "user-module"
 #: Name -> "module:function"; the function takes (framework, name, arguments) and returns the network.
 ARCHITECTURES: dict[str, str] = {
@@ -43,7 +43,7 @@ def build(folder: Path, framework: str) -> Any:
     try:
         described = json.loads((folder / FILE).read_bytes())
         if described["name"] == USER_MODULE:
-            from inferbench_tasks.modelrepo import module_file
+            from inferbench_tasks.formats import module_file
 
             return module_file.build(folder, described["arguments"]["factory"])
         return construct(framework, {"name": described["name"], "arguments": described["arguments"]})

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+from inferbench_tasks.artifacts.cache import tree_digest
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.extras import installable, missing
-from inferbench_tasks.modelrepo.cache import tree_digest
 from inferbench_tasks.registry import Registry
-from inferbench_tasks.requests.base import Arrays
-from inferbench_tasks.stages.handles import ModelArtifact
 
 #: A loaded model: outputs by name for inputs by name, first axis = batch.
 Predict = Callable[[Arrays], Arrays]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
+from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.errors import ConversionError
-from inferbench_tasks.requests.base import Array, Arrays
 
 
 class Difference(BaseModel):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from inferbench_tasks.artifacts.cache import ArtifactCache
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
+from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.errors import ConversionError, InferBenchError, InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats.base import FORMATS, Format, Settings
 from inferbench_tasks.formats.route import Hop, route
-from inferbench_tasks.modelrepo.base import Watch
-from inferbench_tasks.modelrepo.cache import ArtifactCache
-from inferbench_tasks.requests.base import Arrays
-from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
 
 #: Raised by one whenever a converter writes something else than before.
 RECIPE = 4

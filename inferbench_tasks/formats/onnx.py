@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.artifacts.cache import MANIFEST, digest_of_files
+from inferbench_tasks.artifacts.safe_files import external_data
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.errors import ConversionError, InputError
 from inferbench_tasks.formats.base import Format, Predict, Settings
-from inferbench_tasks.modelrepo.cache import MANIFEST, digest_of_files
-from inferbench_tasks.modelrepo.safe_files import external_data
-from inferbench_tasks.requests.base import Arrays
-from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
 
 #: Read by every runtime that we serve with.
 OPSET = 17

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.errors import ConversionError
-from inferbench_tasks.requests.base import Arrays
-from inferbench_tasks.stages.handles import ModelArtifact
 
 #: A model is int8 if at least this share of its multiply-adds is.
 MIN_QUANTISED_RATIO = 0.5
@@ -70,7 +70,7 @@ def to_int8(source: Path, target: Path, calibration: Arrays) -> None:
 
 def require_quantised(path: Path, source: ModelArtifact) -> None:
     """ConversionError where most of the arithmetic stayed in floats: calling that int8 would be a lie."""
-    from inferbench_tasks.analysis.flops import quantised_ratio
+    from inferbench_tasks.formats.costs import quantised_ratio
 
     ratio = quantised_ratio(path, source.inputs)
     if ratio < MIN_QUANTISED_RATIO:

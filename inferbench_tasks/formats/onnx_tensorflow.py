@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.errors import ConversionError
-from inferbench_tasks.stages.handles import ModelArtifact
 
 
 def export(source: ModelArtifact, path: Path, opset: int) -> None:

@@ -11,8 +11,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.formats import torch as torch_format
-from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
 
 log = logging.getLogger(__name__)
 

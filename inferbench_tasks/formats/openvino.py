@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks.artifacts.cache import digest_of_files
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats.base import Format, Predict, Settings
-from inferbench_tasks.modelrepo.cache import digest_of_files
-from inferbench_tasks.requests.base import Arrays
-from inferbench_tasks.stages.handles import ModelArtifact
 
 
 class OpenVinoFormat(Format):

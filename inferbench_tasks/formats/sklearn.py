@@ -8,10 +8,10 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import Format, Predict
-from inferbench_tasks.requests.base import Arrays
-from inferbench_tasks.stages.handles import ModelArtifact
 
 
 class SklearnFormat(Format):

@@ -7,10 +7,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.errors import ConversionError, InputError
 from inferbench_tasks.formats.base import Format, Predict, Settings
-from inferbench_tasks.requests.base import Arrays
-from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
 
 #: Sizes that an engine is tuned between: (least, best, most) of the batch, and of any other dynamic axis.
 BATCH = (1, 8, 64)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.requests.base import Arrays
 
 
 class TensorRtRunner:

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats import architectures
 from inferbench_tasks.formats.base import Format, Predict
-from inferbench_tasks.requests.base import Arrays
-from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
 
 WEIGHTS = "model.safetensors"
 
@@ -85,7 +85,7 @@ def examples(inputs: tuple[TensorSpec, ...], rows: int = 2) -> tuple[Any, ...]:
     """Tensors to trace with: seeded, ``rows`` samples, 16 where a size is dynamic."""
     import torch
 
-    from inferbench_tasks.modelrepo.base import noise_like
+    from inferbench_tasks.contracts.models import noise_like
 
     rng = np.random.default_rng(0)
     return tuple(torch.from_numpy(noise_like(spec, rows, rng)) for spec in inputs)

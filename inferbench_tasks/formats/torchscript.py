@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats.base import Format, Predict, Settings
-from inferbench_tasks.stages.handles import ModelArtifact
 
 
 class TorchScriptFormat(Format):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.registry import Registry
-from inferbench_tasks.stages.handles import ServerHandle
 
 if TYPE_CHECKING:
     from inferbench_tasks.launchers.records import ServerRecord

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import psutil
 
 from inferbench_tasks import extras
+from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers import processes, records
 from inferbench_tasks.launchers.base import Launch, log_end
-from inferbench_tasks.stages.handles import ServerHandle
 
 log = logging.getLogger(__name__)
 

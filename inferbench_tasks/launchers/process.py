@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 from typing import ClassVar
 
+from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers import processes, records
 from inferbench_tasks.launchers.base import Launch, log_end
 from inferbench_tasks.monitors.gpu import BY_BUS, ORDER
-from inferbench_tasks.stages.handles import ServerHandle
 
 log = logging.getLogger(__name__)
 

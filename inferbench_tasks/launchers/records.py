@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from inferbench_tasks import settings
-from inferbench_tasks.stages.handles import ServerHandle
+from inferbench_tasks.contracts.handles import ServerHandle
 
 log = logging.getLogger(__name__)
 

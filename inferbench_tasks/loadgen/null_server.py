@@ -19,8 +19,8 @@ import orjson
 
 from inferbench_tasks.clients import http2
 from inferbench_tasks.clients.grpc_message import frame
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import LoadError
-from inferbench_tasks.stages.handles import Endpoint
 
 _OUTPUT = "output"
 _START_TIMEOUT_S = 20.0
@@ -130,14 +130,14 @@ def answer_message(protocol: str, answer_bytes: int) -> bytes:
     """A true answer of the protocol with one output of about so many bytes."""
     values = np.zeros(max(1, answer_bytes // 4), np.float32)
     if protocol == "grpc":
-        from inferbench_tasks.servers.kserve_proto import message
+        from inferbench_tasks.protocols.kserve_proto import message
 
         answer = message("ModelInferResponse")(model_name="null")
         answer.outputs.add(name=_OUTPUT, datatype="FP32", shape=[1, len(values)])
         answer.raw_output_contents.append(values.tobytes())
         return bytes(answer.SerializeToString())
     if protocol == "grpc_tfs":
-        from inferbench_tasks.servers.tfs_proto import fill, message
+        from inferbench_tasks.protocols.tfs_proto import fill, message
 
         answer = message("PredictResponse")()
         fill(answer.outputs[_OUTPUT], values.reshape(1, -1))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from inferbench_tasks.clients.base import Call, Payload
 from inferbench_tasks.loadgen.dispatcher import Dispatcher
-from inferbench_tasks.loadgen.timerfd import Timer
+from inferbench_tasks.timing.timerfd import Timer
 
 #: At most so many at one wake-up; then the loop looks after answers before it goes on.
 _BURST = 128

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from inferbench_tasks.stages.handles import Endpoint, ProcessorStep
+from inferbench_tasks.contracts.handles import Endpoint, ProcessorStep
 
 
 class _Data(BaseModel):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.arrivals.base import ArrivalProcess
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.loadgen.evidence import ClosedPlan, OpenPlan
@@ -23,10 +24,9 @@ from inferbench_tasks.loadgen.plan import (
     OutputShape,
     Segment,
 )
-from inferbench_tasks.loadgen.realtime import realtime_problem
-from inferbench_tasks.stages.handles import Endpoint
 from inferbench_tasks.submission.check import engine_findings
 from inferbench_tasks.submission.schema import LoadSpec
+from inferbench_tasks.timing.realtime import realtime_problem
 
 #: ``shards: auto``: one sender up to such a rate or concurrency; a second one then costs more than it brings.
 _RATE_PER_SHARD_RPS = 8_000.0

@@ -30,9 +30,9 @@ from inferbench_tasks.loadgen.mlperf_driver import LoadGenDriver, Sut
 from inferbench_tasks.loadgen.open_loop import OpenLoop
 from inferbench_tasks.loadgen.payloads import answer_check, build_payloads
 from inferbench_tasks.loadgen.plan import LoadPlan, Segment
-from inferbench_tasks.loadgen.realtime import become_realtime
 from inferbench_tasks.loadgen.rehearsal import rehearse
 from inferbench_tasks.loadgen.spool import Recorder
+from inferbench_tasks.timing.realtime import become_realtime
 
 _REPORT_NS = 200_000_000
 _FLUSH_NS = 200_000_000

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from inferbench_tasks.backends.probes.base import Refused
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.ceiling import Ceiling, ceiling, check_ceiling
 from inferbench_tasks.loadgen.certificate import Certificate
@@ -21,7 +22,6 @@ from inferbench_tasks.loadgen.plan import BatchShare, LoadPlan
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.summary import summarise
 from inferbench_tasks.loadgen.target import inputs_for, parse_arrivals, parse_url
-from inferbench_tasks.stages.handles import Endpoint
 from inferbench_tasks.submission.schema import LoadSpec
 
 Show = Callable[[str, float, float, Snapshot | None], None]

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.arrivals.base import ARRIVALS
 from inferbench_tasks.clients.metadata import ModelMetadata, Tensor, fetch_metadata, list_models
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.plan import OutputShape
-from inferbench_tasks.stages.handles import Endpoint
 
 Protocol = Literal["http", "grpc", "grpc_tfs"]
 _SCHEMES: dict[str, Protocol] = {"http": "http", "grpc": "grpc", "tfs": "grpc_tfs", "grpc_tfs": "grpc_tfs"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, ClassVar
 
-from inferbench_tasks.analysis.catalogue import carbon_rows
+from inferbench_tasks.catalogue import carbon_rows
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.metrics.base import Measured, Metric
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from inferbench_tasks.analysis.catalogue import Price, price_rows, prices_for
+from inferbench_tasks.catalogue import Price, price_rows, prices_for
 from inferbench_tasks.metrics.base import Measured, Metric
 from inferbench_tasks.monitors.environment import device_name, granted_cores
 

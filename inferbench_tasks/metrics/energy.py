@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from inferbench_tasks.analysis.catalogue import find_hardware
+from inferbench_tasks.catalogue import find_hardware
 from inferbench_tasks.metrics import energy_codecarbon
 from inferbench_tasks.metrics.base import Measured, Metric
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.analysis.catalogue import find_hardware
+from inferbench_tasks.catalogue import find_hardware
 from inferbench_tasks.metrics.base import Measured
 
 #: codecarbon's DEFAULT_POWER_PER_CORE, which it multiplies by the number of threads.

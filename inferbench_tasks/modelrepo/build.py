@@ -6,13 +6,14 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks.artifacts.cache import ArtifactCache, Entry
+from inferbench_tasks.contracts.arrays import accuracy_ratio
+from inferbench_tasks.contracts.dataset import Dataset
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
+from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.errors import ConversionError, InputError, MissingExtraError
 from inferbench_tasks.formats.base import FORMATS, Predict
 from inferbench_tasks.formats.conversion import convert_model
-from inferbench_tasks.modelrepo.base import ModelSource, Watch
-from inferbench_tasks.modelrepo.cache import ArtifactCache, Entry
-from inferbench_tasks.requests.base import Dataset, accuracy_ratio
-from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +100,7 @@ def _costs_settings(source: ModelSource, model: ModelArtifact) -> dict[str, Any]
 
 def _costs(model: ModelArtifact, data_dir: Path, dynamic_size: int, watch: Watch) -> dict[str, Any]:
     """FLOPs and bytes, counted over the model's ONNX graph; None where it has none."""
-    from inferbench_tasks.analysis.flops import graph_costs
+    from inferbench_tasks.formats.costs import graph_costs
 
     try:
         onnx_model = convert_model(model, "onnx", "fp32", caches(data_dir, "conversions"), watch=watch).model

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.contracts.spec import Slug
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.documents import Document
 from inferbench_tasks.perfdb.values import Attachment
-from inferbench_tasks.stages.handles import TensorSpec
-from inferbench_tasks.submission.base import Slug
 
 Text = Annotated[str, Field(max_length=2000)]
 

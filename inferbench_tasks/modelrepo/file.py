@@ -14,13 +14,14 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from inferbench_tasks.artifacts import safe_files
+from inferbench_tasks.artifacts.cache import tree_digest
+from inferbench_tasks.contracts.handles import Handle, TensorSpec
+from inferbench_tasks.contracts.models import Made, ModelSource, Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
+from inferbench_tasks.formats import module_file
 from inferbench_tasks.formats.base import FORMATS
-from inferbench_tasks.modelrepo import module_file, safe_files
-from inferbench_tasks.modelrepo.base import Made, ModelSource, Watch
-from inferbench_tasks.modelrepo.cache import tree_digest
-from inferbench_tasks.stages.handles import Handle, TensorSpec
 from inferbench_tasks.submission.model import FileModel
 
 #: Ending -> format; a folder is a SavedModel.

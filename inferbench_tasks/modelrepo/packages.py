@@ -12,8 +12,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.errors import MissingExtraError
-from inferbench_tasks.modelrepo.base import Watch
 
 log = logging.getLogger(__name__)
 

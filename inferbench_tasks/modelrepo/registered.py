@@ -9,12 +9,13 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from inferbench_tasks import settings
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.dataset import Dataset
+from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.contracts.models import Made, ModelSource, Watch
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.modelrepo.base import Made, ModelSource, Watch
 from inferbench_tasks.modelrepo.repository import ModelRepository
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.requests.base import Arrays, Dataset
-from inferbench_tasks.stages.handles import TensorSpec
 from inferbench_tasks.submission.model import ModelSpec, RegistryModel
 
 

@@ -18,15 +18,15 @@ from typing import Any
 from pydantic import ValidationError
 from pymongo.errors import DuplicateKeyError
 
+from inferbench_tasks.artifacts.safe_files import external_data
+from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.modelrepo.card import WORDS, ModelCard, field
-from inferbench_tasks.modelrepo.safe_files import external_data
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import Attachment, to_plain, to_stored
-from inferbench_tasks.stages.handles import ModelArtifact
 
 COLLECTION = "models"
 MAX_FILES = 10_000

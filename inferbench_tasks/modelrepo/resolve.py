@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from inferbench_tasks.modelrepo.base import ModelSource
+from inferbench_tasks.contracts.models import ModelSource
 from inferbench_tasks.modelrepo.zoo import ZOO
 from inferbench_tasks.submission.model import FileModel, ModelSpec, RegistryModel, ZooModel
 
@@ -21,6 +21,6 @@ def resolve(spec: ModelSpec, base_dir: Path) -> ModelSource:
         from inferbench_tasks.modelrepo.registered import RegisteredSource
 
         return RegisteredSource(spec, base_dir)
-    from inferbench_tasks.canonical.source import CanonicalSource
+    from inferbench_tasks.modelrepo.canonical.source import CanonicalSource
 
     return CanonicalSource(spec)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from inferbench_tasks.modelrepo.base import ModelSource
+from inferbench_tasks.contracts.models import ModelSource
 from inferbench_tasks.registry import Registry
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.contracts.models import Made, ModelSource, Watch
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.modelrepo.base import Made, ModelSource, Watch
 from inferbench_tasks.requests import digits
-from inferbench_tasks.stages.handles import TensorSpec
 
 HIDDEN = (256, 128)
 EPOCHS = 20

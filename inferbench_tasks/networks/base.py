@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.networks import netem, pings
 from inferbench_tasks.networks.network import LAN, Network, find_network, network_names, networks
-from inferbench_tasks.stages.handles import Endpoint
 
 __all__ = [
     "LAN", "Network", "emulated", "find_network", "network_names", "networks", "shaped_path", "shaping_proxy"

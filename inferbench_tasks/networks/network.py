@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError, model_validator
 
-from inferbench_tasks.analysis.catalogue import Row, read_table
+from inferbench_tasks.catalogue import Row, read_table
 from inferbench_tasks.errors import UnknownKindError
 
 #: The network as it is; nothing is emulated.

@@ -17,9 +17,9 @@ import sys
 import time
 from typing import Any, cast
 
-from inferbench_tasks.loadgen.realtime import become_realtime, realtime_problem
-from inferbench_tasks.loadgen.timerfd import Timer
 from inferbench_tasks.networks.network import Network
+from inferbench_tasks.timing.realtime import become_realtime, realtime_problem
+from inferbench_tasks.timing.timerfd import Timer
 
 #: Bytes are put on the link in pieces of at most so many, so that connections share it evenly.
 _PIECE_BYTES = 16 * 1460

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from inferbench_tasks.contracts.arrays import Array
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.requests.base import Array
 
 MAX_SECONDS = 3600
 

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from inferbench_tasks.contracts.arrays import Array
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
-from inferbench_tasks.requests.base import Array
 
 #: More pixels than that are refused before they are decoded: a small file may claim any size.
 MAX_PIXELS = 64_000_000

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.requests.base import Array, Arrays
 
 
 class Labels:

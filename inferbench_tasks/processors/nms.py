@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.requests.base import Array, Arrays
+from inferbench_tasks.contracts.arrays import Array, Arrays
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.contracts.arrays import Array, Arrays
+from inferbench_tasks.contracts.handles import ProcessorStep
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.processors.base import PROCESSORS, Processor, timed
-from inferbench_tasks.requests.base import Array, Arrays
-from inferbench_tasks.stages.handles import ProcessorStep
 
 #: The one input of a request whose data the server processes.
 RAW = "raw"

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
-from inferbench_tasks.requests.base import Arrays
 
 MAX_FILE_BYTES = 64 << 20
 

@@ -6,10 +6,10 @@ import io
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from inferbench_tasks.contracts.arrays import Array
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.processors.image import MAX_PIXELS
-from inferbench_tasks.requests.base import Array
 
 #: Frames of one video that are looked at; more are refused before they fill the memory.
 MAX_DECODED = 100_000

@@ -20,9 +20,9 @@ from filelock import FileLock
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import StageError
-from inferbench_tasks.stages.child import keeping
-from inferbench_tasks.stages.interrupt import die_with_parent
-from inferbench_tasks.stages.invocation import Invocation
+from inferbench_tasks.running.child import keeping
+from inferbench_tasks.running.interrupt import die_with_parent
+from inferbench_tasks.running.invocation import Invocation
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG

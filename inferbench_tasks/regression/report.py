@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from inferbench_tasks.analysis.page import render, write
+from inferbench_tasks.analysis.report.page import render, write
 from inferbench_tasks.errors import StorageError
 
 

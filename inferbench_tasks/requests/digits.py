@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.requests.base import Arrays, Dataset
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.dataset import Dataset
 
 CLASSES = 10
 SIDE = 8

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.errors import MissingExtraError, StorageError
-from inferbench_tasks.requests.base import Arrays, Dataset
 
 FOLDER = Path("/usr/share/datasets/fashion-mnist")
 SIDE = 28

@@ -10,11 +10,12 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.artifacts.cache import tree_digest
+from inferbench_tasks.artifacts.safe_files import inside
+from inferbench_tasks.contracts.arrays import Array, Arrays
+from inferbench_tasks.contracts.dataset import MAX_BYTES, Dataset
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.modelrepo.cache import tree_digest
-from inferbench_tasks.modelrepo.safe_files import inside
-from inferbench_tasks.requests.base import MAX_BYTES, Array, Arrays, Dataset
-from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
 
 ALLOWED = (
     "allowed: .npz (an array per input), .npy, .parquet (a column per input), .txt (a text per line), "

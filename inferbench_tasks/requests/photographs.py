@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.requests.base import Array, Arrays, Dataset
+from inferbench_tasks.contracts.arrays import Array, Arrays
+from inferbench_tasks.contracts.dataset import Dataset
 
 COUNT = 4096
 FILES = ("china.jpg", "flower.jpg")

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.dataset import MAX_BYTES, Dataset
+from inferbench_tasks.contracts.handles import ModelArtifact
+from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.errors import InputError, StageError
 from inferbench_tasks.formats.base import Predict
-from inferbench_tasks.modelrepo.base import ModelSource, Watch
-from inferbench_tasks.requests.base import MAX_BYTES, Arrays, Dataset
-from inferbench_tasks.stages.handles import ModelArtifact
 from inferbench_tasks.submission.schema import RequestsSpec
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from inferbench_tasks.requests.base import Array, Arrays
+from inferbench_tasks.contracts.arrays import Array, Arrays
 
 ENDS = ":ends"
 

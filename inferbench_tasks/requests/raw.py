@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.artifacts.safe_files import inside
+from inferbench_tasks.contracts.arrays import Array
+from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.modelrepo.safe_files import inside
-from inferbench_tasks.requests.base import Array, Dataset
 from inferbench_tasks.requests.ragged import objects
 from inferbench_tasks.submission.schema import RequestsSpec
 

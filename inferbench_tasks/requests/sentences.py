@@ -9,7 +9,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.requests.base import Arrays, Dataset
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.dataset import Dataset
 
 
 @cache

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from inferbench_tasks.servers.datatypes import Array, pack_bytes
-from inferbench_tasks.servers.problem import RequestProblem
+from inferbench_tasks.protocols.datatypes import Array, pack_bytes
+from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.servers.signature import Signature, from_binary, from_json
 
 HEADER_LENGTH = "inference-header-content-length"

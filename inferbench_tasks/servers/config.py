@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from inferbench_tasks.stages.handles import Processing, TensorSpec
+from inferbench_tasks.contracts.handles import Processing, TensorSpec
 
 
 class Batching(BaseModel):

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from inferbench_tasks.servers.datatypes import Array
+from inferbench_tasks.protocols.datatypes import Array
+from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.servers.model import ServedModel
-from inferbench_tasks.servers.problem import RequestProblem
 
 Wanted = TypeVar("Wanted")
 

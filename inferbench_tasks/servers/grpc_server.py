@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.protocols.datatypes import Array, pack_bytes
+from inferbench_tasks.protocols.kserve_proto import SERVICE, message
+from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.servers.codec import DecodedRequest, Wanted
-from inferbench_tasks.servers.datatypes import Array, pack_bytes
 from inferbench_tasks.servers.grpc_front import Decoded, GrpcFront
-from inferbench_tasks.servers.kserve_proto import SERVICE, message
 from inferbench_tasks.servers.model import ServedModel
-from inferbench_tasks.servers.problem import RequestProblem
 from inferbench_tasks.servers.signature import Signature, from_binary
 
 #: Where the values of a datatype stand in InferTensorContents.

@@ -18,9 +18,9 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
+from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.servers.codec import HEADER_LENGTH, decode_request, encode_response
 from inferbench_tasks.servers.model import ServedModel
-from inferbench_tasks.servers.problem import RequestProblem
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.protocols.datatypes import Array
+from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.servers.config import ServerConfig
-from inferbench_tasks.servers.datatypes import Array
 from inferbench_tasks.servers.engines.base import ENGINES
-from inferbench_tasks.servers.problem import RequestProblem
 from inferbench_tasks.servers.processing import ServerProcessing
 from inferbench_tasks.servers.scheduler import Execution, Scheduler
 from inferbench_tasks.servers.signature import Signature, Tensor

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.processors.pipeline import RAW, Pipeline
+from inferbench_tasks.protocols.datatypes import Array
+from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.servers.config import ServerConfig
-from inferbench_tasks.servers.datatypes import Array
-from inferbench_tasks.servers.problem import RequestProblem
 from inferbench_tasks.servers.statistics import Statistics
 
 Result = TypeVar("Result")

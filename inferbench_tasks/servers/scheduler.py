@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from inferbench_tasks.protocols.datatypes import Array
+from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.servers.config import Batching
-from inferbench_tasks.servers.datatypes import Array
 from inferbench_tasks.servers.engines.base import Engine
-from inferbench_tasks.servers.problem import RequestProblem
 from inferbench_tasks.servers.statistics import Statistics
 
 log = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from inferbench_tasks.servers.datatypes import NUMPY_OF, Array, datatype_of, unpack_bytes
-from inferbench_tasks.servers.problem import RequestProblem
-from inferbench_tasks.stages.handles import TensorSpec
+from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.protocols.datatypes import NUMPY_OF, Array, datatype_of, unpack_bytes
+from inferbench_tasks.protocols.problem import RequestProblem
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from inferbench_tasks.servers.datatypes import Array, datatype_of
+from inferbench_tasks.protocols.datatypes import Array, datatype_of
+from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.servers.grpc_front import Decoded, GrpcFront
 from inferbench_tasks.servers.model import ServedModel
-from inferbench_tasks.servers.problem import RequestProblem
 
 
 class TfsServer(GrpcFront):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from inferbench_tasks.analysis.ceilings import Ceilings, measured_ceilings
-from inferbench_tasks.analysis.finalise import finalise
-from inferbench_tasks.analysis.report import REPORT_FILE, make_report
+from inferbench_tasks.analysis.report.ceilings import Ceilings, measured_ceilings
+from inferbench_tasks.analysis.report.compose import REPORT_FILE, make_report
+from inferbench_tasks.analysis.report.finalise import finalise
+from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.errors import StageError
 from inferbench_tasks.monitors import environment
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.stages.base import Context
-from inferbench_tasks.stages.handles import Handle
 from inferbench_tasks.submission.schema import Submission
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from inferbench_tasks.stages.handles import Handle
+from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.submission.schema import JobSpec
 
 #: ``progress(done, total, text)``: total is None while unknown.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.loadgen.records import read_samples
 from inferbench_tasks.loadgen.summary import summarise_window
 from inferbench_tasks.loadgen.window import Window
@@ -28,10 +29,8 @@ from inferbench_tasks.perfdb.documents import (
     Summary,
 )
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.sharing import neighbours
-from inferbench_tasks.stages import convert, generate, load, serve
+from inferbench_tasks.stages import convert, generate, load, neighbours, serve
 from inferbench_tasks.stages.base import Context, StageInput
-from inferbench_tasks.stages.handles import Handle
 from inferbench_tasks.submission.digest import job_digest
 
 MONITORS_FILE = "monitors.parquet"

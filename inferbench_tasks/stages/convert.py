@@ -5,18 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.dataset import Dataset
+from inferbench_tasks.contracts.handles import Handle, ModelArtifact, RequestSet
+from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.formats.base import FORMATS, TOLERANCE_RATIO
 from inferbench_tasks.formats.check import Difference, compare, require_within
 from inferbench_tasks.formats.conversion import convert_model, find_converted
 from inferbench_tasks.formats.route import route
-from inferbench_tasks.modelrepo.base import ModelSource, Watch
 from inferbench_tasks.modelrepo.build import caches, evaluate, is_classifier
 from inferbench_tasks.modelrepo.resolve import resolve
-from inferbench_tasks.requests.base import Arrays, Dataset
+from inferbench_tasks.running.child import run_in_child
 from inferbench_tasks.stages import generate
 from inferbench_tasks.stages.base import Context, StageInput
-from inferbench_tasks.stages.child import run_in_child
-from inferbench_tasks.stages.handles import Handle, ModelArtifact, RequestSet
 
 #: Real samples whose answers are compared.
 CHECKED_SAMPLES = 32

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+from inferbench_tasks.artifacts.cache import Entry
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.handles import Handle, ModelArtifact, Processing, RequestSet
+from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.extras import EXTRAS, require
-from inferbench_tasks.modelrepo.base import ModelSource, Watch
 from inferbench_tasks.modelrepo.build import build_model, caches, find_model
-from inferbench_tasks.modelrepo.cache import Entry
 from inferbench_tasks.modelrepo.resolve import resolve
-from inferbench_tasks.requests.base import Arrays
+from inferbench_tasks.running.child import run_in_child
 from inferbench_tasks.stages.base import Context, StageInput
-from inferbench_tasks.stages.child import run_in_child
-from inferbench_tasks.stages.handles import Handle, ModelArtifact, Processing, RequestSet
 from inferbench_tasks.submission.processors import ProcessorsSpec
 
 #: Raised by one whenever the requests are chosen or written differently.

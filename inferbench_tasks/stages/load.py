@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.backends.probes.base import Refused, open_probe
+from inferbench_tasks.contracts.handles import Endpoint, Handle, RequestSet
 from inferbench_tasks.errors import CancelledError, InputError, LoadError
 from inferbench_tasks.loadgen.ceiling import check_ceiling, check_processing
 from inferbench_tasks.loadgen.live import Snapshot
@@ -20,7 +21,6 @@ from inferbench_tasks.monitors.session import MonitorSession, metrics_address
 from inferbench_tasks.networks.base import emulated
 from inferbench_tasks.stages import generate, serve
 from inferbench_tasks.stages.base import Context, StageInput
-from inferbench_tasks.stages.handles import Endpoint, Handle, RequestSet
 from inferbench_tasks.submission.files import changed_files, content_digests
 
 SAMPLES_FILE = "samples.parquet"
@@ -85,7 +85,7 @@ def _run(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         ctx.progress(min(done_s, total_s), total_s, f"{phase}: {snapshot.text()}" if snapshot else phase)
 
     metrics_url = metrics_address(inp.serve.endpoint, inp.serve.backend.settings)
-    from inferbench_tasks.sharing.neighbours import beside  # it uses this stage for the neighbours' loads
+    from inferbench_tasks.stages.neighbours import beside  # it uses this stage for the neighbours' loads
 
     with (
         beside(inp, ctx) as neighbours,

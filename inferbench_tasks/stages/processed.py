@@ -12,16 +12,17 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.artifacts.safe_files import inside
+from inferbench_tasks.contracts.arrays import Array, Arrays
+from inferbench_tasks.contracts.dataset import Dataset
+from inferbench_tasks.contracts.handles import ModelArtifact, Processing, ProcessorStep, TensorSpec
+from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.formats.base import FORMATS
-from inferbench_tasks.modelrepo.base import ModelSource, Watch
-from inferbench_tasks.modelrepo.safe_files import inside
 from inferbench_tasks.processors.pipeline import RAW, Pipeline
 from inferbench_tasks.requests import prepare
-from inferbench_tasks.requests.base import Array, Arrays, Dataset
 from inferbench_tasks.requests.ragged import packed
 from inferbench_tasks.requests.raw import raw_samples
 from inferbench_tasks.stages.base import StageInput
-from inferbench_tasks.stages.handles import ModelArtifact, Processing, ProcessorStep, TensorSpec
 from inferbench_tasks.submission.processors import ProcessorSpec
 
 #: Samples are processed one by one, as a user's requests are.

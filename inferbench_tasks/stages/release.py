@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from inferbench_tasks import settings
+from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.launchers import records
 from inferbench_tasks.sharing.base import end
-from inferbench_tasks.sharing.neighbours import end_all
 from inferbench_tasks.stages.base import Context, StageInput
-from inferbench_tasks.stages.handles import Handle
+from inferbench_tasks.stages.neighbours import end_all
 from inferbench_tasks.stages.serve import Output as Served
 
 

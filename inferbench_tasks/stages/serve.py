@@ -8,13 +8,13 @@ import time
 from inferbench_tasks import settings
 from inferbench_tasks.backends import first_answer, startup
 from inferbench_tasks.backends.base import BACKENDS, Backend, Deployment
+from inferbench_tasks.contracts.handles import BackendInfo, ColdStart, Endpoint, Handle, ServerHandle
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.sharing.base import placed
 from inferbench_tasks.stages import convert, generate
 from inferbench_tasks.stages.base import Context, StageInput
-from inferbench_tasks.stages.handles import BackendInfo, ColdStart, Endpoint, Handle, ServerHandle
 from inferbench_tasks.submission.schema import JobSpec
 
 log = logging.getLogger(__name__)

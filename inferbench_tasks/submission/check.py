@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.problem import did_you_mean, show
 from inferbench_tasks.submission.model import (
     CnnModel,
     MlpModel,
@@ -20,7 +21,6 @@ from inferbench_tasks.submission.model import (
     TransformerModel,
     ZooModel,
 )
-from inferbench_tasks.submission.problem import did_you_mean, show
 from inferbench_tasks.submission.schema import JobSpec, LoadSpec
 
 #: Fields that hold the name of a variant, and the registry that knows it ("module:attribute"). By name,

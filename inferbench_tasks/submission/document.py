@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import yaml
 
 from inferbench_tasks.errors import SubmissionError
-from inferbench_tasks.submission.problem import FieldPath, Problem, dotted, show
+from inferbench_tasks.problem import FieldPath, Problem, dotted, show
 from inferbench_tasks.submission.scalars import AmbiguousScalarError, read_plain
 
 MAX_BYTES = 1_000_000

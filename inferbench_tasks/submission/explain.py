@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from inferbench_tasks.problem import FieldPath, did_you_mean, nearest, show
 from inferbench_tasks.submission.fields import DISCRIMINATORS, Slot, all_paths, find_slot, kinds_at
-from inferbench_tasks.submission.problem import FieldPath, did_you_mean, nearest, show
 from inferbench_tasks.submission.schema import Submission
 
 #: What a kind is called where there are several.

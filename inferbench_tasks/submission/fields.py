@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from inferbench_tasks.arrivals.base import ARRIVALS, ArrivalProcess
-from inferbench_tasks.submission.base import PATTERNS, Spec, stays_inside
-from inferbench_tasks.submission.problem import FieldPath
+from inferbench_tasks.contracts.spec import PATTERNS, Spec, stays_inside
+from inferbench_tasks.problem import FieldPath
 from inferbench_tasks.submission.schema import Submission
 
 #: Fields by which one of several classes is chosen, in this order.

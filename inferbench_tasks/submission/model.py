@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from inferbench_tasks.submission.base import FUNCTION_PATTERN, Count, RelativePath, Slug, Spec
+from inferbench_tasks.contracts.spec import FUNCTION_PATTERN, Count, RelativePath, Slug, Spec
 
 Framework = Literal["torch", "tensorflow"]
 Dim = Annotated[int, Field(ge=1, le=65_536)]

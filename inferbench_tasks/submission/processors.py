@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from inferbench_tasks.submission.base import Slug, Spec
+from inferbench_tasks.contracts.spec import Slug, Spec
 
 
 class ProcessorSpec(Spec):

@@ -10,11 +10,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.problem import FieldPath, Problem, dotted
 from inferbench_tasks.submission.check import unknown_names
 from inferbench_tasks.submission.document import MAX_BYTES, Document, read_document
 from inferbench_tasks.submission.explain import explain
 from inferbench_tasks.submission.files import changed_files, content_digests, missing_files
-from inferbench_tasks.submission.problem import FieldPath, Problem, dotted
 from inferbench_tasks.submission.schema import Submission, SweepSpec
 from inferbench_tasks.submission.sweep import check_structure, try_expand
 

@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from inferbench_tasks.arrivals.base import ARRIVALS
-from inferbench_tasks.submission.base import PATTERNS, SLUG_PATTERN, Spec
+from inferbench_tasks.contracts.spec import PATTERNS, SLUG_PATTERN, Spec
 from inferbench_tasks.submission.digest import LABELS
 from inferbench_tasks.submission.document import MAX_BYTES
 from inferbench_tasks.submission.fields import DISCRIMINATORS, Slot, choices, slot_of

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from inferbench_tasks.arrivals.base import ArrivalsSpec
-from inferbench_tasks.submission.base import (
+from inferbench_tasks.contracts.spec import (
     IMAGE_PATTERN,
     NETWORK_PATTERN,
     Count,

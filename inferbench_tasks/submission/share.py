@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from inferbench_tasks.submission.base import Slug, Spec
+from inferbench_tasks.contracts.spec import Slug, Spec
 
 Cores = Annotated[tuple[Annotated[int, Field(ge=0, le=4095)], ...], Field(strict=False, max_length=1024)]
 Percentage = Annotated[int, Field(ge=1, le=100)]

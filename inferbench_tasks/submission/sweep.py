@@ -12,11 +12,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.problem import FieldPath, Problem, compact, did_you_mean, dotted
 from inferbench_tasks.submission.check import Finding, check
 from inferbench_tasks.submission.digest import LABELS, job_digest
 from inferbench_tasks.submission.explain import explain
 from inferbench_tasks.submission.fields import DISCRIMINATORS, all_paths
-from inferbench_tasks.submission.problem import FieldPath, Problem, compact, did_you_mean, dotted
 from inferbench_tasks.submission.schema import JobSpec, Submission, SweepSpec
 from inferbench_tasks.submission.share import members
 

@@ -22,6 +22,7 @@ from inferbench_tasks.backends import startup
 from inferbench_tasks.backends.base import BACKENDS, Deployment
 from inferbench_tasks.clients.answers import AnswerCheck, Outputs
 from inferbench_tasks.clients.base import CLIENTS, Call, ClientSettings, Sink, client_kind
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.loadgen.null_server import null_server
@@ -30,7 +31,6 @@ from inferbench_tasks.loadgen.payloads import answer_check, build_payloads, prot
 from inferbench_tasks.loadgen.plan import LoadPlan, OutputShape
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.records import codes, column
-from inferbench_tasks.stages.handles import Endpoint
 from inferbench_tasks.submission.schema import LoadSpec, ServeSpec
 from tests import nginx
 from tests.load_servers import endpoint

@@ -19,11 +19,11 @@ from inferbench_tasks.backends.base import Deployment
 from inferbench_tasks.backends.first_answer import check_answer, first_rows, load_reference
 from inferbench_tasks.backends.torch_export import TorchExport
 from inferbench_tasks.cli.formats import rows
+from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.formats.aotinductor import compiler
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.process import ProcessLauncher
-from inferbench_tasks.modelrepo.base import Watch
 from inferbench_tasks.stages import convert, generate
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.submission.schema import ServeSpec

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from inferbench_tasks.modelrepo.base import Watch
+from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.modelrepo.build import build_model
 from inferbench_tasks.modelrepo.zoo import ZOO
 

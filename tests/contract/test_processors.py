@@ -17,13 +17,13 @@ from onnx import TensorProto, helper, numpy_helper
 from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.backends.first_answer import load_sent
 from inferbench_tasks.backends.probes.base import Refused, open_probe
+from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.loadgen.payloads import read_inputs
 from inferbench_tasks.loadgen.records import read_samples
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.metrics.stages import PARTS, breakdown
-from inferbench_tasks.modelrepo.base import Watch
 from inferbench_tasks.monitors.records import EMPTY
 from inferbench_tasks.processors.pipeline import Pipeline
 from inferbench_tasks.requests.ragged import objects

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferbench_tasks.analysis.finalise import finalise
-from inferbench_tasks.analysis.markdown import make_markdown
-from inferbench_tasks.analysis.runs import load_runs
+from inferbench_tasks.analysis.report.finalise import finalise
+from inferbench_tasks.analysis.report.markdown import make_markdown
+from inferbench_tasks.analysis.report.runs import load_runs
 from inferbench_tasks.errors import PerfDBError
 from inferbench_tasks.loadgen.records import write_table
 from inferbench_tasks.monitors.records import convert_spool

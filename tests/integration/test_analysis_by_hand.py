@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.analysis.markdown import make_markdown
+from inferbench_tasks.analysis.report.markdown import make_markdown
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.stages import collect
 from inferbench_tasks.stages.base import Context

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.analysis.leaderboard import leaderboard
+from inferbench_tasks.analysis.recommend.leaderboard import leaderboard
 from inferbench_tasks.cli import leaderboard as leaderboard_command
 from inferbench_tasks.cli import recommend as recommend_command
 from inferbench_tasks.errors import InputError

@@ -334,7 +334,7 @@ def test_max_requests_of_a_closed_loop_measures_exactly_so_many(tmp_path: Path) 
 
 def test_realtime_without_the_right_is_refused_with_the_remedy(tmp_path: Path) -> None:
     """SCHED_FIFO needs a capability: where it is missing the load is refused before it starts."""
-    from inferbench_tasks.loadgen.realtime import realtime_problem
+    from inferbench_tasks.timing.realtime import realtime_problem
 
     problem = realtime_problem()
     with serving(lambda: FaultyHttp(lambda n: http_answer())) as server:

@@ -14,14 +14,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 from inferbench_tasks import settings
 from inferbench_tasks.cli.models import _shown, app
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
+from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.formats.base import FORMATS
-from inferbench_tasks.modelrepo.base import Watch
 from inferbench_tasks.modelrepo.build import build_model
 from inferbench_tasks.modelrepo.repository import ModelRepository
 from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.submission.model import RegistryModel
 
 SPEC = {"dtype": "float32", "shape": (4,)}

@@ -12,9 +12,9 @@ from weakref import ref
 
 import pytest
 
-from inferbench_tasks.analysis.candidates import HIGHER_IS_BETTER, Bound
-from inferbench_tasks.analysis.leaderboard import leaderboard
-from inferbench_tasks.analysis.recommend import choose, recommend
+from inferbench_tasks.analysis.recommend.candidates import HIGHER_IS_BETTER, Bound
+from inferbench_tasks.analysis.recommend.leaderboard import leaderboard
+from inferbench_tasks.analysis.recommend.recommender import choose, recommend
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.documents import ResultDocument, utc_now
 from inferbench_tasks.perfdb.held import held, identity

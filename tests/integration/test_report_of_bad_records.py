@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from inferbench_tasks.analysis.catalogue import CONFIG_DIR
-from inferbench_tasks.analysis.finalise import finalise
-from inferbench_tasks.analysis.markdown import make_markdown
-from inferbench_tasks.analysis.report import make_report
+from inferbench_tasks.analysis.report.compose import make_report
+from inferbench_tasks.analysis.report.finalise import finalise
+from inferbench_tasks.analysis.report.markdown import make_markdown
+from inferbench_tasks.catalogue import CONFIG_DIR
 from inferbench_tasks.loadgen.certificate import certify
 from inferbench_tasks.loadgen.evidence import ClosedPlan, ShardUsage
 from inferbench_tasks.loadgen.records import column, write_table

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferbench_tasks.servers import tfs_proto
+from inferbench_tasks.protocols import tfs_proto
 
 pytestmark = pytest.mark.integration
 ARRAYS: dict[str, Any] = {

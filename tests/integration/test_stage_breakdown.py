@@ -16,6 +16,7 @@ import pytest
 
 from inferbench_tasks.backends.base import Deployment, Prepared
 from inferbench_tasks.backends.triton import Triton
+from inferbench_tasks.contracts.handles import Endpoint, ProcessorStep
 from inferbench_tasks.loadgen.outcome import apply_load
 from inferbench_tasks.loadgen.plan import ClientProcessing, LoadPlan
 from inferbench_tasks.loadgen.prepare import prepare
@@ -28,7 +29,6 @@ from inferbench_tasks.requests.ragged import objects, packed
 from inferbench_tasks.servers.config import Batching
 from inferbench_tasks.stages import release, serve
 from inferbench_tasks.stages.base import Context
-from inferbench_tasks.stages.handles import Endpoint, ProcessorStep
 from inferbench_tasks.submission.schema import LoadSpec
 from tests.serving_cases import Case, dense_case, running_server, serve_input, server_config
 

@@ -11,7 +11,7 @@ import pytest
 
 from inferbench_tasks import errors
 from inferbench_tasks.errors import InferBenchError, InputError, SubmissionError
-from inferbench_tasks.submission.problem import Problem
+from inferbench_tasks.problem import Problem
 
 ALL = [
     cls

@@ -1,7 +1,7 @@
 """Runs a model inside InferBench's server process."""
 
+from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.servers.config import ServerConfig
-from inferbench_tasks.servers.datatypes import Array
 
 
 class OnnxReferenceEngine:

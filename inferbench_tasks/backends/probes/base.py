@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.registry import Registry
-from inferbench_tasks.stages.handles import Endpoint
 
 Arrays = Mapping[str, NDArray[Any]]
 

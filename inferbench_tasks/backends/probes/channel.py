@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from inferbench_tasks.backends.probes.base import Refused
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.extras import require
-from inferbench_tasks.stages.handles import Endpoint
 
 OPTIONS = [
     ("grpc.max_receive_message_length", -1),

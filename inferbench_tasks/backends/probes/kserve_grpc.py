@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.backends.probes.base import Arrays, Refused, as_array
 from inferbench_tasks.backends.probes.channel import GrpcChannel
-from inferbench_tasks.servers.datatypes import NUMPY_OF, datatype_of, pack_bytes, unpack_bytes
-from inferbench_tasks.servers.kserve_proto import SERVICE, message
-from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.protocols.datatypes import NUMPY_OF, datatype_of, pack_bytes, unpack_bytes
+from inferbench_tasks.protocols.kserve_proto import SERVICE, message
 
 
 class KserveGrpc:

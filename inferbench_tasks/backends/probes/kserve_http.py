@@ -10,9 +10,9 @@ import orjson
 from numpy.typing import NDArray
 
 from inferbench_tasks.backends.probes.base import Arrays, Refused, as_array
+from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.protocols.datatypes import NUMPY_OF, datatype_of, pack_bytes, unpack_bytes
 from inferbench_tasks.servers.codec import HEADER_LENGTH
-from inferbench_tasks.servers.datatypes import NUMPY_OF, datatype_of, pack_bytes, unpack_bytes
-from inferbench_tasks.stages.handles import Endpoint
 
 
 class KserveHttp:

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.backends.probes.base import Arrays, Refused, as_array
 from inferbench_tasks.backends.probes.channel import GrpcChannel
-from inferbench_tasks.servers import tfs_proto
-from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.protocols import tfs_proto
 
 
 class TfsGrpc:

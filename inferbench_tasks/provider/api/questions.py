@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from inferbench_tasks.analysis.differences import Comparison, compare_runs
-from inferbench_tasks.analysis.leaderboard import SHOWN
-from inferbench_tasks.analysis.leaderboard import leaderboard as ranked
-from inferbench_tasks.analysis.recommend import Bound, path_of
-from inferbench_tasks.analysis.recommend import recommend as recommended
-from inferbench_tasks.analysis.runs import load_runs
+from inferbench_tasks.analysis.recommend.leaderboard import SHOWN
+from inferbench_tasks.analysis.recommend.leaderboard import leaderboard as ranked
+from inferbench_tasks.analysis.recommend.recommender import Bound, path_of
+from inferbench_tasks.analysis.recommend.recommender import recommend as recommended
+from inferbench_tasks.analysis.report.differences import Comparison, compare_runs
+from inferbench_tasks.analysis.report.runs import load_runs
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.comparison import FIGURES
 from inferbench_tasks.perfdb.documents import ResultDocument

@@ -10,13 +10,13 @@ from pydantic import BaseModel
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.problem import Problem
 from inferbench_tasks.provider.api.access import SUBMITTER, Store, User
 from inferbench_tasks.provider.api.problems import not_found
 from inferbench_tasks.provider.submit.notes import SUBMIT
 from inferbench_tasks.provider.submit.request import Resolved, SubmissionRequest, resolve
 from inferbench_tasks.provider.submit.shelf import Shelf
-from inferbench_tasks.stages.invocation import Invocation
-from inferbench_tasks.submission.problem import Problem
+from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.submission.sweep import Job, expand
 
 router = APIRouter(tags=["submissions"])

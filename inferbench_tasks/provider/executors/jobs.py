@@ -15,9 +15,9 @@ from inferbench_tasks.provider.operators.stage import overridden
 from inferbench_tasks.provider.queues import CONFIG, NIGHTLY
 from inferbench_tasks.provider.weights import AROUND_LOAD_S
 from inferbench_tasks.regression.night import DEFAULT_PAIRS
+from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.scheduling.estimator import Estimator, hard_limit_s
 from inferbench_tasks.scheduling.model import JobSpec
-from inferbench_tasks.stages.invocation import Invocation
 
 #: Three times a short estimate would stop a healthy job whose model loads slowly for once.
 LEAST_LIMIT_S = 180.0

@@ -22,7 +22,7 @@ from inferbench_tasks.submission.sweep import job_id
 if TYPE_CHECKING:
     from airflow.sdk import Context as AirflowContext
 
-    from inferbench_tasks.stages.fence import Fence
+    from inferbench_tasks.running.fence import Fence
 
 
 class StageOperator(BaseOperator):
@@ -60,8 +60,8 @@ class StageOperator(BaseOperator):
     def execute(self, context: AirflowContext) -> dict[str, Any]:
         from airflow.sdk.exceptions import AirflowFailException
 
-        from inferbench_tasks.stages.execute import LAST_WORDS, execute_stage
-        from inferbench_tasks.stages.invocation import Invocation
+        from inferbench_tasks.running.execute import LAST_WORDS, execute_stage
+        from inferbench_tasks.running.invocation import Invocation
 
         ti, dag_run = context["ti"], context["dag_run"]
         invocation = Invocation.of_dag_run(settings.data_dir(), ti.dag_id, dag_run.run_id)
@@ -92,7 +92,7 @@ class StageOperator(BaseOperator):
         """Where a scheduler leases devices: only the holder of the lease may work on one."""
         from inferbench_tasks.plan.compile import LEASED
         from inferbench_tasks.provider.executors.jobs import TaskRef
-        from inferbench_tasks.stages.fence import Fence
+        from inferbench_tasks.running.fence import Fence
 
         if worker is None or self.job_index is None or self.stage not in LEASED or self.stage == "release":
             return None

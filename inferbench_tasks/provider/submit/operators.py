@@ -17,7 +17,7 @@ from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.provider.submit.request import SubmissionRequest, resolve
 from inferbench_tasks.provider.submit.shelf import Shelf
 from inferbench_tasks.provider.ui.links import InvocationReportLink
-from inferbench_tasks.stages.invocation import Invocation
+from inferbench_tasks.running.invocation import Invocation
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

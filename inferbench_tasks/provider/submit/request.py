@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from inferbench_tasks.errors import SubmissionError
-from inferbench_tasks.submission.problem import Problem, did_you_mean, show
+from inferbench_tasks.problem import Problem, did_you_mean, show
 from inferbench_tasks.submission.reader import read_submission, read_submission_data, read_submission_text
 from inferbench_tasks.submission.schema import SloSpec, Submission
 

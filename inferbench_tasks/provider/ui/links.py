@@ -8,7 +8,7 @@ from urllib.parse import quote
 from airflow.sdk import BaseOperatorLink
 
 from inferbench_tasks import settings
-from inferbench_tasks.stages.invocation import Invocation
+from inferbench_tasks.running.invocation import Invocation
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from inferbench_tasks.analysis.candidates import HIGHER_IS_BETTER, OBJECTIVES
-from inferbench_tasks.analysis.leaderboard import SHOWN
+from inferbench_tasks.analysis.recommend.candidates import HIGHER_IS_BETTER, OBJECTIVES
+from inferbench_tasks.analysis.recommend.leaderboard import SHOWN
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.provider.api.access import Store

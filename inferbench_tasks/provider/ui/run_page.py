@@ -9,12 +9,12 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
 from inferbench_tasks import settings
-from inferbench_tasks.analysis.missing import missing_notes
-from inferbench_tasks.analysis.page import number
-from inferbench_tasks.analysis.provenance import provenance_tables
-from inferbench_tasks.analysis.report import columns_of, notes_of
-from inferbench_tasks.analysis.runs import RunView, load_runs
-from inferbench_tasks.analysis.sections import sections
+from inferbench_tasks.analysis.report.compose import columns_of, notes_of
+from inferbench_tasks.analysis.report.missing import missing_notes
+from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.analysis.report.provenance import provenance_tables
+from inferbench_tasks.analysis.report.runs import RunView, load_runs
+from inferbench_tasks.analysis.report.sections import sections
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.runs import find
 from inferbench_tasks.provider.ui.render import page, query

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.registry import Registry
 from inferbench_tasks.servers.config import ServerConfig
-from inferbench_tasks.servers.datatypes import Array
 
 
 class Engine(Protocol):

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.servers.config import ServerConfig
-from inferbench_tasks.servers.datatypes import Array
 
 
 class OnnxRuntimeEngine:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.servers.config import ServerConfig
-from inferbench_tasks.servers.datatypes import Array
 
 
 class TensorRtEngine:

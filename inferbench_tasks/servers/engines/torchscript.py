@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.servers.config import ServerConfig
-from inferbench_tasks.servers.datatypes import Array
 
 
 class TorchScriptEngine:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from inferbench_tasks.analysis.labels import name_by_difference
-from inferbench_tasks.analysis.runs import RunView
+from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.loadgen.records import samples_table
 from inferbench_tasks.loadgen.summary import summarise
 from inferbench_tasks.perfdb.documents import ResultDocument

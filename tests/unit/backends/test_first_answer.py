@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from inferbench_tasks.backends.first_answer import check_answer, check_requests, first_rows, load_samples
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.errors import InputError, ServerError
-from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
 
 Y = np.array([[1.0, -2.0], [3.0, 4.0]], dtype=np.float32)
 LABELS = np.array([0, 1])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from inferbench_tasks.contracts.arrays import Array
 
 from inferbench_tasks.errors import ConversionError
 from inferbench_tasks.formats.check import compare, require_within
-from inferbench_tasks.requests.base import Array
 
 
 def one(values: object, dtype: str = "float32") -> dict[str, Array]:

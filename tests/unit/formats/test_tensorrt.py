@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from inferbench_tasks.backends.tensorrt import TensorRt
+from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import Settings
 from inferbench_tasks.formats.route import route
 from inferbench_tasks.formats.tensorrt import TensorRtFormat, shapes
-from inferbench_tasks.stages.handles import TensorSpec
 from inferbench_tasks.submission.check import check
 from inferbench_tasks.submission.schema import JobSpec
 from tests.serving_cases import dense_case

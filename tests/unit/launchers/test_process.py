@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers import processes, records
 from inferbench_tasks.launchers.base import Launch, log_end
 from inferbench_tasks.launchers.process import ProcessLauncher
-from inferbench_tasks.stages.handles import ServerHandle
 
 Start = Callable[[str], ServerHandle]
 LAUNCHER = ProcessLauncher()

@@ -23,7 +23,7 @@ from inferbench_tasks.loadgen.heartbeat import Heartbeat
 from inferbench_tasks.loadgen.open_loop import OpenLoop
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.spool import Recorder, Spool
-from inferbench_tasks.loadgen.timerfd import Timer
+from inferbench_tasks.timing.timerfd import Timer
 from tests.load_servers import endpoint, load_plan
 
 PAYLOADS = [Payload(b"0123456789", index, 1) for index in range(3)]

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.target import inputs_for, parse_arrivals, parse_url
-from inferbench_tasks.stages.handles import Endpoint
 
 
 @pytest.fixture

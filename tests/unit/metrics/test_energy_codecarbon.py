@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferbench_tasks.analysis.catalogue import price_rows
-from inferbench_tasks.analysis.report import html
+from inferbench_tasks.analysis.report.compose import html
+from inferbench_tasks.catalogue import price_rows
 from inferbench_tasks.metrics.energy_codecarbon import power_w
 from tests.unit.analysis.builders import named, records, view
 from tests.unit.metrics.test_money_and_energy import EPYC, counter, gauge, measure

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferbench_tasks.analysis import catalogue
+from inferbench_tasks import catalogue
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.summary import summarise
 from inferbench_tasks.loadgen.window import Window

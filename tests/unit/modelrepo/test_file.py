@@ -12,9 +12,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from inferbench_tasks.artifacts import safe_files
+from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.modelrepo import safe_files
-from inferbench_tasks.modelrepo.base import Watch
 from inferbench_tasks.modelrepo.build import build_model
 from inferbench_tasks.modelrepo.file import FileSource
 from inferbench_tasks.submission.model import FileModel

@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.errors import StorageError
 from inferbench_tasks.monitors.records import convert_spool, read_recording
 from inferbench_tasks.monitors.session import MonitorSession
-from inferbench_tasks.stages.handles import ServerHandle
 
 #: A leader that only waits, and its child, which spins until it has used 0.4 s of CPU.
 GROUP = """
@@ -87,7 +87,7 @@ def test_the_sampler_ends_with_the_process_that_started_it(server: ServerHandle,
         "import sys, time, json\n"
         "from pathlib import Path\n"
         "from inferbench_tasks.monitors.session import MonitorSession\n"
-        "from inferbench_tasks.stages.handles import ServerHandle\n"
+        "from inferbench_tasks.contracts.handles import ServerHandle\n"
         "m = MonitorSession(ServerHandle(**json.loads(sys.argv[1])), Path(sys.argv[2]))\n"
         "m.__enter__()\n"
         "print(m._child.pid, flush=True)\n"

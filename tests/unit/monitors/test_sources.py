@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import psutil
 import pytest
 
+from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.monitors.base import Target
 from inferbench_tasks.monitors.environment import device_name, gpu_used
 from inferbench_tasks.monitors.gpu import GpuMonitor
@@ -27,7 +28,6 @@ from inferbench_tasks.monitors.host import HostMonitor
 from inferbench_tasks.monitors.prometheus import EXPORTED, ExportersMonitor, parse
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.monitors.session import MonitorSession
-from inferbench_tasks.stages.handles import ServerHandle
 
 CADVISOR = """
 # TYPE container_cpu_usage_seconds_total counter

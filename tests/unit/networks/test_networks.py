@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import UnknownKindError
-from inferbench_tasks.loadgen.realtime import become_realtime, realtime_problem
 from inferbench_tasks.networks import netem, pings
 from inferbench_tasks.networks.base import emulated, shaped_path
 from inferbench_tasks.networks.network import Network, custom_problem, find_network, network_names, networks
 from inferbench_tasks.networks.proxy import Link
 from inferbench_tasks.networks.selftest import self_test
-from inferbench_tasks.stages.handles import Endpoint
+from inferbench_tasks.timing.realtime import become_realtime, realtime_problem
 
 
 def network(**figures: float) -> Network:

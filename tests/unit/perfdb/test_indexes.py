@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferbench_tasks.analysis.candidates import OBJECTIVES, path_of
+from inferbench_tasks.analysis.recommend.candidates import OBJECTIVES, path_of
 from inferbench_tasks.perfdb.indexes import HELD, HELD_INDEXES, INDEXES
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from inferbench_tasks.contracts.arrays import Array
 
+from inferbench_tasks.contracts.handles import ProcessorStep
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.processors import base
 from inferbench_tasks.processors.pipeline import Pipeline
 from inferbench_tasks.registry import Registry
-from inferbench_tasks.requests.base import Array
 from inferbench_tasks.requests.ragged import objects, packed, unpacked
-from inferbench_tasks.stages.handles import ProcessorStep
 
 
 class Lengths:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from inferbench_tasks.contracts.handles import ProcessorStep
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.processors.pipeline import Pipeline
 from inferbench_tasks.requests.ragged import objects
-from inferbench_tasks.stages.handles import ProcessorStep
 
 av: Any = pytest.importorskip("av")
 FPS = 8

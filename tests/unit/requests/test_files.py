@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.requests.files import files_digest, open_files
-from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
 
 
 def model(*inputs: tuple[str, str, tuple[int, ...]]) -> ModelArtifact:

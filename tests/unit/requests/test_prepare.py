@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from inferbench_tasks.contracts.arrays import accuracy_ratio
 
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
+from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.errors import InputError, StageError
-from inferbench_tasks.modelrepo.base import Watch
 from inferbench_tasks.modelrepo.zoo_digits import Digits
 from inferbench_tasks.requests import digits, prepare
-from inferbench_tasks.requests.base import accuracy_ratio
 from inferbench_tasks.requests.files import Files
 from inferbench_tasks.requests.sentences import sentences
-from inferbench_tasks.stages.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.submission.schema import RequestsSpec
 
 MODEL = ModelArtifact(

@@ -9,10 +9,10 @@ import numpy as np
 import orjson
 import pytest
 
+from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.servers.codec import decode_request, encode_response
-from inferbench_tasks.servers.problem import RequestProblem
 from inferbench_tasks.servers.signature import Signature
-from inferbench_tasks.stages.handles import TensorSpec
 
 SIGNATURE = Signature(
     (
@@ -168,7 +168,7 @@ def test_strings_survive_the_binary_form() -> None:
         signature,
     )
     assert request_.arrays["t"].tolist() == ["ä".encode()]
-    from inferbench_tasks.servers.datatypes import pack_bytes, unpack_bytes
+    from inferbench_tasks.protocols.datatypes import pack_bytes, unpack_bytes
 
     assert unpack_bytes(pack_bytes(words), 3, "t").tolist() == words.tolist()
     with pytest.raises(RequestProblem, match="element 0 says 9 bytes, 1 are left"):

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+from inferbench_tasks.protocols.datatypes import Array
+from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.servers.config import Batching
-from inferbench_tasks.servers.datatypes import Array
-from inferbench_tasks.servers.problem import RequestProblem
 from inferbench_tasks.servers.scheduler import Execution, Scheduler
 from inferbench_tasks.servers.statistics import Statistics
 

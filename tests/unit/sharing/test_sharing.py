@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
+from inferbench_tasks.analysis.report.slowdown import Estimate, sharing_table
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.controller import Applied
 from inferbench_tasks.loadgen.evidence import ShardUsage
@@ -21,9 +22,8 @@ from inferbench_tasks.loadgen.outcome import Outcome
 from inferbench_tasks.loadgen.plan import Segment
 from inferbench_tasks.loadgen.records import samples_table
 from inferbench_tasks.sharing.base import SHARINGS, on_cores, placed
-from inferbench_tasks.sharing.neighbours import Neighbour, job_of
-from inferbench_tasks.sharing.slowdown import Estimate, sharing_table
 from inferbench_tasks.stages.collect import judge
+from inferbench_tasks.stages.neighbours import Neighbour, job_of
 from inferbench_tasks.submission.schema import JobSpec, Submission
 from inferbench_tasks.submission.sweep import expand
 from tests.unit.analysis.builders import SECOND, records, view

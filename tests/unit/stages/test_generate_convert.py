@@ -85,7 +85,7 @@ def test_an_impossible_conversion_is_refused_at_once(folder: Path) -> None:
 
 def children() -> list[psutil.Process]:
     found = psutil.Process().children(recursive=True)
-    return [p for p in found if "inferbench_tasks.stages.child" in " ".join(p.cmdline())]
+    return [p for p in found if "inferbench_tasks.running.child" in " ".join(p.cmdline())]
 
 
 def test_cancelling_ends_the_child(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ import pytest
 
 from inferbench_tasks.backends import first_answer, startup
 from inferbench_tasks.backends.base import BACKENDS
+from inferbench_tasks.contracts.handles import BackendInfo, ModelArtifact, RequestSet
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.perfdb.documents import Summary
 from inferbench_tasks.stages import collect, load, serve
 from inferbench_tasks.stages.base import Context
-from inferbench_tasks.stages.handles import BackendInfo, ModelArtifact, RequestSet
 from inferbench_tasks.submission.schema import JobSpec
 
 MODEL = ModelArtifact(

@@ -1,0 +1,96 @@
+"""The roofline: what a model reaches against what its operational intensity allows.
+
+Williams, Waterman and Patterson 2009. Attained: FLOP of a request over the time that its inference took in
+the server; intensity: FLOP over bytes moved, with the weights read once per batch. Ceilings: measured on one
+core (``analysis.ceilings``) times the server's threads, so a run with several threads may lie below for want
+of bandwidth alone; the datasheet's dashed, where ``configs/hardware.yaml`` has it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inferbench_tasks.analysis.charts.latency import name
+from inferbench_tasks.analysis.charts.style import MAX_RUNS, Figure, axis, colour, figure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from inferbench_tasks.analysis.report.ceilings import Ceilings
+    from inferbench_tasks.analysis.report.runs import RunView
+    from inferbench_tasks.catalogue import Hardware
+
+_BYTES_PER_WEIGHT = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
+
+
+def roofline(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardware | None) -> Figure | None:
+    """Points of all runs whose FLOPs, bytes and inference time are known; None without any or a ceiling."""
+    points = [(view, found) for view in views if (found := position(view))]
+    if not points or (measured is None and sheet is None):
+        return None
+    xs = [point[0] for _, point in points]
+    x = np.geomspace(min(*xs, 0.1) / 2, max(*xs, 100) * 2, 100)
+    data: list[dict[str, Any]] = []
+    threads = max(int(view.job.get("serve", {}).get("threads", 1)) for view, _ in points)
+    if measured:
+        data.append(
+            _ceiling(
+                x, measured.gflops * threads, measured.gb_s * threads, f"measured, {threads} core(s)", "solid"
+            )
+        )
+    if sheet and sheet.fp32_tflops and sheet.bandwidth_gb_s:
+        data.append(
+            _ceiling(x, sheet.fp32_tflops * 1e3, sheet.bandwidth_gb_s, f"datasheet, {sheet.name}", "dash")
+        )
+    # A legend of fifty runs hides the figure: their models then, and each run's name where one points.
+    many = len(points) > MAX_RUNS
+    groups: dict[str, list[tuple[RunView, tuple[float, float]]]] = {}
+    for view, point in points:
+        told = view.result.model.name if many and view.result else name(view)
+        groups.setdefault(told, []).append((view, point))
+    for index, (told, members) in enumerate(groups.items()):
+        symbols = ["circle" if view.valid else "x" for view, _ in members]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": told,
+                "x": [intensity for _, (intensity, _) in members],
+                "y": [gflops for _, (_, gflops) in members],
+                "text": [view.label for view, _ in members],
+                "marker": {"size": 10, "color": colour(index), "symbol": symbols},
+                "hovertemplate": "%{x:.3g} FLOP/byte, %{y:.3g} GFLOP/s<extra>%{text}</extra>",
+            }
+        )
+    return figure(
+        data,
+        title="Roofline (fp32)",
+        xaxis=axis("operational intensity, FLOP per byte (log)", log=True),
+        yaxis=axis("attained, GFLOP/s (log)", log=True),
+    )
+
+
+def position(view: RunView) -> tuple[float, float] | None:
+    """(FLOP/byte, GFLOP/s) of a run, None where something is not known."""
+    model = view.result.model if view.result else None
+    inference_ms = (view.figure("stages_ms.inference") or {}).get("mean")
+    batch = view.samples_per_request
+    if model is None or not model.flops or not model.bytes or not inference_ms or not batch:
+        return None
+    weights = (model.parameters or 0) * _BYTES_PER_WEIGHT.get(model.precision or "fp32", 4)
+    moved = max(model.bytes - weights, 0) * batch + min(weights, model.bytes)
+    return model.flops * batch / moved, model.flops * batch / (inference_ms / 1e3) / 1e9
+
+
+def _ceiling(x: Any, gflops: float, gb_s: float, label: str, dash: str) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": f"{label}: {gflops:.3g} GFLOP/s, {gb_s:.3g} GB/s",
+        "x": x.tolist(),
+        "y": np.minimum(gflops, x * gb_s).tolist(),
+        "line": {"color": "#B00020", "dash": dash, "width": 2},
+        "hoverinfo": "skip",
+    }

@@ -1,0 +1,54 @@
+"""Requests, answers, errors and requests in flight over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from inferbench_tasks.analysis.charts.latency import name, warmup
+from inferbench_tasks.analysis.charts.style import MAX_RUNS, Figure, axis, figure, line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from inferbench_tasks.analysis.report.runs import RunView
+
+
+def traffic(views: Sequence[RunView]) -> Figure | None:
+    """Answers per second (line) against the requests meant for that second (dots), and errors (crosses)."""
+    data: list[dict[str, Any]] = []
+    start_s = 0.0
+    for index, view in enumerate(views[:MAX_RUNS]):
+        series = view.figure("timeseries") or {}
+        if not series.get("t_s"):
+            continue
+        start_s = min(start_s, float(series["t_s"][0]))
+        # After the last second for which any were meant there is only what was still under way: no rate.
+        shown = max((second for second, count in enumerate(series["requests"], start=1) if count), default=0)
+        x = [t + 0.5 for t in series["t_s"][:shown]]
+        marks = [("ok", "answered", "lines", None), ("requests", "meant", "markers", "circle-open")]
+        if any(series["errors"][:shown]):
+            marks.append(("errors", "failed", "markers", "x"))
+        for column, word, mode, symbol in marks:
+            trace: dict[str, Any] = {
+                "type": "scatter",
+                "mode": mode,
+                "name": name(view) if column != "errors" else f"{name(view)}, failed",
+                "legendgroup": name(view),
+                "showlegend": column != "requests",
+                "x": x,
+                "y": series[column][:shown],
+                "line": line(index),
+                "hovertemplate": f"{word}: %{{y}} at %{{x:.1f}} s<extra>%{{fullData.name}}</extra>",
+            }
+            if symbol:
+                trace["marker"] = {"symbol": symbol, "size": 6, "color": line(index)["color"]}
+            data.append(trace)
+    if not data:
+        return None
+    return figure(
+        data,
+        title="Requests per second (line: answered, circles: meant)",
+        xaxis=axis("time since the measurement began, s"),
+        yaxis=axis("requests per second", rangemode="tozero"),
+        shapes=warmup(start_s),
+    )

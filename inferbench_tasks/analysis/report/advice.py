@@ -1,0 +1,245 @@
+"""What a submission's runs say, in a few sentences with their numbers; only valid runs count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from inferbench_tasks.analysis.recommend.distinguish import (
+    SAME_RATIO,
+    free_choice,
+    latency_differs,
+    lowest,
+    settling,
+    with_interval,
+)
+from inferbench_tasks.analysis.report.page import number
+
+if TYPE_CHECKING:
+    from inferbench_tasks.analysis.report.runs import RunView
+
+_SAME_CPU_RATIO = 0.10
+
+
+@dataclass(frozen=True)
+class Advice:
+    """``best``: the run to use, None where the data can't tell. ``sentences`` say why."""
+
+    best: RunView | None
+    sentences: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """All in one."""
+        return " ".join(self.sentences)
+
+
+def advise(views: Sequence[RunView]) -> Advice:
+    """Which run's configuration to use under the SLO, and why; what is missing is said."""
+    valid = [view for view in views if view.valid and view.figure("throughput_samples_per_s") is not None]
+    left_out = len(views) - len(valid)
+    note = (
+        (f"{left_out} of {len(views)} runs are left out: they are not valid, so their figures don't count.",)
+        if left_out
+        else ()
+    )
+    if not valid:
+        return Advice(None, ("No run is valid, so there is nothing to recommend.", *note))
+    with_slo = [view for view in valid if view.figure("slo") is not None]
+    if with_slo:
+        keeping = [view for view in with_slo if view.figure("slo.met") is True]
+        unknown = [view for view in with_slo if view.figure("slo.met") is None]
+        if unknown and not keeping:
+            return Advice(None, (_unknown(unknown), *note))
+        if not keeping:
+            nearest = min(with_slo, key=_overshoot)
+            return Advice(
+                None, (f"No run keeps the SLO; the nearest is {nearest.label}: {_failures(nearest)}.", *note)
+            )
+        sentences = _keeping(keeping, with_slo)
+    else:
+        keeping = valid
+        sentences = ["No SLO is set, so runs are compared by throughput, CPU and latency."]
+    models = dict.fromkeys(view.result.model.name for view in keeping if view.result)
+    if len(models) > 1:
+        sentences.append(
+            f"They serve different models ({_list(models)}): what an answer is worth is not compared."
+        )
+    best, why = choose(keeping)
+    return Advice(best, (*sentences, *why, *note))
+
+
+def choose(views: Sequence[RunView]) -> tuple[RunView | None, list[str]]:
+    """The best of runs that are all acceptable: by throughput in samples, then CPU per sample, then latency.
+
+    Each criterion decides only where the difference is beyond noise.
+    """
+    if len(views) == 1:
+        return views[0], [f"Use {views[0].label}: {_figures(views[0])}."]
+    ranked = sorted(views, key=_samples, reverse=True)
+    best = ranked[0]
+    tied = [view for view in ranked if not _throughput_differs(best, view)]
+    if len(tied) == 1:
+        second = ranked[1]
+        gain = _samples(best) / _samples(second) if _samples(second) else math.inf
+        return best, [
+            f"Use {best.label}: {_figures(best)}, {gain:.2f} times the throughput of {second.label} "
+            f"({_figures(second)})."
+        ]
+    low_rate, high_rate = number(_samples(tied[-1]), 4), number(_samples(best), 4)
+    said = [
+        f"{'All' if len(tied) == len(views) else f'{len(tied)} of them'} answer "
+        f"{high_rate if low_rate == high_rate else f'{low_rate} to {high_rate}'} samples/s: the same within noise."
+    ]
+    cpus = sorted(
+        ((cpu, index) for index, view in enumerate(tied) if (cpu := _cpu_ms_per_sample(view)) is not None)
+    )
+    if len(cpus) == len(tied):
+        low, high = cpus[0][0], cpus[-1][0]
+        cheap, dear = tied[cpus[0][1]], tied[cpus[-1][1]]
+        frugal = [tied[index] for cpu, index in cpus if cpu <= low * (1 + _SAME_CPU_RATIO)]
+        more = f"{dear.label} needs {high:.3g} ms ({high / low:.1f} times as much)."
+        if len(frugal) == 1:
+            said.append(f"Use {cheap.label}: its server needs {low:.3g} ms of CPU per sample, {more}")
+            return cheap, [*said, _latency_price(cheap, tied)]
+        if len(frugal) == len(tied):
+            said.append("CPU per sample does not differ beyond noise.")
+        else:
+            said.append(
+                f"{len(frugal)} of these need the least CPU per sample, {low:.3g} ms within noise; {more}"
+            )
+        tied = frugal
+    quantile = common_quantile(tied)
+    if quantile is None:
+        return None, [*said, "Too few requests for a percentile: measure longer to tell them apart."]
+    by_latency = sorted(tied, key=lambda view: view.figure(f"e2e_latency_ms.{quantile}"))
+    fast, second = by_latency[0], by_latency[1]
+    if latency_differs(fast, second, quantile):
+        a, b = (with_interval(view, quantile) for view in (fast, second))
+        return fast, [*said, f"Use {fast.label}: its {quantile} is {a}, that of {second.label} {b}."]
+    return None, [*said, *free_choice(by_latency, quantile)]
+
+
+def common_quantile(views: Sequence[RunView]) -> str | None:
+    """The highest percentile that all of them have."""
+    for quantile in ("p99", "p95", "p90", "p50"):
+        if all(view.figure(f"e2e_latency_ms.{quantile}") is not None for view in views):
+            return quantile
+    return None
+
+
+def _throughput_differs(a: RunView, b: RunView) -> bool:
+    """Beyond the counting noise of both (95%, Poisson) and a machine's drift."""
+    spread = math.hypot(*(1.96 * _samples(v) / math.sqrt(max(1, v.figure("ok") or 0)) for v in (a, b)))
+    difference = abs(_samples(a) - _samples(b))
+    return difference > spread and difference > SAME_RATIO * max(_samples(a), _samples(b))
+
+
+def _samples(view: RunView) -> float:
+    return float(view.figure("throughput_samples_per_s") or 0.0)
+
+
+def _cpu_ms_per_sample(view: RunView) -> float | None:
+    cores = view.figure("resources.server.cpu_cores.mean")
+    return None if cores is None or not _samples(view) else cores * 1e3 / _samples(view)
+
+
+def _latency_price(chosen: RunView, tied: Sequence[RunView]) -> str:
+    quantile = common_quantile(tied)
+    if quantile is None:
+        return "Too few requests for a percentile of the latency."
+    fastest = min(tied, key=lambda view: view.figure(f"e2e_latency_ms.{quantile}"))
+    ours, best = (with_interval(view, quantile) for view in (chosen, fastest))
+    if chosen is fastest:
+        return lowest(chosen, tied, quantile)
+    if not latency_differs(chosen, fastest, quantile):
+        return (
+            f"Its {quantile}, {ours}, is not distinguishable from {best} of {fastest.label}. "
+            f"{settling(chosen, fastest, quantile)}"
+        )
+    return (
+        f"The price is latency: {quantile} {ours} against {best} of {fastest.label}; "
+        f"take that one where latency matters more than CPU."
+    )
+
+
+def _keeping(keeping: Sequence[RunView], all_: Sequence[RunView]) -> list[str]:
+    bounds = bounds_text(keeping[0])
+    if len(keeping) == len(all_):
+        who = {1: "The run keeps", 2: "Both runs keep"}.get(len(all_), f"All {len(all_)} runs keep")
+        return [f"{who} the SLO ({bounds})."]
+    found = [f"{len(keeping)} of {len(all_)} runs keep the SLO ({bounds})."]
+    missing = [view for view in all_ if view.figure("slo.met") is False]
+    if missing:
+        found.append(f"With {missing[0].label}, {_failures(missing[0])}.")
+    unknown = [view for view in all_ if view.figure("slo.met") is None]
+    if unknown:
+        found.append(_unknown(unknown))
+    return found
+
+
+def bounds_text(view: RunView) -> str:
+    """The SLO in words."""
+    return ", ".join(
+        f"{words(name)} {'≥' if name == 'throughput_rps' else '≤'} {check['bound']:g}{unit(name)}"
+        for name, check in (view.figure("slo.checks") or {}).items()
+    )
+
+
+def words(check: str) -> str:
+    """A check's name for people."""
+    parts = check.split("_")
+    return (
+        parts[1]
+        if parts[0] == "latency"
+        else {"throughput_rps": "throughput", "error_ratio": "errors"}[check]
+    )
+
+
+def unit(check: str) -> str:
+    """A check's unit, with its space."""
+    return " ms" if check.endswith("_ms") else " requests/s" if check.endswith("_rps") else ""
+
+
+def _failures(view: RunView) -> str:
+    failed = [
+        f"{words(name)} is {check['value']:.4g}{unit(name)}, bound {check['bound']:g}{unit(name)}"
+        for name, check in view.figure("slo.checks").items()
+        if check["met"] is False
+    ]
+    return ", ".join(failed) or "a bound can't be judged"
+
+
+def _unknown(views: Sequence[RunView]) -> str:
+    names = [words(n) for n, check in views[0].figure("slo.checks").items() if check["met"] is None]
+    return (
+        f"Whether {views[0].label} keeps the SLO can't be told: it has {views[0].figure('ok')} good answers, "
+        f"too few for {_list(names)}; measure longer."
+    )
+
+
+def _overshoot(view: RunView) -> float:
+    """How far a run is from its SLO: the worst ratio of a value to its bound."""
+    ratios = [0.0]
+    for name, check in view.figure("slo.checks").items():
+        value, bound = check["value"], check["bound"]
+        if value is None or check["met"]:
+            continue
+        if name == "throughput_rps":
+            ratios.append(bound / value if value else math.inf)
+        else:
+            ratios.append(value / bound if bound else math.inf)
+    return max(ratios)
+
+
+def _figures(view: RunView) -> str:
+    quantile = common_quantile([view])
+    latency = f", {quantile} {view.figure(f'e2e_latency_ms.{quantile}'):.3g} ms" if quantile else ""
+    return f"{number(_samples(view), 4)} samples/s{latency}"
+
+
+def _list(names: Any) -> str:
+    items = list(names)
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

@@ -1,0 +1,231 @@
+"""The report of an invocation: one HTML file over all its runs, whatever became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.analysis.report import page
+from inferbench_tasks.analysis.report.advice import Advice, advise
+from inferbench_tasks.analysis.report.ceilings import Ceilings
+from inferbench_tasks.analysis.report.missing import missing_notes
+from inferbench_tasks.analysis.report.provenance import provenance_tables
+from inferbench_tasks.analysis.report.runs import RunView, load_runs
+from inferbench_tasks.analysis.report.sections import sections
+from inferbench_tasks.perfdb.store import PerfDB
+
+REPORT_FILE = "report.html"
+
+
+def make_report(
+    db: PerfDB,
+    run_ids: Sequence[str],
+    submission: dict[str, Any],
+    path: Path,
+    ceilings: Ceilings | None = None,
+) -> list[RunView]:
+    """Draw the report of these runs into a file; the runs that it shows.
+
+    ``submission``: the submission as plain values; {} where it is not known any more.
+    """
+    views = load_runs(db, run_ids)
+    page.write(path, html(views, submission, len(run_ids) - len(views), ceilings))
+    return views
+
+
+def html(
+    views: list[RunView],
+    submission: dict[str, Any],
+    unstarted: int = 0,
+    ceilings: Ceilings | None = None,
+) -> str:
+    """The page."""
+    advice = advise(views)
+    figures: dict[str, Any] = {}
+    blocks = []
+    for section in sections(views, ceilings):
+        items = []
+        for drawn in section.figures:
+            key = f"f{len(figures)}"
+            figures[key] = drawn
+            items.append({"id": key, "caption": _count(views)})
+        blocks.append({**section.as_dict(), "figures": items})
+    columns = columns_of(views)
+    name = str(submission.get("name") or (views[0].job.get("name") if views else "") or "report")
+    return page.render(
+        "report.html",
+        title=name,
+        subtitle=subtitle(views, submission),
+        description=submission.get("description") or "",
+        advice=advice.sentences,
+        best=advice.best is not None,
+        troubled=[view for view in views if not view.valid],
+        notes=notes_of(views, unstarted),
+        columns=columns,
+        rows=[row_of(view, columns, advice) for view in views],
+        sections=blocks,
+        certificates=[_certificate(view) for view in views if view.result and view.result.certificate],
+        provenance=provenance_tables(views),
+        submission=_yaml(submission),
+        counts=_count(views),
+        figures=figures,
+    )
+
+
+COLUMNS: tuple[tuple[str, str, float], ...] = (
+    ("mean, ms", "e2e_latency_ms.mean", 1),
+    ("p50, ms", "e2e_latency_ms.p50", 1),
+    ("p95, ms", "e2e_latency_ms.p95", 1),
+    ("p99, ms", "e2e_latency_ms.p99", 1),
+    ("p99.9, ms", "e2e_latency_ms.p999", 1),
+    ("requests/s", "throughput_rps", 1),
+    ("samples/s", "throughput_samples_per_s", 1),
+    ("goodput, requests/s", "goodput_rps", 1),
+    ("SLO", "slo.met", 1),
+    ("errors", "error_ratio", 100),
+    ("CPU, cores", "resources.server.cpu_cores.mean", 1),
+    ("RSS, MiB", "resources.server.rss_bytes.max", 1 / 2**20),
+    ("accuracy", "accuracy_ratio", 100),
+    ("energy, J/request", "energy.joule_per_request", 1),
+    ("CO₂, g/1,000 requests", "co2_g_per_1k", 1),
+    ("cost, USD/1,000 requests", "cost_usd_per_1k", 1),
+    ("cold start, ms", "cold_start_ms.total_ms", 1),
+)
+
+
+def columns_of(views: Sequence[RunView]) -> list[dict[str, Any]]:
+    """Those in which any run has a figure; a column whose figures are all doubtful says so in its head."""
+    found = []
+    for title, path, factor in COLUMNS:
+        shown = [view for view in views if view.figure(path) is not None]
+        if not shown:
+            continue
+        doubts = {_doubt(view, path) for view in shown}
+        doubt = doubts.pop() if len(doubts) == 1 else ""
+        title = f"{title} ({doubt})" if doubt else title
+        found.append({"title": title, "path": path, "factor": factor, "doubt": doubt})
+    return found
+
+
+def _doubt(view: RunView, path: str) -> str:
+    """The word without which a figure would look surer than it is: energy without a meter, a price nobody looked up."""
+    if path == "cost_usd_per_1k":
+        return "unverified" if view.figure("cost.unverified") else ""
+    if path in ("energy.joule_per_request", "co2_g_per_1k"):
+        return "estimate" if str(view.figure("energy.method")).endswith("_estimate") else ""
+    return ""
+
+
+def row_of(view: RunView, columns: list[dict[str, Any]], advice: Advice) -> dict[str, Any]:
+    cells = []
+    for column in columns:
+        value = view.figure(column["path"])
+        if column["path"] == "slo.met":
+            cells.append({True: "met", False: "missed", None: "–"}[value])
+        elif column["factor"] == 100:
+            cells.append("–" if value is None else f"{value:.2%}" if value else "0")
+        else:
+            text = page.number(None if value is None else value * column["factor"])
+            doubt = "" if value is None or column["doubt"] else _doubt(view, column["path"])
+            cells.append(f"{text} ({doubt})" if doubt else text)
+    return {"label": view.label, "cells": cells, "verdict": view.verdict, "best": view is advice.best}
+
+
+def _certificate(view: RunView) -> dict[str, Any]:
+    assert view.result is not None
+    found = view.result.certificate
+    return {
+        "label": view.label,
+        "valid": found.get("valid"),
+        "reasons": found.get("reasons", []),
+        "warnings": found.get("warnings", []),
+        "checks": [
+            {
+                "name": check["name"].replace("_", " "),
+                "value": page.number(check["value"]),
+                "bound": page.number(check["limit"]),
+                "unit": check["unit"],
+                "ok": check["ok"],
+            }
+            for check in found.get("checks", [])
+        ],
+    }
+
+
+def notes_of(views: Sequence[RunView], unstarted: int) -> list[str]:
+    """What a reader should know though it makes no run invalid."""
+    notes = []
+    if unstarted:
+        notes.append(f"{unstarted} run(s) of this submission never started.")
+    notes += disturbed_notes(views)
+    for view in views:
+        if repeats := view.result.extensions.get("repeats") if view.result else None:
+            notes.append(f"{view.label}: this is its second attempt; the first was {repeats['verdict']}")
+        monitor = view.figure("resources.monitor") or {}
+        if monitor.get("problem"):
+            notes.append(f"{view.label}: the monitors' record is not complete: {monitor['problem']}")
+        served = view.figure("accuracy_ratio")
+        source = view.result.model.accuracy_ratio if view.result else None
+        if served is not None and source is not None and served < source - 0.02:
+            notes.append(
+                f"{view.label}: {served:.1%} of the answers through the server are right, "
+                f"the source model reaches {source:.1%} on its whole test set."
+            )
+        if view.measured and view.problem:
+            notes.append(f"{view.label}: its raw records can't be read: {view.problem}")
+        warnings = view.result.certificate.get("warnings", []) if view.result else []
+        notes += [f"{view.label}: {warning}" for warning in warnings]
+    return notes + missing_notes(views)
+
+
+def disturbed_notes(views: Sequence[RunView]) -> list[str]:
+    """That valid runs were disturbed, not enough to count as invalid but enough to be seen in their figures."""
+    notes = []
+    for kind, told in (
+        ("foreign_cpu", "other processes used up to {:.0%} of the CPU meanwhile"),
+        (
+            "waited_for_cpu",
+            "the server waited for a core up to {:.0%} of the time in which it had work to do",
+        ),
+        ("steal", "the hypervisor took up to {:.1%} of the CPU time"),
+    ):
+        seen = {
+            view.run_id: finding["value"]
+            for view in views
+            if view.valid
+            for finding in (view.figure("interference") or {}).get("findings", [])
+            if finding["kind"] == kind
+        }
+        if seen:
+            valid = sum(view.valid for view in views)
+            notes.append(
+                f"{len(seen)} of {valid} valid run(s): {told.format(max(seen.values()))}; see Interference."
+            )
+    return notes
+
+
+def subtitle(views: Sequence[RunView], submission: dict[str, Any]) -> str:
+    results = [view.result for view in views if view.result]
+    parts = []
+    if results:
+        first = results[0]
+        parts.append(" and ".join(dict.fromkeys(r.model.name for r in results)))
+        parts.append(" and ".join(dict.fromkeys(r.backend.label or r.backend.kind for r in results)))
+        parts.append(first.device.name or first.device.kind)
+        parts.append(f"{first.created_at:%Y-%m-%d %H:%M} UTC")
+    if user := submission.get("user"):
+        parts.append(f"by {user}")
+    return " · ".join(parts)
+
+
+def _count(views: Sequence[RunView]) -> str:
+    valid = sum(view.valid for view in views)
+    others = len(views) - valid
+    return f"{valid} valid run{'' if valid == 1 else 's'}" + (f", {others} not valid" if others else "")
+
+
+def _yaml(submission: dict[str, Any]) -> str:
+    import yaml
+
+    return yaml.safe_dump(submission, sort_keys=False, allow_unicode=True, width=100) if submission else ""

@@ -1,0 +1,87 @@
+"""What a run's report can't show, by name and with the reason: a figure that is not there is never passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.loadgen.statistics import FLOORS, NAMES
+
+#: Percentiles whose absence is worth a note; that of p99.9 is the rule in a short run.
+_EXPECTED = (0.5, 0.9, 0.95, 0.99)
+#: What is missing from more runs than this is said once, with their number.
+_BY_NAME = 3
+
+
+def missing_notes(views: Sequence[RunView]) -> list[str]:
+    """One note for each thing that is missing, with the runs that it is missing from."""
+    where: dict[str, list[str]] = {}
+    for view in views:
+        for text in missing(view):
+            where.setdefault(text, []).append(view.label)
+    notes = []
+    for text, labels in where.items():
+        if len(labels) == len(views) > 1:
+            who = f"all {len(views)} runs"
+        elif len(labels) > _BY_NAME:
+            who = f"{len(labels)} of {len(views)} runs"
+        else:
+            who = "; ".join(labels)
+        notes.append(f"{who}: {text}")
+    return notes
+
+
+def missing(view: RunView) -> list[str]:
+    """Of one run; [] where it has no records at all, which its verdict tells."""
+    if not view.measured:
+        return []
+    return [*_latency(view), *_resources(view), *_derived(view)]
+
+
+def _latency(view: RunView) -> list[str]:
+    requests, answered = view.figure("requests") or 0, view.figure("ok") or 0
+    if not requests:
+        return ["no request was measured, so it has no figures of the load."]
+    if not answered:
+        errors = ", ".join(f"{count:,d} {kind}" for kind, count in (view.figure("errors") or {}).items())
+        return [f"none of its {requests:,d} requests got a good answer ({errors}), so there is no latency."]
+    found = []
+    lacking = [q for q in _EXPECTED if view.figure(f"e2e_latency_ms.{NAMES[q]}") is None]
+    if lacking:
+        needs = ", ".join(f"{NAMES[q]} ({FLOORS[q]:,d})" for q in lacking)
+        found.append(f"its {answered:,d} good answers are too few for {needs}: so many would be needed.")
+    lowest = view.figure("e2e_latency_ms.min")
+    if lowest is not None and lowest < 0:
+        found.append(
+            f"a clock jumped: there are answers before their requests (by up to {-lowest:,.3g} ms), so no latency of "
+            "this run can be trusted."
+        )
+    return found
+
+
+def _resources(view: RunView) -> list[str]:
+    resources = view.figure("resources") or {}
+    reasons: dict[str, Any] = (resources.get("monitor") or {}).get("unavailable") or {}
+    device = view.result.device if view.result else None
+    wanted = {"server": "CPU and memory of the server", "host": "CPU of the machine"}
+    if device is not None and device.kind == "gpu":
+        wanted["gpu"] = "utilisation, memory, power and clocks of the GPU"
+    return [
+        f"{what}: not measured ({reasons.get(source) or 'the monitors recorded nothing of it'})."
+        for source, what in wanted.items()
+        if not resources.get(source)
+    ]
+
+
+def _derived(view: RunView) -> list[str]:
+    found = []
+    for name, what in (("energy", "energy"), ("cost", "cost")):
+        reason = (view.figure(name) or {}).get("reason")
+        if reason:
+            found.append(f"{what}: not known ({reason}).")
+    if not (view.figure("energy") or {}).get("reason") and (
+        reason := (view.figure("carbon") or {}).get("reason")
+    ):
+        found.append(f"CO₂: not known ({reason}).")
+    return found

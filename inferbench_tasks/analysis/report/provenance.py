@@ -1,0 +1,64 @@
+"""What made the results: model, backend, machine, versions; what is the same for all runs is said once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from inferbench_tasks.analysis.labels import flatten
+from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.analysis.report.runs import RunView
+
+
+def provenance_tables(views: Sequence[RunView]) -> list[dict[str, Any]]:
+    """Tables {title, rows}: what all runs share, then per run what differs."""
+    facts = [_facts(view) for view in views if view.result]
+    if not facts:
+        return []
+    paths = list(dict.fromkeys(path for fact in facts for path in fact))
+    labels = [view.label for view in views if view.result]
+    shared = [
+        (p, facts[0][p]) for p in paths if p in facts[0] and all(f.get(p) == facts[0][p] for f in facts)
+    ]
+    same = {path for path, _ in shared}
+    tables = [
+        {
+            "title": "The same for all runs" if len(facts) > 1 else "The run",
+            "rows": [_cells(p, v) for p, v in shared if v is not None],
+        }
+    ]
+    for label, fact in zip(labels, facts, strict=True):
+        rows = [_cells(p, v) for p, v in fact.items() if p not in same and v is not None]
+        if len(facts) > 1 and rows:
+            tables.append({"title": label, "rows": rows})
+    return tables
+
+
+def _facts(view: RunView) -> dict[str, Any]:
+    assert view.result is not None
+    result = view.result.model_dump()
+    chosen: dict[str, Any] = {
+        "run": view.run_id,
+        "attempt": result["attempt"],
+        "model": result["model"],
+        "format": result["format"],
+        "backend": result["backend"],
+        "device": result["device"],
+        "environment": result["environment"],
+        "versions": result["provenance"].get("versions"),
+        "inferbench commit": result["provenance"].get("git_sha"),
+        "uncommitted changes": result["provenance"].get("git_dirty"),
+        "seeds": result["provenance"].get("seeds"),
+        "samples sha256": (result["samples"] or {}).get("sha256"),
+        "monitors": {
+            "unavailable": view.figure("resources.monitor.unavailable"),
+            "CPU of the sampler, cores": view.figure("resources.monitor.cpu_cores"),
+        },
+    }
+    return flatten(chosen)
+
+
+def _cells(path: str, value: Any) -> list[str]:
+    if isinstance(value, (list, tuple)):
+        return [path, ", ".join(str(item) for item in value)]
+    return [path, number(value)]

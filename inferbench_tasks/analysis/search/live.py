@@ -1,0 +1,166 @@
+"""The search over a submission's jobs, by runs that are really made; what is in PerfDB is not made again.
+
+Pure but for PerfDB: the caller runs a job (``run``), this module says which and judges what came out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from inferbench_tasks.analysis.recommend.candidates import (
+    HIGHER_IS_BETTER,
+    Bound,
+    named,
+    path_of,
+    per_request_note,
+    value_of,
+)
+from inferbench_tasks.analysis.recommend.recommender import Recommendation, choose
+from inferbench_tasks.analysis.search.searcher import Goal, Search
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import to_plain
+from inferbench_tasks.submission.schema import SloSpec
+from inferbench_tasks.submission.sweep import Job
+
+#: Runs a job to its end and returns its result document as plain values, None if it left none.
+RunJob = Callable[[Job], dict[str, Any] | None]
+#: A run that something disturbed is made so often in all.
+ATTEMPTS = 2
+
+
+def goal_of(objective: str, slo: SloSpec | None, extra: Iterable[Bound] = ()) -> Goal:
+    """The submission's SLO and further bounds as a search's goal. Raises InputError for an unknown figure."""
+    path_of(objective)
+    bounds = []
+    if slo is not None:
+        bounds += [Bound(f"{name}_ms", True, value) for name, value in slo.latency_bounds_ms().items()]
+        if slo.min_throughput_rps is not None:
+            bounds.append(Bound("throughput_rps", False, slo.min_throughput_rps))
+        bounds.append(Bound("error_ratio", True, slo.max_error_ratio))
+    return Goal(objective, named(objective) in HIGHER_IS_BETTER, tuple(dict.fromkeys((*bounds, *extra))))
+
+
+def measured_before(
+    db: PerfDB, jobs: Sequence[Job], device_name: str | None, cores: float | None
+) -> list[dict[str, Any]]:
+    """Valid results of exactly these jobs on as many cores of this device, whatever submission they belonged to.
+
+    None where the device is not known: another one's figures are no measurement of it. Results from before the number
+    of cores was told don't count either.
+    """
+    if device_name is None:
+        return []
+    where: dict[str, Any] = {
+        "submission.digest": {"$in": [job.digest for job in jobs]},
+        "verdict": "valid",
+        "device.name": device_name,
+        "device.cores": cores,
+    }
+    return [to_plain(document) for document in db.find_raw(where)]
+
+
+@dataclass
+class LiveSearch:
+    """``documents``: the valid results, those from before first; ``run_ids``: all runs that this search made."""
+
+    jobs: Sequence[Job]
+    goal: Goal
+    run: RunJob
+    say: Callable[[str], None]
+    seed: int = 1
+    documents: list[dict[str, Any]] = field(default_factory=list)
+    run_ids: list[str] = field(default_factory=list)
+    made: int = 0
+
+    def search(self, budget: int) -> None:
+        """Until so many configurations of the space are measured, those from before included, or all are."""
+        sizes = (job.spec.load.samples_per_request for job in self.jobs)
+        if note := per_request_note(self.goal.objective, sizes):
+            self.say(note)
+        core = Search([job.point for job in self.jobs], self.goal, seed=self.seed, budget=budget)
+        place = {job.digest: index for index, job in enumerate(self.jobs)}
+        for document in self.documents:
+            core.tell(place[document["submission"]["digest"]], _figures(document, core.figures()))
+        self.say(f"{len(core.trials)} of {len(self.jobs)} configuration(s) measured before; budget {budget}")
+        while len(core.trials) < budget and (index := core.ask()) is not None:
+            made = self._measure(self.jobs[index], f"{len(core.trials) + 1}/{budget}")
+            if made is None or made["verdict"].startswith("invalid"):
+                core.skip(index)  # disturbed: that says nothing of the configuration
+                budget -= 1
+            else:
+                core.tell(index, _figures(made, core.figures()) if made["verdict"] == "valid" else {})
+            if core.best is not None and core.best.index == index:
+                self.say("    the best so far")
+
+    def settle(self, runs: int) -> None:
+        """Repeat what is not sure among the top three, at most so many runs."""
+        by_digest = {job.digest: job for job in self.jobs}
+        while runs > 0:
+            wanted = [key.partition(" ")[0] for key in self.recommendation().wanted]
+            fewest = sorted(wanted, key=lambda digest: sum(self._is(d, digest) for d in self.documents))
+            if not fewest:
+                return
+            self._measure(by_digest[fewest[0]], "again, to settle the order")
+            runs -= 1
+
+    def recommendation(self) -> Recommendation:
+        """The top three of all that is measured."""
+        return choose(self.documents, self.goal.objective, self.goal.bounds)
+
+    def _measure(self, job: Job, which: str) -> dict[str, Any] | None:
+        document = None
+        for attempt in range(ATTEMPTS):
+            self.say(f"[{which}] {told(job.point)}{' (once more: it was disturbed)' if attempt else ''}")
+            document = self.run(job)
+            self.made += 1
+            if document is None:
+                return None
+            self.run_ids.append(document["run_id"])
+            verdict = document["verdict"]
+            if verdict == "valid":
+                self.documents.append(document)
+                self.say(f"    {self._text(_figures(document, self.goal.figures()))}")
+                return document
+            self.say(f"    {verdict}")
+            if not verdict.startswith("invalid"):
+                return document
+        return document
+
+    def _text(self, figures: dict[str, float | None]) -> str:
+        parts = [
+            f"{name} {'not known' if value is None else f'{value:.4g}'}" for name, value in figures.items()
+        ]
+        kept = (
+            ""
+            if not self.goal.bounds
+            else ", keeps the SLO"
+            if self.goal.keeps(figures)
+            else ", does not keep the SLO"
+        )
+        return ", ".join(parts) + kept
+
+    @staticmethod
+    def _is(document: dict[str, Any], digest: str) -> bool:
+        return bool(document["submission"].get("digest") == digest)
+
+
+def _figures(document: dict[str, Any], names: Sequence[str]) -> dict[str, float | None]:
+    return {name: value_of(document, name) for name in names}
+
+
+def told(point: dict[str, Any]) -> str:
+    """A point of a sweep in words, by the last part of each path."""
+    return (
+        ", ".join(f"{path.rpartition('.')[2]} {_plain(value)}" for path, value in point.items())
+        or "as submitted"
+    )
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} {_plain(item)}" for key, item in value.items()) + "}"
+    return f"{value:g}" if isinstance(value, float) else str(value)

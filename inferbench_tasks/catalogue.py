@@ -1,0 +1,151 @@
+"""The tables under ``configs/``: hardware, prices, carbon; each row with its source and date.
+
+``INFERBENCH_CONFIG_DIR`` names another folder. A file that is missing is an empty table; one that is wrong is
+an InputError that names file and row.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from inferbench_tasks.errors import InputError
+
+CONFIG_DIR = "INFERBENCH_CONFIG_DIR"
+Positive = Annotated[float, Field(gt=0)]
+
+
+class Row(BaseModel):
+    """Where a row's figures come from, and when they held."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: Annotated[str, Field(min_length=1)]
+    date: Annotated[str, Field(pattern=r"^\d{4}(-\d{2}(-\d{2})?)?$")]
+
+
+class Hardware(Row):
+    """A processor or accelerator. ``match``: a regular expression on the name that the system tells.
+
+    Peaks are the datasheet's, dense, without sparsity. ``paper_id``: its label in the paper's Table 1.
+    """
+
+    name: str
+    match: str
+    kind: Literal["cpu", "gpu"]
+    paper_id: str | None = None
+    architecture: str | None = None
+    cores: int | None = None
+    memory_gb: Positive | None = None
+    bandwidth_gb_s: Positive | None = None
+    fp32_tflops: Positive | None = None
+    fp16_tflops: Positive | None = None
+    int8_tops: Positive | None = None
+    tdp_w: Positive | None = None
+    #: Where the name does not tell the product: a processor family's mean.
+    tdp_per_core_w: Positive | None = None
+
+    @property
+    def watt_per_core(self) -> float | None:
+        """TDP shared by the physical cores."""
+        if self.tdp_per_core_w:
+            return self.tdp_per_core_w
+        return self.tdp_w / self.cores if self.tdp_w and self.cores else None
+
+
+class Price(Row):
+    """An instance's on-demand rate. ``match``: as in Hardware, on the device's name.
+
+    ``approximate``: the hypervisor hides which product it is; the instance is one of the same family.
+    ``unverified``: nobody looked the rate up at ``date``; figures made from it say so.
+    """
+
+    provider: str
+    instance: str
+    region: str
+    kind: Literal["cpu", "gpu"]
+    device: str
+    match: str
+    devices: Annotated[int, Field(ge=1)] = 1
+    vcpus: Annotated[int, Field(ge=1)] | None = None
+    usd_per_hour: Positive
+    approximate: bool = False
+    unverified: bool = False
+
+
+class Carbon(Row):
+    """Life-cycle emissions of a region's electricity."""
+
+    region: str
+    g_per_kwh: Positive
+
+
+R = TypeVar("R", bound=Row)
+
+
+def hardware_rows() -> tuple[Hardware, ...]:
+    """``hardware.yaml``."""
+    return read_table("hardware.yaml", Hardware)
+
+
+def price_rows() -> tuple[Price, ...]:
+    """``prices.yaml``."""
+    return read_table("prices.yaml", Price)
+
+
+def carbon_rows() -> tuple[Carbon, ...]:
+    """``carbon.yaml``."""
+    return read_table("carbon.yaml", Carbon)
+
+
+def find_hardware(name: str) -> Hardware | None:
+    """The first row that matches a device's name."""
+    return next((row for row in hardware_rows() if re.search(row.match, name, re.IGNORECASE)), None)
+
+
+def prices_for(kind: str, name: str) -> list[Price]:
+    """The instances with that device; those with exactly it before the approximate ones, which stand in."""
+    matching = [row for row in price_rows() if row.kind == kind and re.search(row.match, name, re.IGNORECASE)]
+    return [row for row in matching if not row.approximate] or matching
+
+
+def read_table(file: str, model: type[R]) -> tuple[R, ...]:
+    """The rows of a table under ``configs/``; () if the file is missing."""
+    return _rows(_folder() / file, model)
+
+
+def _folder() -> Path:
+    given = os.environ.get(CONFIG_DIR)
+    return Path(given) if given else Path(__file__).resolve().parents[1] / "configs"
+
+
+def _rows(path: Path, model: type[R]) -> tuple[R, ...]:
+    try:
+        stamp = path.stat().st_mtime_ns
+    except OSError:
+        return ()
+    return _read(path, stamp, model)
+
+
+@lru_cache(maxsize=16)
+def _read(path: Path, stamp: int, model: type[R]) -> tuple[R, ...]:
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        rows = content["rows"]
+    except (yaml.YAMLError, OSError, KeyError, TypeError) as error:
+        raise InputError(f"{path} must be YAML with a list under `rows:`: {error}") from error
+    found = []
+    for index, row in enumerate(rows):
+        try:
+            found.append(model.model_validate(row))
+            re.compile(row.get("match", ""))
+        except (ValidationError, re.error, AttributeError) as error:
+            raise InputError(f"{path}, row {index + 1}: {error}") from error
+    return tuple(found)

@@ -1,0 +1,19 @@
+"""Tensors by name, as models take and give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+#: One array per input or output of a model; the first axis is the samples.
+Arrays = dict[str, Array]
+
+
+def accuracy_ratio(scores: Array, labels: NDArray[np.int64]) -> float:
+    """The share of samples whose largest score is that of their label; NaN scores count as wrong."""
+    scores = scores.reshape(len(scores), -1)
+    right = (np.argmax(scores, axis=1) == labels) & np.isfinite(scores).all(axis=1)
+    return float(right.mean())

@@ -1,0 +1,51 @@
+"""Where requests get their samples: a data set's held-out part, a user's files, or seeded noise."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.contracts.arrays import Arrays
+
+#: All samples of a run together; they are kept in memory by every process that sends them.
+MAX_BYTES = 2 << 30
+
+
+class Dataset(ABC):
+    """Labelled or unlabelled samples in the form that one model takes.
+
+    ``name`` goes into results. Held-out: none of these samples was seen in training.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many held-out samples there are."""
+
+    @abstractmethod
+    def inputs(self, indices: NDArray[np.int64]) -> Arrays:
+        """One array per model input, first axis = samples in the order of ``indices``."""
+
+    def raw(self, indices: NDArray[np.int64]) -> list[bytes] | None:
+        """The same samples before any processing (an image's file, a text in UTF-8); None where there are none."""
+        return None
+
+    @abstractmethod
+    def labels(self) -> NDArray[np.int64] | None:
+        """The class id of every sample, or None."""
+
+    def calibration(self, count: int) -> Arrays | None:
+        """Up to ``count`` samples that are NOT held out, to measure scales on; None where there are none."""
+        return None
+
+    def batches(self, size: int = 64) -> Iterator[tuple[Arrays, NDArray[np.int64] | None]]:
+        """All samples in order, ``size`` at a time, with their labels."""
+        labels = self.labels()
+        for start in range(0, len(self), size):
+            indices = np.arange(start, min(start + size, len(self)))
+            yield self.inputs(indices), None if labels is None else labels[indices]

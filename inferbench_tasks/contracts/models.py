@@ -1,0 +1,98 @@
+"""A source of models: what a submission's ``model:`` resolves to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.dataset import Dataset
+from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.errors import CancelledError, InputError
+
+
+@dataclass(frozen=True)
+class Made:
+    """What ``make`` left in its folder. ``file`` is the model's file or folder there."""
+
+    format: str
+    file: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    parameters: int | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class ModelSource(ABC):
+    """One model under test. Making it is deterministic: the same settings give the same weights."""
+
+    name: str
+    framework: str
+    task: str | None = None
+    licence: str | None = None
+    version: int = 1
+    #: What a dynamic size of the signature is taken as when FLOPs and bytes are counted.
+    dynamic_size: int = 16
+    #: Mean and std, in units of 0 to 255, that its images are normalised with.
+    pixels: tuple[float, float] = (0.0, 255.0)
+    #: Where ``make`` has put the model, once that is known.
+    folder: Path | None = None
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Everything that determines the model, versions of the libraries included; a cache key."""
+
+    @abstractmethod
+    def make(self, folder: Path, watch: Watch) -> Made:
+        """Fetch or train the model into an empty folder."""
+
+    def dataset(self) -> Dataset | None:
+        """The model's own held-out samples; None where there are none."""
+        return None
+
+    def encode(self, texts: list[str]) -> Arrays | None:
+        """The model's inputs for texts; None for a model that takes none."""
+        return None
+
+    def noise(self, inputs: tuple[TensorSpec, ...], count: int, rng: np.random.Generator) -> Arrays:
+        """Seeded random samples that the model accepts: normal floats, small integers."""
+        return {spec.name: noise_like(spec, count, rng) for spec in inputs}
+
+
+@dataclass(frozen=True)
+class Watch:
+    """How long work tells that it goes on, and notices that it shall not."""
+
+    progress: Any = lambda done, total, text: None
+    cancelled: Any = lambda: False
+
+    def step(self, done: float, total: float | None, text: str) -> None:
+        """Tell progress; CancelledError once the user has stopped the run."""
+        if self.cancelled():
+            raise CancelledError(f"Cancelled while {text}.")
+        self.progress(done, total, text)
+
+
+def noise_like(
+    spec: TensorSpec, count: int, rng: np.random.Generator, dynamic_size: int = 16, below: int = 2
+) -> np.ndarray[Any, Any]:
+    """``count`` random samples of one input; a dynamic size becomes ``dynamic_size``."""
+    shape = (count, *(dynamic_size if size == -1 else size for size in spec.shape))
+    if spec.dtype == "bool":
+        return rng.integers(0, 2, shape).astype(np.bool_)
+    try:
+        dtype = np.dtype(spec.dtype)
+    except TypeError:
+        dtype = np.dtype("O")
+    if dtype.kind == "f":
+        return rng.standard_normal(shape, dtype=np.float32).astype(dtype)
+    if dtype.kind in "iu":
+        return rng.integers(0, below, shape).astype(dtype)
+    raise InputError(
+        f"requests.kind: no random values can be made for input {spec.name} ({spec.dtype}); "
+        f"give requests: {{kind: files, path: ...}}"
+    )

@@ -1,0 +1,94 @@
+"""A canonical model as a source: its family, its sizes, its short training."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.contracts.models import Made, ModelSource, Watch
+from inferbench_tasks.extras import require
+from inferbench_tasks.modelrepo.canonical import training
+from inferbench_tasks.modelrepo.canonical.base import (
+    CLASSES,
+    INPUT,
+    OUTPUT,
+    CanonicalSpec,
+    family_module,
+    size_of,
+)
+from inferbench_tasks.requests.digits import Digits
+
+
+class CanonicalSource(ModelSource):
+    """Classifies digits that were resized to the model's input."""
+
+    task = "image-classification"
+    licence = "data CC BY 4.0; weights trained here"
+
+    def __init__(self, spec: CanonicalSpec) -> None:
+        self.spec = spec
+        self.framework = spec.framework
+        sizes = spec.model_dump(exclude={"kind", "family", "framework", "training"})
+        self.name = "-".join(
+            [spec.family, *(f"{_short(k)}{v}" for k, v in sizes.items()), f"e{spec.training.epochs}"]
+        )
+        self.size = size_of(spec)
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            "canonical": self.spec.model_dump(mode="json"),
+            "seed": training.SEED,
+            "flop": training.MAX_FLOP,
+            "version": _version("torch" if self.framework == "torch" else "tensorflow"),
+            "recipe": 3,
+        }
+
+    def dataset(self) -> Digits:
+        return Digits(INPUT, family_module(self.spec).input_shape(self.spec))
+
+    def make(self, folder: Path, watch: Watch) -> Made:
+        """Train, and write the weights beside the description that the network is built again from."""
+        require(self.framework)
+        file = "model"
+        (folder / file).mkdir()
+        architecture = {
+            "name": f"canonical-{self.spec.family}",
+            "arguments": self.spec.model_dump(mode="json"),
+        }
+        if self.framework == "torch":
+            from inferbench_tasks.formats.torch import save as save_torch
+
+            module = training.train_torch(self.spec, watch)
+            parameters = sum(p.numel() for p in module.parameters())
+            save_torch(module, architecture, folder / file)
+        else:
+            from inferbench_tasks.formats.keras import save as save_keras
+
+            module = training.train_keras(self.spec, watch)
+            parameters = sum(int(w.shape.num_elements() or 0) for w in module.trainable_variables)
+            save_keras(module, architecture, folder / file)
+        return Made(
+            format="torch" if self.framework == "torch" else "keras",
+            file=file,
+            inputs=(
+                TensorSpec(
+                    name=INPUT, dtype="float32", shape=family_module(self.spec).input_shape(self.spec)
+                ),
+            ),
+            outputs=(TensorSpec(name=OUTPUT, dtype="float32", shape=(CLASSES,)),),
+            parameters=parameters,
+        )
+
+
+def _short(field: str) -> str:
+    return "".join(part[0] for part in field.split("_"))
+
+
+def _version(package: str) -> str:
+    """Of a framework that may not be installed yet; it is part of the cache key."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "missing"

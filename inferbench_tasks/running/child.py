@@ -1,0 +1,220 @@
+"""Work of a stage in a process of its own: ``child_main`` is its side of it.
+
+Making and converting models imports frameworks of gigabytes, which spin threads, may crash and can't be
+interrupted. In a child they are ended when the user stops the run, a crash has a name, and their memory
+is free again before anything is measured.
+
+A submission of many small models would spend most of its time on importing the same framework again. So while
+``keeping()`` is on, the child of a built-in or generated model stays for the next one of the same framework. It
+waits without using the CPU; it is ended when it has grown, after any failure, and for any other framework. What
+a user brings (files, their code) always gets a child of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, Literal, TypeVar
+
+import psutil
+from pydantic import BaseModel
+
+from inferbench_tasks import errors
+from inferbench_tasks.backends.base import thread_env
+from inferbench_tasks.background import step_back
+from inferbench_tasks.errors import CancelledError, InferBenchError, StageError
+from inferbench_tasks.stages.base import Context, StageInput
+
+Out = TypeVar("Out", bound=BaseModel)
+
+#: The stages whose ``produce(inp, data_dir, base_dir, watch)`` may run here.
+ChildStage = Literal["generate", "convert"]
+POLL_S = 0.1
+#: A child that has more memory than this is not kept: it is to be free while something is measured.
+KEPT_BYTES = 1_500_000_000
+#: How much of the child's own output a message about its death shows.
+SHOWN_LINES = 15
+
+
+@contextmanager
+def keeping() -> Iterator[None]:
+    """Inside, a child may stay for the next order; at the end none is left. For one thread at a time."""
+    before, _shelf.open = _shelf.open, True
+    try:
+        yield
+    finally:
+        _shelf.open = before
+        _shelf.clear()
+
+
+def run_in_child(stage: ChildStage, inp: StageInput, output: type[Out], ctx: Context) -> Out:
+    """Run ``produce`` of a stage in a child and return its output.
+
+    Raises the InferBenchError that the child raised, CancelledError once the run is cancelled, and
+    StageError, with the end of the child's own output, where it died.
+    """
+    log_path = ctx.run_dir(inp.run_id) / f"{stage}.log"
+    log_path.write_bytes(b"")
+    order = {
+        "stage": stage,
+        "input": inp.model_dump(mode="json"),
+        "data_dir": str(ctx.data_dir),
+        "base_dir": str(ctx.base_dir),
+        "log": str(log_path),
+    }
+    framework = _shared_by(inp)
+    child = _shelf.take(framework, log_path)
+    try:
+        answer = child.ask(order, ctx, stage)
+        if (
+            answer is None and child.orders > 1
+        ):  # it may have died while it waited: that is no failure of this
+            child.end()
+            child = _Child(log_path)
+            answer = child.ask(order, ctx, stage)
+    except BaseException:
+        child.end()
+        raise
+    if answer is not None and "output" in answer and framework and child.bytes() <= KEPT_BYTES:
+        _shelf.put(framework, child)
+        return output.model_validate(answer["output"])
+    code = child.end()
+    if answer is None:
+        why = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        end = log_path.read_text(errors="replace").splitlines()[-SHOWN_LINES:]
+        raise StageError(f"{stage}: its process {why}. The end of its output:\n" + "\n".join(end))
+    if "error" in answer:
+        raise _error(answer["error"], stage)
+    return output.model_validate(answer["output"])
+
+
+class _Child:
+    """One process, which takes an order at a time."""
+
+    def __init__(self, log_path: Path) -> None:
+        self.orders = 0
+        env = {
+            **os.environ, **thread_env(1), "TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0",
+            "CUDA_VISIBLE_DEVICES": "", "KERAS_BACKEND": "tensorflow", "HF_HUB_OFFLINE": "1",
+        }  # fmt: skip
+        with open(log_path, "ab") as log_file:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "inferbench_tasks.running.child_main", str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log_file,
+                env=env,
+                start_new_session=True,
+                text=True,
+            )
+        step_back(self._process.pid)
+        self._lines: SimpleQueue[str | None] = SimpleQueue()
+        threading.Thread(target=self._read, name="stage-child-reader", daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def alive(self) -> bool:
+        """Whether it can take another order."""
+        return self._process.poll() is None
+
+    def bytes(self) -> int:
+        """Its resident memory; 0 once it is gone."""
+        try:
+            return int(psutil.Process(self._process.pid).memory_info().rss)
+        except psutil.NoSuchProcess:
+            return 0
+
+    def ask(self, order: dict[str, Any], ctx: Context, stage: str) -> dict[str, Any] | None:
+        """Relay progress until the answer comes; None if the child ended without one."""
+        assert self._process.stdin
+        self.orders += 1
+        try:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return None
+        while True:
+            if ctx.cancelled():
+                raise CancelledError(f"Cancelled during {stage}.")
+            try:
+                line = self._lines.get(timeout=POLL_S)
+            except Empty:
+                continue
+            if line is None:
+                return None
+            message: dict[str, Any] = json.loads(line)
+            if "progress" not in message:
+                return message
+            done, total, text = message["progress"]
+            ctx.progress(done, total, text)
+
+    def end(self) -> int:
+        """End it with everything it started; its exit code, negative for a signal that had ended it before."""
+        if self._process.poll() is None:
+            # What has closed its side is on its way out; its own exit code tells more than our signal.
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(0.0 if self._lines.empty() else 1.0)
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        code = self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe:
+                with suppress(OSError):
+                    pipe.close()
+        return code
+
+
+class _Shelf:
+    """The one child that may stay, and what for."""
+
+    def __init__(self) -> None:
+        self.open = False
+        self._kept: tuple[str, _Child] | None = None
+
+    def take(self, framework: str, log_path: Path) -> _Child:
+        """The kept child, if it is one for that framework; a new one otherwise."""
+        if self._kept and framework and self._kept[0] == framework and self._kept[1].alive():
+            child, self._kept = self._kept[1], None
+            return child
+        self.clear()
+        return _Child(log_path)
+
+    def put(self, framework: str, child: _Child) -> None:
+        """Keep it for the next order."""
+        self._kept = (framework, child)
+
+    def clear(self) -> None:
+        """End what is kept."""
+        if self._kept:
+            self._kept[1].end()
+        self._kept = None
+
+
+_shelf = _Shelf()
+
+
+def _shared_by(inp: StageInput) -> str:
+    """The framework of a model whose child may serve others too; empty for one that gets its own."""
+    spec = inp.job.model
+    if not _shelf.open or spec.kind not in ("zoo", "canonical"):
+        return ""
+    return getattr(spec, "framework", None) or "usual"
+
+
+def _error(told: dict[str, str], stage: str) -> InferBenchError:
+    kind = getattr(errors, told["type"], None)
+    if isinstance(kind, type) and issubclass(kind, InferBenchError) and kind is not errors.SubmissionError:
+        return kind(told["message"])
+    return StageError(f"{stage}: {told['type']}: {told['message']}")

@@ -1,0 +1,69 @@
+"""The child of ``child``: ``python -m inferbench_tasks.running.child_main PARENT``, one order after another."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import json
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+from inferbench_tasks.contracts.models import Watch
+from inferbench_tasks.errors import InferBenchError
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main(parent: int) -> None:
+    """Orders on stdin; progress and one answer for each as lines on what was stdout."""
+    told = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # libraries print to stdout; that must not mix with our lines
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(1)  # the parent ended before we asked to follow it
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for line in sys.stdin:
+        order = json.loads(line)
+        with open(order["log"], "ab") as log_file:
+            os.dup2(log_file.fileno(), 2)
+            os.dup2(2, 1)
+        told.write(json.dumps(_carry_out(order, told)) + "\n")
+        _forget()
+    # Frameworks hang now and then while they tear themselves down; everything is written.
+    os._exit(0)
+
+
+def _carry_out(order: dict[str, Any], told: TextIO) -> dict[str, Any]:
+    def progress(done: float, total: float | None, text: str) -> None:
+        told.write(json.dumps({"progress": [done, total, text]}) + "\n")
+
+    module = importlib.import_module(f"inferbench_tasks.stages.{order['stage']}")
+    inp = module.Input.model_validate(order["input"])
+    try:
+        output = module.produce(inp, Path(order["data_dir"]), Path(order["base_dir"]), Watch(progress))
+        return {"output": output.model_dump(mode="json")}
+    except Exception as error:
+        logging.exception("stage failed stage=%s", order["stage"])
+        kind = type(error).__name__
+        message = str(error)
+        if isinstance(error, OSError) and not isinstance(error, InferBenchError):
+            kind, message = "StorageError", f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
+        return {"error": {"type": kind, "message": message}}
+
+
+def _forget() -> None:
+    """What frameworks keep of a model must not reach the next one: names that count up, compiled code."""
+    if keras := sys.modules.get("keras"):
+        keras.backend.clear_session()
+    if dynamo := sys.modules.get("torch._dynamo"):
+        dynamo.reset()
+    gc.collect()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

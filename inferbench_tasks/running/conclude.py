@@ -1,0 +1,101 @@
+"""After an invocation's process has ended, however it ended: nothing left running, everything recorded."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from inferbench_tasks import settings
+from inferbench_tasks.launchers import records
+from inferbench_tasks.metrics import interference
+from inferbench_tasks.perfdb.documents import ResultDocument, RunStatus
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.plan.compile import compile_plan
+from inferbench_tasks.plan.graph import RunPlan
+from inferbench_tasks.running.execute import execute_stage
+from inferbench_tasks.running.inline import run_nodes
+from inferbench_tasks.running.invocation import Invocation
+from inferbench_tasks.stages.neighbours import end_all
+
+log = logging.getLogger(__name__)
+
+
+def conclude(
+    invocation: Invocation, db: PerfDB, *, cancelled: bool, say: Callable[[str], None] = log.warning
+) -> list[ResultDocument]:
+    """The results of an invocation, one per run that was started, in the order of the sweep.
+
+    A run that something else on the machine disturbed is run once more (``again``). Ends servers that a
+    killed process left behind, ends its runs as ``cancelled`` or ``failed``, and makes the report if the
+    process could not.
+    """
+    order = invocation.order()
+    data_dir = Path(order.data_dir)
+    plan = compile_plan(order.submission)
+    run_ids = [invocation.run_id(job.index) for job in plan.jobs]
+    for run_id, job in zip(run_ids, plan.jobs, strict=True):
+        left = [
+            end_all(job.spec, settings.servers_dir(data_dir), run_id),
+            records.end_run(settings.servers_dir(data_dir), run_id),
+        ]
+        if any(left):
+            log.warning("ended a server that was left behind run_id=%s", run_id)
+    runs = {run.run_id: run for run in db.find_runs({"_id": {"$in": run_ids}})}
+    for run_id, run in runs.items():
+        if run.status == "running":
+            stage = run.stages[-1].stage if run.stages else plan.nodes[0].stage
+            why = (
+                f"cancelled: {stage}" if cancelled else f"failed: {stage}, the process that ran it was killed"
+            )
+            db.end_run(run_id, why)
+    repeated = [] if cancelled else again(invocation, db, plan, say)
+    if runs and (repeated or report_path(invocation) is None):
+        node = plan.nodes[-1]
+        execute_stage(
+            "analyze", node.input, {}, invocation=invocation, job_index=None, base_dir=Path(order.base_dir),
+            data_dir=data_dir,
+        )  # fmt: skip
+    statuses = {run.status for run in runs.values()}
+    if runs:
+        worst: RunStatus = "cancelled" if cancelled else "failed" if "failed" in statuses else "done"
+        db.end_invocation(invocation.id, worst)
+    found = _latest(db, run_ids)
+    return [found[run_id] for run_id in run_ids if run_id in found]
+
+
+def again(invocation: Invocation, db: PerfDB, plan: RunPlan, say: Callable[[str], None]) -> list[str]:
+    """Run each run once more whose first attempt was quarantined for interference; their ids.
+
+    Both attempts are kept under the run's id; the second says why it was made (``extensions.repeats``). It is the last:
+    a machine that is always busy gives no valid run, and says so.
+    """
+    run_ids = [invocation.run_id(job.index) for job in plan.jobs]
+    latest = _latest(db, run_ids)
+    repeated = []
+    for job, run_id in zip(plan.jobs, run_ids, strict=True):
+        first = latest.get(run_id)
+        if first is None or first.attempt > 1 or not interference.quarantined(first.verdict):
+            continue
+        if invocation.cancelled():
+            break
+        say(f"{run_id} was disturbed and is run once more: {first.verdict}")
+        nodes = [node for node in plan.nodes if node.job_index == job.index]
+        run_nodes(invocation, nodes, attempt=first.attempt + 1)
+        repeated.append(run_id)
+    return repeated
+
+
+def _latest(db: PerfDB, run_ids: list[str]) -> dict[str, ResultDocument]:
+    """Each run's last attempt."""
+    found = db.find_results({"run_id": {"$in": run_ids}})
+    return {result.run_id: result for result in sorted(found, key=lambda result: result.attempt)}
+
+
+def report_path(invocation: Invocation) -> Path | None:
+    """The invocation's report, once ``analyze`` has made it."""
+    output = invocation.dir / "analyze.json"
+    if not output.exists():
+        return None
+    return Path(json.loads(output.read_text())["report_path"])

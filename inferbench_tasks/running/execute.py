@@ -1,0 +1,151 @@
+"""Run one node of a plan: the border where a stage's outcome is recorded, with or without Airflow."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from inferbench_tasks import settings
+from inferbench_tasks.errors import CancelledError, InferBenchError, StageError, StorageError
+from inferbench_tasks.plan.graph import StageName
+from inferbench_tasks.running.fence import Fence
+from inferbench_tasks.running.invocation import Invocation
+from inferbench_tasks.running.lease import MachineLease
+from inferbench_tasks.stages.base import Context
+
+log = logging.getLogger(__name__)
+
+
+#: Stages that a cancelled run still ends with.
+LAST_WORDS = ("release", "analyze")
+
+
+def never() -> bool:
+    """Cleaning up and reporting are not cancelled: they are what a cancelled run ends with."""
+    return False
+
+
+#: Progress is told at most this often per stage; the watcher draws no faster.
+TELL_INTERVAL_S = 0.1
+
+
+def execute_stage(
+    stage: StageName,
+    stage_input: dict[str, Any],
+    outputs: dict[str, dict[str, Any]],
+    *,
+    invocation: Invocation,
+    job_index: int | None,
+    attempt: int = 1,
+    base_dir: Path,
+    data_dir: Path | None = None,
+    hold_machine: bool = True,
+    cancelled: Callable[[], bool] = lambda: False,
+    fence: Fence | None = None,
+) -> dict[str, Any]:
+    """Run a stage and record how it went, in PerfDB and in the invocation's events.
+
+    ``outputs`` holds the outputs of earlier stages by name; the stage's Input takes what it declares.
+    ``hold_machine``: keep other jobs off this machine from the first stage to ``release``; not needed
+    where a scheduler leases devices. ``fence``: the device that a scheduler leased to the job.
+    Returns the stage's output as JSON. Every failure leaves here as an InferBenchError.
+    """
+    from inferbench_tasks.perfdb.store import PerfDB
+
+    data_dir = data_dir or settings.data_dir()
+    db = PerfDB.connect(settings.perfdb_uri(), data_dir)
+    context = Context(
+        data_dir=data_dir,
+        perfdb_uri=db.uri,
+        base_dir=base_dir,
+        progress=_teller(invocation, stage, job_index),
+        cancelled=never if stage in LAST_WORDS else (lambda: cancelled() or invocation.cancelled()),
+    )
+    run_id = None if job_index is None else invocation.run_id(job_index)
+    if run_id is not None:
+        db.start_run(run_id, invocation.id, stage_input["job_id"], stage_input["job"])
+        db.stage_started(run_id, stage, attempt)
+    invocation.tell(event="start", stage=stage, job=job_index)
+    lease = MachineLease(settings.machine_dir(data_dir)) if hold_machine and run_id is not None else None
+    started = time.monotonic()
+    # A job ends with its release, or with the failure of a stage before it has a server.
+    ends_job = stage == "release" or "serve" not in outputs
+    try:
+        if context.cancelled():
+            raise CancelledError("The run was cancelled.")
+        if lease and run_id is not None:
+            lease.acquire(
+                run_id,
+                lasting=invocation.is_local(),
+                say=lambda text: context.progress(0, None, text),
+                cancelled=context.cancelled,
+            )
+            started = time.monotonic()
+        token = fence.enter(db) if fence else None
+        module = importlib.import_module(f"inferbench_tasks.stages.{stage}")
+        given = (
+            _analyze_input(invocation, stage_input)
+            if run_id is None
+            else {"run_id": run_id, "attempt": attempt}
+        )
+        given |= {k: v for k, v in {**stage_input, **outputs}.items() if k in module.Input.model_fields}
+        output = module.run(module.Input.model_validate(given), context)
+        if fence and token is not None:
+            fence.check(db, token)
+        if stage != "release":
+            ends_job = False
+    except BaseException as raised:
+        error = _as_error(raised, stage)
+        state: Literal["cancelled", "failed"] = "cancelled" if isinstance(error, CancelledError) else "failed"
+        log.exception("stage failed stage=%s job=%s", stage, job_index)
+        invocation.tell(event="end", stage=stage, job=job_index, state=state, error=str(error))
+        if run_id is not None:
+            db.stage_failed(run_id, stage, attempt, state=state, error=str(error))
+        if isinstance(raised, Exception):
+            raise error from raised
+        raise
+    finally:
+        if lease and run_id is not None and ends_job:
+            lease.release(run_id)
+    seconds = time.monotonic() - started
+    folder = invocation.dir if run_id is None else context.run_dir(run_id)
+    (folder / f"{stage}.json").write_text(output.model_dump_json(indent=1))
+    result: dict[str, Any] = output.model_dump(mode="json")
+    if run_id is not None:
+        db.stage_finished(run_id, stage, attempt, output=result, duration_s=seconds)
+    invocation.tell(event="end", stage=stage, job=job_index, state="done", seconds=seconds)
+    return result
+
+
+def _analyze_input(invocation: Invocation, stage_input: dict[str, Any]) -> dict[str, Any]:
+    run_ids = [invocation.run_id(index) for index in range(stage_input["jobs"])]
+    return {"invocation_id": invocation.id, "run_ids": run_ids}
+
+
+def _as_error(raised: BaseException, stage: str) -> InferBenchError:
+    if isinstance(raised, InferBenchError):
+        return raised
+    if isinstance(raised, (KeyboardInterrupt, SystemExit)):
+        return CancelledError(f"Stopped during {stage}.")
+    if isinstance(raised, OSError) and raised.errno is not None:
+        return StorageError(f"{raised.strerror}: {raised.filename or ''}".rstrip(": "))
+    return StageError(f"{type(raised).__name__}: {raised}")
+
+
+def _teller(
+    invocation: Invocation, stage: str, job_index: int | None
+) -> Callable[[float, float | None, str], None]:
+    last = 0.0
+
+    def tell(done: float, total: float | None, text: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= TELL_INTERVAL_S or (total is not None and done >= total):
+            last = now
+            invocation.tell(event="progress", stage=stage, job=job_index, done=done, total=total, text=text)
+
+    return tell

@@ -1,0 +1,228 @@
+"""Figures whose numbers can be checked by hand."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from inferbench_tasks.analysis.charts.density import log_kde
+from inferbench_tasks.analysis.charts.grid import axes_of, fold
+from inferbench_tasks.analysis.charts.heatmap import heat_maps
+from inferbench_tasks.analysis.charts.roofline import position, roofline
+from inferbench_tasks.analysis.charts.stages import cold_start, pipeline
+from inferbench_tasks.analysis.charts.sweep import metric
+from inferbench_tasks.analysis.charts.tradeoffs import latency_throughput, pareto_front, pareto_table
+from inferbench_tasks.analysis.charts.traffic import traffic
+from inferbench_tasks.analysis.report.ceilings import Ceilings, measured_ceilings
+from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.catalogue import Hardware
+from tests.unit.analysis.builders import named, records, view
+
+SPANS = ("preprocess", "queue", "inference", "postprocess")
+
+
+def grid(*, broken: str = "valid") -> list[RunView]:
+    """3 batch sizes x 2 numbers of threads; the last one with another verdict if asked."""
+    views = [
+        view(
+            records(4.0 + batch + threads, batch_size=batch),
+            f"r.{index:03d}",
+            broken if index == 5 else "valid",
+            job={"load__batch_size": batch, "serve": {"threads": threads}},
+        )
+        for index, (batch, threads) in enumerate((b, t) for b in (1, 2, 4) for t in (1, 2))
+    ]
+    return named(*views)
+
+
+def test_a_grid_becomes_a_heat_map_with_each_run_in_its_place() -> None:
+    """Rows and columns are the swept values in order; each cell is that run's figure."""
+    views = grid()
+    assert [axis.title for axis in axes_of(views)] == ["batch_size", "threads"]
+    drawn = heat_maps(views)[0]
+    go.Figure(drawn)
+    cells = drawn["data"][0]
+    assert (cells["x"], cells["y"]) == (["1", "2", "4"], ["1", "2"])
+    p99 = {
+        (v.job["load"]["batch_size"], v.job["serve"]["threads"]): v.figure("e2e_latency_ms.p99")
+        for v in views
+    }
+    assert cells["z"] == [[p99[b, t] for b in (1, 2, 4)] for t in (1, 2)]
+
+
+def test_a_run_that_is_not_valid_leaves_its_cell_empty_and_says_so() -> None:
+    """No figure of an invalid run is in a heat map; its verdict stands there."""
+    cells = heat_maps(grid(broken="invalid: the client stalled"))[0]["data"][0]
+    assert cells["z"][1][2] is None
+    assert cells["text"][1][2] == "invalid"
+
+
+def test_a_sweep_that_is_no_grid_has_no_heat_map() -> None:
+    """Parameters that moved together are not a map of both."""
+    pairs = named(
+        *(
+            view(records(5.0), f"r.{n}", job={"load__batch_size": n, "serve": {"threads": n}})
+            for n in (1, 2, 3)
+        )
+    )
+    assert heat_maps(pairs) == []
+
+
+def test_a_sweep_of_four_axes_is_folded_into_one_map() -> None:
+    """2 models x 2 formats with their backends x 3 batch sizes x 2 networks: 24 runs, each in its own cell."""
+    models: list[dict[str, Any]] = [{"kind": "zoo", "name": "digits"}, {"kind": "canonical", "family": "mlp"}]
+    pairs = [("onnx", "onnxruntime"), ("openvino", "openvino")]
+    views = named(
+        *(
+            view(
+                records(1.0 + index, noise=0, rate_rps=20),
+                f"r.{index:03}",
+                job={"model": model, "convert__format": form, "serve__backend": backend,
+                     "load__batch_size": batch, "load__network": network},
+            )
+            for index, (model, (form, backend), batch, network) in enumerate(
+                itertools.product(models, pairs, (1, 4, 16), ("lan", "wifi"))
+            )
+        )
+    )  # fmt: skip
+    assert views[0].label == "model digits, backend onnxruntime, batch_size 1, network lan"
+    axes = axes_of(views)
+    assert {axis.labels for axis in axes} == {
+        ("1", "4", "16"),
+        ("lan", "wifi"),
+        ("onnxruntime", "openvino"),
+        ("digits", "mlp"),
+    }
+    assert {axis.title for axis in axes} == {"model", "backend", "batch_size", "network"}
+    across, down = fold(axes)
+    assert len(across.labels) * len(down.labels) == 24
+    drawn = {figure["layout"]["title"]["text"]: figure["data"][0] for figure in heat_maps(views)}
+    cells = drawn["Median latency"]
+    for run, x, y in zip(views, across.place, down.place, strict=True):
+        assert cells["z"][y][x] == run.figure("e2e_latency_ms.p50")
+        words = f"{across.labels[x]} {down.labels[y]}".split()
+        assert str(run.job["load"]["batch_size"]) in words and run.job["load"]["network"] in words
+        assert run.job["serve"]["backend"] in words and (run.job["model"].get("name") or "mlp") in words
+
+
+def test_the_pareto_front_holds_what_nothing_beats_in_everything() -> None:
+    """(2, 2) is beaten by (1, 2), the others by none; equal points both stay."""
+    assert pareto_front([(1.0, 2.0), (2.0, 1.0), (2.0, 2.0), (1.0, 2.0)]) == {0, 1, 3}
+    assert pareto_table(grid()) and latency_throughput(grid(), {"p99": 20.0}) is not None
+
+
+def test_the_pareto_table_compares_per_sample() -> None:
+    """At one hourly rate, 1,000 requests/s of one sample do less than 500 of eight, which nothing beats."""
+    views = [batch_run(*case) for case in ((1, 1000.0), (4, 600.0), (8, 500.0))]
+    (table,) = pareto_table(views)
+    assert table["head"][2:] == ["throughput, samples/s", "energy, J/sample", "cost, USD/1,000 samples"]
+    assert [row[0] for row in table["rows"]] == ["run-8"]
+    assert table["rows"][0][-1] == f"{1 / 3600 / 4000 * 1000:.4g}"
+
+
+def test_cost_per_sample_is_shown_of_results_from_before_it_was_stored() -> None:
+    """It follows from the cost of a request and the measured samples of one, for ``multi_stream`` too."""
+    old = batch_run(8, 500.0, {"load__arrivals": {"kind": "multi_stream"}})
+    assert metric(old, "cost_usd_per_1k/samples") == pytest.approx(1 / 3600 / 4000 * 1000)
+    del old.summary["cost_usd_per_1k"]
+    assert metric(old, "cost_usd_per_1k/samples") is None
+
+
+def batch_run(batch: int, rate_rps: float, job: dict[str, Any] | None = None) -> RunView:
+    """So many requests/s of that size, equally fast, at 1 USD/h and 10 W; a result without stored costs per sample."""
+    run = view(records(5.0, noise=0), f"run-{batch}", job=job or {"load__batch_size": batch})
+    per_s = {"throughput_rps": rate_rps, "throughput_samples_per_s": rate_rps * batch}
+    run.summary.update(per_s, cost_usd_per_1k=1 / 3600 / rate_rps * 1000)
+    run.summary["energy"] = {"joule_per_request": 10 / rate_rps, "joule_per_sample": 10 / rate_rps / batch}
+    run.summary["resources"] = {}
+    return run
+
+
+def test_the_density_is_one_and_peaks_where_the_latencies_are() -> None:
+    """It integrates to 1 over ln(latency) and shows both modes of a mixture."""
+    rng = np.random.default_rng(1)
+    values = np.sort(np.concatenate([rng.lognormal(0, 0.1, 4000), rng.lognormal(3, 0.1, 4000)]))
+    x, y = log_kde(values)
+    assert np.trapezoid(y, np.log(x)) == pytest.approx(1, abs=0.01)
+    middle = (np.log(x) > 1) & (np.log(x) < 2)
+    assert y[middle].max() < 0.05 * y.max()
+
+
+def roofline_run(job: dict[str, Any] | None = None) -> RunView:
+    """1 MFLOP and 8,000 bytes (4,000 of weights) per sample, batch 4, inference 2 ms."""
+    run = view(
+        records(5.0, noise=0, batch_size=4), job=job or {"load__batch_size": 4},
+        model={"name": "m", "flops": 1_000_000, "bytes": 8_000, "parameters": 1_000},
+    )  # fmt: skip
+    run.summary["stages_ms"] = {
+        **{part: {"mean": 0.1, "p50": None, "p99": None} for part in SPANS},
+        "inference": {"mean": 2.0, "p50": None, "p99": None},
+        "method": "per_request",
+    }
+    return run
+
+
+def test_a_runs_place_in_the_roofline() -> None:
+    """Weights are read once per batch: 4 MFLOP over 20 kB in 2 ms are 200 FLOP/byte and 2 GFLOP/s."""
+    assert position(roofline_run()) == pytest.approx((200.0, 2.0))
+
+
+def test_an_mlperf_query_counts_with_all_its_samples_in_the_roofline() -> None:
+    """Four samples per query of ``multi_stream`` are the place of batch 4, though the load's batch size is 1."""
+    query = {"load__arrivals": {"kind": "multi_stream", "samples_per_query": 4}}
+    assert position(roofline_run(query)) == position(roofline_run())
+
+
+def test_the_roofline_has_measured_and_datasheet_ceilings() -> None:
+    """The ceiling is the lower of compute and bandwidth; without any ceiling there is no figure."""
+    sheet = Hardware(
+        source="s", date="2020", name="X", match="X", kind="cpu", fp32_tflops=1.0, bandwidth_gb_s=50.0
+    )
+    drawn = roofline([roofline_run()], Ceilings(100.0, 10.0), sheet)
+    assert drawn is not None
+    go.Figure(drawn)
+    measured = drawn["data"][0]
+    for x, y in zip(measured["x"], measured["y"], strict=True):
+        assert y == pytest.approx(min(100.0, 10.0 * x))
+    assert roofline([roofline_run()], None, None) is None
+
+
+def test_ceilings_are_measured_once(tmp_path: Path) -> None:
+    """A matrix product and a triad give plausible figures, kept for that processor."""
+    found = measured_ceilings(tmp_path, "cpu A")
+    assert found.gflops > found.gb_s > 0.1
+    assert measured_ceilings(tmp_path, "cpu A") == found
+    assert "cpu A" in (tmp_path / "ceilings.json").read_text()
+
+
+def test_stages_and_cold_start_are_stacked_bars() -> None:
+    """Each part is a bar on top of the others; runs without figures are left out."""
+    run = roofline_run()
+    run.summary["cold_start_ms"] = {
+        "process_ms": 1.0,
+        "model_load_ms": 2.0,
+        "first_answer_ms": 3.0,
+        "total_ms": 6.0,
+    }
+    stages, cold = pipeline([run]), cold_start([run])
+    assert stages is not None and cold is not None
+    assert [bar["x"] for bar in cold["data"]] == [[1.0], [2.0], [3.0]]
+    assert {bar["name"]: bar["x"] for bar in stages["data"]}["inference"] == [2.0]
+    assert pipeline([view(None, verdict="cancelled: load")]) is None
+
+
+def test_traffic_ends_with_the_last_second_for_which_requests_were_meant() -> None:
+    """What is answered after that is no rate: the line does not fall at the end of every run."""
+    run = view(records(5.0, rate_rps=100, noise=0), "r.000")
+    run.summary["timeseries"] = {
+        "t_s": [0.0, 1.0, 2.0], "requests": [100, 100, 0], "ok": [99, 100, 1], "errors": [0, 0, 0]
+    }  # fmt: skip
+    drawn = traffic([run])
+    assert drawn is not None
+    assert [trace["y"] for trace in drawn["data"]] == [[99, 100], [100, 100]]
+    assert drawn["data"][0]["x"] == [0.5, 1.5]

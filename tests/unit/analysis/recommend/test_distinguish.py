@@ -1,0 +1,83 @@
+"""A percentile is called the lowest only where its interval says so; else it is said what would settle it."""
+
+from __future__ import annotations
+
+import pytest
+
+from inferbench_tasks.analysis.recommend.distinguish import interval, settling
+from inferbench_tasks.analysis.report.advice import advise
+from inferbench_tasks.analysis.report.runs import RunView
+from tests.unit.analysis.builders import named, records, view
+
+
+def runs(first_ms: float, second_ms: float, noise: float) -> list[RunView]:
+    """Two runs at the same rate; the first needs half of the CPU."""
+    return named(
+        view(records(first_ms, noise=noise, seed=1), "r.000", cpu_cores=0.2),
+        view(records(second_ms, noise=noise, seed=2), "r.001", cpu_cores=0.4, job={"serve__threads": 2}),
+    )
+
+
+def test_a_clear_difference_is_called_the_lowest_with_its_interval() -> None:
+    """5 ms against 9 ms of latency that hardly varies."""
+    advice = advise(runs(5.0, 9.0, 0.05))
+    assert "It also has the lowest p99, 5." in advice.text and " to 5." in advice.text
+
+
+def test_overlapping_intervals_are_not_distinguishable_and_the_runs_that_settle_it_are_named() -> None:
+    """A sixth apart with wide tails: both intervals are told, and so much longer runs of both are asked for."""
+    a, b = runs(5.0, 5.9, 0.5)
+    first, second = interval(a, "p99"), interval(b, "p99")
+    assert first and second and first[1] > second[0]
+    text = advise([a, b]).text
+    assert "lowest p99" not in text
+    assert "is not distinguishable from" in text and f"({second[0]:.3g} to {second[1]:.3g})" in text
+    assert " s of each would settle it" in text
+
+
+def test_the_longer_runs_that_are_asked_for_are_long_enough() -> None:
+    """Measured so long, both runs' intervals don't overlap any more; a fifth of it would not do."""
+    a, b = runs(5.0, 5.9, 0.5)
+    seconds = float(settling(a, b, "p99").split(" s of each")[0].rpartition(" ")[2].replace(",", ""))
+    assert seconds > 8
+    for factor, apart in ((1.3, True), (0.2, False)):
+        longer = [
+            view(records(ms, noise=0.5, seed=seed, seconds=factor * seconds), seconds=factor * seconds)
+            for ms, seed in ((5.0, 5), (5.9, 6))
+        ]
+        first, second = (interval(one, "p99") for one in longer)
+        assert first and second
+        assert (first[1] < second[0]) is apart
+
+
+def test_less_than_a_machines_drift_asks_for_more_runs_not_longer_ones() -> None:
+    """2% apart with narrow intervals: one long run of each would prove nothing."""
+    a, b = runs(5.0, 5.1, 0.01)
+    assert "within a machine's drift from run to run: several runs of each" in settling(a, b, "p99")
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.5])
+def test_twins_are_nobodys_winner(noise: float) -> None:
+    """The same figures twice: never the lowest."""
+    assert "lowest p99," not in advise(runs(5.0, 5.0, noise)).text
+
+
+def test_a_run_that_is_surely_slower_is_not_among_those_to_choose_freely_from() -> None:
+    """Equal throughput and CPU, 3, 3 and 15 ms: the choice is between the first two, with and without intervals."""
+    views = named(
+        *(
+            view(
+                records(ms, noise=0.05, seed=seed), f"r.{seed}", cpu_cores=0.4, job={"load__network": network}
+            )
+            for seed, (ms, network) in enumerate([(3.0, "lan"), (3.0, "wifi"), (15.0, "4g_lte")])
+        )
+    )
+    text = advise(views).text
+    assert "choose freely between network lan and network wifi." in text or (
+        "choose freely between network wifi and network lan." in text
+    )
+    assert "Surely higher is the p99 of network 4g_lte " in text
+    views[0].summary["e2e_latency_ms"]["ci95"] = {}
+    text = advise(views).text
+    assert "choose freely" not in text and "Nothing tells the p99 of network" in text
+    assert "Surely higher is the p99 of network 4g_lte " in text

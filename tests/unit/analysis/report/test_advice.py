@@ -1,0 +1,110 @@
+"""What a report recommends: only valid runs, only what is beyond noise."""
+
+from __future__ import annotations
+
+import pytest
+
+from inferbench_tasks.analysis.report.advice import advise
+from tests.unit.analysis.builders import named, records, view
+
+BATCH_8 = {"load__batch_size": 8, "load__arrivals": {"kind": "poisson", "rate_rps": 25.0}}
+NO_SLO = {"slo": None}
+
+
+def test_equal_throughput_is_decided_by_cpu_and_says_the_price() -> None:
+    """At the same samples/s the run that needs less CPU per sample is recommended, with its latency's price."""
+    one = view(records(5.0), "r.000", cpu_cores=0.5)
+    eight = view(
+        records(9.0, rate_rps=100, batch_size=2), "r.001", cpu_cores=0.1, job={"load__batch_size": 2}
+    )
+    advice = advise(named(one, eight))
+    assert advice.best is eight
+    assert "Both runs keep the SLO (p99 ≤ 20 ms" in advice.text
+    assert "0.5 ms of CPU per sample" in advice.text and "5.0 times" in advice.text
+    assert "The price is latency: p99" in advice.text
+
+
+def test_a_run_that_is_not_valid_is_never_recommended() -> None:
+    """The fastest run is left out when it is invalid, and that is said."""
+    good, bad = view(records(10.0), "r.000"), view(records(1.0), "r.001", "invalid: the client stalled")
+    advice = advise(named(good, bad))
+    assert advice.best is good
+    assert "1 of 2 runs are left out" in advice.text
+
+
+@pytest.mark.parametrize("verdict", ["failed: serve, it died", "cancelled: load", "invalid: stall"])
+def test_without_a_valid_run_nothing_is_recommended(verdict: str) -> None:
+    """No valid run, no advice."""
+    advice = advise(named(view(records(5.0), verdict=verdict)))
+    assert advice.best is None
+    assert advice.text.startswith("No run is valid")
+
+
+def test_runs_within_noise_are_called_equal() -> None:
+    """Two runs of the same thing: no winner is made up."""
+    twins = named(
+        view(records(5.0, seed=1), "r.000", cpu_cores=0.50),
+        view(records(5.0, seed=2), "r.001", cpu_cores=0.52),
+    )
+    advice = advise(twins)
+    assert advice.best is None
+    assert "the same within noise" in advice.text and "choose freely between" in advice.text
+    assert "the load offers" not in advice.text  # nobody knows that of a closed loop
+
+
+def test_only_those_that_need_the_least_cpu_are_told_apart_by_latency() -> None:
+    """Same throughput; two need as little CPU as each other and one thrice that: the choice is between the two."""
+    views = named(
+        *(
+            view(records(5.0, seed=seed), f"r.{seed}", cpu_cores=cores, job={"load__network": network})
+            for seed, (cores, network) in enumerate([(0.20, "lan"), (0.21, "wifi"), (0.60, "4g_lte")])
+        )
+    )
+    advice = advise(views)
+    assert "2 of these need the least CPU per sample" in advice.text
+    assert "network 4g_lte needs" in advice.text and "3.0 times as much" in advice.text
+    assert "choose freely between network" in advice.text
+    assert "4g_lte" not in advice.text.split("choose freely")[1]
+    assert "CPU per sample does not differ" not in advice.text
+
+
+def test_an_slo_that_none_keeps_names_the_nearest_and_the_figure() -> None:
+    """No run keeps the SLO: the nearest is named with value and bound, and not recommended."""
+    advice = advise(
+        named(view(records(40.0), "r.000"), view(records(90.0), "r.001", job={"load__batch_size": 4}))
+    )
+    assert advice.best is None
+    assert "No run keeps the SLO; the nearest is batch_size 1: p99 is" in advice.text
+    assert "bound 20 ms" in advice.text
+
+
+def test_an_slo_that_too_few_requests_can_not_judge_is_said() -> None:
+    """25 requests/s for 8 s are too few for a p99: the run is neither kept nor failed."""
+    advice = advise(named(view(records(5.0, rate_rps=25), "r.000", job=BATCH_8)))
+    assert advice.best is None
+    assert "200 good answers, too few for p99" in advice.text
+
+
+def test_more_throughput_wins_where_the_load_lets_it_show() -> None:
+    """Beyond noise, throughput in samples decides, with the factor."""
+    slow, fast = view(records(5.0), "r.000"), view(records(5.0, rate_rps=400), "r.001", job={"load__seed": 2})
+    advice = advise(named(slow, fast))
+    assert advice.best is fast
+    assert "2.00 times the throughput" in advice.text
+
+
+def test_without_an_slo_it_says_so() -> None:
+    """The missing SLO is named."""
+    advice = advise(named(view(records(5.0), job=NO_SLO)))
+    assert advice.best is not None
+    assert "No SLO is set" in advice.text
+
+
+def test_runs_of_different_models_are_not_compared_by_their_answers() -> None:
+    """A smaller model needs less CPU; that its answers may be worth less is said, and only then."""
+    small, large = (
+        view(records(5.0), f"r.{at}", cpu_cores=cores, model={"name": name})
+        for at, (name, cores) in enumerate((("small", 0.1), ("large", 0.5)))
+    )
+    assert "different models (small and large): what an answer is worth" in advise(named(small, large)).text
+    assert "different models" not in advise(named(small)).text

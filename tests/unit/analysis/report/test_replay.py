@@ -1,0 +1,48 @@
+"""Replay: the same job, the differences, the agreement."""
+
+from __future__ import annotations
+
+import pytest
+
+from inferbench_tasks.analysis.report.replay import agreement, environment_differences, submission_of
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.documents import ResultDocument
+from tests.unit.analysis.builders import job_spec, records, view
+
+
+def result(latency_ms: float, seed: int = 1, **changes: object) -> ResultDocument:
+    """A result with that latency."""
+    found = view(records(latency_ms, seed=seed), **changes).result  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def test_the_job_comes_back_as_it_was() -> None:
+    """The submission of a replay says what the first run's job said, tuples and defaults included."""
+    again = submission_of(result(5.0, job={"load__batch_size": 8, "tags": ["a", "b"]}))
+    assert again.model_dump(exclude={"sweep"}) == job_spec(load__batch_size=8, tags=["a", "b"]).model_dump()
+
+
+def test_a_job_that_needs_files_is_refused() -> None:
+    """Files beside a submission are not in PerfDB; that is said before anything runs."""
+    with pytest.raises(InputError, match="used files beside its submission"):
+        submission_of(result(5.0, job={"model": {"kind": "file", "path": "m.onnx"}}))
+
+
+def test_equal_runs_agree_and_others_do_not() -> None:
+    """Another seed of the same agrees in everything; twice the latency is named."""
+    then = result(5.0)
+    assert all(row["agrees"] for row in agreement(then, result(5.0, seed=2)))
+    slower = {row["figure"]: row for row in agreement(then, result(10.0, seed=2))}
+    assert slower["p50, ms"]["agrees"] is False
+    assert slower["p50, ms"]["ratio"] == pytest.approx(2.0, rel=0.05)
+    assert slower["throughput, requests/s"]["agrees"] is True
+
+
+def test_what_differs_in_the_environment_is_listed() -> None:
+    """Only what is not the same, with both values; the host's name is no difference."""
+    then = result(5.0, environment={"hardware": {"cpu": "A"}, "system": {"kernel": "6.1", "host": "x"}})
+    now = result(5.0, environment={"hardware": {"cpu": "B"}, "system": {"kernel": "6.1", "host": "y"}})
+    assert environment_differences(then, now) == [
+        {"what": "environment.hardware.cpu", "then": "A", "now": "B"}
+    ]

@@ -1,0 +1,110 @@
+"""What configurations that were not run would show, by plausible servers and by the settings alone."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.analysis.search.covering import Covering
+from inferbench_tasks.analysis.search.outlook import ByServers, BySettings, Prior, Told
+from inferbench_tasks.analysis.search.servers import FIGURES, plausible
+from inferbench_tasks.analysis.search.surrogate import Array, encode
+
+AXES: dict[str, list[Any]] = {
+    "serve.backend": ["onnxruntime", "openvino"],
+    "serve.threads": [1, 2],
+    "serve.batching": [None, {"max_batch_size": 8, "max_delay_ms": 1.0}],
+    "load.batch_size": [1, 4, 8],
+    "load.arrivals.concurrency": [1, 4, 16],
+}
+SPACE = [dict(zip(AXES, values, strict=True)) for values in itertools.product(*AXES.values())]
+ASKED = ("samples_per_s", "p99_ms")
+
+
+def outlooks(logs: dict[str, Array], runs: int) -> tuple[ByServers, BySettings]:
+    """Both views of these figures of the whole space, after some runs."""
+    encoding = encode(SPACE)
+    indexes = np.random.default_rng(3).choice(len(SPACE), runs, replace=False)
+    told = Told(indexes, {name: values[indexes] for name, values in logs.items()})
+    prior = Prior(SPACE, ASKED, encoding, seed=1)
+    return ByServers(prior, told, ASKED), BySettings(encoding, told, ASKED, {})
+
+
+def test_plausible_servers_obey_littles_law() -> None:
+    """In a closed loop the mean latency is users over throughput, and its percentiles are in order; a sample
+    costs its share of an hour.
+    """
+    names = list(FIGURES)
+    drawn = plausible(SPACE, names, np.random.default_rng(1), 20)
+    logs = {name: drawn[:, number] for number, name in enumerate(names)}
+    users = np.array([point["load.arrivals.concurrency"] for point in SPACE])
+    size = np.array([point["load.batch_size"] for point in SPACE])
+    assert np.allclose(np.exp(logs["mean_ms"]), users / np.exp(logs["throughput_rps"]))
+    assert np.allclose(logs["samples_per_s"] - logs["throughput_rps"], np.log(size))
+    assert np.allclose(logs["cost_usd_per_1k_samples"], -logs["samples_per_s"])
+    order = [logs[f"{name}_ms"] for name in ("p50", "p90", "p95", "p99", "p999")]
+    assert all((low < high).all() for low, high in itertools.pairwise(order))
+
+
+def test_settings_that_the_model_of_a_server_does_not_know_still_matter() -> None:
+    """Two backends differ, and otherwise equal points of a setting with one value don't."""
+    points = [{"backend": backend, "where": "here", "concurrency": 4} for backend in ("a", "b")]
+    drawn = plausible(points, ["throughput_rps"], np.random.default_rng(1), 50)
+    assert np.abs(drawn[:, 0, 0] - drawn[:, 0, 1]).mean() > 0.2
+
+
+def test_a_space_without_any_setting_of_a_server_has_an_outlook_too() -> None:
+    """Nothing is swept that the model knows: finite figures all the same."""
+    drawn = plausible([{"network": n} for n in ("lan", "wifi")], ["p99_ms"], np.random.default_rng(1), 5)
+    assert drawn.shape == (5, 1, 2) and np.isfinite(drawn).all()
+
+
+def test_few_runs_of_a_plausible_server_tell_the_rest() -> None:
+    """After eight runs the view by servers foretells the others better, within a quarter; and it knows that it does."""
+    drawn = plausible(SPACE, ASKED, np.random.default_rng(99), 1)[0]
+    by_servers, by_settings = outlooks(dict(zip(ASKED, drawn, strict=True)), 8)
+    everywhere = np.arange(len(SPACE))
+    errors = [np.abs(view.at(everywhere)[0] - drawn.T).mean() for view in (by_servers, by_settings)]
+    assert errors[0] < errors[1]
+    assert errors[0] < 0.25
+    assert by_servers.foretold > by_settings.foretold
+
+
+def test_what_is_like_no_server_is_not_seen_as_one() -> None:
+    """Figures that only sum up meaningless effects: the view by settings foretells them better."""
+    rng = np.random.default_rng(5)
+    flat = encode(SPACE).features
+    logs = {name: flat @ rng.normal(0, 2, flat.shape[1]) for name in ASKED}
+    logs["p99_ms"] = logs["p99_ms"] + 3 * logs["samples_per_s"]
+    by_servers, by_settings = outlooks(logs, 14)
+    assert by_settings.foretold > by_servers.foretold
+
+
+@pytest.mark.parametrize("view", [0, 1])
+def test_an_outlook_is_less_sure_where_nothing_was_run(view: int) -> None:
+    """Variances are positive, and smaller at a point that was run than anywhere else."""
+    drawn = plausible(SPACE, ASKED, np.random.default_rng(99), 1)[0]
+    chosen = outlooks(dict(zip(ASKED, drawn, strict=True)), 6)[view]
+    known = np.random.default_rng(3).choice(len(SPACE), 6, replace=False)
+    unknown = np.setdiff1d(np.arange(len(SPACE)), known)
+    variances = [np.diagonal(chosen.at(part)[1], axis1=1, axis2=2) for part in (known, unknown)]
+    assert all((part > 0).all() for part in variances)
+    assert variances[0].mean() < variances[1].mean()
+
+
+def test_the_first_points_have_every_pair_of_settings_that_so_few_can_have() -> None:
+    """Four axes of two values: four points have nearly all of the 24 pairs, eight have all."""
+    points = [dict(zip("abcd", values, strict=True)) for values in itertools.product([1, 2], repeat=4)]
+    covering, rng = Covering(points), np.random.default_rng(1)
+    known: list[int] = []
+    seen: list[int] = []
+    for _ in range(8):
+        left = np.setdiff1d(np.arange(len(points)), known)
+        known.append(covering.next(left, known, rng))
+        pairs = {pair for i in known for pair in itertools.combinations(points[i].items(), 2)}
+        seen.append(len(pairs))
+    assert seen[3] >= 20
+    assert seen[-1] == 24

@@ -1,0 +1,61 @@
+"""Children that stay for the next model of the same framework, and those that must not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.running import child
+from inferbench_tasks.stages import generate
+from inferbench_tasks.stages.base import Context
+
+
+def generated(folder: Path, seed: int, **model: Any) -> generate.Output:
+    job = {
+        "name": "t",
+        "model": model or {"kind": "zoo", "name": "digits"},
+        "requests": {"samples": 8},
+        "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}, "seed": seed},
+    }
+    inp = generate.Input.model_validate({"run_id": "r", "job_id": "j", "job": job})
+    return generate.run(inp, Context(data_dir=folder, base_dir=folder))
+
+
+def pids() -> list[int]:
+    found = psutil.Process().children()
+    return [p.pid for p in found if "inferbench_tasks.running.child_main" in " ".join(p.cmdline())]
+
+
+def test_the_next_order_goes_to_the_same_process_and_none_is_left(tmp_path: Path) -> None:
+    """Each order has its own log; the answers are those of a process of its own; it ends with the block."""
+    with child.keeping():
+        generated(tmp_path, 1)
+        (first,) = pids()
+        kept = generated(tmp_path, 2)
+        assert pids() == [first]
+    assert pids() == [] and not psutil.pid_exists(first)
+    alone = generated(tmp_path / "other", 2)
+    assert pids() == []
+    assert (kept.model.digest, kept.requests.digest) == (alone.model.digest, alone.requests.digest)
+
+
+def test_a_failure_a_death_and_too_much_memory_end_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not as new is not used again; the next order gets a fresh process."""
+    with child.keeping():
+        generated(tmp_path, 1)
+        with pytest.raises(InputError):
+            generated(tmp_path, 1, kind="zoo", name="digits", framework="torch")
+        generated(tmp_path, 2)
+        (kept,) = pids()
+        psutil.Process(kept).kill()
+        generated(tmp_path, 3)
+        assert kept not in pids()
+        monkeypatch.setattr(child, "KEPT_BYTES", 1)
+        generated(tmp_path, 4)
+        assert pids() == []

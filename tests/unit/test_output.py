@@ -1,0 +1,98 @@
+"""Results on stdout: for people, for programs, and harmless for a terminal."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from inferbench_tasks.output import OutputFormat, cell, emit, safe, say
+from tests.unit.perfdb.builders import result
+
+HOSTILE = "\x1b]0;owned\x07\x1b[31mred\u202etxt\x9b2J"
+
+
+@pytest.mark.parametrize("output", [OutputFormat.json, OutputFormat.yaml])
+def test_programs_read_what_was_given(output: OutputFormat, capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON and YAML parse back to the values; NaN, infinities and numpy's numbers included."""
+    row = {"a": float("nan"), "b": np.float64("inf"), "c": np.int64(3), "d": HOSTILE, "e": [None, True, "no"]}
+    emit([row], output)
+    text = capsys.readouterr().out
+    parsed = json.loads(text) if output is OutputFormat.json else yaml.safe_load(text)
+    assert parsed == [{"a": None, "b": None, "c": 3, "d": HOSTILE, "e": [None, True, "no"]}]
+
+
+@pytest.mark.parametrize("output", list(OutputFormat))
+@pytest.mark.parametrize("shape", [list, dict])
+def test_no_value_steers_the_terminal(
+    output: OutputFormat, shape: type, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever was stored, no control or text-reordering character reaches stdout."""
+    emit([{HOSTILE: HOSTILE}] if shape is list else {HOSTILE: {HOSTILE: HOSTILE}}, output)
+    shown = capsys.readouterr().out
+    assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(shown)
+    assert "owned" in shown
+
+
+def test_markup_is_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """Rich's markup in a value is shown as it is."""
+    emit([{"name": "[bold]x[/bold] [link=http://e]y[/link]"}], OutputFormat.table)
+    assert "[bold]x[/bold] [link=http://e]y[/link]" in capsys.readouterr().out
+
+
+def test_a_long_row_stays_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a pipe nothing is folded or cut: a head, a rule and a line per row."""
+    emit([{"a": "x" * 500, "b": "y" * 500}], OutputFormat.table)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert "x" * 500 in lines[2]
+    assert "y" * 500 in lines[2]
+
+
+def test_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing on stdout for people (a word on stderr), an empty list for programs."""
+    emit([], OutputFormat.table)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "Nothing" in shown.err
+    emit([], OutputFormat.json)
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_a_document_of_pydantic(capsys: pytest.CaptureFixture[str]) -> None:
+    """A result prints as JSON with its date in UTC, and as a table of dotted names."""
+    document = result(created_at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    emit(document, OutputFormat.json)
+    assert json.loads(capsys.readouterr().out)["created_at"] == "2026-01-02T03:04:05.000Z"
+    emit(document, OutputFormat.table)
+    assert "summary.e2e_latency_ms.p99" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1234567.891, "1234568"),
+        (20.25, "20.25"),
+        (0.0123456, "0.01235"),
+        (1e-9, "1.000e-09"),
+        (0.0, "0"),
+        (float("nan"), "-"),
+        (None, "-"),
+        (7, "7"),
+        (True, "yes"),
+        ([1, "a\nb"], "1, a b"),
+    ],
+)
+def test_a_cell(value: Any, shown: str) -> None:
+    """Numbers keep four significant digits and everything before the point."""
+    assert cell(value) == shown
+
+
+def test_messages_are_safe_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """stderr gets the same care, line by line."""
+    say(f"first\nsecond {HOSTILE}")
+    assert capsys.readouterr().err == f"first\nsecond {safe(HOSTILE)}\n"
