@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.submission.reader import read_submission
@@ -38,7 +39,7 @@ def paper(
             f"{folder} has no submission{' that matches ' + ', '.join(figures) if figures else ''}."
         )
     for file in files:
-        read_submission(file)  # all are checked before the first one runs
+        read_submission(file, INSTALLED)  # all are checked before the first one runs
     rows = []
     for position, file in enumerate(files, start=1):
         say(f"[{position}/{len(files)}] {file.stem}")

@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.output import OutputFormat, emit
 from inferbench_tasks.plan.compile import PIPELINE, compile_plan
 from inferbench_tasks.plan.graph import RunPlan
@@ -24,7 +25,7 @@ def plan(
     output: OutputFormat = typer.Option(OutputFormat.table, "--output", "-o", help="table, json or yaml."),
 ) -> None:
     """Show the jobs of a submission and the graph of their stages."""
-    submission = read_submission(file)
+    submission = read_submission(file, INSTALLED)
     compiled = compile_plan(submission)
     if output is OutputFormat.table:
         typer.echo(draw(compiled))

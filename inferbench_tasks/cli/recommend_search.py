@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from inferbench_tasks import settings
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.recommend.recommender import Recommendation
 from inferbench_tasks.analysis.report.compose import REPORT_FILE, make_report
@@ -44,7 +45,7 @@ def search(
     file: Path, objective: str, bounds: list[Bound], *, runs: int | None, settle: int, seed: int
 ) -> Recommendation:
     """Search a submission's sweep and recommend from it; stopped by a signal, it exits with 128 + its number."""
-    submission = read_submission(file)
+    submission = read_submission(file, INSTALLED)
     jobs = expand(submission)
     goal = goal_of(objective, submission.slo, bounds)
     data_dir = settings.writable(settings.data_dir())

@@ -13,6 +13,7 @@ from types import FrameType
 import typer
 
 from inferbench_tasks import settings
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.cli.progress import Watcher
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.output import OutputFormat
@@ -43,7 +44,7 @@ def run(
     from inferbench_tasks.perfdb.store import PerfDB
     from inferbench_tasks.running.conclude import conclude, report_path
 
-    submission = read_submission(file)
+    submission = read_submission(file, INSTALLED)
     jobs = expand(submission)
     data_dir = settings.writable(settings.data_dir())
     invocation = Invocation.new(data_dir, submission.name)

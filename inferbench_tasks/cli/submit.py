@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from inferbench_tasks import settings
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.client import InferBench
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
@@ -36,7 +37,7 @@ def submit(
     output: OutputFormat = OUTPUT,
 ) -> None:
     """Run a submission on a running system (``inferbench up``, or a team's): it takes its turn on a device."""
-    read_submission(file)  # every error with its line, before anything is sent
+    read_submission(file, INSTALLED)  # every error with its line, before anything is sent
     with _client(url, user) as bench:
         started = bench.submit(file.read_text())
         say(f"submitted {started['run']}")

@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.submission.digest import digest_of_jobs
@@ -52,7 +53,7 @@ def submissions(path: Path) -> list[Path]:
 def check_file(path: Path) -> dict[str, Any]:
     """One file's verdict: ``ok``, and ``problems`` or what the submission amounts to."""
     try:
-        submission = read_submission(path)
+        submission = read_submission(path, INSTALLED)
         jobs = expand(submission)
     except SubmissionError as error:
         return {"file": str(path), "ok": False, "problems": [p.as_dict() for p in error.problems]}

@@ -11,6 +11,7 @@ from airflow.configuration import conf
 from airflow.sdk import DAG, get_parsing_context
 
 from inferbench_tasks import settings
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.render import render
 from inferbench_tasks.submission.reader import read_submission
@@ -51,7 +52,7 @@ def load_submissions(folder: Path | None = None) -> dict[str, DAG]:
     taken: dict[str, Path] = {}
     for path in _files(folder, wanted):
         try:
-            submission = read_submission(path)
+            submission = read_submission(path, INSTALLED)
             if first := taken.get(submission.name):
                 raise InputError(
                     f"{path}: name: {submission.name!r} is taken by {first}; a DAG's name is its own"

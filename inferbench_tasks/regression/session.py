@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression import store
@@ -47,7 +48,7 @@ def run_night(
     Raises InputError (the submission, a side, a baseline that is not here) and StageError (too many runs that are not
     valid).
     """
-    submission = read_submission(night.file)
+    submission = read_submission(night.file, INSTALLED)
     name = submission.name
     candidate = side_of(night.candidate or own_checkout(), night.candidate_python, data_dir)
     baseline = accepted_baseline(night, name, candidate, db, data_dir)

@@ -16,6 +16,7 @@ from inferbench_tasks.sharing.base import placed
 from inferbench_tasks.stages import convert, generate
 from inferbench_tasks.stages.base import Context, StageInput
 from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.serving import backend_findings
 
 log = logging.getLogger(__name__)
 
@@ -126,35 +127,10 @@ def is_light(job: JobSpec) -> bool:
 
 def check_possible(job: JobSpec, backend: Backend, model_format: str) -> None:
     """InputError where the backend can't do what the submission asks of it; nothing is started."""
+    for finding in backend_findings(job, type(backend), model_format):
+        raise InputError(str(finding))
     spec = job.serve
-    kind = spec.backend
-
-    def refuse(field: str, given: object, allowed: tuple[str, ...]) -> None:
-        raise InputError(f"{field}: {given} is not possible with {kind}; allowed: {', '.join(allowed)}")
-
-    if model_format not in backend.formats:
-        refuse("convert.format", model_format, backend.formats)
-    if spec.launcher not in backend.launchers:
-        refuse("serve.launcher", spec.launcher, backend.launchers)
-    if spec.device.split(":")[0] not in backend.devices:
-        refuse("serve.device", spec.device, backend.devices)
-    if job.load.protocol not in backend.protocols:
-        refuse("load.protocol", job.load.protocol, backend.protocols)
-    if spec.batching and not backend.batching:
-        raise InputError(f"serve.batching: {kind} has no dynamic batching; leave it out")
-    if job.processors and job.processors.side == "server":
-        if not backend.server_processors:
-            raise InputError(
-                f"processors.side: {kind} takes tensors and runs no processors; use side: client"
-            )
-        if spec.launcher == "container":
-            raise InputError("processors.side: the server's image holds no processors; use launcher: process")
-    samples = job.load.samples_per_request
-    if spec.batching and samples > spec.batching.max_batch_size:
-        field = "load.batch_size" if samples == job.load.batch_size else "load.arrivals"
-        raise InputError(
-            f"{field}: {samples} samples per request are more than serve.batching.max_batch_size "
-            f"({spec.batching.max_batch_size}): the server would refuse every request"
-        )
     if reason := backend.unavailable(spec.launcher, spec.device):
-        raise InputError(f"serve.backend: {kind} can't run here ({spec.launcher}, {spec.device}): {reason}")
+        raise InputError(
+            f"serve.backend: {spec.backend} can't run here ({spec.launcher}, {spec.device}): {reason}"
+        )

@@ -1,19 +1,18 @@
 """Impossible combinations: each value is fine by itself, together they can't be.
 
-Pure: the names and abilities come from the registries and nothing is started, read or installed.
+Pure: what can be asked for comes as an argument (``abilities.py``), nothing is started, read or installed.
 Every check is a generator over one aspect of a job; ``check`` runs them all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.problem import did_you_mean, show
+from inferbench_tasks.submission.abilities import Abilities
+from inferbench_tasks.submission.finding import Finding, unknown
 from inferbench_tasks.submission.model import (
     CnnModel,
     MlpModel,
@@ -22,66 +21,41 @@ from inferbench_tasks.submission.model import (
     ZooModel,
 )
 from inferbench_tasks.submission.schema import JobSpec, LoadSpec
+from inferbench_tasks.submission.serving import backend_findings
 
-#: Fields that hold the name of a variant, and the registry that knows it ("module:attribute"). By name,
-#: since the registries' packages know stages and servers, which a submission must not.
-REGISTRIES = {
-    "serve.backend": "inferbench_tasks.backends.base:BACKENDS",
-    "convert.format": "inferbench_tasks.formats.base:FORMATS",
-}
-ZOO = "inferbench_tasks.modelrepo.zoo:ZOO"
-#: Those that can be emulated, and ``lan``: the network as it is.
-NETWORKS = "inferbench_tasks.networks.network:network_names"
-CUSTOM_PROBLEM = "inferbench_tasks.networks.network:custom_problem"
-ROUTE = "inferbench_tasks.formats.route"
-PROCESSORS = "inferbench_tasks.processors.base:PROCESSORS"
-
+#: How a network is spelled out that no table has.
+CUSTOM_NETWORK = "custom:"
 #: float32 parameters of a generated model; above it neither training nor an export is sensible.
 MAX_PARAMETERS = 2_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """``fields`` are the dotted paths that don't go together; the first is where it is reported."""
-
-    fields: tuple[str, ...]
-    message: str
-
-
-def check(spec: JobSpec) -> list[Finding]:
+def check(spec: JobSpec, abilities: Abilities) -> list[Finding]:
     """What is impossible about a job; empty when nothing is."""
-    unknown = unknown_names(spec.model_dump(include={"model", "serve", "convert", "load"}))
-    return [*unknown, *(finding for part in _CHECKS for finding in part(spec))]
+    names = unknown_names(spec.model_dump(include={"model", "serve", "convert", "load"}), abilities)
+    alone = (finding for aspect in _ALONE for finding in aspect(spec))
+    against = (finding for aspect in _AGAINST_ABILITIES for finding in aspect(spec, abilities))
+    return [*names, *alone, *against]
 
 
-def unknown_names(data: Mapping[str, Any]) -> list[Finding]:
+def unknown_names(data: Mapping[str, Any], abilities: Abilities) -> list[Finding]:
     """Names that no registry knows, in data that need not be valid otherwise."""
-    found = []
-    for path, place in REGISTRIES.items():
+    findings = []
+    for path, names in (
+        ("serve.backend", abilities.backends),
+        ("convert.format", abilities.formats),
+        ("load.network", abilities.networks),
+    ):
         name = _get(data, path)
-        if isinstance(name, str) and name not in (registry := _registry(place)):
-            found.append(Finding((path,), _unknown(registry.what, name, registry)))
-    network = _get(data, "load.network")
-    if isinstance(network, str) and network.startswith("custom:"):
-        if problem := _registry(CUSTOM_PROBLEM)(network):
-            found.append(Finding(("load.network",), problem))
-    elif isinstance(network, str) and network not in (names := _registry(NETWORKS)()):
-        found.append(Finding(("load.network",), _unknown("network", network, names)))
+        if path == "load.network" and isinstance(name, str) and name.startswith(CUSTOM_NETWORK):
+            if problem := abilities.custom_network_problem(name):
+                findings.append(Finding((path,), problem))
+        elif isinstance(name, str) and name not in names:
+            findings.append(Finding((path,), unknown(names, name)))
     model = data.get("model")
-    if isinstance(model, Mapping) and model.get("kind") == "zoo" and isinstance(model.get("name"), str):
-        zoo = _registry(ZOO)
-        if model["name"] not in zoo:
-            found.append(Finding(("model.name",), _unknown(zoo.what, model["name"], zoo)))
-    return found
-
-
-def _unknown(what: str, name: str, known: Iterable[str]) -> str:
-    return f"unknown {what} {show(name)}{did_you_mean(name, known) or ';'} known: {', '.join(known)}"
-
-
-def _registry(place: str) -> Any:
-    module, _, attribute = place.partition(":")
-    return getattr(import_module(module), attribute)
+    name = model.get("name") if isinstance(model, Mapping) and model.get("kind") == "zoo" else None
+    if isinstance(name, str) and name not in abilities.zoo:
+        findings.append(Finding(("model.name",), unknown(abilities.zoo, name)))
+    return findings
 
 
 def _get(data: Any, path: str) -> Any:
@@ -92,31 +66,19 @@ def _get(data: Any, path: str) -> Any:
     return data
 
 
-def _backend(spec: JobSpec) -> Iterator[Finding]:
-    """What a backend says of itself: formats, devices, protocols, launchers, batching."""
-    name, registry = spec.serve.backend, _registry(REGISTRIES["serve.backend"])
-    if name not in registry:
+def _backend(spec: JobSpec, abilities: Abilities) -> Iterator[Finding]:
+    """What a backend says of itself: formats, devices, protocols, launchers, batching, processors."""
+    name = spec.serve.backend
+    if name not in abilities.backends:
         return
     try:
-        backend = registry.load(name)
+        backend = abilities.backend(name)
     except InputError as error:
         yield Finding(("serve.backend",), str(error))
         return
-
-    def has(field: str, given: str, able: tuple[str, ...], what: str) -> Iterator[Finding]:
-        if given not in able:
-            message = f"the backend {name} does not {what} {given!r}; it does: {', '.join(able)}"
-            yield Finding((field, "serve.backend"), message)
-
-    if spec.convert.format in _registry(REGISTRIES["convert.format"]):
-        yield from has("convert.format", spec.convert.format, backend.formats, "serve the format")
-    yield from has("load.protocol", spec.load.protocol, backend.protocols, "speak")
-    yield from has("serve.launcher", spec.serve.launcher, backend.launchers, "start by the launcher")
-    device = spec.serve.device.partition(":")[0]
-    yield from has("serve.device", device, backend.devices, "run on the device")
-    if spec.serve.batching is not None and not backend.batching:
-        message = f"the backend {name} has no dynamic batching; remove serve.batching"
-        yield Finding(("serve.batching", "serve.backend"), message)
+    known_format = spec.convert.format if spec.convert.format in abilities.formats else None
+    with_processors = (n for n in abilities.backends if abilities.backend(n).server_processors)
+    yield from backend_findings(spec, backend, known_format, with_processors)
 
 
 def _image(spec: JobSpec) -> Iterator[Finding]:
@@ -130,14 +92,6 @@ def _batching(spec: JobSpec) -> Iterator[Finding]:
     if batching is None:
         return
     most = batching.max_batch_size
-    samples = spec.load.samples_per_request
-    if samples > most:
-        field = "load.batch_size" if samples == spec.load.batch_size else "load.arrivals"
-        yield Finding(
-            (field, "serve.batching.max_batch_size"),
-            f"{samples} samples per request are more than serve.batching.max_batch_size ({most}) "
-            "lets the server take",
-        )
     if too_large := [size for size in batching.preferred_batch_sizes if size > most]:
         yield Finding(
             ("serve.batching.preferred_batch_sizes", "serve.batching.max_batch_size"),
@@ -257,31 +211,18 @@ def _slo(spec: JobSpec) -> Iterator[Finding]:
         )
 
 
-def _processors(spec: JobSpec) -> Iterator[Finding]:
-    """Known processors, raw data for them, and a server that can run them."""
+def _processors(spec: JobSpec, abilities: Abilities) -> Iterator[Finding]:
+    """Known processors, and raw data for them."""
     if spec.processors is None:
         return
-    known = _registry(PROCESSORS)
     for part in ("before", "after"):
         for at, step in enumerate(getattr(spec.processors, part)):
-            if step.kind not in known:
-                yield Finding((f"processors.{part}.{at}.kind",), _unknown(known.what, step.kind, known))
+            if step.kind not in abilities.processors:
+                message = unknown(abilities.processors, step.kind)
+                yield Finding((f"processors.{part}.{at}.kind",), message)
     if spec.processors.before and spec.requests.kind == "random":
         message = "random gives tensors, processors.before needs raw data; use dataset or files"
         yield Finding(("requests.kind", "processors.before"), message)
-    backends = _registry(REGISTRIES["serve.backend"])
-    if spec.processors.side != "server" or spec.serve.backend not in backends:
-        return
-    if not backends.load(spec.serve.backend).server_processors:
-        able = [kind for kind in backends if backends.load(kind).server_processors]
-        yield Finding(
-            ("processors.side", "serve.backend"),
-            f"the backend {spec.serve.backend} takes tensors and runs no processors; use side: client, or a "
-            f"backend that does: {', '.join(able)}",
-        )
-    elif spec.serve.launcher == "container":
-        message = "the server's image holds no processors; use launcher: process, or side: client"
-        yield Finding(("processors.side", "serve.launcher"), message)
 
 
 def _model(spec: JobSpec) -> Iterator[Finding]:
@@ -296,17 +237,17 @@ def _model(spec: JobSpec) -> Iterator[Finding]:
             )
 
 
-def _conversion(spec: JobSpec) -> Iterator[Finding]:
+def _conversion(spec: JobSpec, abilities: Abilities) -> Iterator[Finding]:
     """Whether the model can be had in its framework, and in the format and precision that are asked for."""
-    framework = _framework(spec)
+    framework = _framework(spec, abilities)
     if isinstance(framework, Finding):
         yield framework
         return
-    formats = _registry(REGISTRIES["convert.format"])
-    if framework not in formats or spec.convert.format not in formats:
+    if framework not in abilities.formats or spec.convert.format not in abilities.formats:
         return
+    assert framework is not None
     try:
-        import_module(ROUTE).route(framework, spec.convert.format, spec.convert.precision, framework)
+        abilities.require_route(framework, spec.convert.format, spec.convert.precision)
     except InputError as error:
         field, _, message = str(error).partition(": ")
         if field in ("convert.format", "convert.precision"):
@@ -316,18 +257,16 @@ def _conversion(spec: JobSpec) -> Iterator[Finding]:
             yield Finding(("convert.format", "model.kind"), str(error))
 
 
-def _framework(spec: JobSpec) -> str | Finding | None:
+def _framework(spec: JobSpec, abilities: Abilities) -> str | Finding | None:
     """The framework that the model comes from; None where only its file or record tells."""
     if not isinstance(spec.model, ZooModel):
         return getattr(spec.model, "framework", None)
-    zoo = _registry(ZOO)
-    if spec.model.name not in zoo:
+    if spec.model.name not in abilities.zoo:
         return None
     try:
-        framework: str = zoo.load(spec.model.name)(spec.model.name, spec.model.framework).framework
+        return abilities.framework(spec.model)
     except InputError as error:
         return Finding(("model.framework", "model.name"), str(error).removeprefix("model.framework: "))
-    return framework
 
 
 def parameters(model: MlpModel | CnnModel | RnnModel | TransformerModel) -> int:
@@ -342,15 +281,17 @@ def parameters(model: MlpModel | CnnModel | RnnModel | TransformerModel) -> int:
     return 12 * model.layers * model.hidden_size**2
 
 
-_CHECKS: tuple[Callable[[JobSpec], Iterator[Finding]], ...] = (
-    _backend,
+_ALONE: tuple[Callable[[JobSpec], Iterator[Finding]], ...] = (
     _image,
     _batching,
     _arrivals,
     _engine,
     _schedule,
     _slo,
-    _processors,
     _model,
+)
+_AGAINST_ABILITIES: tuple[Callable[[JobSpec, Abilities], Iterator[Finding]], ...] = (
+    _backend,
+    _processors,
     _conversion,
 )

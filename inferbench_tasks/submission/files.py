@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from inferbench_tasks.submission.check import Finding
+from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.schema import JobSpec
 
 

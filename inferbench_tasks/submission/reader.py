@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.problem import FieldPath, Problem, dotted
+from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.check import unknown_names
 from inferbench_tasks.submission.document import MAX_BYTES, Document, read_document
 from inferbench_tasks.submission.explain import explain
@@ -22,25 +23,29 @@ from inferbench_tasks.submission.sweep import check_structure, try_expand
 MAX_PROBLEMS = 100
 
 
-def read_submission(path: Path) -> Submission:
-    """The submission in a YAML file; files that it names must be below the file's folder.
+def read_submission(path: Path, abilities: Abilities) -> Submission:
+    """The submission in a YAML file, checked against ``abilities``; its files must be below the file's folder.
 
     Raises SubmissionError.
     """
     source = str(path)
     text = _decode(_read(path, source), source)
-    return read_submission_text(text, source, base_dir=path.absolute().parent)
+    return read_submission_text(text, source, abilities, base_dir=path.absolute().parent)
 
 
-def read_submission_text(text: str, source: str, *, base_dir: Path | None = None) -> Submission:
+def read_submission_text(
+    text: str, source: str, abilities: Abilities, *, base_dir: Path | None = None
+) -> Submission:
     """The submission in a YAML text that came from ``source``; files are looked for with a base_dir only.
 
     Raises SubmissionError.
     """
-    return _validate(read_document(text, source), base_dir)
+    return _validate(read_document(text, source), abilities, base_dir)
 
 
-def read_submission_data(data: Any, source: str, *, base_dir: Path | None = None) -> Submission:
+def read_submission_data(
+    data: Any, source: str, abilities: Abilities, *, base_dir: Path | None = None
+) -> Submission:
     """The submission in parsed JSON (a request's body, a form); problems have no lines.
 
     Raises SubmissionError.
@@ -49,7 +54,7 @@ def read_submission_data(data: Any, source: str, *, base_dir: Path | None = None
         raise SubmissionError(
             [Problem(source, None, "", "a submission is a mapping (name: ..., model: ...)")]
         )
-    return _validate(Document(source, data), base_dir)
+    return _validate(Document(source, data), abilities, base_dir)
 
 
 def _read(path: Path, source: str) -> bytes:
@@ -82,7 +87,7 @@ def _decode(data: bytes, source: str) -> str:
         raise SubmissionError([Problem(source, line, "", message)]) from error
 
 
-def _validate(document: Document, base_dir: Path | None) -> Submission:
+def _validate(document: Document, abilities: Abilities, base_dir: Path | None) -> Submission:
     problems = list(document.problems)
     submission: Submission | None = None
     try:
@@ -91,10 +96,10 @@ def _validate(document: Document, base_dir: Path | None) -> Submission:
         for path, message in explain(error, document.data, document.written):
             if not _follows_from_broken(path, document):
                 problems.append(document.problem(path, message))
-        problems += _independent(document)
+        problems += _independent(document, abilities)
     files: dict[str, str] = {}
     if submission is not None and not problems:
-        more, files = _beyond_the_schema(submission, document, base_dir)
+        more, files = _beyond_the_schema(submission, document, abilities, base_dir)
         problems += more
     if problems or submission is None:
         raise SubmissionError(_in_order(problems))
@@ -106,14 +111,17 @@ def _follows_from_broken(path: FieldPath, document: Document) -> bool:
     return path in document.broken
 
 
-def _independent(document: Document) -> list[Problem]:
+def _independent(document: Document, abilities: Abilities) -> list[Problem]:
     """What can be said although the submission as a whole is not valid: unknown names, the sweep."""
-    found = [document.problem(tuple(f.fields[0].split(".")), f.message) for f in unknown_names(document.data)]
+    names = [
+        document.problem(tuple(f.fields[0].split(".")), f.message)
+        for f in unknown_names(document.data, abilities)
+    ]
     try:
         sweep = SweepSpec.model_validate(_normal_sweep(document.data.get("sweep")))
     except ValidationError:
-        return found  # told with the rest of the schema's problems
-    return found + [document.problem(_as_written(document, p), text) for p, text in check_structure(sweep)]
+        return names  # told with the rest of the schema's problems
+    return names + [document.problem(_as_written(document, p), text) for p, text in check_structure(sweep)]
 
 
 def _normal_sweep(value: Any) -> Any:
@@ -122,7 +130,7 @@ def _normal_sweep(value: Any) -> Any:
 
 
 def _beyond_the_schema(
-    submission: Submission, document: Document, base_dir: Path | None
+    submission: Submission, document: Document, abilities: Abilities, base_dir: Path | None
 ) -> tuple[list[Problem], dict[str, str]]:
     """What is wrong with its jobs and their files; and the digests of the files that count."""
 
@@ -130,7 +138,7 @@ def _beyond_the_schema(
         written = _as_written(document, path)
         return document.line(written), dotted(written)
 
-    jobs, problems = try_expand(submission, file=document.file, locate=locate)
+    jobs, problems = try_expand(submission, abilities, file=document.file, locate=locate)
     digests: dict[str, str] = {}
     if base_dir is not None:
         digests = content_digests((job.spec for job in jobs), base_dir)

@@ -13,10 +13,12 @@ from pydantic import ValidationError
 
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.problem import FieldPath, Problem, compact, did_you_mean, dotted
-from inferbench_tasks.submission.check import Finding, check
+from inferbench_tasks.submission.abilities import Abilities
+from inferbench_tasks.submission.check import check
 from inferbench_tasks.submission.digest import LABELS, job_digest
 from inferbench_tasks.submission.explain import explain
 from inferbench_tasks.submission.fields import DISCRIMINATORS, all_paths
+from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.schema import JobSpec, Submission, SweepSpec
 from inferbench_tasks.submission.share import members
 
@@ -57,23 +59,26 @@ def job_id(name: str, digest: str) -> str:
     return f"{name}-{digest[:ID_DIGITS]}"
 
 
-def expand(submission: Submission) -> list[Job]:
-    """All jobs of a submission, each validated again; SubmissionError with every problem at once."""
-    jobs, problems = try_expand(submission, file=f"submission {submission.name}")
+def expand(submission: Submission, abilities: Abilities | None = None) -> list[Job]:
+    """All jobs of a submission, each validated again; SubmissionError with every problem at once.
+
+    Without ``abilities`` the jobs are not checked against what can be asked for: a reader has done that.
+    """
+    jobs, problems = try_expand(submission, abilities, file=f"submission {submission.name}")
     if problems:
         raise SubmissionError(problems)
     return jobs
 
 
 def try_expand(
-    submission: Submission, *, file: str, locate: Locate = _without_lines
+    submission: Submission, abilities: Abilities | None, *, file: str, locate: Locate = _without_lines
 ) -> tuple[list[Job], list[Problem]]:
     """The jobs that are fine, and what is wrong with the others, at the sweep's lines."""
     sweep = submission.sweep or SweepSpec()
     structural = [Problem(file, *locate(path), text) for path, text in check_structure(sweep)]
     if structural:
         return [], structural
-    expansion = _Expansion(submission, sweep, file, locate)
+    expansion = _Expansion(submission, sweep, abilities, file, locate)
     for places in _points(sweep):
         expansion.add(places)
     return expansion.jobs, list(expansion.problems.values())
@@ -189,6 +194,7 @@ class _Expansion:
 
     submission: Submission
     sweep: SweepSpec
+    abilities: Abilities | None
     file: str
     locate: Locate
     jobs: list[Job] = field(default_factory=list)
@@ -217,7 +223,7 @@ class _Expansion:
             for at, message in explain(error, data):
                 self._add_invalid(index, places, at, message)
             return
-        findings = check(spec)
+        findings = check(spec, self.abilities) if self.abilities is not None else []
         for finding in findings:
             self._add_impossible(index, places, finding)
         if findings:

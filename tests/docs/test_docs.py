@@ -118,11 +118,12 @@ def test_what_is_not_run_says_why() -> None:
 @pytest.mark.parametrize("page", sorted(p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md")))
 def test_submissions_shown_are_valid(page: str, tmp_path: Path) -> None:
     """Every whole submission that a page shows passes the reader."""
+    from inferbench_tasks.abilities import INSTALLED
     from inferbench_tasks.submission.reader import read_submission_text
 
     for text in YAML.findall((DOCS / page).read_text()):
         (tmp_path / "my-model.onnx").touch()
-        assert read_submission_text(text, "x.yaml", base_dir=tmp_path).name
+        assert read_submission_text(text, "x.yaml", INSTALLED, base_dir=tmp_path).name
 
 
 def test_the_site_builds_without_a_warning_and_every_link_leads_somewhere(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.stages import convert, generate
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.submission.reader import read_submission
@@ -24,7 +25,7 @@ def test_the_example_works_as_its_first_lines_say(tmp_path: Path) -> None:
     folder = tmp_path / "example"
     shutil.copytree(EXAMPLE, folder)
     subprocess.run([sys.executable, "make_weights.py"], cwd=folder, check=True, timeout=300)
-    (job,) = expand(read_submission(folder / "submission.yaml"))
+    (job,) = expand(read_submission(folder / "submission.yaml", INSTALLED))
     ctx = Context(data_dir=tmp_path / "data", base_dir=folder)
     base = {"run_id": "r", "job_id": "j", "job": job.spec.model_dump(mode="json")}
     made = generate.run(generate.Input.model_validate(base), ctx)

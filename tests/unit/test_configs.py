@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.sweep import expand
 
@@ -22,7 +23,7 @@ def _name(path: Path) -> str:
 @pytest.mark.parametrize("path", SUBMISSIONS, ids=_name)
 def test_a_submission_that_comes_with_inferbench_is_valid(path: Path) -> None:
     """It reads, has a job at least, and is named as its file, by which its DAG is found."""
-    submission = read_submission(path)
+    submission = read_submission(path, INSTALLED)
     assert expand(submission)
     assert submission.name == path.stem
 
@@ -34,5 +35,5 @@ def test_there_are_submissions() -> None:
 
 def test_names_are_unique() -> None:
     """Two submissions of one name would be one DAG."""
-    names = [read_submission(path).name for path in SUBMISSIONS]
+    names = [read_submission(path, INSTALLED).name for path in SUBMISSIONS]
     assert len(set(names)) == len(names)

@@ -15,6 +15,7 @@ from typing import Any
 from airflow.sdk import DAG, CronTriggerTimetable, Param, TaskGroup, TriggerRule, get_parsing_context
 
 from inferbench_tasks import settings
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.loader import BrokenSubmission, dags_dir
 from inferbench_tasks.provider.nightly.notify import notifiers
@@ -42,7 +43,7 @@ def load_nightly(folder: Path | None = None) -> dict[str, DAG]:
     dags: dict[str, DAG] = {}
     for path in sorted(p for p in folder.rglob("*") if p.suffix in (".yaml", ".yml")):
         try:
-            submission = read_submission(path)
+            submission = read_submission(path, INSTALLED)
         except InputError as error:
             if wanted is None:
                 dags[f"broken {path}"] = BrokenSubmission(path, str(error))

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.problem import Problem, did_you_mean, show
 from inferbench_tasks.submission.reader import read_submission, read_submission_data, read_submission_text
@@ -79,7 +80,7 @@ def resolve(request: SubmissionRequest, folder: Path, *, login: str | None = Non
         changes["slo"] = {**kept, **request.slo}
     if changes:
         document = {**submission.model_dump(mode="json"), **changes}
-        submission = read_submission_data(document, SOURCE, base_dir=base_dir)
+        submission = read_submission_data(document, SOURCE, INSTALLED, base_dir=base_dir)
     return Resolved(submission, base_dir)
 
 
@@ -97,9 +98,9 @@ def _read(request: SubmissionRequest, folder: Path) -> tuple[Submission, Path]:
             [Problem(SOURCE, None, "", f"give a submission (YAML) or the name of one; {text}")]
         )
     if isinstance(given, str):
-        return read_submission_text(given, SOURCE, base_dir=folder), folder
+        return read_submission_text(given, SOURCE, INSTALLED, base_dir=folder), folder
     if given is not None:
-        return read_submission_data(given, SOURCE, base_dir=folder), folder
+        return read_submission_data(given, SOURCE, INSTALLED, base_dir=folder), folder
     assert request.name is not None
     known = names(folder)
     if request.name not in known:
@@ -107,7 +108,7 @@ def _read(request: SubmissionRequest, folder: Path) -> tuple[Submission, Path]:
         problem = f"no submission {show(request.name)} in the submissions folder{more}"
         raise SubmissionError([Problem(SOURCE, None, "name", problem)])
     path = next(p for s in _SUFFIXES if (p := folder / f"{request.name}{s}").exists())
-    return read_submission(path), path.parent
+    return read_submission(path, INSTALLED), path.parent
 
 
 def _unknown_bound(name: str) -> str:

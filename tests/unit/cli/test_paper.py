@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.cli.paper import FOLDER, _row, paper
 from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.submission.reader import read_submission
@@ -20,13 +21,13 @@ def test_every_figure_of_the_paper_has_its_submission() -> None:
     """Figures 7 to 14 are covered, and the sweep of four axes is 3 x 3 x 2 x 3 jobs."""
     names = " ".join(file.stem for file in FILES)
     assert all(figure in names for figure in ("fig07-08", "fig09", "fig10", "fig11-13", "fig12", "fig14"))
-    assert len(expand(read_submission(FOLDER / "sweep-of-four-axes.yaml"))) == 54
+    assert len(expand(read_submission(FOLDER / "sweep-of-four-axes.yaml", INSTALLED))) == 54
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_submission_is_valid_and_says_what_a_gpu_would_change(file: Path) -> None:
     """Its jobs expand, and its comment speaks of a GPU."""
-    assert expand(read_submission(file))
+    assert expand(read_submission(file, INSTALLED))
     comment = [line for line in file.read_text().splitlines() if line.startswith("#")]
     assert any("GPU" in line for line in comment)
 

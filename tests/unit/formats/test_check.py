@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from inferbench_tasks.contracts.arrays import Array
 
+from inferbench_tasks.contracts.arrays import Array
 from inferbench_tasks.errors import ConversionError
 from inferbench_tasks.formats.check import compare, require_within
 

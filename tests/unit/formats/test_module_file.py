@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.modelrepo.build import build_model
@@ -142,5 +143,5 @@ def test_a_wrong_combination_is_found_before_anything_starts(model: str, message
     """Validation says it with the line."""
     text = f"name: x\nmodel: {model}\nload: {{arrivals: {{kind: constant, rate_rps: 1}}}}\n"
     with pytest.raises(SubmissionError) as caught:
-        read_submission_text(text, "x.yaml")
+        read_submission_text(text, "x.yaml", INSTALLED)
     assert "x.yaml:2" in str(caught.value) and message in str(caught.value)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.backends.tensorrt import TensorRt
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.errors import InputError
@@ -55,7 +56,7 @@ def test_on_the_cpu_it_is_refused_before_anything_starts() -> None:
         "serve": {"backend": "tensorrt"},
         "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}},
     }
-    found = check(JobSpec.model_validate(job))
+    found = check(JobSpec.model_validate(job), INSTALLED)
     assert ["does not run on the device 'cpu'; it does: gpu" in finding.message for finding in found] == [
         True
     ]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.loadgen.controller import Applied
 from inferbench_tasks.loadgen.mlperf import DETAIL, SUMMARY, read_verdict
 from inferbench_tasks.loadgen.outcome import _steady_start
@@ -61,7 +62,7 @@ def test_half_of_the_logs_is_no_verdict(tmp_path: Path, missing: str) -> None:
 def _findings(load: dict[str, Any], **more: Any) -> list[str]:
     fields = {"name": "x", "model": {"kind": "canonical", "family": "mlp"}, **more}
     made = {"engine": "mlperf_loadgen", **load}
-    return [finding.message for finding in check(JobSpec.model_validate({**fields, "load": made}))]
+    return [finding.message for finding in check(JobSpec.model_validate({**fields, "load": made}), INSTALLED)]
 
 
 def test_a_submission_that_loadgen_cannot_make_is_refused() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inferbench_tasks.contracts.arrays import Array
 
+from inferbench_tasks.contracts.arrays import Array
 from inferbench_tasks.contracts.handles import ProcessorStep
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.processors import base

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from inferbench_tasks.contracts.arrays import accuracy_ratio
 
+from inferbench_tasks.contracts.arrays import accuracy_ratio
 from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.errors import InputError, StageError

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.arrivals.base import ARRIVALS
 from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.errors import SubmissionError
@@ -36,7 +37,7 @@ NAMES = {
 def test_a_bad_submission_gets_exactly_these_messages(path: Path) -> None:
     """All problems at once, each with file, line, field, what is wrong and what is allowed."""
     with pytest.raises(SubmissionError) as caught:
-        read_submission(path)
+        read_submission(path, INSTALLED)
     messages = [str(problem).replace(str(FOLDER) + "/", "") for problem in caught.value.problems]
     expected = path.with_suffix(".expected").read_text()
     for token, names in NAMES.items():

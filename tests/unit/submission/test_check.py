@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.submission.check import MAX_PARAMETERS, REGISTRIES, check, parameters, unknown_names
+from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks.submission.check import MAX_PARAMETERS, check, parameters, unknown_names
 from inferbench_tasks.submission.model import CnnModel, MlpModel, RnnModel, TransformerModel
 from inferbench_tasks.submission.schema import JobSpec
+from tests.unit.submission.narrow import NarrowAbilities
 
 POISSON = {"kind": "poisson", "rate_rps": 50}
 
@@ -106,7 +108,7 @@ IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
 @pytest.mark.parametrize("possible", POSSIBLE)
 def test_what_is_possible_is_not_refused(possible: JobSpec) -> None:
     """Right at its bound each value is still fine."""
-    assert check(possible) == []
+    assert check(possible, INSTALLED) == []
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_what_is_possible_is_not_refused(possible: JobSpec) -> None:
 )
 def test_what_is_impossible_is_refused(impossible: JobSpec, field: str, words: str) -> None:
     """With the field and a reason; nothing else is said."""
-    findings = [f for f in check(impossible) if f.fields[0] == field]
+    findings = [f for f in check(impossible, INSTALLED) if f.fields[0] == field]
     assert len(findings) == 1
     assert words in findings[0].message
 
@@ -134,12 +136,9 @@ def test_what_is_impossible_is_refused(impossible: JobSpec, field: str, words: s
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
-def test_a_backend_is_asked_for_no_more_than_it_says_it_can(
-    asked: JobSpec, field: str, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_backend_is_asked_for_no_more_than_it_says_it_can(asked: JobSpec, field: str, words: str) -> None:
     """Format, protocol, launcher, device, batching."""
-    monkeypatch.setitem(REGISTRIES, "serve.backend", "tests.unit.submission.narrow:BACKENDS")
-    (finding,) = check(asked)
+    (finding,) = check(asked, NarrowAbilities())
     assert finding.fields == (field, "serve.backend")
     assert words in finding.message
 
@@ -152,7 +151,7 @@ def test_names_are_checked_in_data_that_is_wrong_otherwise() -> None:
         "load": None,
         "model": {"kind": "zoo", "name": 5},
     }
-    assert [f.fields for f in unknown_names(data)] == [("serve.backend",)]
+    assert [f.fields for f in unknown_names(data, INSTALLED)] == [("serve.backend",)]
 
 
 @pytest.mark.parametrize(

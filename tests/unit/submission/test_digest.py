@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.submission.digest import LABELS, job_digest, submission_digest
 from inferbench_tasks.submission.files import changed_files, content_digests
@@ -48,8 +49,11 @@ def test_the_spelling_does_not_count(data: dict[str, Any], chance: st.DataObject
     block = yaml.safe_dump(other, sort_keys=False, default_flow_style=False, allow_unicode=True)
     flow = yaml.safe_dump(other, sort_keys=False, default_flow_style=True, allow_unicode=False)
     for text in (block, flow, submission.model_dump_json()):
-        assert submission_digest(read_submission_text(text, "x.yaml")) == expected
-    assert submission_digest(read_submission_data(submission.model_dump(mode="json"), "request")) == expected
+        assert submission_digest(read_submission_text(text, "x.yaml", INSTALLED)) == expected
+    assert (
+        submission_digest(read_submission_data(submission.model_dump(mode="json"), "request", INSTALLED))
+        == expected
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -99,7 +103,9 @@ def test_one_value_in_several_forms_is_one() -> None:
         "load: {arrivals: {kind: poisson, rate_rps: RATE}, warmup_s: ZERO}\n"
     )
     found = {
-        submission_digest(read_submission_text(text.replace("RATE", rate).replace("ZERO", zero), "x"))
+        submission_digest(
+            read_submission_text(text.replace("RATE", rate).replace("ZERO", zero), "x", INSTALLED)
+        )
         for rate in ("50", "50.0", "5e1", "+50", "50.")
         for zero in ("0", "0.0", "-0.0", "-0")
     }
@@ -146,7 +152,7 @@ HEAD = "name: x\nmodel: {kind: canonical, family: mlp}\n"
 def _read(folder: Path, text: str, content: str = "TIMESTAMP\n0\n1\n") -> Submission:
     (folder / "t.csv").write_text(content)
     (folder / "x.yaml").write_text(text)
-    return read_submission(folder / "x.yaml")
+    return read_submission(folder / "x.yaml", INSTALLED)
 
 
 def test_a_trace_counts_with_its_content(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.submission.document import MAX_BYTES
 from inferbench_tasks.submission.reader import (
@@ -33,7 +34,7 @@ load:
 
 def messages(text: str) -> list[str]:
     with pytest.raises(SubmissionError) as caught:
-        read_submission_text(text, "x.yaml")
+        read_submission_text(text, "x.yaml", INSTALLED)
     return [str(problem) for problem in caught.value.problems]
 
 
@@ -48,7 +49,7 @@ def _problems(read: Callable[[], Submission]) -> list[str] | None:
 
 def test_a_good_text_becomes_a_submission() -> None:
     """Values arrive typed, defaults are filled in."""
-    submission = read_submission_text(GOOD, "x.yaml")
+    submission = read_submission_text(GOOD, "x.yaml", INSTALLED)
     assert submission.name == "good"
     assert submission.load.arrivals.mean_rate_rps(1.0) == 50
     assert submission.serve.backend == "onnxruntime"
@@ -60,8 +61,8 @@ def test_a_submission_survives_yaml_and_json(data: dict[str, Any]) -> None:
     """Written as YAML or JSON, and as what the model dumps, a submission reads back equal."""
     submission = Submission.model_validate(data)
     for text in (yaml.safe_dump(data, allow_unicode=True), submission.model_dump_json()):
-        assert read_submission_text(text, "x.yaml") == submission
-    assert read_submission_data(submission.model_dump(mode="json"), "request") == submission
+        assert read_submission_text(text, "x.yaml", INSTALLED) == submission
+    assert read_submission_data(submission.model_dump(mode="json"), "request", INSTALLED) == submission
 
 
 @settings(max_examples=150, deadline=None)
@@ -86,7 +87,7 @@ def test_any_bytes_are_refused_in_plain_words(data: bytes, tmp_path_factory: pyt
     path = tmp_path_factory.getbasetemp() / "bytes.yaml"
     path.write_bytes(data)
     with pytest.raises(SubmissionError):
-        read_submission(path)
+        read_submission(path, INSTALLED)
 
 
 @settings(max_examples=200, deadline=None)
@@ -94,8 +95,8 @@ def test_any_bytes_are_refused_in_plain_words(data: bytes, tmp_path_factory: pyt
 def test_a_broken_submission_reads_or_is_refused(data: dict[str, Any]) -> None:
     """Whatever stands anywhere: a Submission or a SubmissionError, from text and from data alike."""
     for read in (
-        lambda: read_submission_data(data, "request"),
-        lambda: read_submission_text(yaml.safe_dump(data, allow_unicode=True), "x.yaml"),
+        lambda: read_submission_data(data, "request", INSTALLED),
+        lambda: read_submission_text(yaml.safe_dump(data, allow_unicode=True), "x.yaml", INSTALLED),
     ):
         problems = _problems(read)
         assert problems is None or problems
@@ -106,14 +107,14 @@ def test_a_broken_submission_reads_or_is_refused(data: dict[str, Any]) -> None:
 def test_data_that_is_no_json_is_refused(data: Any) -> None:
     """What is no mapping of text keys is refused as any other mistake."""
     with pytest.raises(SubmissionError):
-        read_submission_data(data, "request")
+        read_submission_data(data, "request", INSTALLED)
 
 
 def test_a_problem_without_text_has_no_line() -> None:
     """Data of a request has fields, but no lines."""
     with pytest.raises(SubmissionError, match=r"^request: model: missing; a mapping with kind"):
         read_submission_data(
-            {"name": "a", "load": {"arrivals": {"kind": "poisson", "rate_rps": 1}}}, "request"
+            {"name": "a", "load": {"arrivals": {"kind": "poisson", "rate_rps": 1}}}, "request", INSTALLED
         )
 
 
@@ -153,7 +154,7 @@ def test_a_file_that_is_too_large_is_not_read_to_its_end(tmp_path: Path) -> None
     path = tmp_path / "large.yaml"
     path.write_bytes(b"# " + "ä".encode() * MAX_BYTES)
     with pytest.raises(SubmissionError, match="larger than 1,000,000 bytes"):
-        read_submission(path)
+        read_submission(path, INSTALLED)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ def test_folders_missing_files_pipes_and_odd_names_are_told(tmp_path: Path) -> N
         (tmp_path / ("x" * 300), "can't be read: File name too long"),
     ):
         with pytest.raises(SubmissionError, match=words):
-            read_submission(path)
+            read_submission(path, INSTALLED)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
@@ -194,17 +195,17 @@ def test_an_unreadable_file_is_told(tmp_path: Path) -> None:
     path.write_text(GOOD)
     path.chmod(0)
     with pytest.raises(SubmissionError, match="can't be read: Permission denied"):
-        read_submission(path)
+        read_submission(path, INSTALLED)
 
 
 def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path: Path) -> None:
     """Files of other editors read the same, with the same lines."""
     path = tmp_path / "windows.yaml"
     path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
-    assert read_submission(path).name == "good"
+    assert read_submission(path, INSTALLED).name == "good"
     path.write_bytes(b"\xef\xbb\xbf" + (GOOD + "oops: 1\n").replace("\n", "\r\n").encode())
     with pytest.raises(SubmissionError, match=r"windows\.yaml:5: oops: unknown key"):
-        read_submission(path)
+        read_submission(path, INSTALLED)
 
 
 def test_named_files_are_looked_for_below_the_submission_only(tmp_path: Path) -> None:
@@ -219,7 +220,7 @@ def test_named_files_are_looked_for_below_the_submission_only(tmp_path: Path) ->
     path = folder / "x.yaml"
     text = GOOD.replace("{kind: zoo, name: digits}", "{kind: file, path: NAME}")
     path.write_text(text.replace("NAME", "own.onnx"))
-    assert read_submission(path).model.kind == "file"
+    assert read_submission(path, INSTALLED).model.kind == "file"
     for name, words in (
         ("linked.onnx", "is a link that leads out"),
         ("circle.onnx", "can't be looked at|does not exist"),
@@ -228,13 +229,13 @@ def test_named_files_are_looked_for_below_the_submission_only(tmp_path: Path) ->
     ):
         path.write_text(text.replace("NAME", name))
         with pytest.raises(SubmissionError, match=f"x.yaml:2: model.path: .*({words})"):
-            read_submission(path)
+            read_submission(path, INSTALLED)
 
 
 def test_text_without_a_folder_is_not_checked_against_files() -> None:
     """A request's text names files of the machine that runs it."""
     submission = read_submission_text(
-        GOOD.replace("{kind: zoo, name: digits}", "{kind: file, path: a.onnx}"), "x"
+        GOOD.replace("{kind: zoo, name: digits}", "{kind: file, path: a.onnx}"), "x", INSTALLED
     )
     assert submission.model.kind == "file"
 
@@ -248,7 +249,7 @@ def test_a_missing_file_of_a_sweep_is_told_at_the_sweep(tmp_path: Path) -> None:
         + "sweep:\n  model.path: [a.onnx, b.onnx]\n"
     )
     with pytest.raises(SubmissionError, match=r"x\.yaml:6: sweep\.model\.path: 'b\.onnx' does not exist"):
-        read_submission(path)
+        read_submission(path, INSTALLED)
 
 
 @pytest.mark.parametrize(
@@ -264,13 +265,13 @@ def test_paths_that_could_lead_away_are_refused(path: str) -> None:
 def test_paths_below_the_folder_are_fine(path: str) -> None:
     """Dots inside of names are no way out."""
     text = GOOD.replace("{kind: zoo, name: digits}", f"{{kind: file, path: '{path}'}}")
-    assert read_submission_text(text, "x.yaml").model.kind == "file"
+    assert read_submission_text(text, "x.yaml", INSTALLED).model.kind == "file"
 
 
 @pytest.mark.parametrize("slug", ["a", "A1", "resnet50-triton", "v1.2.3", "a_b-c.d", "x" * 100])
 def test_names_that_are_fine(slug: str) -> None:
     """Letters, digits, hyphen, underscore, single dots inside."""
-    assert read_submission_text(GOOD.replace("name: good", f"name: {slug}"), "x.yaml").name == slug
+    assert read_submission_text(GOOD.replace("name: good", f"name: {slug}"), "x.yaml", INSTALLED).name == slug
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.submission import reference
 from inferbench_tasks.submission.fields import all_paths
 from inferbench_tasks.submission.reader import read_submission_text
@@ -58,12 +59,12 @@ def test_every_path_of_a_submission_stands_in_the_reference() -> None:
 
 def test_the_examples_are_valid_submissions() -> None:
     """What is shown can be copied."""
-    submission = read_submission_text(reference.EXAMPLE, "example")
+    submission = read_submission_text(reference.EXAMPLE, "example", INSTALLED)
     assert len(expand(submission)) == 9
     blocks = re.findall(r"```yaml\n(.*?)```", reference.markdown(), re.S)
     assert blocks[0] == reference.EXAMPLE
     for block in blocks[1:]:
-        assert len(expand(read_submission_text(yaml.safe_dump(BASE) + block, "block"))) == 6
+        assert len(expand(read_submission_text(yaml.safe_dump(BASE) + block, "block", INSTALLED))) == 6
 
 
 def test_links_lead_to_sections() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.fields import all_paths
@@ -32,12 +33,12 @@ sweep:
 
 
 def jobs(sweep: Any, **more: Any) -> list[Job]:
-    return expand(Submission.model_validate({**BASE, **more, "sweep": sweep}))
+    return expand(Submission.model_validate({**BASE, **more, "sweep": sweep}), INSTALLED)
 
 
 def problems(sweep: str) -> list[str]:
     with pytest.raises(SubmissionError) as caught:
-        read_submission_text(TEXT + sweep, "x.yaml")
+        read_submission_text(TEXT + sweep, "x.yaml", INSTALLED)
     return [str(problem) for problem in caught.value.problems]
 
 
@@ -188,7 +189,7 @@ def test_what_is_wrong_without_the_sweep_is_told_without_it() -> None:
     """Once, at its own line."""
     with pytest.raises(SubmissionError) as caught:
         read_submission_text(TEXT.replace("timeout_ms: 100", "network: pigeon\n  timeout_ms: 100")
-                             + "  load.seed: [1, 2]\nslo: {latency_p99_ms: 500}\n", "x.yaml")  # fmt: skip
+                             + "  load.seed: [1, 2]\nslo: {latency_p99_ms: 500}\n", "x.yaml", INSTALLED)  # fmt: skip
     assert any(
         str(p).startswith("x.yaml:9: slo.latency_p99_ms: 500 can never be exceeded")
         for p in caught.value.problems
@@ -237,6 +238,6 @@ def test_a_sweep_that_multiplies_beyond_the_limit_is_refused_before_it_is_made()
 def test_a_zips_columns_may_repeat_a_value_and_its_rows_may_not() -> None:
     """Two backends of one format stand side by side; the same row twice is one measurement."""
     text = "  zip:\n    serve.backend: [onnxruntime, triton{}]\n    convert.format: [onnx, onnx{}]\n"
-    read_submission_text(TEXT + text.format("", ""), "x.yaml")
+    read_submission_text(TEXT + text.format("", ""), "x.yaml", INSTALLED)
     (message,) = problems(text.format(", triton", ", onnx"))
     assert 'row 3 repeats an earlier one, ["triton", "onnx"]' in message

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.provider.executors.jobs import TaskRef, job_spec
 from inferbench_tasks.scheduling.estimator import Estimator
 from inferbench_tasks.scheduling.model import JobSpec
@@ -40,7 +41,7 @@ def test_a_night_is_not_taken_for_one_of_its_runs() -> None:
     """What single runs of some seconds teach shortens neither its estimate nor its limit, whatever its trigger asks."""
     from inferbench_tasks.provider.nightly.dag import job_document
 
-    submission = read_submission(FILE)
+    submission = read_submission(FILE, INSTALLED)
     night = job_document(submission)
     single = expand(submission)[0].spec.model_dump(mode="json")
     estimator = Estimator()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.provider.submit.request import SubmissionRequest, names, resolve
 from inferbench_tasks.submission.reader import read_submission
@@ -77,6 +78,6 @@ def test_one_source_that_exists(given: dict[str, object], said: str) -> None:
 def test_every_submission_of_the_folder_by_its_name(name: str) -> None:
     """By name, changed or not, it is the file's own submission."""
     path = next(p for s in (".yaml", ".yml") if (p := CONFIGS / f"{name}{s}").exists())
-    assert resolve(SubmissionRequest(name=name), CONFIGS).submission == read_submission(path)
+    assert resolve(SubmissionRequest(name=name), CONFIGS).submission == read_submission(path, INSTALLED)
     changed = resolve(SubmissionRequest(name=name, user="someone"), CONFIGS).submission
-    assert changed == read_submission(path).model_copy(update={"user": "someone"})
+    assert changed == read_submission(path, INSTALLED).model_copy(update={"user": "someone"})

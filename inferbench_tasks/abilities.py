@@ -1,0 +1,57 @@
+"""What this installation can do, third parties' packages included: what its submissions are checked against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from inferbench_tasks.backends.base import BACKENDS, Backend
+from inferbench_tasks.formats.base import FORMATS
+from inferbench_tasks.formats.route import route
+from inferbench_tasks.modelrepo.zoo import ZOO
+from inferbench_tasks.networks.network import custom_problem, network_names
+from inferbench_tasks.processors.base import PROCESSORS
+from inferbench_tasks.submission.abilities import Abilities
+from inferbench_tasks.submission.model import ZooModel
+
+
+class NetworkNames:
+    """The networks that can be emulated, and ``lan``; the table is read again each time, as people edit it."""
+
+    what = "network"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(network_names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in network_names()
+
+
+@dataclass(frozen=True)
+class InstalledAbilities:
+    """The registries, as ``submission.abilities.Abilities``."""
+
+    backends = BACKENDS
+    formats = FORMATS
+    zoo = ZOO
+    processors = PROCESSORS
+    networks = NetworkNames()
+
+    def backend(self, name: str) -> type[Backend]:
+        """The backend's class, which carries its abilities."""
+        return BACKENDS.load(name)
+
+    def framework(self, model: ZooModel) -> str:
+        """Asked of the model itself; nothing of it is fetched or made."""
+        return ZOO.load(model.name)(model.name, model.framework).framework
+
+    def custom_network_problem(self, text: str) -> str | None:
+        """By the same schema as a row of ``configs/networks.yaml``."""
+        return custom_problem(text)
+
+    def require_route(self, framework: str, model_format: str, precision: str) -> None:
+        """By a search over the registered formats."""
+        route(framework, model_format, precision, framework)
+
+
+INSTALLED: Abilities = InstalledAbilities()

@@ -1,0 +1,69 @@
+"""What a submission may ask for, as its checks need to know it.
+
+The submission's rooms lie below those of backends, formats, models, networks and processors: whoever reads a
+submission hands this knowledge in (``inferbench_tasks.abilities.INSTALLED``: what this installation can do).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from inferbench_tasks.submission.model import ZooModel
+
+
+class Names(Protocol):
+    """The names of one concept's variants; ``what`` is the concept's name in messages."""
+
+    what: str
+
+    def __iter__(self) -> Iterator[str]: ...
+
+    def __contains__(self, name: object, /) -> bool: ...
+
+
+class BackendAbilities(Protocol):
+    """What one serving backend says of itself; its class has these attributes."""
+
+    formats: tuple[str, ...]
+    protocols: tuple[str, ...]
+    launchers: tuple[str, ...]
+    devices: tuple[str, ...]
+    batching: bool
+    server_processors: bool
+
+
+class Abilities(Protocol):
+    """What submissions are checked against; asking starts, reads and installs nothing."""
+
+    @property
+    def backends(self) -> Names:
+        """The serving backends."""
+
+    @property
+    def formats(self) -> Names:
+        """The formats of models."""
+
+    @property
+    def zoo(self) -> Names:
+        """The models of ``model: {kind: zoo}``."""
+
+    @property
+    def processors(self) -> Names:
+        """The kinds of pre- and post-processors."""
+
+    @property
+    def networks(self) -> Names:
+        """The networks by name; those that are spelled out (``custom:...``) are not among them."""
+
+    def backend(self, name: str) -> BackendAbilities:
+        """What a known backend can do; InputError where a third party's can't be imported."""
+
+    def framework(self, model: ZooModel) -> str:
+        """The framework that a known model of the zoo comes from; InputError where it has not the one wanted."""
+
+    def custom_network_problem(self, text: str) -> str | None:
+        """What is wrong with a network that is spelled out (``custom:latency_ms=20``); None if nothing is."""
+
+    def require_route(self, framework: str, model_format: str, precision: str) -> None:
+        """InputError, which names what is possible, where no conversion leads there."""

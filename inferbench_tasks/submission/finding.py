@@ -1,0 +1,24 @@
+"""What a check of a job has to say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from inferbench_tasks.problem import did_you_mean, show
+from inferbench_tasks.submission.abilities import Names
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``fields`` are the dotted paths that don't go together; the first is where it is reported."""
+
+    fields: tuple[str, ...]
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.fields[0]}: {self.message}"
+
+
+def unknown(names: Names, name: str) -> str:
+    """``unknown serving backend 'vlm'; did you mean 'vllm'? known: ...``."""
+    return f"unknown {names.what} {show(name)}{did_you_mean(name, names) or ';'} known: {', '.join(names)}"

@@ -1,0 +1,61 @@
+"""What a serving backend can be asked for: one set of rules, for a submission's checks and for ``serve``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from inferbench_tasks.submission.abilities import BackendAbilities
+from inferbench_tasks.submission.finding import Finding
+from inferbench_tasks.submission.schema import JobSpec
+
+
+def backend_findings(
+    spec: JobSpec, backend: BackendAbilities, model_format: str | None, with_processors: Iterable[str] = ()
+) -> Iterator[Finding]:
+    """What the job's backend can't do of what the job asks.
+
+    ``model_format`` is that of the model that will be served; None where that can't be said yet.
+    ``with_processors`` names the backends that run processors, for the message; it is read only for that.
+    """
+    name = spec.serve.backend
+
+    def has(field: str, value: str, able: tuple[str, ...], what: str) -> Iterator[Finding]:
+        if value not in able:
+            message = f"the backend {name} does not {what} {value!r}; it does: {', '.join(able)}"
+            yield Finding((field, "serve.backend"), message)
+
+    if model_format is not None:
+        yield from has("convert.format", model_format, backend.formats, "serve the format")
+    yield from has("load.protocol", spec.load.protocol, backend.protocols, "speak")
+    yield from has("serve.launcher", spec.serve.launcher, backend.launchers, "start by the launcher")
+    device = spec.serve.device.partition(":")[0]
+    yield from has("serve.device", device, backend.devices, "run on the device")
+    if spec.serve.batching is not None and not backend.batching:
+        message = f"the backend {name} has no dynamic batching; remove serve.batching"
+        yield Finding(("serve.batching", "serve.backend"), message)
+    yield from _batch_size(spec)
+    if spec.processors is None or spec.processors.side != "server":
+        return
+    if not backend.server_processors:
+        able = ", ".join(with_processors)
+        hint = f", or a backend that does: {able}" if able else ""
+        yield Finding(
+            ("processors.side", "serve.backend"),
+            f"the backend {name} takes tensors and runs no processors; use side: client{hint}",
+        )
+    elif spec.serve.launcher == "container":
+        message = "the server's image holds no processors; use launcher: process, or side: client"
+        yield Finding(("processors.side", "serve.launcher"), message)
+
+
+def _batch_size(spec: JobSpec) -> Iterator[Finding]:
+    """A request larger than a batch would be refused every time."""
+    batching = spec.serve.batching
+    samples = spec.load.samples_per_request
+    if batching is not None and samples > batching.max_batch_size:
+        field = "load.batch_size" if samples == spec.load.batch_size else "load.arrivals"
+        yield Finding(
+            (field, "serve.batching.max_batch_size"),
+            f"{samples} samples per request are more than serve.batching.max_batch_size "
+            f"({batching.max_batch_size}) lets the server take",
+        )
