@@ -5,6 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SETUP = @$(PYTHON) scripts/setup_env.py --env $(VENV)
 ALL_EXTRAS = --extra torch --extra tensorflow --extra grpc --extra cluster --extra containers --extra video --extra gpu --extra mlperf --extra openvino --extra reference
+# Containers often set it. What runs here is dozens of processes: each would compile Airflow again, seconds of work.
+unexport PYTHONDONTWRITEBYTECODE
 FILE ?= configs/submissions/quickstart.yaml
 
 .DEFAULT_GOAL := help

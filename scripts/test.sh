@@ -3,6 +3,8 @@
 set -eu
 bin=$1
 export INFERBENCH_SUITE=1
+# As in the Makefile: hundreds of processes, none of which compiles again what another has compiled.
+unset PYTHONDONTWRITEBYTECODE
 # A failure counts if it comes twice, and the first one is shown (R): one unlucky moment of a shared machine decides nothing.
 # What is skipped is listed with its reason (s).
 "$bin/pytest" tests/unit tests/test_architecture.py -n 2 --dist loadgroup --durations 10 --reruns 1 --reruns-delay 1 -rR
