@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import to_thread
-from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
@@ -22,14 +22,22 @@ PAGES = {
     "cluster": "Cluster",
     "regression": "Regression",
 }
+_importing = Lock()
+_imported: list[Any] = []
 
 
-@lru_cache(maxsize=1)
 def application() -> Any:
-    """InferBench's web application."""
-    from inferbench_tasks.provider.api.app import app
+    """InferBench's web application; imported by one thread, and whoever asks meanwhile waits for it.
 
-    return app
+    Of two threads that import modules which import each other (PyMongo's do), one would get a module that is half
+    executed: that is how Python resolves the deadlock, and the page would be an error.
+    """
+    with _importing:
+        if not _imported:
+            from inferbench_tasks.provider.api.app import app
+
+            _imported.append(app)
+    return _imported[0]
 
 
 async def pages(scope: Any, receive: Any, send: Any) -> None:
@@ -38,7 +46,7 @@ async def pages(scope: Any, receive: Any, send: Any) -> None:
     Every Airflow process loads every plugin, and only the API server serves pages. The import takes seconds, on a
     busy machine many: in a thread, because tasks that report to this server meanwhile would time out.
     """
-    app = application() if application.cache_info().currsize else await to_thread(application)
+    app = _imported[0] if _imported else await to_thread(application)
     await app(scope, receive, send)
 
 

@@ -30,14 +30,16 @@ class Warm:
 
 def warm() -> None:
     """Import the application and read the results of the PerfDB that is there; one that is away is only logged."""
+    from inferbench_tasks.provider.plugin import application
+
+    began = time.monotonic()
+    # Before all that it imports too: only ``application`` keeps the threads of the first requests out meanwhile.
+    application()
     from inferbench_tasks import settings
     from inferbench_tasks.errors import InferBenchError
     from inferbench_tasks.perfdb import embedded
     from inferbench_tasks.provider.api.access import store
-    from inferbench_tasks.provider.plugin import application
 
-    began = time.monotonic()
-    application()
     try:
         # An Airflow that has the plugin and runs no benchmark is not given a MongoDB for this.
         if settings.perfdb_uri() is None and not embedded.status(settings.data_dir())["running"]:
