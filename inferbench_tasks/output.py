@@ -15,6 +15,8 @@ from typing import Any
 import typer
 from pydantic import BaseModel
 
+from inferbench_tasks.dotted import walk
+
 
 class OutputFormat(StrEnum):
     """``-o``."""
@@ -45,7 +47,9 @@ def emit(value: Any, output: OutputFormat, columns: Sequence[str] | None = None)
     elif output is OutputFormat.yaml:
         _write(_yaml(plain))
     elif isinstance(plain, dict):
-        _table([{"field": path, "value": shown} for path, shown in _leaves(plain)], ("field", "value"))
+        # An empty mapping is shown as one; others by what is in them.
+        leaves = [item for item in walk(plain) if not (isinstance(item[1], dict) and item[1])]
+        _table([{"field": path, "value": shown} for path, shown in leaves], ("field", "value"))
     elif isinstance(plain, list):
         rows = [row if isinstance(row, dict) else {"value": row} for row in plain]
         if not rows:
@@ -124,17 +128,6 @@ def _number(value: float) -> str:
         decimals = 0 if value == 0 else max(0, 3 - math.floor(math.log10(abs(value))))
         return f"{value:.{decimals}f}"
     return f"{value:.3e}"
-
-
-def _leaves(document: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """The values of nested mappings under dotted names."""
-    leaves: list[tuple[str, Any]] = []
-    for key, value in document.items():
-        if isinstance(value, dict) and value:
-            leaves += _leaves(value, f"{prefix}{key}.")
-        else:
-            leaves.append((f"{prefix}{key}", value))
-    return leaves
 
 
 def _table(rows: list[dict[str, Any]], columns: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ import sys
 from typing import Any
 
 from inferbench_tasks import settings
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.perfdb.store import PerfDB
 
 #: Requests below which a percentile is not stated (MLPerf LoadGen's early stopping at 99% confidence).
@@ -52,9 +53,7 @@ def compare(db: PerfDB, run_id: str) -> list[tuple[str, float | None, float | No
     summary = result.summary.model_dump()
     rows = []
     for path, mine in found.items():
-        stated: Any = summary
-        for part in path.split("."):
-            stated = stated[part]
+        stated = value_at(summary, path)
         same = stated is mine or (
             stated is not None
             and mine is not None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from inferbench_tasks.dotted import flatten, parts
+
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
 
@@ -121,28 +123,17 @@ def _labels(jobs: list[dict[str, Any]], paths: list[str]) -> list[str]:
     return [", ".join(f"{short[path]} {plain(job[path])}" for path in paths if path in job) for job in jobs]
 
 
-def flatten(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as dotted paths."""
-    found: dict[str, Any] = {}
-    for key, item in value.items():
-        if isinstance(item, dict):
-            found |= flatten(item, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = item
-    return found
-
-
 def short_names(paths: Sequence[str]) -> dict[str, str]:
     """The shortest end of each path that no other path shares, from its last part up."""
     found = {}
     for path in paths:
-        parts = path.split(".")
-        for length in range(1, len(parts) + 1):
-            end = ".".join(parts[-length:])
+        keys = parts(path)
+        for length in range(1, len(keys) + 1):
+            end = ".".join(keys[-length:])
             if sum(other == end or other.endswith("." + end) for other in paths) == 1:
                 break
         # "kind" alone says nothing.
-        found[path] = ".".join(parts[-2:]) if end == "kind" and len(parts) > 1 else end
+        found[path] = ".".join(keys[-2:]) if end == "kind" and len(keys) > 1 else end
     return found
 
 

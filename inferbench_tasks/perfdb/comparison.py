@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from inferbench_tasks.dotted import flatten
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.documents import ResultDocument
 
@@ -47,20 +48,13 @@ def _column(row: dict[str, Any], rows: list[dict[str, Any]]) -> str:
 
 
 def _settings(results: Sequence[ResultDocument], names: list[str]) -> list[dict[str, Any]]:
-    flat = [dict(_leaves(result.backend.settings, "settings.")) for result in results]
+    flat = [flatten(result.backend.settings, "settings.") for result in results]
     paths = dict.fromkeys(path for settings in flat for path in settings)
     return [
         {"field": path, **{name: settings.get(path) for name, settings in zip(names, flat, strict=True)}}
         for path in paths
         if any(settings.get(path) != flat[0].get(path) for settings in flat)
     ]
-
-
-def _leaves(value: dict[str, Any], prefix: str) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for key, item in value.items():
-        found += _leaves(item, f"{prefix}{key}.") if isinstance(item, dict) else [(f"{prefix}{key}", item)]
-    return found
 
 
 def _ratio(base: float | None, value: float | None) -> float | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 
 Kind = Literal["text", "number", "time", "verdict", "any"]
@@ -26,10 +27,7 @@ class Field:
 
     def value(self, document: dict[str, Any]) -> Any:
         """Its value in a result as plain nested mappings, None if it is not there."""
-        value: Any = document
-        for part in self.path.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
-        return value
+        return value_at(document, self.path)
 
 
 def _latency(name: str) -> Field:

@@ -6,6 +6,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from inferbench_tasks.dotted import set_at
+
 #: Parameter of a trigger (the form in Airflow's UI, ``conf`` in REST) -> path into the submission.
 PARAMETERS = {
     "user": "user",
@@ -16,22 +18,10 @@ PARAMETERS = {
 }
 
 
-def value_at(document: Mapping[str, Any], path: str) -> Any:
-    """The value at a dotted path."""
-    value: Any = document
-    for key in path.split("."):
-        value = value[key]
-    return value
-
-
 def override(document: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of a job's or submission's document with the given parameters put in; None changes nothing."""
     changed = copy.deepcopy(document)
     for name, path in PARAMETERS.items():
         if (value := parameters.get(name)) is not None:
-            *parents, last = path.split(".")
-            target = changed
-            for key in parents:
-                target = target[key]
-            target[last] = value
+            set_at(changed, path, value)
     return changed

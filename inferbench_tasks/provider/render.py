@@ -8,9 +8,10 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, TaskGroup, TriggerRule
 
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.plan.compile import PIPELINE, compile_plan
 from inferbench_tasks.plan.graph import Node, RunPlan
-from inferbench_tasks.plan.overrides import PARAMETERS, value_at
+from inferbench_tasks.plan.overrides import PARAMETERS
 from inferbench_tasks.provider.operators.stage import StageOperator
 from inferbench_tasks.provider.queues import CONFIG, HOLD, HOST
 from inferbench_tasks.provider.weights import ShortestJobFirst, weight_of

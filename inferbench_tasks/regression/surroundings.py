@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from inferbench_tasks.dotted import flatten
+
 #: Differ from run to run without meaning anything.
 _NOISE = frozenset({"provenance.job", "provenance.seeds"})
 
@@ -28,13 +30,7 @@ def _values(results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     seen: dict[str, set[str]] = {}
     for result in results:
         for part in ("environment", "provenance", "backend", "model"):
-            for path, value in _leaves(result.get(part) or {}, part):
-                if not any(path.startswith(noise) for noise in _NOISE):
+            for path, value in flatten(result.get(part) or {}, f"{part}.").items():
+                if value is not None and not any(path.startswith(noise) for noise in _NOISE):
                     seen.setdefault(path, set()).add(str(value))
     return {path: " | ".join(sorted(values)) for path, values in seen.items()}
-
-
-def _leaves(value: Any, path: str) -> list[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        return [leaf for key, item in value.items() for leaf in _leaves(item, f"{path}.{key}")]
-    return [] if value is None else [(path, value)]

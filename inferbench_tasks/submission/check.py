@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.finding import Finding, unknown
@@ -45,7 +46,7 @@ def unknown_names(data: Mapping[str, Any], abilities: Abilities) -> list[Finding
         ("convert.format", abilities.formats),
         ("load.network", abilities.networks),
     ):
-        name = _get(data, path)
+        name = value_at(data, path)
         if path == "load.network" and isinstance(name, str) and name.startswith(CUSTOM_NETWORK):
             if problem := abilities.custom_network_problem(name):
                 findings.append(Finding((path,), problem))
@@ -56,14 +57,6 @@ def unknown_names(data: Mapping[str, Any], abilities: Abilities) -> list[Finding
     if isinstance(name, str) and name not in abilities.zoo:
         findings.append(Finding(("model.name",), unknown(abilities.zoo, name)))
     return findings
-
-
-def _get(data: Any, path: str) -> Any:
-    for part in path.split("."):
-        if not isinstance(data, Mapping):
-            return None
-        data = data.get(part)
-    return data
 
 
 def _backend(spec: JobSpec, abilities: Abilities) -> Iterator[Finding]:

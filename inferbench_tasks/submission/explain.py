@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from inferbench_tasks.dotted import parts
 from inferbench_tasks.problem import FieldPath, did_you_mean, nearest, show
 from inferbench_tasks.submission.fields import DISCRIMINATORS, Slot, all_paths, find_slot, kinds_at
 from inferbench_tasks.submission.schema import Submission
@@ -114,7 +115,7 @@ def _unknown_key(path: FieldPath, data: dict[str, Any]) -> str:
     others = [kind for kind, other in by_kind.items() if key in other.model_fields]
     leaves = {p.rsplit(".", 1)[-1]: p for p in sorted(all_paths(), reverse=True)}
     if "." in key and key in all_paths():
-        nested = ": {".join(key.split("."))
+        nested = ": {".join(parts(key))
         hint = f"; dotted paths are for the sweep, write it nested ({nested}: ...{'}' * key.count('.')});"
     elif others:
         hint = f"; it belongs to {name} {', '.join(others)}, not to {show(value.get(name))};"

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from inferbench_tasks.dotted import contains, parts
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.problem import FieldPath, Problem, dotted
 from inferbench_tasks.submission.abilities import Abilities
@@ -113,10 +114,7 @@ def _follows_from_broken(path: FieldPath, document: Document) -> bool:
 
 def _independent(document: Document, abilities: Abilities) -> list[Problem]:
     """What can be said although the submission as a whole is not valid: unknown names, the sweep."""
-    names = [
-        document.problem(tuple(f.fields[0].split(".")), f.message)
-        for f in unknown_names(document.data, abilities)
-    ]
+    names = [document.problem(parts(f.fields[0]), f.message) for f in unknown_names(document.data, abilities)]
     try:
         sweep = SweepSpec.model_validate(_normal_sweep(document.data.get("sweep")))
     except ValidationError:
@@ -147,8 +145,8 @@ def _beyond_the_schema(
             found = [*missing_files(job.spec, base_dir), *changed_files(job.spec, digests)]
             for finding in found:
                 field = finding.fields[0]
-                swept = next((p for p in job.point if field == p or field.startswith(p + ".")), None)
-                place: FieldPath = ("sweep", swept) if swept else tuple(field.split("."))
+                swept = next((p for p in job.point if contains(p, field)), None)
+                place: FieldPath = ("sweep", swept) if swept else parts(field)
                 files.setdefault(finding.message, Problem(document.file, *locate(place), finding.message))
         problems += files.values()
     return problems, digests

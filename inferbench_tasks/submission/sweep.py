@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from inferbench_tasks.dotted import contains, last, parts, set_at
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.problem import FieldPath, Problem, compact, did_you_mean, dotted
 from inferbench_tasks.submission.abilities import Abilities
@@ -130,7 +131,7 @@ def check_structure(sweep: SweepSpec) -> list[tuple[FieldPath, str]]:
 
 
 def _path_problem(path: str) -> str | None:
-    top = path.split(".", 1)[0]
+    top = parts(path)[0]
     if top in LABELS or top in ("sweep", "files"):
         measured = ", ".join(k for k in JobSpec.model_fields if k not in LABELS and k != "files")
         return f"{top} can't be swept, since it changes nothing that is measured; sweep what is below: {measured}"
@@ -141,7 +142,7 @@ def _path_problem(path: str) -> str | None:
 
 
 def _overlap(one: str, other: str) -> bool:
-    return one == other or one.startswith(other + ".") or other.startswith(one + ".")
+    return contains(one, other) or contains(other, one)
 
 
 def _repeated(values: list[Any]) -> list[tuple[int, Any]]:
@@ -211,7 +212,7 @@ class _Expansion:
         """Make the job of a point, or those of its share; or note why they can't be."""
         data = copy.deepcopy(self._base)
         for path, _, value in places:
-            _set(data, path.split("."), copy.deepcopy(value))
+            set_at(data, path, copy.deepcopy(value))
         for member in members(data):
             self._add(self._count, places, member)
             self._count += 1
@@ -242,11 +243,11 @@ class _Expansion:
         where = dotted(at)
         for path, place, _ in places:
             if where == path or where.startswith((path + ".", path + "[")):
-                deeper = at[len(path.split(".")) :]
+                deeper = at[len(parts(path)) :]
                 self._note((*place, *deeper), f"{where}: {message}")
                 return
         text = f"{where}: {message}"
-        kinds = [p.rpartition(".")[0] for p, _, _ in places if p.rpartition(".")[2] in DISCRIMINATORS]
+        kinds = [p.rpartition(".")[0] for p, _, _ in places if last(p) in DISCRIMINATORS]
         whole = next((path for path in kinds if where.startswith(path + ".")), None)
         advice = f"; sweep {whole} as a whole, a mapping for each value" if whole else ""
         self._note(("sweep",), f"{text} (job {index + 1}: {_show(places)}){advice}", text)
@@ -254,7 +255,7 @@ class _Expansion:
     def _add_impossible(self, index: int, places: list[_Place], finding: Finding) -> None:
         involved = [p for p in places if any(_overlap(p[0], f) for f in finding.fields)]
         if not involved:
-            at: FieldPath = tuple(finding.fields[0].split("."))
+            at: FieldPath = parts(finding.fields[0])
             self._note(at, finding.message)
         elif len(finding.fields) == 1:
             place = involved[0][1]
@@ -271,13 +272,3 @@ class _Expansion:
 
 def _show(places: list[_Place]) -> str:
     return ", ".join(f"{path}={compact(value)}" for path, _, value in places)
-
-
-def _set(data: dict[str, Any], path: list[str], value: Any) -> None:
-    """Set a value at a path; a section that is absent or null is begun."""
-    *parents, last = path
-    for part in parents:
-        if not isinstance(data.get(part), dict):
-            data[part] = {}
-        data = data[part]
-    data[last] = value

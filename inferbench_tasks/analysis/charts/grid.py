@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.analysis.labels import plain, short_names
+from inferbench_tasks.dotted import last
 
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
@@ -67,8 +68,8 @@ def fold(axes: Sequence[Axis]) -> tuple[Axis, Axis]:
 
 def _telling(path: str) -> int:
     """Settings that name a thing before those that only go with it; a ``kind`` says the least."""
-    last = path.rpartition(".")[2]
-    return 0 if last in ("name", "family", "backend") else 2 if last == "kind" else 1
+    name = last(path)
+    return 0 if name in ("name", "family", "backend") else 2 if name == "kind" else 1
 
 
 def _classes(values: Sequence[Any]) -> list[int]:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from inferbench_tasks.analysis.labels import flatten, plain, short_names
+from inferbench_tasks.analysis.labels import plain, short_names
+from inferbench_tasks.dotted import flatten, last, value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.submission.digest import LABELS
@@ -131,9 +132,7 @@ def path_of(name: str) -> str:
 
 def value_of(document: dict[str, Any], figure: str) -> float | None:
     """A figure of a result, None if it was not measured."""
-    value: Any = document
-    for part in path_of(figure).split("."):
-        value = value.get(part) if isinstance(value, dict) else None
+    value = value_at(document, path_of(figure))
     return None if value is None else float(value)
 
 
@@ -184,13 +183,11 @@ def _differences(group: Sequence[Candidate]) -> list[str]:
 
 def _numbers(settings: dict[str, Any]) -> list[str]:
     """``threads 2`` of each setting that is a number, those of nested ones too."""
-    found = []
-    for name, value in settings.items():
-        if isinstance(value, dict):
-            found += _numbers(value)
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            found.append(f"{name} {value:g}")
-    return found
+    return [
+        f"{last(path)} {value:g}"
+        for path, value in flatten(settings).items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    ]
 
 
 def within_sd(document: dict[str, Any], figure: str) -> float:
@@ -199,5 +196,5 @@ def within_sd(document: dict[str, Any], figure: str) -> float:
     if not path.startswith("summary.e2e_latency_ms."):
         return 0.0
     intervals = document["summary"]["e2e_latency_ms"].get("ci95") or {}
-    bounds = intervals.get(path.rpartition(".")[2])
+    bounds = intervals.get(last(path))
     return (bounds[1] - bounds[0]) / 3.92 if bounds else 0.0

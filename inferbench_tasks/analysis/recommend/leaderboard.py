@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from inferbench_tasks.analysis.recommend.candidates import HIGHER_IS_BETTER
+from inferbench_tasks.dotted import last
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.held import Held, Row, configuration, held, identity
@@ -110,7 +111,7 @@ def _interval(document: dict[str, Any], figure: fields.Field) -> list[float] | N
     if not figure.path.startswith("summary.e2e_latency_ms."):
         return None
     intervals = document["summary"]["e2e_latency_ms"].get("ci95") or {}
-    bounds = intervals.get(figure.path.rpartition(".")[2])
+    bounds = intervals.get(last(figure.path))
     return list(bounds) if bounds else None
 
 

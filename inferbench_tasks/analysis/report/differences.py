@@ -17,6 +17,7 @@ from inferbench_tasks.analysis.recommend import certainty
 from inferbench_tasks.analysis.recommend.recommender import HIGHER_IS_BETTER, SETTLED
 from inferbench_tasks.analysis.report.replay import environment_differences
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.dotted import last
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.comparison import FIGURES, compare
 from inferbench_tasks.perfdb.documents import ResultDocument
@@ -150,11 +151,9 @@ def _settings(views: Sequence[RunView], results: Sequence[ResultDocument]) -> li
     rows = [
         {"field": path, **{view.run_id: (view.differs or {}).get(path) for view in views}} for path in paths
     ]
-    last = {path.rpartition(".")[2] for path in paths}
+    asked = {last(path) for path in paths}
     return rows + [
-        row
-        for row in compare(results)
-        if row["field"] not in FIGURES and row["field"].rpartition(".")[2] not in last
+        row for row in compare(results) if row["field"] not in FIGURES and last(row["field"]) not in asked
     ]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from inferbench_tasks.analysis.labels import flatten
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.dotted import flatten
 
 
 def provenance_tables(views: Sequence[RunView]) -> list[dict[str, Any]]:

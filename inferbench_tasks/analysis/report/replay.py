@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inferbench_tasks.analysis.labels import flatten
+from inferbench_tasks.dotted import flatten, last
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.submission.schema import Submission
@@ -86,7 +86,7 @@ def _interval(result: ResultDocument, path: str) -> list[float] | None:
     if not path.startswith("e2e_latency_ms."):
         return None
     intervals = result.summary.e2e_latency_ms.ci95 or {}
-    bounds = intervals.get(path.rpartition(".")[2])
+    bounds = intervals.get(last(path))
     return list(bounds) if bounds else None
 
 

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.analysis.labels import name_by_difference
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.perfdb.documents import ResultDocument, RunDocument
@@ -76,10 +77,7 @@ class RunView:
 
     def figure(self, path: str) -> Any:
         """A figure of the summary by dotted path, None if it is not there."""
-        value: Any = self.summary
-        for part in path.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
-        return value
+        return value_at(self.summary, path)
 
 
 def load_runs(db: PerfDB, run_ids: Sequence[str]) -> list[RunView]:

@@ -19,6 +19,7 @@ from inferbench_tasks.analysis.recommend.candidates import (
 )
 from inferbench_tasks.analysis.recommend.recommender import Recommendation, choose
 from inferbench_tasks.analysis.search.searcher import Goal, Search
+from inferbench_tasks.dotted import last
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 from inferbench_tasks.submission.schema import SloSpec
@@ -152,10 +153,7 @@ def _figures(document: dict[str, Any], names: Sequence[str]) -> dict[str, float 
 
 def told(point: dict[str, Any]) -> str:
     """A point of a sweep in words, by the last part of each path."""
-    return (
-        ", ".join(f"{path.rpartition('.')[2]} {_plain(value)}" for path, value in point.items())
-        or "as submitted"
-    )
+    return ", ".join(f"{last(path)} {_plain(value)}" for path, value in point.items()) or "as submitted"
 
 
 def _plain(value: Any) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.analysis.search.surrogate import flatten_point, is_number
+from inferbench_tasks.dotted import last
 
 Array = NDArray[np.float64]
 Indexes = NDArray[np.intp]
@@ -97,7 +98,7 @@ def _values(flat: Sequence[Mapping[str, Any]], name: str) -> Array | None:
     found = np.full(len(flat), np.nan)
     for at, point in enumerate(flat):
         for path, value in point.items():
-            if path.rpartition(".")[2] == name and is_number(value) and value >= 0:
+            if last(path) == name and is_number(value) and value >= 0:
                 found[at] = float(value)
     return None if np.isnan(found).all() else found
 
@@ -106,7 +107,7 @@ def _others(flat: Sequence[Mapping[str, Any]]) -> list[Indexes]:
     """Of each setting that the model does not know, which value each point has."""
     found = []
     for path in dict.fromkeys(path for point in flat for path in point):
-        if path.rpartition(".")[2] in KNOWN or path.rpartition(".")[2] == "batching":
+        if last(path) in KNOWN or last(path) == "batching":
             continue
         _, place = np.unique([repr(point.get(path)) for point in flat], return_inverse=True)
         if place.max():

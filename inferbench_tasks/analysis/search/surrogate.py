@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.dotted import last, walk
+
 Array = NDArray[np.float64]
 #: Prior of each hyperparameter's logarithm: mean and standard deviation. Weak; with a dozen points, needed.
 _LENGTH, _SIGNAL, _LINEAR, _NOISE = (0.3, 0.8), (0.0, 1.0), (-0.7, 1.0), (-3.0, 1.0)
@@ -66,7 +68,7 @@ def _together(point: dict[str, Any]) -> dict[str, float]:
     numbers: dict[str, list[float]] = {}
     for path, value in point.items():
         if is_number(value) and value > 0:
-            numbers.setdefault(path.rpartition(".")[2], []).append(float(value))
+            numbers.setdefault(last(path), []).append(float(value))
     return {
         f"{first} with {second}": made_of(a[0], b[0])
         for first, second, made_of in _TOGETHER
@@ -74,15 +76,9 @@ def _together(point: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def flatten_point(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten_point(value: Mapping[str, Any]) -> dict[str, Any]:
     """Nested settings by their dotted paths, and ``set`` for what they are parts of."""
-    found: dict[str, Any] = {}
-    for key, item in value.items():
-        if isinstance(item, Mapping):
-            found |= {f"{prefix}{key}": "set", **flatten_point(item, f"{prefix}{key}.")}
-        else:
-            found[f"{prefix}{key}"] = item
-    return found
+    return {path: "set" if isinstance(item, Mapping) else item for path, item in walk(value)}
 
 
 def _columns(values: list[Any]) -> list[Array]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.plan.compile import LEASED, PIPELINE, compile_plan
-from inferbench_tasks.plan.overrides import override, value_at
+from inferbench_tasks.plan.overrides import override
 from inferbench_tasks.submission.schema import Submission
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.search.live import LiveSearch, goal_of, measured_before, told
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.submission.schema import SloSpec, Submission
 from inferbench_tasks.submission.sweep import Job, expand
@@ -167,9 +168,7 @@ class FakeDb:
         """Those that match."""
 
         def matches(document: dict[str, Any], path: str, wanted: Any) -> bool:
-            value: Any = document
-            for part in path.split("."):
-                value = value.get(part)
+            value = value_at(document, path)
             return value in wanted["$in"] if isinstance(wanted, dict) else bool(value == wanted)
 
         return [d for d in self.documents if all(matches(d, *condition) for condition in where.items())]
