@@ -41,8 +41,8 @@ MAX_ARRIVALS = 50_000_000
 class ArrivalProcess(Spec):
     """The ``arrivals:`` of a load; a subclass per kind with its parameters.
 
-    ``loop`` says what drives the load: a rate ("open", see ``offsets_ns``) or a concurrency ("closed",
-    see ``ClosedLoop`` for ``concurrency`` and ``think_time_ms``, which every such kind has).
+    ``loop`` says what drives the load: a rate ("open", see ``offsets_ns``) or a concurrency ("closed": the kinds
+    that derive from ``arrivals.closed.ClosedProcess``, and only those).
     ``paced`` is False where all requests are handed over at once, so that lateness means nothing;
     ``stationary`` is False where the load itself changes with time, so that no steady state is to be expected.
     """

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from inferbench_tasks.arrivals.base import ArrivalProcess
+from inferbench_tasks.arrivals.closed import ClosedProcess
 
 
-class ClosedLoop(ArrivalProcess):
+class ClosedLoop(ClosedProcess):
     """``concurrency`` requests in flight; each user pauses ``think_time_ms`` between two requests."""
 
     kind: Literal["closed_loop"]
@@ -17,4 +17,11 @@ class ClosedLoop(ArrivalProcess):
     """Users, and so the most requests in flight."""
     think_time_ms: Annotated[float, Field(ge=0, le=3_600_000)] = 0.0
     """A user's pause between an answer and its next request."""
-    loop: ClassVar[Literal["open", "closed"]] = "closed"
+
+    @property
+    def users(self) -> int:
+        return self.concurrency
+
+    @property
+    def think_time_ns(self) -> int:
+        return round(self.think_time_ms * 1e6)

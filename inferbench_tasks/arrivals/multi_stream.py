@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from inferbench_tasks.arrivals.base import ArrivalProcess
+from inferbench_tasks.arrivals.closed import ClosedProcess
 
 
-class MultiStream(ArrivalProcess):
+class MultiStream(ClosedProcess):
     """One query in flight; a query is one request with ``samples_per_query`` samples, and has one latency."""
 
     kind: Literal["multi_stream"]
     samples_per_query: Annotated[int, Field(ge=1, le=4096)] = 8
     """Samples of one query, neighbours in the data set; takes the place of the load's ``batch_size``."""
-    loop: ClassVar[Literal["open", "closed"]] = "closed"
-
-    @property
-    def concurrency(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def think_time_ms(self) -> float:
-        """None."""
-        return 0.0
 
     def samples_per_request(self, batch_size: int) -> int:
         return self.samples_per_query

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
-from inferbench_tasks.arrivals.base import ArrivalProcess
+from inferbench_tasks.arrivals.closed import ClosedProcess
 
 
-class SingleStream(ArrivalProcess):
+class SingleStream(ClosedProcess):
     """One request in flight, always; its metric is a percentile of the latency."""
 
     kind: Literal["single_stream"]
-    loop: ClassVar[Literal["open", "closed"]] = "closed"
-
-    @property
-    def concurrency(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def think_time_ms(self) -> float:
-        """None."""
-        return 0.0

@@ -6,12 +6,12 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.arrivals.base import ArrivalProcess
+from inferbench_tasks.arrivals.closed import ClosedProcess
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
@@ -152,20 +152,20 @@ def _segments(
     rng = np.random.default_rng(spec.seed)
     warmup = arrivals.warmup()
     end_ns = warmup_ns + duration_ns
-    if arrivals.loop == "closed" and warmup == arrivals:
+    if isinstance(arrivals, ClosedProcess) and warmup == arrivals:
         # The same users go on: at a seam the new ones would ask while the old ones still wait for an answer.
         quota = {"max_requests": spec.max_requests, "quota_from_ns": warmup_ns}
         return (_closed(arrivals, 0, end_ns).model_copy(update=quota),)
     segments: list[Segment] = []
     count = 0
-    if warmup_ns and warmup.loop == "closed":
+    if warmup_ns and isinstance(warmup, ClosedProcess):
         segments.append(_closed(warmup, 0, warmup_ns))
         count = 1_000_000_000  # of a closed loop nobody knows how many there will be
     elif warmup_ns:
         offsets = warmup.offsets_ns(spec.warmup_s, rng)
         segments.append(_open(offsets, folder / "warmup.npy", 0, warmup_ns, 0))
         count = len(offsets)
-    if arrivals.loop == "closed":
+    if isinstance(arrivals, ClosedProcess):
         closed = _closed(arrivals, warmup_ns, end_ns)
         extra = {"max_requests": spec.max_requests, "quota_from_ns": warmup_ns, "first_request_id": count}
         segments.append(closed.model_copy(update=extra))
@@ -191,13 +191,13 @@ def _open(offsets_ns: NDArray[np.int64], path: Path, start_ns: int, end_ns: int,
     )
 
 
-def _closed(arrivals: Any, start_ns: int, end_ns: int) -> Segment:
+def _closed(arrivals: ClosedProcess, start_ns: int, end_ns: int) -> Segment:
     return Segment(
         kind="closed",
         start_ns=start_ns,
         end_ns=end_ns,
-        concurrency=arrivals.concurrency,
-        think_time_ns=round(arrivals.think_time_ms * 1e6),
+        concurrency=arrivals.users,
+        think_time_ns=arrivals.think_time_ns,
     )
 
 

@@ -119,7 +119,7 @@ def run(inp: Input, ctx: Context) -> Output:
 def is_light(job: JobSpec) -> bool:
     """Whether the load is a steady trickle, so that a server that traces some requests is not slowed by it."""
     arrivals = job.load.arrivals
-    if arrivals.loop == "closed" or not (arrivals.stationary and arrivals.paced):
+    if not (arrivals.stationary and arrivals.paced):
         return False
     rate_rps = arrivals.mean_rate_rps(job.load.duration_s)
     return rate_rps is not None and rate_rps <= LIGHT_RPS

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
+from inferbench_tasks.arrivals.closed import ClosedProcess
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.submission.abilities import Abilities
@@ -104,13 +105,12 @@ def _arrivals(spec: JobSpec) -> Iterator[Finding]:
         load.arrivals.check(load.duration_s)
     except ValueError as error:
         yield Finding(("load.arrivals", "load.duration_s"), str(error))
-    concurrency = getattr(load.arrivals, "concurrency", None)
-    closed = load.arrivals.loop == "closed"
-    if closed and isinstance(concurrency, int) and (load.max_requests or concurrency + 1) <= concurrency:
+    users = load.arrivals.users if isinstance(load.arrivals, ClosedProcess) else None
+    if users is not None and (load.max_requests or users + 1) <= users:
         yield Finding(
             ("load.max_requests", "load.arrivals.concurrency"),
-            f"{load.max_requests} requests are all sent at once by {concurrency} users, which shows no throughput; "
-            f"allow {10 * concurrency} or more",
+            f"{load.max_requests} requests are all sent at once by {users} users, which shows no throughput; "
+            f"allow {10 * users} or more",
         )
     if isinstance(load.shards, int):
         if load.connections is not None and load.connections < load.shards:
@@ -118,10 +118,10 @@ def _arrivals(spec: JobSpec) -> Iterator[Finding]:
                 ("load.connections", "load.shards"),
                 f"{load.connections} are too few for {load.shards} shards, which need one each",
             )
-        if isinstance(concurrency, int) and concurrency < load.shards:
+        if users is not None and users < load.shards:
             yield Finding(
                 ("load.shards", "load.arrivals.concurrency"),
-                f"{load.shards} shards are more than there are users (load.arrivals.concurrency: {concurrency})",
+                f"{load.shards} shards are more than there are users (load.arrivals.concurrency: {users})",
             )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from inferbench_tasks.arrivals.base import ARRIVALS, ArrivalProcess
+from inferbench_tasks.arrivals.closed import ClosedProcess
 from tests.unit.arrivals.laws import CONSTANT, GAMMA, POISSON, Law, spec
 
 DURATION_S = 60.0
@@ -118,8 +119,9 @@ def test_closed_kinds_state_their_concurrency(
 ) -> None:
     """They have no schedule and no rate; a multi-stream query is one request of several samples."""
     process = spec(**parameters)
+    assert isinstance(process, ClosedProcess)
     assert process.loop == "closed"
-    assert (process.concurrency, process.think_time_ms) == (concurrency, think_time_ms)  # type: ignore[attr-defined]
+    assert (process.users, process.think_time_ns) == (concurrency, think_time_ms * 1e6)
     assert process.samples_per_request(4) == samples
     assert process.mean_rate_rps(10) is None
     process.check(10)
