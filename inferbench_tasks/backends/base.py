@@ -71,6 +71,9 @@ class Backend(ABC):
     batching: ClassVar[bool] = True
     #: Whether pre- and post-processing can run inside the server.
     server_processors: ClassVar[bool] = False
+    #: Whether every answer carries the server's own times of that request (queue, inference, processing), in the
+    #: headers or trailing metadata of ``clients.http`` and ``clients.http2``.
+    tells_spans: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod

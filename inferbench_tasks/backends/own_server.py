@@ -21,6 +21,7 @@ class OwnServer(Backend):
 
     launchers: ClassVar[tuple[str, ...]] = ("process", "container")
     server_processors = True
+    tells_spans = True
     protocols: ClassVar[tuple[str, ...]] = ("http", "grpc")
     #: Name in ``servers.engines``; the package that holds the runtime; its name for people.
     engine: ClassVar[str]

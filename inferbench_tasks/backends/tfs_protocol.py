@@ -24,6 +24,7 @@ class TfsProtocol(OwnServer):
     extra = "tensorflow"
     title = "TensorFlow"
     grpc_service = "tfs"
+    tells_spans = False  # its protocol has no place for them that our client reads
 
     def label(self) -> str:
         """The label that no result may lack."""

@@ -25,8 +25,6 @@ from inferbench_tasks.submission.files import changed_files, content_digests
 
 SAMPLES_FILE = "samples.parquet"
 MONITORS_FILE = "monitors.parquet"
-#: Backends whose answers tell how long each part of the work took.
-_OWN_SERVER = "inferbench"
 
 
 class Input(StageInput):
@@ -136,8 +134,7 @@ def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadP
         base_dir=ctx.base_dir,
         expected=_expected(inp, reference),
         target_latency_ms=inp.job.slo.latency_p99_ms if inp.job.slo else None,
-        server_spans=inp.serve.endpoint.protocol in ("http", "grpc")
-        and _OWN_SERVER in inp.serve.backend.label.lower(),
+        server_spans=inp.serve.tells_spans,
         processing=client_processing(inp.generate.requests),
     )
 

@@ -34,7 +34,8 @@ class Input(StageInput):
 class Output(Handle):
     """The server outlives this stage; ``release`` ends it.
 
-    ``difference_ratio`` = max|served - source| / max|source| over the first answers.
+    ``difference_ratio`` = max|served - source| / max|source| over the first answers. ``tells_spans``: each answer
+    carries the server's own times, see ``Backend.tells_spans``.
     """
 
     endpoint: Endpoint
@@ -42,6 +43,7 @@ class Output(Handle):
     backend: BackendInfo
     cold_start: ColdStart
     difference_ratio: float
+    tells_spans: bool = False
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -113,6 +115,7 @@ def run(inp: Input, ctx: Context) -> Output:
             total_ms=started.process_ms + started.model_load_ms + (answered_s - asked_s) * 1e3,
         ),
         difference_ratio=difference,
+        tells_spans=backend.tells_spans,
     )
 
 
