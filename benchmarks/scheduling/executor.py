@@ -26,7 +26,7 @@ from inferbench_tasks.cluster.state import cluster_state
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.scheduling.events import Finished, LeaseGranted, Started, Submitted
-from inferbench_tasks.scheduling.model import JobSpec
+from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.scheduling.policies import POLICIES
 from inferbench_tasks.scheduling.simulator import Simulator
 from inferbench_tasks.scheduling.trace import Trace, TraceJob, cluster
@@ -51,7 +51,7 @@ def case_study(count: int, scale: float) -> None:
         trace = Trace(
             "case study",
             tuple(
-                TraceJob(JobSpec(n, "t", n, 0.0, s, float("inf"), frozenset({"cpu"})), s + around_s)
+                TraceJob(QueuedJob(n, "t", n, 0.0, s, float("inf"), frozenset({"cpu"})), s + around_s)
                 for n, s in lengths.items()
             ),
             cluster("cpu=2"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from inferbench_tasks.scheduling import events as ev
 from inferbench_tasks.scheduling.decisions import Place, Preempt
 from inferbench_tasks.scheduling.index import Index
-from inferbench_tasks.scheduling.model import JobSpec
+from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.scheduling.policies import DEFAULT_POLICY, POLICIES
 
 TYPES = ("a", "b", "c", "d")
@@ -77,7 +77,7 @@ def measure(
     return Speed(add_s, fill_s, len(placed), decide_s)
 
 
-def _timed_adds(index: Index, specs: list[JobSpec]) -> float:
+def _timed_adds(index: Index, specs: list[QueuedJob]) -> float:
     events = [ev.Submitted(spec.submit_s, spec) for spec in specs]
     start = time.thread_time()
     for event in events:
@@ -91,9 +91,9 @@ def _grant(index: Index, placed: list[Place], now: float, running: list[str]) ->
         running.append(place.job_id)
 
 
-def _job(rng: random.Random, number: int, tenants: int) -> JobSpec:
+def _job(rng: random.Random, number: int, tenants: int) -> QueuedJob:
     pinned = rng.random() < 0.6
-    return JobSpec(
+    return QueuedJob(
         job_id=f"job-{number:07d}",
         tenant=f"tenant-{rng.randrange(tenants)}",
         spec_hash=f"spec-{rng.randrange(5000)}",

@@ -41,7 +41,7 @@ class Lease(BaseModel):
     state: LeaseState = "granted"
     reason: str = ""
     spec: dict[str, Any] = Field(default_factory=dict)
-    """The job as the policy sees it (``JobSpec`` as JSON): another scheduler can take over."""
+    """The job as the policy sees it (``QueuedJob`` as JSON): another scheduler can take over."""
     run_id: str = ""
     """The job's run in PerfDB."""
 

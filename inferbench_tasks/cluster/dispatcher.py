@@ -17,7 +17,7 @@ from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.scheduling import events as ev
 from inferbench_tasks.scheduling.decisions import Place, Preempt, Reject
 from inferbench_tasks.scheduling.eventlog import EventLog, job_from_json, to_json
-from inferbench_tasks.scheduling.model import JobSpec
+from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.scheduling.policies import Policy
 
 #: A worker answers a grant within a fraction of a second; one that is there and does not is not served.
@@ -72,7 +72,7 @@ class Dispatcher:
         """Whether the job waits or runs."""
         return job in self.index.jobs
 
-    def submit(self, job: JobSpec, run_id: str) -> None:
+    def submit(self, job: QueuedJob, run_id: str) -> None:
         """A job waits for a device from now on; harmless if it does already."""
         self.run_ids[job.job_id] = run_id
         if not self.knows(job.job_id):
@@ -248,7 +248,7 @@ class Dispatcher:
         self._changed = True
 
 
-def with_history(spec: JobSpec, cluster: Cluster) -> JobSpec:
+def with_history(spec: QueuedJob, cluster: Cluster) -> QueuedJob:
     """The job with what earlier lives of it went through."""
     attempt, avoid = cluster.history(spec.job_id)
     return replace(spec, attempt=attempt, avoid=spec.avoid | avoid) if attempt else spec

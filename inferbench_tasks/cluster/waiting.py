@@ -8,7 +8,8 @@ from typing import Any
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import TTL_S
 from inferbench_tasks.scheduling.index import Index
-from inferbench_tasks.scheduling.model import JobSpec, device_name
+from inferbench_tasks.scheduling.model import QueuedJob, device_name
+from inferbench_tasks.scheduling.order import waiting_in_order
 
 #: More than this is counted, not listed.
 LISTED = 200
@@ -16,8 +17,7 @@ LISTED = 200
 
 def waiting_jobs(index: Index, devices: Mapping[str, Device], now: float) -> tuple[list[dict[str, Any]], int]:
     """(the first waiting jobs as the policy would take them, how many wait): job, what is known of it, why."""
-    specs = [entry.spec for entry in index.jobs.values() if entry.run is None]
-    specs.sort(key=lambda spec: _order(spec, index))
+    specs = waiting_in_order(index, now)
     rows = [
         {
             "job": spec.job_id,
@@ -34,20 +34,7 @@ def waiting_jobs(index: Index, devices: Mapping[str, Device], now: float) -> tup
     return rows, len(specs)
 
 
-def _order(spec: JobSpec, index: Index) -> tuple[Any, ...]:
-    """The policy's static order; tenants' caps and deadlines can change it at the moment of a decision."""
-    params = index.params
-    est_us = spec.est_s * 1e6
-    if params.order == "fcfs":
-        key = spec.submit_s
-    elif params.order == "sjf":
-        key = est_us
-    else:
-        key = min(est_us, index.clip_us()) / 1e6 + params.ageing_ratio * spec.submit_s
-    return (-spec.priority if params.priorities else 0, key, spec.est_s, spec.job_id)
-
-
-def why(spec: JobSpec, place: int, devices: Mapping[str, Device], now: float) -> str:
+def why(spec: QueuedJob, place: int, devices: Mapping[str, Device], now: float) -> str:
     """What keeps the job from a device."""
     wanted = " or ".join(sorted(spec.device_types))
     able = [d for d in devices.values() if d.device_type in spec.device_types]

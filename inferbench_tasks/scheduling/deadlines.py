@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from heapq import heappop, heappush
 
-from inferbench_tasks.scheduling.entry import Entry
+from inferbench_tasks.scheduling.lanes import Entry
 from inferbench_tasks.scheduling.model import to_us
 
 SLOT_US = 60_000_000

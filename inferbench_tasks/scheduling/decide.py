@@ -13,7 +13,7 @@ from inferbench_tasks.scheduling.early import EarlyQueue
 from inferbench_tasks.scheduling.index import Index
 from inferbench_tasks.scheduling.late import Round
 from inferbench_tasks.scheduling.late_queue import LateQueue
-from inferbench_tasks.scheduling.model import JobSpec, Params, usable_devices
+from inferbench_tasks.scheduling.model import Params, QueuedJob, usable_devices
 
 NO_DEVICE_LEFT = "no device is left that it does not avoid"
 
@@ -33,11 +33,11 @@ def decide(index: Index, now: float, params: Params) -> list[Decision]:
     return ending + _start_bound(index, index.queue, now)
 
 
-def retries_text(job: JobSpec) -> str:
+def retries_text(job: QueuedJob) -> str:
     return f"infrastructure failed under it {job.attempt} times"
 
 
-def limit_text(job: JobSpec) -> str:
+def limit_text(job: QueuedJob) -> str:
     return f"it ran longer than its limit of {job.limit_s:g} s"
 
 
@@ -69,7 +69,7 @@ def _over_limit(index: Index, now: float) -> list[str]:
     return sorted({job_id for _, job_id in due} - index.orphans.keys())
 
 
-def _nowhere(index: Index, job: JobSpec) -> bool:
+def _nowhere(index: Index, job: QueuedJob) -> bool:
     """Whether the job avoids all that could ever run it. Nodes that are down or unfit may come back."""
     nodes = [
         node

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from inferbench_tasks.scheduling.entry import Entry, Key, Tenant, order_keys
+from inferbench_tasks.scheduling.lanes import Entry, Key, Tenant, order_keys
 from inferbench_tasks.scheduling.model import Params, usable_devices
 from inferbench_tasks.scheduling.nodes import Node, Nodes
 

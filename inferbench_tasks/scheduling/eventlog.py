@@ -22,7 +22,7 @@ from inferbench_tasks.scheduling import decisions as dec
 from inferbench_tasks.scheduling import events as ev
 from inferbench_tasks.scheduling.decide import decide
 from inferbench_tasks.scheduling.index import Index
-from inferbench_tasks.scheduling.model import JobSpec, Params
+from inferbench_tasks.scheduling.model import Params, QueuedJob
 
 LOG = "inferbench-scheduling"
 VERSION = 1
@@ -132,9 +132,9 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def job_from_json(values: Mapping[str, Any]) -> JobSpec:
+def job_from_json(values: Mapping[str, Any]) -> QueuedJob:
     """A job that ``to_json`` wrote."""
-    return JobSpec(**_values(dict(values)))
+    return QueuedJob(**_values(dict(values)))
 
 
 def _record(line: dict[str, Any]) -> ev.Event | Decided:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from inferbench_tasks.scheduling.model import JobSpec
+from inferbench_tasks.scheduling.model import QueuedJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Submitted:
     """A job waits from now on."""
 
     at_s: float
-    job: JobSpec
+    job: QueuedJob
 
 
 @dataclass(frozen=True, slots=True)

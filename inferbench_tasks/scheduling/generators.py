@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.scheduling.model import JobSpec
+from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.scheduling.trace import Trace, TraceJob, cluster
 
 if TYPE_CHECKING:
@@ -208,8 +208,8 @@ def generate(name: str, recipe: Recipe) -> Trace:
     return replace(GENERATORS[name](recipe), name=name)
 
 
-def _spec(job_id: str, submit_s: float, est_s: float, tenant: str = "team") -> JobSpec:
-    return JobSpec(job_id, tenant, job_id, submit_s, est_s, float("inf"), ANY)
+def _spec(job_id: str, submit_s: float, est_s: float, tenant: str = "team") -> QueuedJob:
+    return QueuedJob(job_id, tenant, job_id, submit_s, est_s, float("inf"), ANY)
 
 
 def _trace(

@@ -8,10 +8,11 @@ from heapq import heapify, heappop, heappush
 
 from inferbench_tasks.scheduling import events as ev
 from inferbench_tasks.scheduling.early import EarlyQueue
-from inferbench_tasks.scheduling.entry import Entry, Run, Tenant
+from inferbench_tasks.scheduling.lanes import Entry, Tenant
 from inferbench_tasks.scheduling.late_queue import LateQueue
 from inferbench_tasks.scheduling.model import EventError, Params, RunView, Snapshot, device_name, to_us
 from inferbench_tasks.scheduling.nodes import Node, Nodes
+from inferbench_tasks.scheduling.run import Run
 
 #: From so many jobs on, and at each doubling, the mean of the estimates is taken as settled.
 SETTLED = 64

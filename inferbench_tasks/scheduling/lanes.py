@@ -1,4 +1,6 @@
-"""The waiting jobs of a late-binding policy, so that the best one for a free device is found without looking at all.
+"""The records of jobs and tenants behind an ``Index``, and the lanes in which a late-binding policy has its jobs wait.
+
+The lanes are there so that the best job for a free device is found without looking at all.
 
 A *lane* holds the jobs that the same devices suit: one (device types, number of devices, avoided devices). In a lane
 each tenant has a *bucket*: a heap of its jobs per static order. The buckets' best jobs stand in a heap per *group*: the
@@ -17,11 +19,62 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 from heapq import heapify, heappop, heappush
+from typing import Any
 
-from inferbench_tasks.scheduling.entry import Entry, Key
+from inferbench_tasks.scheduling.model import Params, QueuedJob
+from inferbench_tasks.scheduling.run import Run
 
 #: A heap is rebuilt when it holds more than twice its live entries and this many.
 SLACK = 64
+#: An order of waiting jobs: (-priority, three numbers or names that decide, the entry itself). The entry is compared
+#: only with itself, because the job id before it is unique.
+Key = tuple[Any, ...]
+
+
+class Tenant:
+    """Who submitted. ``held`` devices per weight is what its soft cap is compared with."""
+
+    __slots__ = ("active", "buckets", "held", "held_per_weight", "name", "weight_milli")
+
+    def __init__(self, name: str, weight_milli: int) -> None:
+        self.name = name
+        self.weight_milli = weight_milli
+        self.held = 0
+        self.active = 0
+        self.held_per_weight = 0.0
+        self.buckets: dict[Lane, Bucket] = {}
+
+
+class Entry:
+    """A job that has not ended. ``run`` is None while it waits."""
+
+    __slots__ = (
+        "bound",
+        "bucket",
+        "deadline_key",
+        "est_us",
+        "keys",
+        "lane",
+        "run",
+        "spec",
+        "submit_us",
+        "tenant",
+        "waiting",
+    )
+
+    lane: Lane
+    bucket: Bucket
+    tenant: Tenant
+
+    def __init__(self, spec: QueuedJob) -> None:
+        self.spec = spec
+        self.est_us = round(spec.est_s * 1e6)
+        self.submit_us = round(spec.submit_s * 1e6)
+        self.waiting = False
+        self.run: Run | None = None
+        self.bound: str | None = None
+        self.keys: tuple[Key, ...] = ()
+        self.deadline_key: Key | None = None
 
 
 class Bucket:
@@ -152,3 +205,32 @@ class Lane:
             self.deadlines = sorted({k for k in self.deadlines if k[3].waiting and k[3].deadline_key is k})
         if self.shortest is not None and len(self.shortest) > 2 * self.live + SLACK:
             self.shortest = None
+
+
+def order_keys(entry: Entry, params: Params, ageing_milli: int, clip_floor_us: int = 0) -> tuple[Key, ...]:
+    """The static keys of an entry; the aged order needs two for a job that the clip may shorten (see ``lanes.py``)."""
+    spec = entry.spec
+    first = -spec.priority if params.priorities else 0
+    est, submit, name = entry.est_us, entry.submit_us, spec.job_id
+    if params.order == "aged":
+        by_length = (first, 1000 * est + ageing_milli * submit, est, name, entry)
+        if est <= clip_floor_us:
+            return (by_length,)
+        return (by_length, (first, submit, est, name, entry))
+    if params.order == "sjf":
+        return ((first, est, submit, name, entry),)
+    # Equal times: by id, not by length, or a batch would be run shortest first.
+    return ((first, submit, 0, name, entry),)
+
+
+def rank(key: Key, tenant_class: float, order: str, clip_us: int, ageing_milli: int) -> tuple[Any, ...]:
+    """Where the job of ``key`` stands among all: (-priority, its tenant's class, the order's two values, id).
+
+    aged: ``min(est, clip) + ageing * submit_time``, then ``est``. Equal to the order of ``decide_reference``.
+    """
+    if order != "aged":
+        return (key[0], tenant_class, key[1], key[2], key[3])
+    entry: Entry = key[4]
+    est = entry.est_us
+    length = est if est < clip_us else clip_us
+    return (key[0], tenant_class, 1000 * length + ageing_milli * entry.submit_us, est, key[3])

@@ -8,23 +8,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 from inferbench_tasks.scheduling.deadlines import SLOT_US
 from inferbench_tasks.scheduling.decisions import Decision, Place, Reserve
-from inferbench_tasks.scheduling.entry import Entry
-from inferbench_tasks.scheduling.lanes import Lane
+from inferbench_tasks.scheduling.index import Index
+from inferbench_tasks.scheduling.lanes import Entry, Lane
 from inferbench_tasks.scheduling.late_queue import LateQueue
-from inferbench_tasks.scheduling.model import to_us
+from inferbench_tasks.scheduling.nodes import Node
+from inferbench_tasks.scheduling.order import Rank, Ranking
 from inferbench_tasks.scheduling.pool import Pool
 from inferbench_tasks.scheduling.preemption import preempt, victims
 from inferbench_tasks.scheduling.reservation import Shadow, Used, shadow_on
-
-if TYPE_CHECKING:
-    from inferbench_tasks.scheduling.index import Index
-
-#: The rank of a job: promoted jobs first (0, deadline, ...), then the others (1, rank).
-Rank = tuple[Any, ...]
 
 
 class Round:
@@ -34,7 +29,6 @@ class Round:
         self.index = index
         self.queue = queue
         self.now = now
-        self.now_us = to_us(now)
         self.params = index.params
         self.out: list[Decision] = []
         self.taken: list[Entry] = []
@@ -42,12 +36,11 @@ class Round:
         self.used: dict[str, list[Used]] = {}
         self._pools: dict[str, Pool] = {}
         self._reserved_types: set[frozenset[str]] = set()
-        self._clip_us = index.clip_us()
+        self._ranking = ranking = Ranking(index, queue, now)
         if self.params.order == "aged":
-            queue.lower_floor(self._clip_us, index.jobs.values())
-        self._safety_milli = round(1000 * self.params.deadline_safety_ratio)
+            queue.lower_floor(ranking.clip_us, index.jobs.values())
         self._free = index.nodes.free
-        self._victims = victims(index, queue, self.now_us, now)
+        self._victims = victims(index, queue, ranking.now_us, now)
         self._firsts: dict[Lane, tuple[Rank, Entry]] = {}
         self._classes: dict[float, float] = {}
 
@@ -57,11 +50,19 @@ class Round:
                 self._fill()
                 self._backfill()
                 if self._victims:
-                    self.out += preempt(self, self._victims)
+                    lanes = [lane for lane in self.queue.lanes.values() if lane.live]
+                    firsts = [first for lane in lanes if (first := self.first(lane))]
+                    holders = {node_id: entry for node_id, (_, entry) in self.held.items()}
+                    self.out += preempt(self.index, self._victims, firsts, self._free_of, holders)
         finally:
             for entry in reversed(self.taken):
                 self.queue.put_back(entry, entry.spec.n_devices)
         return self.out
+
+    def _free_of(self, node: Node) -> Sequence[int]:
+        """The devices of a node on which nothing was placed yet."""
+        pool = self.pool(node.type_name)
+        return pool.free.get(node.node_id, ()) if pool else ()
 
     def pool(self, type_name: str) -> Pool | None:
         """The free devices of a type, None if no node of it ever came up."""
@@ -76,7 +77,8 @@ class Round:
         if found is None and lane.live:
             found = self._promoted(lane)
             if found is None:
-                best = self.queue.best(lane, self._classes, self._tenant_class, self._clip_us)
+                ranking = self._ranking
+                best = self.queue.best(lane, self._classes, ranking.tenant_class, ranking.clip_us)
                 found = None if best is None else ((1, *best[0]), best[1])
             if found is not None:
                 self._firsts[lane] = found
@@ -86,16 +88,8 @@ class Round:
         due = lane.first_deadline() if lane.deadlines else None
         if due is None:
             return None
-        types = self.index.nodes.types
-        devices = sum(types[t].usable for t in lane.types if t in types)
-        slot = self.queue.book.horizon(lane.types, self.now_us, devices, self._safety_milli)
+        slot = self._ranking.horizon(lane.types)
         return None if slot is None or due[0] // SLOT_US > slot else ((0, *due[:3]), due[3])
-
-    def _tenant_class(self, held_per_weight: float) -> float:
-        """0 below the soft cap; beyond it, the more a tenant holds the later it comes."""
-        index = self.index
-        cap = 1000 * (self.params.tenant_slack_ratio * index.nodes.usable)
-        return 0.0 if held_per_weight * index.active_weight_milli < cap else held_per_weight
 
     def _fill(self) -> None:
         types = self.index.nodes.types

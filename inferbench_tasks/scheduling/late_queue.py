@@ -7,8 +7,7 @@ from heapq import heappush
 from typing import Any
 
 from inferbench_tasks.scheduling.deadlines import DeadlineBook
-from inferbench_tasks.scheduling.entry import Entry, Key, Tenant, order_keys, rank
-from inferbench_tasks.scheduling.lanes import Bucket, Lane
+from inferbench_tasks.scheduling.lanes import Bucket, Entry, Key, Lane, Tenant, order_keys, rank
 from inferbench_tasks.scheduling.model import Params, to_us
 
 

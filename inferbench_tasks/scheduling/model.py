@@ -19,8 +19,8 @@ Order = Literal["fcfs", "sjf", "aged"]
 
 
 @dataclass(frozen=True, slots=True)
-class JobSpec:
-    """One job, the unit of scheduling.
+class QueuedJob:
+    """One job as the scheduler sees it: what it needs, whose it is, how long it is expected to take.
 
     ``est_s`` is the expected run time on a device, ``limit_s`` the time after which it is stopped (``math.inf``:
     never), ``submit_s`` the ORIGINAL time of submission, whatever happened to the job since. ``spec_hash`` is equal
@@ -67,7 +67,7 @@ class NodeView:
 class RunView:
     """One job that holds a lease. ``start_s``: its ``Started``, or its ``LeaseGranted`` until then."""
 
-    job: JobSpec
+    job: QueuedJob
     node_id: str
     devices: tuple[int, ...]
     start_s: float
@@ -94,7 +94,7 @@ class NodeState:
 class Snapshot:
     """All that a decision depends on, for ``decide_reference`` and for showing; the order of the tuples is free."""
 
-    waiting: tuple[JobSpec, ...]
+    waiting: tuple[QueuedJob, ...]
     running: tuple[RunView, ...]
     nodes: tuple[NodeView, ...]
     states: Mapping[str, NodeState]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from inferbench_tasks.scheduling.entry import Entry
 from inferbench_tasks.scheduling.events import NodeHealth
+from inferbench_tasks.scheduling.lanes import Entry
 from inferbench_tasks.scheduling.model import Health, NodeState, NodeView
 
 

@@ -7,20 +7,20 @@ displaced ones free their devices through events, and the next decision places i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from inferbench_tasks.scheduling.decisions import Preempt
-from inferbench_tasks.scheduling.entry import Entry
-from inferbench_tasks.scheduling.model import JobSpec, usable_devices
-
-if TYPE_CHECKING:
-    from inferbench_tasks.scheduling.index import Index
-    from inferbench_tasks.scheduling.late import Round
-    from inferbench_tasks.scheduling.late_queue import LateQueue
-
+from inferbench_tasks.scheduling.index import Index
+from inferbench_tasks.scheduling.lanes import Entry
+from inferbench_tasks.scheduling.late_queue import LateQueue
+from inferbench_tasks.scheduling.model import QueuedJob, usable_devices
+from inferbench_tasks.scheduling.nodes import Node
+from inferbench_tasks.scheduling.order import Rank
 
 #: A preemptible run, the one to displace first before all others: (priority, -start, id, job).
 Victim = tuple[int, float, str, Entry]
+#: The devices of a node that are free and on which nothing was placed in this decision.
+FreeOf = Callable[[Node], Iterable[int]]
 
 
 def victims(index: Index, queue: LateQueue, now_us: int, now: float) -> list[Victim]:
@@ -40,38 +40,45 @@ def victims(index: Index, queue: LateQueue, now_us: int, now: float) -> list[Vic
     return runs if higher else []
 
 
-def preempt(turn: Round, runs: list[Victim]) -> list[Preempt]:
-    """The preemptions for the first waiting job that can get its devices in this way."""
+def preempt(
+    index: Index,
+    runs: Sequence[Victim],
+    firsts: Iterable[tuple[Rank, Entry]],
+    free_of: FreeOf,
+    holders: Mapping[str, Entry],
+) -> list[Preempt]:
+    """The preemptions for the first waiting job that can get its devices in this way.
+
+    ``firsts``: each lane's first job, which may displace whatever any other of that lane may, so that no other needs
+    a look. ``holders``: node -> the job for which it is reserved.
+    """
     lowest = runs[0][0]
-    # The first job of a lane may displace whatever any other of that lane may, so no other needs a look.
-    found = [first for lane in turn.queue.lanes.values() if lane.live and (first := turn.first(lane))]
-    for rank, entry in sorted(found, key=lambda item: item[0]):
+    for rank, entry in sorted(firsts, key=lambda item: item[0]):
         job, promoted = entry.spec, rank[0] == 0
-        if promoted or (turn.params.priorities and lowest < job.priority):
+        if promoted or (index.params.priorities and lowest < job.priority):
             below = [run[3] for run in runs if promoted or run[0] < job.priority]
-            chosen = _choose(turn, job, below)
+            kept = {n for n, holder in holders.items() if holder is not entry}
+            chosen = _choose(index, free_of, kept, job, below)
             if chosen:
                 why = "its deadline is near" if promoted else f"priority {job.priority}"
                 return [Preempt(v.spec.job_id, v.run.node_id, job.job_id, why) for v in chosen if v.run]
     return []
 
 
-def _choose(turn: Round, job: JobSpec, candidates: list[Entry]) -> list[Entry]:
-    """The fewest, least important, latest started jobs of one node whose devices suffice."""
+def _choose(
+    index: Index, free_of: FreeOf, kept: Container[str], job: QueuedJob, candidates: list[Entry]
+) -> list[Entry]:
+    """The fewest, least important, latest started jobs of one node whose devices suffice; of none in ``kept``."""
     by_node: dict[str, list[Entry]] = {}
     for entry in candidates:
         if entry.run is not None:
             by_node.setdefault(entry.run.node_id, []).append(entry)
     choices: list[tuple[int, int, str, list[Entry]]] = []
     for node_id, entries in by_node.items():
-        node = turn.index.nodes.by_id[node_id]
-        if node.type_name not in job.device_types or node.usable < job.n_devices:
+        node = index.nodes.by_id[node_id]
+        if node.type_name not in job.device_types or node.usable < job.n_devices or node_id in kept:
             continue
-        if node_id in turn.held and turn.held[node_id][1].spec.job_id != job.job_id:
-            continue
-        pool = turn.pool(node.type_name)
-        free = pool.free.get(node_id, []) if pool else []
-        have = len(usable_devices(node_id, free, job.avoid))
+        have = len(usable_devices(node_id, free_of(node), job.avoid))
         fit = set(node.fit())
         chosen: list[Entry] = []
         for entry in entries:

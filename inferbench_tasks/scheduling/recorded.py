@@ -28,7 +28,7 @@ from typing import Any
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.scheduling import events as ev
 from inferbench_tasks.scheduling.eventlog import LOG, read_log
-from inferbench_tasks.scheduling.model import JobSpec
+from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.scheduling.trace import Trace, TraceJob
 
 REQUIRED = ("submit_s", "duration_s")
@@ -109,7 +109,7 @@ def _job(number: int, row: dict[str, Any], everything: frozenset[str]) -> TraceJ
     preemptible = str(row.get("preemptible", False)).lower()
     if preemptible not in ("true", "false"):
         raise InputError(f"preemptible must be true or false, not {preemptible!r}")
-    spec = JobSpec(
+    spec = QueuedJob(
         job_id,
         str(row.get("tenant", "team")),
         str(row.get("spec_hash", job_id)),
@@ -126,7 +126,7 @@ def _job(number: int, row: dict[str, Any], everything: frozenset[str]) -> TraceJ
 
 
 def _from_log(path: Path) -> Trace:
-    specs: dict[str, JobSpec] = {}
+    specs: dict[str, QueuedJob] = {}
     started: dict[str, float] = {}
     jobs: list[TraceJob] = []
     nodes: dict[str, ev.NodeUp] = {}

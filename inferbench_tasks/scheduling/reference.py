@@ -11,9 +11,9 @@ from inferbench_tasks.scheduling.deadlines import SLOT_US
 from inferbench_tasks.scheduling.decide import NO_DEVICE_LEFT, limit_text, retries_text
 from inferbench_tasks.scheduling.decisions import Decision, Place, Preempt, Reject, Requeue, Reserve
 from inferbench_tasks.scheduling.model import (
-    JobSpec,
     NodeView,
     Params,
+    QueuedJob,
     RunView,
     Snapshot,
     to_us,
@@ -23,17 +23,19 @@ from inferbench_tasks.scheduling.model import (
 
 def decide_reference(snapshot: Snapshot, now: float, params: Params) -> list[Decision]:
     """What to do at ``now``, from scratch. Costs up to O(jobs * placements * nodes)."""
-    return _Reference(snapshot, now, params).decide()
+    return Reference(snapshot, now, params).decide()
 
 
-class _Reference:
+class Reference:
+    """One decision; what it has placed so far counts for the ranks of what is left."""
+
     def __init__(self, snapshot: Snapshot, now: float, params: Params) -> None:
         self.s, self.now, self.params = snapshot, now, params
         self.nodes = {n.node_id: n for n in snapshot.nodes}
         self.free = {n.node_id: list(n.free) for n in snapshot.nodes}
         self.waiting = {j.job_id: j for j in snapshot.waiting if j.attempt <= params.max_retries}
         self.placed: dict[str, list[tuple[tuple[int, ...], float]]] = {n: [] for n in self.nodes}
-        self.held_by: dict[str, tuple[JobSpec, float, int]] = {}
+        self.held_by: dict[str, tuple[QueuedJob, float, int]] = {}
         self.used_extra: dict[str, int] = {}
         self.tenant_devices: dict[str, int] = {}
         for run in snapshot.running:
@@ -68,7 +70,7 @@ class _Reference:
     def _over_limit(self, run: RunView) -> bool:
         return run.start_s + run.job.limit_s < self.now
 
-    def _nowhere(self, job: JobSpec) -> bool:
+    def _nowhere(self, job: QueuedJob) -> bool:
         sizes = {
             n.node_id: self.s.states[n.node_id].devices
             for n in self.s.nodes
@@ -85,7 +87,7 @@ class _Reference:
     def _hold(self, tenant: str, devices: int) -> None:
         self.tenant_devices[tenant] = self.tenant_devices.get(tenant, 0) + devices
 
-    def rank(self, job: JobSpec) -> tuple[Any, ...]:
+    def rank(self, job: QueuedJob) -> tuple[Any, ...]:
         """Promoted jobs by deadline; then by priority, the tenant's class, the policy's order, and id."""
         est_us, submit_us = to_us(job.est_s), to_us(job.submit_s)
         if self.promoted(job):
@@ -108,7 +110,7 @@ class _Reference:
         cap = 1000 * (self.params.tenant_slack_ratio * self.usable)
         return 0.0 if held_per_weight * self.weight_milli < cap else held_per_weight
 
-    def promoted(self, job: JobSpec) -> bool:
+    def promoted(self, job: QueuedJob) -> bool:
         """Whether some waiting work due at this job's deadline or later has used up its slack."""
         if job.deadline_s is None or not self.params.deadlines:
             return False
@@ -156,7 +158,7 @@ class _Reference:
         free = len(self.free[node_id])
         return min(free, self.used_extra[node_id]) if node_id in self.held_by else free
 
-    def _best_fit(self, job: JobSpec) -> str | None:
+    def _best_fit(self, job: QueuedJob) -> str | None:
         """Of the type with the largest share open; there, the node with the fewest open devices that suffice."""
         choices = []
         for node in self.s.nodes:
@@ -171,7 +173,7 @@ class _Reference:
         nodes = [n.node_id for n in self.s.nodes if n.device_type == device_type]
         return 1000 * sum(self._open(n) for n in nodes) // sum(self.s.states[n].usable for n in nodes)
 
-    def _place(self, job: JobSpec, node_id: str, reason: str) -> Place:
+    def _place(self, job: QueuedJob, node_id: str, reason: str) -> Place:
         devices = usable_devices(node_id, self.free[node_id], job.avoid)[: job.n_devices]
         self.free[node_id] = [d for d in self.free[node_id] if d not in devices]
         if node_id in self.held_by:
@@ -181,7 +183,7 @@ class _Reference:
         del self.waiting[job.job_id]
         return Place(job.job_id, node_id, devices, self.now + job.est_s, reason)
 
-    def _reserve(self, job: JobSpec) -> Reserve | None:
+    def _reserve(self, job: QueuedJob) -> Reserve | None:
         """The node, not reserved yet, on which the job is expected to start first."""
         nodes = [
             n for n in self.s.nodes if n.device_type in job.device_types and n.node_id not in self.held_by
@@ -198,13 +200,13 @@ class _Reference:
             job.job_id, node_id, job.n_devices, start_s, f"needs {job.n_devices} devices of one node"
         )
 
-    def _fit(self, node: NodeView, job: JobSpec) -> set[int]:
+    def _fit(self, node: NodeView, job: QueuedJob) -> set[int]:
         """Healthy devices of a node that the job may use, busy or not."""
         state = self.s.states[node.node_id]
         healthy = [] if state.down else [d for d in range(state.devices) if d not in state.unfit]
         return set(usable_devices(node.node_id, healthy, job.avoid))
 
-    def _shadow(self, job: JobSpec, node: NodeView) -> tuple[float, int] | None:
+    def _shadow(self, job: QueuedJob, node: NodeView) -> tuple[float, int] | None:
         """(start, extra devices then) of a job on a node, None if it never fits."""
         fit = self._fit(node, job)
         if len(fit) < job.n_devices:
@@ -255,7 +257,7 @@ class _Reference:
                 return [Preempt(r.job.job_id, r.node_id, job.job_id, why) for r in chosen]
         return []
 
-    def _victims(self, job: JobSpec, node: NodeView, *, promoted: bool) -> list[RunView]:
+    def _victims(self, job: QueuedJob, node: NodeView, *, promoted: bool) -> list[RunView]:
         kept = self.held_by.get(node.node_id)
         if node.device_type not in job.device_types or (kept and kept[0].job_id != job.job_id):
             return []

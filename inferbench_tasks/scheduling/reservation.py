@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from inferbench_tasks.scheduling.model import JobSpec, usable_devices
+from inferbench_tasks.scheduling.model import QueuedJob, usable_devices
 from inferbench_tasks.scheduling.nodes import Node
 
 
@@ -29,7 +29,7 @@ Used = tuple[tuple[int, ...], float]
 
 
 def shadow_on(
-    node: Node, free: Sequence[int], used: Sequence[Used], job: JobSpec, now: float
+    node: Node, free: Sequence[int], used: Sequence[Used], job: QueuedJob, now: float
 ) -> Shadow | None:
     """The shadow time of a job on one node, None if it never fits there. A run that is late is expected to end now."""
     n = job.n_devices
@@ -43,7 +43,7 @@ def shadow_on(
 
 
 def _shadow_by_device(
-    node: Node, free: Sequence[int], used: Sequence[Used], job: JobSpec, now: float
+    node: Node, free: Sequence[int], used: Sequence[Used], job: QueuedJob, now: float
 ) -> Shadow | None:
     allowed = set(usable_devices(node.node_id, node.fit(), job.avoid))
     if len(allowed) < job.n_devices:

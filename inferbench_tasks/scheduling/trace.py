@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.scheduling.events import NodeDown, NodeUp
-from inferbench_tasks.scheduling.model import JobSpec
+from inferbench_tasks.scheduling.model import QueuedJob
 
 
 @dataclass(frozen=True, slots=True)
 class TraceJob:
     """``spec.est_s`` is what is believed before the run, ``actual_s`` what the run takes."""
 
-    spec: JobSpec
+    spec: QueuedJob
     actual_s: float
 
     def __post_init__(self) -> None:

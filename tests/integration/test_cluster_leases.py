@@ -19,7 +19,7 @@ from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.cluster.waiting import waiting_jobs
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.scheduling.eventlog import EventLog, differences, read_log
-from inferbench_tasks.scheduling.model import JobSpec
+from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.scheduling.policies import POLICIES
 
 pytestmark = pytest.mark.integration
@@ -37,12 +37,12 @@ def device(name: str, **more: object) -> Device:
     )
 
 
-def job(name: str, est_s: float = 10.0, **more: object) -> JobSpec:
+def job(name: str, est_s: float = 10.0, **more: object) -> QueuedJob:
     values = {
         "job_id": f"dag|{name}|000", "tenant": "t", "spec_hash": name, "submit_s": 1000.0, "est_s": est_s,
         "limit_s": 3 * est_s, "device_types": frozenset({"cpu"}), **more,
     }  # fmt: skip
-    return JobSpec(**values)  # type: ignore[arg-type]
+    return QueuedJob(**values)  # type: ignore[arg-type]
 
 
 class Clock:

@@ -17,7 +17,7 @@ from inferbench_tasks.provider.weights import AROUND_LOAD_S
 from inferbench_tasks.regression.night import DEFAULT_PAIRS
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.scheduling.estimator import Estimator, hard_limit_s
-from inferbench_tasks.scheduling.model import JobSpec
+from inferbench_tasks.scheduling.model import QueuedJob
 
 #: Three times a short estimate would stop a healthy job whose model loads slowly for once.
 LEAST_LIMIT_S = 180.0
@@ -74,7 +74,7 @@ def job_spec(
     submit_s: float,
     estimator: Estimator,
     cluster: Cluster,
-) -> JobSpec:
+) -> QueuedJob:
     """The job for the policy. ``document``: the job's own; ``conf``: what its trigger changed of it."""
     given = {name: value for name, value in conf.items() if name in PARAMETERS}
     changed = overridden({"job": dict(document)}, given)
@@ -92,7 +92,7 @@ def job_spec(
         # How many runs it takes shows only as it goes (invalid ones, confirmations), and each has limits of its own.
         limit_s = max(limit_s, job["deadline_s"])
     attempt, avoid = cluster.history(ref.job)
-    return JobSpec(
+    return QueuedJob(
         job_id=ref.job,
         tenant=job["user"],
         spec_hash=kind,

@@ -10,7 +10,7 @@ from inferbench_tasks.scheduling import events as ev
 from inferbench_tasks.scheduling.decide import decide
 from inferbench_tasks.scheduling.decisions import Decision, Place, Preempt, Reject, Requeue
 from inferbench_tasks.scheduling.index import Index
-from inferbench_tasks.scheduling.model import JobSpec, Params
+from inferbench_tasks.scheduling.model import Params, QueuedJob
 from inferbench_tasks.scheduling.policies import POLICIES
 
 
@@ -75,10 +75,10 @@ class History:
             elif isinstance(decision, Reject):
                 self.apply(ev.Cancelled(self.now, decision.job_id))
 
-    def job(self) -> JobSpec:
+    def job(self) -> QueuedJob:
         rng = self.rng
         self._number += 1
-        return JobSpec(
+        return QueuedJob(
             f"j{self._number}",
             f"t{rng.randint(0, 2)}",
             "spec",

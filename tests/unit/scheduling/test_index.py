@@ -12,18 +12,18 @@ from inferbench_tasks.scheduling import events as ev
 from inferbench_tasks.scheduling.decide import decide
 from inferbench_tasks.scheduling.decisions import Decision, Place, Preempt, Reject, Requeue, Reserve
 from inferbench_tasks.scheduling.index import Index
-from inferbench_tasks.scheduling.model import EventError, JobSpec, Params
+from inferbench_tasks.scheduling.model import EventError, Params, QueuedJob
 from inferbench_tasks.scheduling.policies import POLICIES
 
 DEFAULT = POLICIES.load("late_sjf_aged")().params
 
 
-def job(job_id: str, est_s: float = 60.0, **changes: object) -> JobSpec:
-    spec = JobSpec(job_id, "team", job_id, 0.0, est_s, math.inf, frozenset({"gpu"}))
+def job(job_id: str, est_s: float = 60.0, **changes: object) -> QueuedJob:
+    spec = QueuedJob(job_id, "team", job_id, 0.0, est_s, math.inf, frozenset({"gpu"}))
     return replace(spec, **changes)  # type: ignore[arg-type]
 
 
-def index_with(*jobs: JobSpec, nodes: int = 1, size: int = 1, params: Params = DEFAULT) -> Index:
+def index_with(*jobs: QueuedJob, nodes: int = 1, size: int = 1, params: Params = DEFAULT) -> Index:
     index = Index(params)
     for i in range(nodes):
         index.apply(ev.NodeUp(0.0, f"n{i}", "gpu", size))

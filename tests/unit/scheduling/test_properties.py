@@ -12,7 +12,8 @@ from inferbench_tasks.scheduling.decisions import Decision, Place, Reject, Reser
 from inferbench_tasks.scheduling.events import Submitted
 from inferbench_tasks.scheduling.index import Index
 from inferbench_tasks.scheduling.model import Snapshot, usable_devices
-from inferbench_tasks.scheduling.reference import decide_reference
+from inferbench_tasks.scheduling.order import waiting_in_order
+from inferbench_tasks.scheduling.reference import Reference, decide_reference
 from tests.unit.scheduling.scenario import History
 
 STEPS = 25
@@ -30,6 +31,23 @@ def test_decide_equals_its_reference(seed: int) -> None:
         decisions = history.decide()
         assert decisions == decide_reference(history.index.snapshot(), history.now, history.params)
         history.obey(decisions)
+
+
+@given(seed=SEEDS)
+@quick
+def test_people_are_shown_the_order_of_the_decisions(seed: int) -> None:
+    """Promotions, tenants' shares, clip and ageing included; jobs that only wait for their end come last."""
+    history = History(Random(seed), ("late_sjf", "late_sjf_aged"))
+    for _ in range(STEPS):
+        history.happen()
+        rank = Reference(history.index.snapshot(), history.now, history.params).rank
+        ended = {e.spec.job_id for e in history.index.jobs.values() if e.run is None and not e.waiting}
+        shown = waiting_in_order(history.index, history.now)
+        alive = [job for job in shown if job.job_id not in ended]
+        assert alive == sorted(alive, key=rank)
+        assert {job.job_id for job in shown[len(alive) :]} == ended
+        assert len(shown) == len(history.index.snapshot().waiting)
+        history.obey(history.decide())
 
 
 @given(seed=SEEDS)

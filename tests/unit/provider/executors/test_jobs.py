@@ -11,7 +11,7 @@ import pytest
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.provider.executors.jobs import TaskRef, job_spec
 from inferbench_tasks.scheduling.estimator import Estimator
-from inferbench_tasks.scheduling.model import JobSpec
+from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.sweep import expand
 
@@ -32,7 +32,7 @@ class FakeCluster:
         return self.found
 
 
-def spec(dag_id: str, document: dict[str, Any], conf: dict[str, Any], estimator: Estimator) -> JobSpec:
+def spec(dag_id: str, document: dict[str, Any], conf: dict[str, Any], estimator: Estimator) -> QueuedJob:
     ref = TaskRef(dag_id, "manual", 0, "serve")
     return job_spec(ref, document, conf, 0.0, estimator, FakeCluster())  # type: ignore[arg-type]
 
