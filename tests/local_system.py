@@ -17,6 +17,7 @@ import pytest
 
 from inferbench_tasks import settings
 from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.metrics.interference import MODE
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.system import processes
@@ -195,7 +196,7 @@ class Driver:
 
 def once_each(grants: list[LeaseGranted], names: list[str]) -> bool:
     """Whether each of these DAGs' jobs got a device once."""
-    counted = Counter(g.job_id.split("|")[0] for g in grants)
+    counted = Counter(JobKey.parse(g.job_id).dag_id for g in grants)
     return all(counted[name] == 1 for name in names)
 
 

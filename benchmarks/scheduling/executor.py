@@ -24,6 +24,7 @@ import numpy as np
 from benchmarks.scheduling.real import Api, events, running, until
 from inferbench_tasks.cluster.state import cluster_state
 from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.scheduling.events import Finished, LeaseGranted, Started, Submitted
 from inferbench_tasks.scheduling.model import QueuedJob
@@ -43,7 +44,7 @@ def case_study(count: int, scale: float) -> None:
         log = _batch(lengths, policy)
         granted = {e.job_id: e.at_s for e in log if isinstance(e, LeaseGranted)}
         ended = {e.job_id: e.at_s for e in log if isinstance(e, Finished)}
-        jobs = {name: job for name in lengths for job in granted if job.split("|")[0] == name}
+        jobs = {name: job for name in lengths for job in granted if JobKey.parse(job).dag_id == name}
         begin = min(granted[job] for job in jobs.values())
         real[policy] = statistics.fmean(ended[job] - begin for job in jobs.values())
         if not around_s:

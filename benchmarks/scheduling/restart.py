@@ -18,6 +18,7 @@ import numpy as np
 from benchmarks.scheduling.real import Api, running, until
 from inferbench_tasks.cluster.state import cluster_state
 from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.scheduling.eventlog import read_log
 from inferbench_tasks.scheduling.events import LeaseGranted
@@ -52,7 +53,7 @@ def restart(count: int) -> int:
         ]
     checks = {
         f"the order of {count} waiting jobs is kept": after == before,
-        "it is the declared lengths'": [declared[job.split("|")[0]] for job in before]
+        "it is the declared lengths'": [declared[JobKey.parse(job).dag_id] for job in before]
         == sorted(declared.values()),
         "each was granted a device once": sorted(grants) == sorted(before),
         "in that order": grants == before,

@@ -12,6 +12,7 @@ import typer
 from inferbench_tasks import settings
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.client import InferBench
+from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.provider.system.config import passwords
@@ -79,10 +80,8 @@ def _watch(bench: InferBench, run: str) -> dict[str, Any]:
         if found["state"] in ("success", "failed"):
             return found
         for waiting in bench.cluster()["waiting"]:
-            if (
-                waiting["job"].split("|")[1] == run.rpartition("/")[2]
-                and told.get(waiting["job"]) != waiting["why"]
-            ):
-                told[waiting["job"]] = waiting["why"]
-                say(f"{waiting['job'].split('|')[0]} waits: {waiting['why']}")
+            key, why = JobKey.parse(waiting["job"]), waiting["why"]
+            if key.dag_run_id == run.rpartition("/")[2] and told.get(waiting["job"]) != why:
+                told[waiting["job"]] = why
+                say(f"{key.dag_id} waits: {why}")
         time.sleep(POLL_S)

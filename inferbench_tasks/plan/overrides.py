@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from inferbench_tasks.dotted import set_at
+from inferbench_tasks.submission.digest import job_digest
+from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.sweep import job_id
 
 #: Parameter of a trigger (the form in Airflow's UI, ``conf`` in REST) -> path into the submission.
 PARAMETERS = {
@@ -25,3 +28,12 @@ def override(document: dict[str, Any], parameters: Mapping[str, Any]) -> dict[st
         if (value := parameters.get(name)) is not None:
             set_at(changed, path, value)
     return changed
+
+
+def overridden(stage_input: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
+    """A stage's input with a trigger's parameters in it; a job that asks for something else has another id."""
+    if "submission" in stage_input:
+        return {**stage_input, "submission": override(stage_input["submission"], parameters)}
+    document = override(stage_input["job"], parameters)
+    spec = JobSpec.model_validate(document)
+    return {"job_id": job_id(spec.name, job_digest(spec)), "job": document}

@@ -17,6 +17,7 @@ from inferbench_tasks.cluster.dispatcher import Action, Dispatcher
 from inferbench_tasks.cluster.state import cluster_state
 from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.cluster.waiting import waiting_jobs
+from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.scheduling.eventlog import EventLog, differences, read_log
 from inferbench_tasks.scheduling.model import QueuedJob
@@ -153,7 +154,7 @@ def test_the_shortest_job_starts_first_once_the_worker_said_yes(cluster: Cluster
         assert kind == "start" and scheduler.device_of(started) == "d"
         scheduler.started(started)
         assert scheduler.tick() == []
-        order.append(started.split("|")[1])
+        order.append(JobKey.parse(started).dag_run_id)
         scheduler.ended(started, ok=True)
     assert order == ["short", "middle", "long"]
     assert scheduler.tick() == [] and cluster.get("d").lease is None  # type: ignore[union-attr]

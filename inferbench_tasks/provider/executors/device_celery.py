@@ -34,9 +34,9 @@ from inferbench_tasks.provider.executors import metadata
 from inferbench_tasks.provider.executors.host_slots import HostSlots
 from inferbench_tasks.provider.executors.jobs import (
     TaskRef,
-    job_spec,
     learnt,
     leased_s,
+    queued_job,
     ref_of,
     ref_of_job,
 )
@@ -130,8 +130,8 @@ class DeviceCeleryExecutor(CeleryExecutor):
     def _wait(self, ref: TaskRef, key: Any, workload: ExecuteTask) -> None:
         config: dict[str, Any] = (workload.ti.executor_config or {})[CONFIG]
         try:
-            conf, submit_s = metadata.trigger(ref.dag_id, ref.run_id)
-            spec = job_spec(ref, config["job"], conf, submit_s, self._estimator, self._cluster)
+            conf, submit_s = metadata.trigger(ref.dag_id, ref.dag_run_id)
+            spec = queued_job(ref, config["job"], conf, submit_s, self._estimator, self._cluster)
             self._dispatcher.submit(spec, ref.perfdb_run)
         except InferBenchError as error:
             self.log.warning("a job can't be looked at now job=%s error=%s", ref.job, error)
@@ -309,7 +309,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
 
     def _drop_celery_tasks(self, ref: TaskRef) -> None:
         for key, result in list(self.workloads.items()):
-            if isinstance(key, TaskInstanceKey) and (key.dag_id, key.run_id) == (ref.dag_id, ref.run_id):
+            if isinstance(key, TaskInstanceKey) and (key.dag_id, key.run_id) == (ref.dag_id, ref.dag_run_id):
                 if key.task_id not in (ref.task_id(stage) for stage in LEASED):
                     continue
                 self.celery_app.control.revoke(result.task_id)

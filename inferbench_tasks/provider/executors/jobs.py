@@ -8,10 +8,10 @@ from typing import Any
 
 from inferbench_tasks import settings
 from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.perfdb.documents import RunDocument
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.plan.overrides import PARAMETERS
-from inferbench_tasks.provider.operators.stage import overridden
+from inferbench_tasks.plan.overrides import PARAMETERS, overridden
 from inferbench_tasks.provider.queues import CONFIG, NIGHTLY
 from inferbench_tasks.provider.weights import AROUND_LOAD_S
 from inferbench_tasks.regression.night import DEFAULT_PAIRS
@@ -30,14 +30,14 @@ class TaskRef:
     """A task that runs on a device: a stage of one job of one DAG run."""
 
     dag_id: str
-    run_id: str
+    dag_run_id: str
     job_index: int
     stage: str
 
     @property
     def job(self) -> str:
         """The job's name for the scheduler."""
-        return f"{self.dag_id}|{self.run_id}|{self.job_index:03d}"
+        return str(JobKey(self.dag_id, self.dag_run_id, self.job_index))
 
     @property
     def is_night(self) -> bool:
@@ -47,7 +47,7 @@ class TaskRef:
     @property
     def perfdb_run(self) -> str:
         """The job's run in PerfDB."""
-        invocation = Invocation.of_dag_run(settings.data_dir(), self.dag_id, self.run_id)
+        invocation = Invocation.of_dag_run(settings.data_dir(), self.dag_id, self.dag_run_id)
         return invocation.run_id(self.job_index)
 
     def task_id(self, stage: str) -> str:
@@ -63,11 +63,11 @@ def ref_of(ti: Any) -> TaskRef | None:
 
 def ref_of_job(job: str, stage: str = "serve") -> TaskRef:
     """The other way round, from the job's name."""
-    dag_id, run_id, index = job.rsplit("|", 2)
-    return TaskRef(dag_id, run_id, int(index), stage)
+    key = JobKey.parse(job)
+    return TaskRef(key.dag_id, key.dag_run_id, key.job_index, stage)
 
 
-def job_spec(
+def queued_job(
     ref: TaskRef,
     document: Mapping[str, Any],
     conf: Mapping[str, Any],

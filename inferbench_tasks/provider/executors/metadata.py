@@ -47,12 +47,12 @@ class TaskStates:
         return None
 
 
-def trigger(dag_id: str, run_id: str) -> tuple[dict[str, Any], float]:
+def trigger(dag_id: str, dag_run_id: str) -> tuple[dict[str, Any], float]:
     """(what the trigger changed, when the run was asked for in Unix time)."""
     with create_session() as session:
         run = session.execute(
             select(DagRun.conf, DagRun.queued_at, DagRun.run_after).where(
-                DagRun.dag_id == dag_id, DagRun.run_id == run_id
+                DagRun.dag_id == dag_id, DagRun.run_id == dag_run_id
             )
         ).one()
     return dict(run.conf or {}), (run.queued_at or run.run_after).timestamp()
@@ -65,7 +65,7 @@ def task_states(ref: TaskRef) -> TaskStates:
         rows = session.execute(
             select(TaskInstance.task_id, TaskInstance.state, TaskInstance.try_number).where(
                 TaskInstance.dag_id == ref.dag_id,
-                TaskInstance.run_id == ref.run_id,
+                TaskInstance.run_id == ref.dag_run_id,
                 TaskInstance.task_id.in_(stages),
             )
         ).all()
@@ -82,7 +82,7 @@ def ended_by_user(ref: TaskRef) -> bool:
     return _is_there(
         select(TaskInstance.task_id).where(
             TaskInstance.dag_id == ref.dag_id,
-            TaskInstance.run_id == ref.run_id,
+            TaskInstance.run_id == ref.dag_run_id,
             TaskInstance.state == TaskInstanceState.SKIPPED,
         )
     )
@@ -94,7 +94,7 @@ def given_up(ref: TaskRef, stage: str, attempt: int) -> bool:
     return _is_there(
         select(Log.event).where(
             Log.dag_id == ref.dag_id,
-            Log.run_id == ref.run_id,
+            Log.run_id == ref.dag_run_id,
             Log.task_id == ref.task_id(stage),
             Log.try_number == attempt,
             Log.event.in_(("heartbeat timeout", "state mismatch")),
@@ -213,7 +213,7 @@ def _tasks(ref: TaskRef, session: Any, stages: Iterable[str]) -> list[TaskInstan
         session.scalars(
             select(TaskInstance).where(
                 TaskInstance.dag_id == ref.dag_id,
-                TaskInstance.run_id == ref.run_id,
+                TaskInstance.run_id == ref.dag_run_id,
                 TaskInstance.task_id.in_([ref.task_id(stage) for stage in stages]),
             )
         )
@@ -225,7 +225,7 @@ def _after(ref: TaskRef, session: Any) -> list[TaskInstance]:
         session.scalars(
             select(TaskInstance).where(
                 TaskInstance.dag_id == ref.dag_id,
-                TaskInstance.run_id == ref.run_id,
+                TaskInstance.run_id == ref.dag_run_id,
                 TaskInstance.task_id.in_(("analyze", "verdict")),
                 TaskInstance.state.is_not(None),
             )

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from inferbench_tasks import settings
+from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.errors import CancelledError, InputError, StageError
 from inferbench_tasks.plan.graph import StageName
-from inferbench_tasks.plan.overrides import PARAMETERS, override
+from inferbench_tasks.plan.overrides import PARAMETERS, overridden
 from inferbench_tasks.provider.ui.links import LINKS
-from inferbench_tasks.submission.digest import job_digest
-from inferbench_tasks.submission.schema import JobSpec
-from inferbench_tasks.submission.sweep import job_id
 
 if TYPE_CHECKING:
     from airflow.sdk import Context as AirflowContext
@@ -88,15 +86,14 @@ class StageOperator(BaseOperator):
         finally:
             self._interruptible = False
 
-    def _fence(self, worker: str | None, dag_id: str, run_id: str) -> Fence | None:
+    def _fence(self, worker: str | None, dag_id: str, dag_run_id: str) -> Fence | None:
         """Where a scheduler leases devices: only the holder of the lease may work on one."""
         from inferbench_tasks.plan.compile import LEASED
-        from inferbench_tasks.provider.executors.jobs import TaskRef
         from inferbench_tasks.running.fence import Fence
 
         if worker is None or self.job_index is None or self.stage not in LEASED or self.stage == "release":
             return None
-        return Fence(worker, TaskRef(dag_id, run_id, self.job_index, self.stage).job)
+        return Fence(worker, str(JobKey(dag_id, dag_run_id, self.job_index)))
 
     def on_kill(self) -> None:
         """Airflow calls it from its SIGTERM handler: end the stage in the middle, so that it cleans up."""
@@ -104,12 +101,3 @@ class StageOperator(BaseOperator):
         if self._interruptible:
             self._interruptible = False
             raise CancelledError(f"Stopped during {self.stage}.")
-
-
-def overridden(stage_input: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
-    """A stage's input with a trigger's parameters in it; a job that asks for something else has another id."""
-    if "submission" in stage_input:
-        return {**stage_input, "submission": override(stage_input["submission"], parameters)}
-    document = override(stage_input["job"], parameters)
-    spec = JobSpec.model_validate(document)
-    return {"job_id": job_id(spec.name, job_digest(spec)), "job": document}

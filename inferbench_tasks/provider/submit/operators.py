@@ -80,12 +80,12 @@ class RunSubmission(TriggerDagRunOperator):
                     "does it run, and does it share the data directory?"
                 )
             time.sleep(POLL_S)
-        ti, run_id = context["ti"], str(self.trigger_run_id)
-        if ti.get_dr_count(self.trigger_dag_id, run_ids=[run_id]):
-            self.log.info("%s of %s was started before", run_id, self.trigger_dag_id)
-            ti.xcom_push(key="trigger_run_id", value=run_id)
+        ti, dag_run_id = context["ti"], str(self.trigger_run_id)
+        if ti.get_dr_count(self.trigger_dag_id, run_ids=[dag_run_id]):
+            self.log.info("%s of %s was started before", dag_run_id, self.trigger_dag_id)
+            ti.xcom_push(key="trigger_run_id", value=dag_run_id)
             return
-        self.note = f"Started by the submit DAG, run {run_id}"
+        self.note = f"Started by the submit DAG, run {dag_run_id}"
         super().execute(context)
 
     def _known(self, ti: Any) -> bool:
@@ -106,22 +106,25 @@ class AwaitSubmission(BaseOperator):
     operator_extra_links = (InvocationReportLink(),)
 
     def execute(self, context: Context) -> None:
-        dag_id, run_id = self._awaited(context)
+        dag_id, dag_run_id = self._awaited(context)
         states: list[Any] = [DagRunState.SUCCESS, DagRunState.FAILED]
-        trigger = DagStateTrigger(dag_id, states, [run_id], poll_interval=LOOK_S)
+        trigger = DagStateTrigger(dag_id, states, [dag_run_id], poll_interval=LOOK_S)
         self.defer(trigger=trigger, method_name="ended", timeout=LONGEST)
 
     def ended(self, context: Context, event: Any = None) -> None:
         """The run is over, unless it failed because a device was lost: then it runs again."""
-        dag_id, run_id = self._awaited(context)
-        if context["ti"].get_dagrun_state(dag_id, run_id) == DagRunState.FAILED:
+        dag_id, dag_run_id = self._awaited(context)
+        if context["ti"].get_dagrun_state(dag_id, dag_run_id) == DagRunState.FAILED:
             self.defer(trigger=TimeDeltaTrigger(SETTLE), method_name="settled")
         self._tell(context)
 
     def settled(self, context: Context, event: Any = None) -> None:
         """It has failed for good, or it runs again."""
-        dag_id, run_id = self._awaited(context)
-        if context["ti"].get_dagrun_state(dag_id, run_id) not in (DagRunState.SUCCESS, DagRunState.FAILED):
+        dag_id, dag_run_id = self._awaited(context)
+        if context["ti"].get_dagrun_state(dag_id, dag_run_id) not in (
+            DagRunState.SUCCESS,
+            DagRunState.FAILED,
+        ):
             self.execute(context)
         self._tell(context)
 
@@ -132,16 +135,18 @@ class AwaitSubmission(BaseOperator):
 
     def _tell(self, context: Context) -> None:
         ti = context["ti"]
-        dag_id, run_id = self._awaited(context)
-        state = ti.get_dagrun_state(dag_id, run_id)
-        invocation = Invocation.of_dag_run(settings.data_dir(), dag_id, run_id)
+        dag_id, dag_run_id = self._awaited(context)
+        state = ti.get_dagrun_state(dag_id, dag_run_id)
+        invocation = Invocation.of_dag_run(settings.data_dir(), dag_id, dag_run_id)
         verdicts = self._verdicts(invocation)
         for run, verdict in verdicts.items():
             self.log.info("%s: %s", run, verdict)
         told = {"state": state, "verdicts": verdicts, "invocation": invocation.id}
         ti.xcom_push(key=OUTCOME_KEY, value=told)
         if state == DagRunState.FAILED:
-            raise AirflowFailException(f"The run {run_id} of {dag_id} failed: {verdicts or 'no job began'}")
+            raise AirflowFailException(
+                f"The run {dag_run_id} of {dag_id} failed: {verdicts or 'no job began'}"
+            )
 
     def _verdicts(self, invocation: Invocation) -> dict[str, str]:
         from inferbench_tasks.perfdb.store import PerfDB

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
 
-def _invocation(dag_id: str, run_id: str) -> Invocation:
-    return Invocation.of_dag_run(settings.data_dir(), dag_id, run_id)
+def _invocation(dag_id: str, dag_run_id: str) -> Invocation:
+    return Invocation.of_dag_run(settings.data_dir(), dag_id, dag_run_id)
 
 
 class ReportLink(BaseOperatorLink):
@@ -68,10 +68,10 @@ class InvocationReportLink(BaseOperatorLink):
         def told(task_id: str, key: str) -> Any:
             return XCom.get_one(key=key, dag_id=ti_key.dag_id, task_id=task_id, run_id=ti_key.run_id)
 
-        validated, run_id = told("validate", "return_value"), told("run", "trigger_run_id")
-        if not validated or not run_id:
+        validated, dag_run_id = told("validate", "return_value"), told("run", "trigger_run_id")
+        if not validated or not dag_run_id:
             return ""
-        return f"/inferbench/report/{_invocation(validated['dag_id'], run_id).id}"
+        return f"/inferbench/report/{_invocation(validated['dag_id'], dag_run_id).id}"
 
 
 LINKS = (ReportLink(), RunLink(), LeaderboardLink())

@@ -68,7 +68,8 @@ def test_a_dag_survives_serialisation(chained: DAG) -> None:
 
 def test_a_changed_job_has_an_id_of_its_own(chained: DAG) -> None:
     """What a form changes changes the job's id, unless it is only a label; the DAG's own input stays."""
-    from inferbench_tasks.provider.operators.stage import StageOperator, overridden
+    from inferbench_tasks.plan.overrides import overridden
+    from inferbench_tasks.provider.operators.stage import StageOperator
 
     load = chained.get_task("job-000.load")
     assert isinstance(load, StageOperator)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.abilities import INSTALLED
-from inferbench_tasks.provider.executors.jobs import TaskRef, job_spec
+from inferbench_tasks.provider.executors.jobs import TaskRef, queued_job
 from inferbench_tasks.scheduling.estimator import Estimator
 from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.submission.reader import read_submission
@@ -34,7 +34,7 @@ class FakeCluster:
 
 def spec(dag_id: str, document: dict[str, Any], conf: dict[str, Any], estimator: Estimator) -> QueuedJob:
     ref = TaskRef(dag_id, "manual", 0, "serve")
-    return job_spec(ref, document, conf, 0.0, estimator, FakeCluster())  # type: ignore[arg-type]
+    return queued_job(ref, document, conf, 0.0, estimator, FakeCluster())  # type: ignore[arg-type]
 
 
 def test_a_night_is_not_taken_for_one_of_its_runs() -> None:
