@@ -28,8 +28,17 @@ class Registry(Generic[T]):
 
     @cached_property
     def _plugins(self) -> dict[str, EntryPoint]:
-        found = entry_points(group=self.group)
-        return {e.name: e for e in found if e.name not in self._built_in}
+        plugins: dict[str, EntryPoint] = {}
+        for point in entry_points(group=self.group):
+            if point.name in self._built_in:
+                continue
+            other = plugins.setdefault(point.name, point)
+            if other.value != point.value:
+                raise InputError(
+                    f"Two packages register the {self.what} {point.name!r}: {other.value} and {point.value}; "
+                    f"uninstall one of them"
+                )
+        return plugins
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted({*self._built_in, *self._plugins}))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from inferbench_tasks.dotted import flatten, parts
-
-if TYPE_CHECKING:
-    from inferbench_tasks.analysis.report.runs import RunView
 
 #: Fields of a job that tell nothing about what was measured.
 _UNTOLD = ("name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s", "sweep")
@@ -16,7 +13,16 @@ _UNTOLD = ("name", "user", "description", "tags", "priority", "expected_duration
 _LEADERS = ("model", "model.name", "model.family", "serve.backend")
 
 
-def name_by_difference(views: list[RunView]) -> None:
+class Labelled(Protocol):
+    """A run that can be named: the spec of its job goes in, ``label`` and ``differs`` come out."""
+
+    run_id: str
+    job: dict[str, Any]
+    label: str
+    differs: dict[str, Any] | None
+
+
+def name_by_difference(views: Sequence[Labelled]) -> None:
     """Label each run by the fields of its job that differ between the runs, shortest names that are unique."""
     jobs = [{k: v for k, v in view.job.items() if k not in _UNTOLD} for view in views]
     flat = [flatten(job) for job in jobs]

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 from inferbench_tasks.clients import http2
 from inferbench_tasks.clients.base import BAD_RESPONSE, OK, RESET, Call
-from inferbench_tasks.clients.grpc_form import AnswerForm
+from inferbench_tasks.clients.grpc_form import AnswerForm, RequestForm
 from inferbench_tasks.clients.grpc_message import status_name
 from inferbench_tasks.clients.http2 import HEAD_BYTES
 from inferbench_tasks.clients.http2_connection import UPDATE_AFTER, Http2Connection, Stream
-
-if TYPE_CHECKING:
-    from inferbench_tasks.clients.grpc import GrpcClient
 
 #: RST_STREAM's codes as gRPC's statuses (gRPC over HTTP/2, "Errors"); others are "internal".
 _RESET_STATUS = {
@@ -28,10 +25,32 @@ _MAX_LEARNT = 64
 _LAST_ID = http2.MAX_STREAM_ID - 2
 
 
+class Connections(Protocol):
+    """What a connection needs of the client that it belongs to; see ``grpc.GrpcClient`` and ``pool.Pool``."""
+
+    loop: Any
+    settings: Any
+    check: Any
+    finish: Any
+    explain: Any
+    blocks: http2.HeaderBlocks
+    request: RequestForm
+    retired: set[GrpcConnection]
+    answering: GrpcConnection | None
+
+    def refused(self, call: Call) -> None: ...
+
+    def lost(self, connection: GrpcConnection) -> None: ...
+
+    def free(self, connection: GrpcConnection) -> None: ...
+
+    def replace(self) -> None: ...
+
+
 class GrpcConnection(Http2Connection):
     """One connection with many requests."""
 
-    def __init__(self, client: GrpcClient) -> None:
+    def __init__(self, client: Connections) -> None:
         super().__init__(client.loop)
         self._client = client
         self._finish = client.finish

@@ -7,7 +7,6 @@ it. It runs in the stages' child process only, never in the server, from the cop
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import traceback
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any
 
 from inferbench_tasks.artifacts.safe_files import inside
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.formats import architectures
 
 #: Name of the copy beside the weights.
 FILE = "module.py"
@@ -30,23 +28,6 @@ def find(base_dir: Path, path: str) -> Path:
     if found.stat().st_size > MAX_BYTES:
         raise InputError(f"model.module: {path} has more than the {MAX_BYTES:,} bytes that are allowed")
     return found
-
-
-def keep(weights: Path, module: Path, factory: str, folder: Path) -> None:
-    """Copy both into a new folder, with what ``formats.torch`` needs to build the network again."""
-    from inferbench_tasks.formats.torch import WEIGHTS
-
-    folder.mkdir()
-    shutil.copyfile(weights, folder / WEIGHTS)
-    shutil.copyfile(module, folder / FILE)
-    architectures.write(folder, {"name": architectures.USER_MODULE, "arguments": {"factory": factory}})
-
-
-def check(folder: Path) -> int:
-    """Build the network, load its weights, count them. InputError, with what is wrong, where they don't fit."""
-    from inferbench_tasks.formats.torch import load
-
-    return sum(parameter.numel() for parameter in load(folder).parameters())
 
 
 class _Unwritten(SourceFileLoader):

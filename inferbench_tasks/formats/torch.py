@@ -6,6 +6,7 @@ the order of the outputs.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
-from inferbench_tasks.formats import architectures
+from inferbench_tasks.formats import architectures, module_file
 from inferbench_tasks.formats.base import Format, Predict
 
 WEIGHTS = "model.safetensors"
@@ -59,6 +60,19 @@ def load(folder: Path) -> Any:
     except (SafetensorError, OSError, RuntimeError) as error:
         raise InputError(f"The weights {folder / WEIGHTS} can't be read: {error}") from error
     return module.eval()
+
+
+def keep_with_module(weights: Path, module: Path, factory: str, folder: Path) -> None:
+    """Copy both into a new folder, with what is needed to build the network again."""
+    folder.mkdir()
+    shutil.copyfile(weights, folder / WEIGHTS)
+    shutil.copyfile(module, folder / module_file.FILE)
+    architectures.write(folder, {"name": architectures.USER_MODULE, "arguments": {"factory": factory}})
+
+
+def count_parameters(folder: Path) -> int:
+    """Build the network, load its weights, count them. InputError, with what is wrong, where they don't fit."""
+    return sum(parameter.numel() for parameter in load(folder).parameters())
 
 
 def predictor(module: Any, model: ModelArtifact) -> Predict:

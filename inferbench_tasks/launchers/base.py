@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from inferbench_tasks.contracts.handles import ServerHandle
+from inferbench_tasks.contracts.server_record import ServerRecord
 from inferbench_tasks.registry import Registry
-
-if TYPE_CHECKING:
-    from inferbench_tasks.launchers.records import ServerRecord
 
 
 @dataclass(frozen=True)

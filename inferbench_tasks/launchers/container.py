@@ -14,6 +14,7 @@ import psutil
 
 from inferbench_tasks import extras
 from inferbench_tasks.contracts.handles import ServerHandle
+from inferbench_tasks.contracts.server_record import ServerRecord
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers import processes, records
 from inferbench_tasks.launchers.base import Launch, log_end
@@ -63,7 +64,7 @@ class ContainerLauncher:
         if launch.image is None:
             raise ServerError("This backend has no container image; use serve.launcher: process")
         token = f"{launch.run_id}-{secrets.token_hex(4)}"
-        record = records.ServerRecord(
+        record = ServerRecord(
             run_id=launch.run_id, token=token, launcher=self.kind, leftovers=launch.leftovers
         )
         path = records.write(servers_dir, record)
@@ -146,7 +147,7 @@ class ContainerLauncher:
         self._save_log(server)
         return log_end(server.log_path, lines)
 
-    def stop(self, record: records.ServerRecord, grace_s: float = 5.0) -> bool:
+    def stop(self, record: ServerRecord, grace_s: float = 5.0) -> bool:
         """Stop, keep the log, remove."""
         if record.server is not None:
             self._save_log(record.server)

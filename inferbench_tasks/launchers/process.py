@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from inferbench_tasks.contracts.handles import ServerHandle
+from inferbench_tasks.contracts.server_record import ServerRecord
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers import processes, records
 from inferbench_tasks.launchers.base import Launch, log_end
@@ -41,7 +42,7 @@ class ProcessLauncher:
     def start(self, launch: Launch, servers_dir: Path) -> ServerHandle:
         """Start the command; its output goes to ``server.log``. Raises ServerError if it can't be run."""
         token = f"{launch.run_id}-{secrets.token_hex(4)}"
-        record = records.ServerRecord(
+        record = ServerRecord(
             run_id=launch.run_id, token=token, launcher=self.kind, leftovers=launch.leftovers
         )
         path = records.write(servers_dir, record)
@@ -94,7 +95,7 @@ class ProcessLauncher:
         """The log is a file from the start."""
         return log_end(server.log_path, lines)
 
-    def stop(self, record: records.ServerRecord, grace_s: float = 5.0) -> bool:
+    def stop(self, record: ServerRecord, grace_s: float = 5.0) -> bool:
         """End all its processes, gently first; ServerError if one of them can't be ended."""
         pid, started_ns = (record.server.pid, record.server.started_ns) if record.server else (0, 0)
         found = processes.members(record.token, pid, started_ns)

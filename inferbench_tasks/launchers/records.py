@@ -9,29 +9,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from inferbench_tasks import settings
 from inferbench_tasks.contracts.handles import ServerHandle
+from inferbench_tasks.contracts.server_record import ServerRecord
+from inferbench_tasks.launchers.base import LAUNCHERS
 
 log = logging.getLogger(__name__)
-
-
-class ServerRecord(BaseModel):
-    """A started server and the run that it belongs to; ``token`` is in its environment.
-
-    Written before the start, with ``server`` None, so that no moment is left in which a server could be lost.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    run_id: str
-    token: str
-    launcher: str
-    server: ServerHandle | None = None
-    worker: str = Field(default_factory=lambda: os.environ.get(settings.WORKER, ""))
-    """The device that it was started on, where a scheduler leases devices."""
-    leftovers: tuple[str, ...] = ()
 
 
 def write(servers_dir: Path, record: ServerRecord) -> Path:
@@ -72,8 +56,6 @@ def _sweep(servers_dir: Path, is_over: Callable[[ServerRecord], bool]) -> list[s
 
     Of a start that was interrupted nothing is known but its token: it is ended once its run is over.
     """
-    from inferbench_tasks.launchers.base import LAUNCHERS
-
     ended = []
     for path, record in read_all(servers_dir).items():
         launcher = LAUNCHERS.load(record.launcher)()

@@ -22,6 +22,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats import module_file
 from inferbench_tasks.formats.base import FORMATS
+from inferbench_tasks.formats.torch import count_parameters, keep_with_module
 from inferbench_tasks.submission.model import FileModel
 
 #: Ending -> format; a folder is a SavedModel.
@@ -94,8 +95,8 @@ class FileSource(ModelSource):
             shutil.copytree(self.path, folder / file)
         elif self.module is not None:
             inputs, outputs = self._signature(folder / file)
-            module_file.keep(self.path, self.module, self.factory, folder / file)
-            parameters = module_file.check(folder / file)
+            keep_with_module(self.path, self.module, self.factory, folder / file)
+            parameters = count_parameters(folder / file)
             return Made(self.format, file, inputs, outputs, parameters)
         else:
             shutil.copyfile(self.path, folder / file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,17 @@ from inferbench_tasks.submission.model import ModelSpec, RegistryModel
 class RegisteredSource(ModelSource):
     """What was registered from a built-in model keeps that model's data set and requests."""
 
-    def __init__(self, spec: RegistryModel, base_dir: Path) -> None:
-        """Looks the model up; raises InputError if there is none of that name and version."""
+    def __init__(self, spec: RegistryModel, resolve: Callable[[ModelSpec], ModelSource]) -> None:
+        """Looks the model up; raises InputError if there is none of that name and version.
+
+        ``resolve`` leads from the built-in model that it was registered from to that model's source.
+        """
         with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
             self.card = ModelRepository(db).show(spec.name, spec.version)
         self.name, self.version = self.card.name, self.card.version
         self.framework = self.card.framework or "unknown"
         self.task, self.licence = self.card.task, self.card.licence
-        self._base_dir = base_dir
+        self._resolve = resolve
 
     def settings(self) -> dict[str, Any]:
         """The version's content: a copy under another name is the same model."""
@@ -63,12 +67,10 @@ class RegisteredSource(ModelSource):
         return origin.noise(inputs, count, rng) if origin else super().noise(inputs, count, rng)
 
     def _origin(self) -> ModelSource | None:
-        from inferbench_tasks.modelrepo.resolve import resolve
-
         if self.card.origin is None or self.card.origin.get("kind") not in ("zoo", "canonical"):
             return None
         spec: ModelSpec = TypeAdapter(ModelSpec).validate_json(_json(self.card.origin))
-        return resolve(spec, self._base_dir)
+        return self._resolve(spec)
 
 
 def _json(value: dict[str, Any]) -> bytes:

@@ -20,7 +20,7 @@ def resolve(spec: ModelSpec, base_dir: Path) -> ModelSource:
     if isinstance(spec, RegistryModel):
         from inferbench_tasks.modelrepo.registered import RegisteredSource
 
-        return RegisteredSource(spec, base_dir)
+        return RegisteredSource(spec, lambda origin: resolve(origin, base_dir))
     from inferbench_tasks.modelrepo.canonical.source import CanonicalSource
 
     return CanonicalSource(spec)

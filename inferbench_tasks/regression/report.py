@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks import settings
 from inferbench_tasks.analysis.report.page import render, write
 from inferbench_tasks.errors import StorageError
 
@@ -59,3 +60,8 @@ def _plain(value: Any) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
     raise TypeError(f"a {type(value).__name__} in the report")
+
+
+def report_folder(name: str) -> Path:
+    """Where a submission's newest report lies."""
+    return settings.data_dir() / "regression" / "reports" / name

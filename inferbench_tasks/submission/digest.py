@@ -21,7 +21,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from inferbench_tasks.submission.schema import JobSpec, Submission
+from inferbench_tasks.submission.schema import JobSpec
 
 #: Fields that name, describe or schedule a job and leave what it measures alone.
 LABELS = frozenset({"name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s"})
@@ -43,13 +43,6 @@ def job_digest(spec: JobSpec) -> str:
 def digest_of_jobs(digests: Iterable[str]) -> str:
     """The digest of a submission whose jobs have these digests."""
     return hashlib.sha256("\n".join([FORM, *sorted(set(digests))]).encode()).hexdigest()
-
-
-def submission_digest(submission: Submission) -> str:
-    """64 hex digits; see the module. Expands the sweep; raises SubmissionError as that does."""
-    from inferbench_tasks.submission.sweep import expand
-
-    return digest_of_jobs(job.digest for job in expand(submission))
 
 
 def _one_zero(value: Any) -> Any:

@@ -14,7 +14,6 @@ from typing import Any
 
 from airflow.sdk import DAG, CronTriggerTimetable, Param, TaskGroup, TriggerRule, get_parsing_context
 
-from inferbench_tasks import settings
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.loader import BrokenSubmission, dags_dir
@@ -132,8 +131,3 @@ def job_document(submission: Submission) -> dict[str, Any]:
 def _leased(stage: str, job: dict[str, Any] | None = None) -> dict[str, Any]:
     told = {"job_index": 0, "stage": stage} | ({"job": job} if job else {})
     return {"queue": HOLD, "executor_config": {CONFIG: told}}
-
-
-def report_folder(name: str) -> Path:
-    """Where a submission's newest report lies."""
-    return settings.data_dir() / "regression" / "reports" / name

@@ -77,9 +77,8 @@ class DecideNight(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         from inferbench_tasks.perfdb.store import PerfDB
-        from inferbench_tasks.provider.nightly.dag import report_folder
         from inferbench_tasks.regression.overview import overview
-        from inferbench_tasks.regression.report import write_report
+        from inferbench_tasks.regression.report import report_folder, write_report
 
         with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
             found = overview(db, [self.name])

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from inferbench_tasks.contracts.handles import ServerHandle
+from inferbench_tasks.contracts.server_record import ServerRecord
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers import processes, records
 from inferbench_tasks.launchers.base import Launch, log_end
@@ -103,9 +104,7 @@ def test_a_recycled_pid_is_left_alone(servers_dir: Path) -> None:
             config_path="config",
         )
         assert not LAUNCHER.alive(server)
-        records.write(
-            servers_dir, records.ServerRecord(run_id="r", token="t", launcher="process", server=server)
-        )
+        records.write(servers_dir, ServerRecord(run_id="r", token="t", launcher="process", server=server))
         assert not records.end_run(servers_dir, "r")
         assert other.poll() is None
     finally:
@@ -184,7 +183,7 @@ def test_a_server_outlives_its_starter_and_is_found_by_its_record(tmp_path: Path
 
 def test_a_start_that_was_cut_off_is_found_by_its_token(tmp_path: Path, servers_dir: Path) -> None:
     """A record without a pid: whatever carries its token is ended once the run is over."""
-    record = records.ServerRecord(run_id="r", token="r-cut", launcher="process")
+    record = ServerRecord(run_id="r", token="r-cut", launcher="process")
     records.write(servers_dir, record)
     lost = subprocess.Popen(
         ["sleep", "300"], env={**os.environ, processes.MARK: "r-cut"}, start_new_session=True

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
-from inferbench_tasks.submission.digest import LABELS, job_digest, submission_digest
+from inferbench_tasks.plan.compile import compile_plan
+from inferbench_tasks.submission.digest import LABELS, job_digest
 from inferbench_tasks.submission.files import changed_files, content_digests
 from inferbench_tasks.submission.reader import read_submission, read_submission_data, read_submission_text
 from inferbench_tasks.submission.schema import JobSpec, Submission
@@ -26,6 +27,10 @@ BASE: dict[str, Any] = {
     "model": {"kind": "canonical", "family": "mlp"},
     "load": {"arrivals": {"kind": "poisson", "rate_rps": 50}},
 }
+
+
+def submission_digest(submission: Submission) -> str:
+    return compile_plan(submission).submission_digest
 
 
 def digest(**more: Any) -> str:
@@ -130,9 +135,9 @@ def test_a_sweep_of_one_value_is_no_sweep() -> None:
 def test_a_digest_is_the_same_in_another_process() -> None:
     """Nothing of the process (the seed of its hashes, for one) goes into it."""
     program = (
-        "import sys; from inferbench_tasks.submission.digest import submission_digest;"
+        "import sys; from inferbench_tasks.plan.compile import compile_plan;"
         "from inferbench_tasks.submission.schema import Submission;"
-        "print(submission_digest(Submission.model_validate_json(sys.argv[1])))"
+        "print(compile_plan(Submission.model_validate_json(sys.argv[1])).submission_digest)"
     )
     submission = Submission.model_validate({**BASE, "sweep": {"serve.threads": [1, 2]}})
     done = subprocess.run(
