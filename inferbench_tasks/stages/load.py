@@ -11,27 +11,19 @@ from numpy.typing import NDArray
 from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.backends.probes.base import Refused, open_probe
 from inferbench_tasks.contracts.handles import Endpoint, Handle, RequestSet
-from inferbench_tasks.errors import CancelledError, InputError, LoadError
+from inferbench_tasks.errors import CancelledError, LoadError
 from inferbench_tasks.loadgen.ceiling import check_ceiling, check_processing
 from inferbench_tasks.loadgen.live import Snapshot
 from inferbench_tasks.loadgen.outcome import Outcome, apply_load
-from inferbench_tasks.loadgen.plan import ClientProcessing, LoadPlan, OutputShape
-from inferbench_tasks.loadgen.prepare import prepare
+from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.monitors.session import MonitorSession, metrics_address
 from inferbench_tasks.networks.base import emulated
-from inferbench_tasks.stages import generate, serve
-from inferbench_tasks.stages.base import Context, StageInput
-from inferbench_tasks.submission.files import changed_files, content_digests
+from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.load_order import SAMPLES_FILE, plan_of
+from inferbench_tasks.stages.load_order import Input as Input
+from inferbench_tasks.stages.neighbours import beside
 
-SAMPLES_FILE = "samples.parquet"
 MONITORS_FILE = "monitors.parquet"
-
-
-class Input(StageInput):
-    """Where to send what."""
-
-    generate: generate.Output
-    serve: serve.Output
 
 
 class Output(Handle):
@@ -83,8 +75,6 @@ def _run(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         ctx.progress(min(done_s, total_s), total_s, f"{phase}: {snapshot.text()}" if snapshot else phase)
 
     metrics_url = metrics_address(inp.serve.endpoint, inp.serve.backend.settings)
-    from inferbench_tasks.stages.neighbours import beside  # it uses this stage for the neighbours' loads
-
     with (
         beside(inp, ctx) as neighbours,
         MonitorSession(
@@ -118,45 +108,6 @@ def _run(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         neighbours=tuple(n.figures(outcome.measure_start_ns, outcome.measure_end_ns) for n in neighbours),
         mlperf=outcome.mlperf.model_dump(mode="json") if outcome.mlperf else None,
     )
-
-
-def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadPlan:
-    """The senders' orders; InputError for what can't be done."""
-    for finding in changed_files(inp.job, content_digests([inp.job], ctx.base_dir)):
-        raise InputError(f"{finding.fields[0]}: {finding.message}")
-    spec = inp.job.load
-    reference = load_samples(inp.generate.requests.answered_path)
-    return prepare(
-        spec,
-        folder=folder,
-        endpoint=endpoint,
-        inputs_path=inp.generate.requests.sent_path,
-        base_dir=ctx.base_dir,
-        expected=_expected(inp, reference),
-        target_latency_ms=inp.job.slo.latency_p99_ms if inp.job.slo else None,
-        server_spans=inp.serve.tells_spans,
-        processing=client_processing(inp.generate.requests),
-    )
-
-
-def client_processing(requests: RequestSet) -> ClientProcessing | None:
-    """What the client does to every request while the load runs; None if it does nothing."""
-    done = requests.processing
-    if done is None or done.side != "client":
-        return None
-    return ClientProcessing(before=done.before, after=done.after, raw_path=done.raw_path)
-
-
-def _expected(inp: Input, reference: dict[str, NDArray[Any]]) -> dict[str, OutputShape]:
-    """An answer's shape per sample; -1 where texts of different lengths, each sent as long as it is, change it."""
-    shapes: dict[str, tuple[int, ...]] = {name: array.shape[1:] for name, array in reference.items()}
-    done = inp.generate.requests.processing
-    if done is not None and done.raw_path is not None:
-        for spec in inp.generate.model.outputs:
-            if len(spec.shape) == len(shapes.get(spec.name, ())):
-                sizes = zip(shapes[spec.name], spec.shape, strict=True)
-                shapes[spec.name] = tuple(-1 if told < 0 else size for size, told in sizes)
-    return {name: OutputShape(shape=shape) for name, shape in shapes.items()}
 
 
 def answer_bytes(requests: RequestSet, samples: int) -> int:

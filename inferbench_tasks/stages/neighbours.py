@@ -23,8 +23,7 @@ from inferbench_tasks.loadgen.records import read_samples
 from inferbench_tasks.loadgen.summary import summarise
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.networks.base import emulated
-from inferbench_tasks.stages import convert, generate, serve
-from inferbench_tasks.stages import load as load_stage
+from inferbench_tasks.stages import convert, generate, load_order, serve
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.submission.schema import JobSpec
 from inferbench_tasks.submission.share import OWN, NeighbourSpec
@@ -64,7 +63,7 @@ def end_all(job: JobSpec, servers_dir: Path, run_id: str) -> bool:
 
 
 @contextmanager
-def beside(inp: load_stage.Input, ctx: Context) -> Iterator[list[Neighbour]]:
+def beside(inp: load_order.Input, ctx: Context) -> Iterator[list[Neighbour]]:
     """All neighbours under load until the end of the ``with``, and then none of them running.
 
     Raises what their stages raise, and LoadError if a neighbour's load ended while it was needed.
@@ -88,13 +87,13 @@ def beside(inp: load_stage.Input, ctx: Context) -> Iterator[list[Neighbour]]:
             neighbour.stop()
 
 
-def _input(inp: load_stage.Input, run_id: str, job: JobSpec, ctx: Context) -> load_stage.Input:
+def _input(inp: load_order.Input, run_id: str, job: JobSpec, ctx: Context) -> load_order.Input:
     """Generate, convert and serve it."""
     about: dict[str, Any] = {"run_id": run_id, "job_id": inp.job_id, "job": job}
     made = generate.run(generate.Input(**about), ctx)
     converted = convert.run(convert.Input(**about, generate=made), ctx)
     served = serve.run(serve.Input(**about, generate=made, convert=converted), ctx)
-    return load_stage.Input(**about, generate=made, serve=served)
+    return load_order.Input(**about, generate=made, serve=served)
 
 
 def judged_until(table: pa.Table, start_ns: int, end_ns: int) -> int:
@@ -118,13 +117,13 @@ def reasons(neighbours: Sequence[dict[str, Any]]) -> list[str]:
 class Neighbour:
     """One neighbour's load, in a thread that waits for its sender processes."""
 
-    def __init__(self, run_id: str, stack: ExitStack, inp: load_stage.Input, ctx: Context) -> None:
+    def __init__(self, run_id: str, stack: ExitStack, inp: load_order.Input, ctx: Context) -> None:
         self._inp = inp
         folder = ctx.run_dir(run_id)
         load = inp.job.load
         endpoint = stack.enter_context(emulated(load.network, inp.serve.endpoint, folder, load.seed))
-        self._plan: LoadPlan = load_stage.plan_of(inp, ctx, folder / "load", endpoint)
-        self._samples = folder / load_stage.SAMPLES_FILE
+        self._plan: LoadPlan = load_order.plan_of(inp, ctx, folder / "load", endpoint)
+        self._samples = folder / load_order.SAMPLES_FILE
         self._over, self._under_way = threading.Event(), threading.Event()
         self._outcome: Outcome | None = None
         self._problem: BaseException | None = None

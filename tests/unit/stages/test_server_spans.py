@@ -11,7 +11,7 @@ import pytest
 from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.backends.own_server import OwnServer
 from inferbench_tasks.contracts.handles import RequestSet
-from inferbench_tasks.stages import load
+from inferbench_tasks.stages import load_order
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.submission.schema import JobSpec
 
@@ -34,8 +34,8 @@ def test_the_load_reads_them_where_the_backend_tells_them(
     def prepare(spec: Any, **settings: Any) -> None:
         asked.update(settings)
 
-    monkeypatch.setattr(load, "prepare", prepare)
-    monkeypatch.setattr(load, "load_samples", lambda path: {})
+    monkeypatch.setattr(load_order, "prepare", prepare)
+    monkeypatch.setattr(load_order, "load_samples", lambda path: {})
     job = JobSpec.model_validate(
         {
             "name": "t",
@@ -50,5 +50,5 @@ def test_the_load_reads_them_where_the_backend_tells_them(
         serve=SimpleNamespace(tells_spans=telling, backend=SimpleNamespace(label=label)),
     )
     endpoint: Any = SimpleNamespace(protocol="http")
-    load.plan_of(inp, Context(data_dir=tmp_path, base_dir=tmp_path), tmp_path, endpoint)
+    load_order.plan_of(inp, Context(data_dir=tmp_path, base_dir=tmp_path), tmp_path, endpoint)
     assert asked["server_spans"] is telling

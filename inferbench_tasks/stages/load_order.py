@@ -1,0 +1,66 @@
+"""What the senders of a load are told: from a job, its requests and its server to the load's plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from inferbench_tasks.backends.first_answer import load_samples
+from inferbench_tasks.contracts.handles import Endpoint, RequestSet
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.loadgen.plan import ClientProcessing, LoadPlan, OutputShape
+from inferbench_tasks.loadgen.prepare import prepare
+from inferbench_tasks.stages import generate, serve
+from inferbench_tasks.stages.base import Context, StageInput
+from inferbench_tasks.submission.files import changed_files, content_digests
+
+#: The raw records, in the run's folder.
+SAMPLES_FILE = "samples.parquet"
+
+
+class Input(StageInput):
+    """Where to send what."""
+
+    generate: generate.Output
+    serve: serve.Output
+
+
+def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadPlan:
+    """The senders' orders; InputError for what can't be done."""
+    for finding in changed_files(inp.job, content_digests([inp.job], ctx.base_dir)):
+        raise InputError(f"{finding.fields[0]}: {finding.message}")
+    spec = inp.job.load
+    reference = load_samples(inp.generate.requests.answered_path)
+    return prepare(
+        spec,
+        folder=folder,
+        endpoint=endpoint,
+        inputs_path=inp.generate.requests.sent_path,
+        base_dir=ctx.base_dir,
+        expected=_expected(inp, reference),
+        target_latency_ms=inp.job.slo.latency_p99_ms if inp.job.slo else None,
+        server_spans=inp.serve.tells_spans,
+        processing=client_processing(inp.generate.requests),
+    )
+
+
+def client_processing(requests: RequestSet) -> ClientProcessing | None:
+    """What the client does to every request while the load runs; None if it does nothing."""
+    done = requests.processing
+    if done is None or done.side != "client":
+        return None
+    return ClientProcessing(before=done.before, after=done.after, raw_path=done.raw_path)
+
+
+def _expected(inp: Input, reference: dict[str, NDArray[Any]]) -> dict[str, OutputShape]:
+    """An answer's shape per sample; -1 where texts of different lengths, each sent as long as it is, change it."""
+    shapes: dict[str, tuple[int, ...]] = {name: array.shape[1:] for name, array in reference.items()}
+    done = inp.generate.requests.processing
+    if done is not None and done.raw_path is not None:
+        for spec in inp.generate.model.outputs:
+            if len(spec.shape) == len(shapes.get(spec.name, ())):
+                sizes = zip(shapes[spec.name], spec.shape, strict=True)
+                shapes[spec.name] = tuple(-1 if told < 0 else size for size, told in sizes)
+    return {name: OutputShape(shape=shape) for name, shape in shapes.items()}
