@@ -94,9 +94,10 @@ def replay(records: int, rate: float) -> float:
 def inner(records: int, rate: float) -> None:
     """Spool, steady state, Parquet, summary, certificate; prints the peak after each."""
     from inferbench_tasks.loadgen.certificate import OpenPlan, ShardUsage, certify
+    from inferbench_tasks.loadgen.layout import row_dtype
     from inferbench_tasks.loadgen.memory import give_freed_memory_back
     from inferbench_tasks.loadgen.records import column, read_samples
-    from inferbench_tasks.loadgen.spool import _HEADER_BYTES, _ROW, Recorder, Spool, merge
+    from inferbench_tasks.loadgen.spool import _HEADER_BYTES, Recorder, Spool, merge
     from inferbench_tasks.loadgen.steady import find_steady_state
     from inferbench_tasks.loadgen.summary import summarise
     from inferbench_tasks.loadgen.window import WINDOW_COLUMNS
@@ -114,7 +115,7 @@ def inner(records: int, rate: float) -> None:
         start_ns = at_ns = 10**15
         with open(spool, "ab") as file:
             for first in range(0, records, 50_000):
-                rows = np.zeros(min(50_000, records - first), _ROW)
+                rows = np.zeros(min(50_000, records - first), row_dtype(spans=False))
                 rows["intended_ns"] = at_ns + np.cumsum(rng.exponential(1e9 / rate, len(rows))).astype(
                     np.int64
                 )

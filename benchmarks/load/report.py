@@ -29,7 +29,8 @@ SECONDS = 10
 
 def prepare(folder: Path, uri: str, run_id: str, samples: int) -> None:
     """The input of ``collect``, with its files."""
-    from inferbench_tasks.loadgen.records import SERVER_SPANS, write_table
+    from inferbench_tasks.loadgen.layout import spans_of
+    from inferbench_tasks.loadgen.records import write_table
     from inferbench_tasks.stages.base import Context
     from tests.integration.test_analysis import stage_input
     from tests.unit.analysis.builders import records
@@ -39,7 +40,7 @@ def prepare(folder: Path, uri: str, run_id: str, samples: int) -> None:
     rate = samples / 8  # 8 of the 10 s are measured
     total = int(rate * SECONDS)
     rng = np.random.default_rng(2)
-    spans = {name: rng.integers(10_000, 900_000, total) for name in SERVER_SPANS}
+    spans = {name: rng.integers(10_000, 900_000, total) for name in spans_of("server").values()}
     table = records(5.0, rate_rps=rate, seconds=8, **spans)
     write_table(table, ctx.run_dir(run_id) / "samples.parquet")
     (folder / f"{run_id}.json").write_text(inp.model_dump_json())

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from inferbench_tasks.clients.answers import AnswerCheck
 from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.protocols.spans import ServerTimes
 from inferbench_tasks.registry import Registry
 
 #: The statuses that every client knows; "http_4xx", "http_5xx" and "grpc_<code>" come from the server.
@@ -56,8 +57,8 @@ class Call:
         self.done = False
         #: Where it is under way; the client's own business.
         self.connection: object = None
-        #: (queue, inference, preprocess, postprocess) in ns, where the server tells.
-        self.server_spans: tuple[int, int, int, int] | None = None
+        #: In ns, where the server tells.
+        self.server_spans: ServerTimes | None = None
         #: (preprocess, postprocess) in ns, where the client does either while the load runs.
         self.client_spans: tuple[int, int] = (-1, -1)
 

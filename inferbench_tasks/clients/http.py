@@ -10,13 +10,9 @@ import httptools
 
 from inferbench_tasks.clients.base import BAD_RESPONSE, OK, RESET, Call
 from inferbench_tasks.clients.pool import Pool
+from inferbench_tasks.protocols.spans import HEADER_BYTES, NOT_TOLD
 
-_SPAN_HEADERS = {
-    b"x-inferbench-queue-ns": 0,
-    b"x-inferbench-inference-ns": 1,
-    b"x-inferbench-preprocess-ns": 2,
-    b"x-inferbench-postprocess-ns": 3,
-}
+_PLACES = {header: place for place, header in enumerate(HEADER_BYTES)}
 
 
 class HttpConnection(asyncio.Protocol):
@@ -121,18 +117,18 @@ class TellingConnection(HttpConnection):
 
     def __init__(self, client: HttpClient) -> None:
         super().__init__(client)
-        self._spans = [-1, -1, -1, -1]
+        self._spans = [*NOT_TOLD]
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Called by the parser for each header."""
-        index = _SPAN_HEADERS.get(name.lower())
+        index = _PLACES.get(name.lower())
         if index is not None and value.isdigit():
             self._spans[index] = int(value)
 
     def _answered(self, call: Call, now_ns: int) -> None:
         queue, inference, preprocess, postprocess = self._spans
         call.server_spans = (queue, inference, preprocess, postprocess)
-        self._spans = [-1, -1, -1, -1]
+        self._spans = [*NOT_TOLD]
         super()._answered(call, now_ns)
 
 

@@ -11,6 +11,8 @@ import struct
 from dataclasses import dataclass, replace
 from typing import Any
 
+from inferbench_tasks.protocols.spans import HEADER_BYTES, ServerTimes
+
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
     range(10)
 )
@@ -102,13 +104,12 @@ class Answered:
     http_status: str | None
     grpc_status: str | None
     grpc_message: str
-    #: (queue, inference, preprocess, postprocess) in ns, where the server tells its own times.
-    spans: tuple[int, int, int, int] | None = None
+    #: In ns, where the server tells its own times.
+    spans: ServerTimes | None = None
 
 
 #: A literal header that is in no table with one of our server's times, as gRPC's core writes it.
 _TOLD = re.compile(rb"[\x00\x10](.)(x-inferbench-[a-z]+-ns)(.)(\d+)", re.DOTALL)
-_SPANS = ("queue", "inference", "preprocess", "postprocess")
 
 
 class HeaderBlocks:
@@ -126,11 +127,11 @@ class HeaderBlocks:
 
     def _telling(self, block: bytes) -> Answered:
         """The times cut out, the rest as any other block."""
-        spans: dict[str, int] = {}
+        spans: dict[bytes, int] = {}
 
         def take(match: re.Match[bytes]) -> bytes:
             if match[1][0] == len(match[2]) and match[3][0] == len(match[4]):
-                spans[match[2][13:-3].decode()] = int(match[4])
+                spans[match[2]] = int(match[4])
                 return b""
             return match[0]
 
@@ -138,9 +139,9 @@ class HeaderBlocks:
         found = self._known.get(rest)
         if found is None:
             found = self._decode(rest)
-        if any(name not in spans for name in _SPANS):
+        if any(name not in spans for name in HEADER_BYTES):
             return found
-        queue, inference, preprocess, postprocess = (spans[name] for name in _SPANS)
+        queue, inference, preprocess, postprocess = (spans[name] for name in HEADER_BYTES)
         return replace(found, spans=(queue, inference, preprocess, postprocess))
 
     def _decode(self, block: bytes) -> Answered:

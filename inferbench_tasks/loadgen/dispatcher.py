@@ -10,6 +10,7 @@ from collections.abc import Callable
 from inferbench_tasks.clients.base import CANCELLED, CONNECTION, OK, TIMEOUT, Call, Client, Sink
 from inferbench_tasks.loadgen.records import DROPPED, MEASURE
 from inferbench_tasks.loadgen.spool import Recorder
+from inferbench_tasks.protocols.spans import NOT_TOLD
 
 _MAX_EXPLAINED = 20
 
@@ -21,11 +22,11 @@ class Dispatcher(Sink):
     of whoever caused it.
     """
 
-    def __init__(self, recorder: Recorder, timeout_ns: int, *, server_spans: bool = False) -> None:
+    def __init__(self, recorder: Recorder, timeout_ns: int, *, spans: bool = False) -> None:
         self._recorder = recorder
         self._append = recorder.append
         self._timeout_ns = timeout_ns
-        self._spans = server_spans
+        self._spans = spans
         self._waiting: deque[Call] = deque()
         self._flying: deque[Call] = deque()
         self.client: Client
@@ -54,17 +55,11 @@ class Dispatcher(Sink):
         self.outstanding -= 1
         payload = call.payload
         code = 0 if status is OK else self._recorder.status_code(status)
-        if self._spans:
-            self._recorder.append_with_spans(
-                call.request_id, MEASURE, call.intended_ns, call.sent_ns, call.first_byte_ns, done_ns, code,
-                len(payload.wire), call.bytes_received, payload.sample_index, payload.batch_size,
-                *(call.server_spans or (-1, -1, -1, -1)), *call.client_spans,
-            )  # fmt: skip
-        else:
-            self._append(
-                call.request_id, MEASURE, call.intended_ns, call.sent_ns, call.first_byte_ns, done_ns, code,
-                len(payload.wire), call.bytes_received, payload.sample_index, payload.batch_size,
-            )  # fmt: skip
+        self._append(
+            call.request_id, MEASURE, call.intended_ns, call.sent_ns, call.first_byte_ns, done_ns, code,
+            len(payload.wire), call.bytes_received, payload.sample_index, payload.batch_size,
+            (*(call.server_spans or NOT_TOLD), *call.client_spans) if self._spans else None,
+        )  # fmt: skip
         if self._waiting:
             self.ready()
         listener = self.listeners[call.user]

@@ -38,8 +38,8 @@ _LEAST_LATENCY_NS, _MOST_QUERIES = 50_000, 2_000_000
 class Sut(Dispatcher):
     """The dispatcher as LoadGen's system under test: it hears of every query's end, failed ones included."""
 
-    def __init__(self, recorder: Recorder, timeout_ns: int, *, server_spans: bool = False) -> None:
-        super().__init__(recorder, timeout_ns, server_spans=server_spans)
+    def __init__(self, recorder: Recorder, timeout_ns: int, *, spans: bool = False) -> None:
+        super().__init__(recorder, timeout_ns, spans=spans)
         #: By request id, LoadGen's ids of the samples in it.
         self.queries: dict[int, tuple[int, ...]] = {}
         self.fastest_ns = 0

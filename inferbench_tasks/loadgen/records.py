@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from inferbench_tasks.errors import StorageError
+from inferbench_tasks.loadgen.layout import columns_of, schema_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -25,36 +26,11 @@ OK = "ok"
 #: Never sent: the sender gave it up (too many in flight, the load ended).
 DROPPED = "dropped"
 
-_NAMES = pa.dictionary(pa.int16(), pa.string())
-#: Times are CLOCK_MONOTONIC in ns; -1 means that it did not happen. ``done_ns`` is the end of a failed
-#: request too (its timeout, its reset); -1 only where the load ended before the request did.
-SCHEMA = pa.schema(
-    [
-        pa.field("request_id", pa.int64(), nullable=False),
-        pa.field("shard", pa.int16(), nullable=False),
-        pa.field("phase", _NAMES, nullable=False),
-        pa.field("intended_ns", pa.int64(), nullable=False),
-        pa.field("sent_ns", pa.int64(), nullable=False),
-        pa.field("first_byte_ns", pa.int64(), nullable=False),
-        pa.field("done_ns", pa.int64(), nullable=False),
-        pa.field("status", _NAMES, nullable=False),
-        pa.field("bytes_sent", pa.int64(), nullable=False),
-        pa.field("bytes_received", pa.int64(), nullable=False),
-        pa.field("sample_index", pa.int32(), nullable=False),
-        pa.field("batch_size", pa.int16(), nullable=False),
-    ]
-)
-#: What the server says of a request's way through it, ns; -1 where it said nothing. In the file or not.
-SERVER_SPANS = ("server_queue_ns", "server_inference_ns", "server_preprocess_ns", "server_postprocess_ns")
-#: What the client itself did to a request before it was sent and to its answer, ns; see ``clients.processing``.
-CLIENT_SPANS = ("client_preprocess_ns", "client_postprocess_ns")
-SPANS = (*SERVER_SPANS, *CLIENT_SPANS)
-SCHEMA_WITH_SPANS = pa.schema([*SCHEMA, *(pa.field(n, pa.int64(), nullable=False) for n in SPANS)])
-
-_DEFAULTS: dict[str, Any] = {
-    "shard": 0, "phase": "measure", "first_byte_ns": -1, "done_ns": -1, "status": OK, "bytes_sent": 0,
-    "bytes_received": 0, "sample_index": 0, "batch_size": 1,
-}  # fmt: skip
+SCHEMA = schema_of(spans=False)
+SCHEMA_WITH_SPANS = schema_of(spans=True)
+#: The columns that a file may lack.
+SPANS = frozenset(SCHEMA_WITH_SPANS.names) - frozenset(SCHEMA.names)
+_ABSENT = {column.name: column.absent for column in columns_of(spans=True)}
 
 
 def samples_table(columns: Mapping[str, ArrayLike | Sequence[str]]) -> pa.Table:
@@ -62,8 +38,7 @@ def samples_table(columns: Mapping[str, ArrayLike | Sequence[str]]) -> pa.Table:
 
     ``intended_ns`` is needed; ``sent_ns`` is taken from it unless given. Spans come in if one is given.
     """
-    spans = any(name in columns for name in SPANS)
-    schema = SCHEMA_WITH_SPANS if spans else SCHEMA
+    schema = SCHEMA if SPANS.isdisjoint(columns) else SCHEMA_WITH_SPANS
     if unknown := set(columns) - set(schema.names):
         raise ValueError(f"unknown columns {sorted(unknown)}; known: {', '.join(SCHEMA_WITH_SPANS.names)}")
     rows = len(np.asarray(columns["intended_ns"]))
@@ -75,7 +50,7 @@ def samples_table(columns: Mapping[str, ArrayLike | Sequence[str]]) -> pa.Table:
         elif values is None and field.name == "sent_ns":
             values = columns["intended_ns"]
         if values is None:
-            values = [_DEFAULTS.get(field.name, -1)] * rows
+            values = [_ABSENT[field.name]] * rows
         if pa.types.is_dictionary(field.type):
             arrays.append(pa.array(list(values), pa.string()).dictionary_encode().cast(field.type))
         else:
@@ -85,7 +60,7 @@ def samples_table(columns: Mapping[str, ArrayLike | Sequence[str]]) -> pa.Table:
 
 def write_table(table: pa.Table, path: Path) -> None:
     """Write records that are already in memory; the file appears whole or not at all."""
-    with SamplesWriter(path, spans=SERVER_SPANS[0] in table.column_names) as writer:
+    with SamplesWriter(path, spans=not SPANS.isdisjoint(table.column_names)) as writer:
         writer.write(table)
 
 

@@ -50,7 +50,7 @@ class Shard:
         self._recorder = recorder
         self._payloads = build_payloads(plan)
         make = Sut if plan.mlperf else Dispatcher
-        self._dispatcher = make(recorder, plan.timeout_ns, server_spans=plan.spans)
+        self._dispatcher = make(recorder, plan.timeout_ns, spans=plan.spans)
         self._dispatcher.drops = all(segment.paced for segment in plan.segments)
         if plan.max_in_flight is not None:
             self._dispatcher.limit = max(1, plan.share(plan.max_in_flight, index))
@@ -213,7 +213,7 @@ def main(plan_path: str, index: int) -> int:
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
-        with Recorder(plan.spool_path(index), index, server_spans=plan.spans) as recorder:
+        with Recorder(plan.spool_path(index), index, spans=plan.spans) as recorder:
             await Shard(plan, index, loop, recorder).run()
 
     try:

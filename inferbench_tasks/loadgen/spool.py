@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,21 +18,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from inferbench_tasks.errors import StorageError
-from inferbench_tasks.loadgen.records import OK, PHASES, SPANS, SamplesWriter
+from inferbench_tasks.loadgen.layout import Column, columns_of, row_dtype, row_packer, schema_of, span_packer
+from inferbench_tasks.loadgen.records import OK, PHASES, SamplesWriter
 
-#: One row; ``shard`` stands in the header. Little-endian, packed.
-_ROW = np.dtype(
-    [
-        ("request_id", "<i8"), ("phase", "i1"), ("intended_ns", "<i8"), ("sent_ns", "<i8"),
-        ("first_byte_ns", "<i8"), ("done_ns", "<i8"), ("status", "<i2"), ("bytes_sent", "<i8"),
-        ("bytes_received", "<i8"), ("sample_index", "<i4"), ("batch_size", "<i2"),
-    ]
-)  # fmt: skip
-_ROW_WITH_SPANS = np.dtype([*_ROW.descr, *((name, "<i8") for name in SPANS)])
-_PACKER = struct.Struct("<qbqqqqhqqih")
-_PACKER_WITH_SPANS = struct.Struct("<qbqqqqhqqihqqqqqq")
-
-_TYPES = {name: _ROW[name].str for name in _ROW.names or () if name != "phase"}
+_ROW, _SPANS = row_packer(), span_packer()
+_NO_SPANS = tuple(column.absent for column in columns_of(spans=True) if column.side)
 
 _MAGIC = "inferbench-spool-2"
 _HEADER_BYTES = 16_384
@@ -44,20 +33,19 @@ class Recorder:
     """Appends the records of one shard to its spool; about 0.3 us each, with bounded memory.
 
     Not for several threads. ``buffered_rows`` are lost at most if the process is killed; ``flush`` when
-    the loop has time, and ``close`` at the end. ``server_spans``: the rows carry the server's own times.
+    the loop has time, and ``close`` at the end. ``spans``: the rows carry
+    the times of the parts of a request too.
     """
 
-    def __init__(
-        self, path: Path, shard: int = 0, *, server_spans: bool = False, buffered_rows: int = 2048
-    ) -> None:
+    def __init__(self, path: Path, shard: int = 0, *, spans: bool = False, buffered_rows: int = 2048) -> None:
         self.path = path
         self.rows = 0
         self._shard = shard
-        self._spans = server_spans
-        packer = _PACKER_WITH_SPANS if server_spans else _PACKER
-        self._pack_into = packer.pack_into
-        self._width = packer.size
-        self._end = packer.size * buffered_rows
+        self._spans = spans
+        self._pack_into = _ROW.pack_into
+        self._pack_spans_into = _SPANS.pack_into
+        self._width = row_dtype(spans=spans).itemsize
+        self._end = self._width * buffered_rows
         self._buffer = bytearray(self._end)
         self._position = 0
         self._statuses = {OK: 0}
@@ -90,22 +78,22 @@ class Recorder:
         bytes_received: int,
         sample_index: int,
         batch_size: int,
+        spans: Sequence[int] | None = None,
     ) -> None:
-        """Keep one record. ``phase``: an index into PHASES; ``status``: a number from ``status_code``."""
+        """Keep one record, its values in the order of ``layout``.
+
+        ``phase``: an index into PHASES; ``status``: a number from ``status_code``. ``spans``: the server's, then the
+        client's; a recorder without spans leaves them out.
+        """
         position = self._position
         self._pack_into(
             self._buffer, position, request_id, phase, intended_ns, sent_ns, first_byte_ns, done_ns, status,
             bytes_sent, bytes_received, sample_index, batch_size,
         )  # fmt: skip
+        if self._spans:
+            self._pack_spans_into(self._buffer, position + _ROW.size, *(spans or _NO_SPANS))
         self._position = position = position + self._width
         if position == self._end:
-            self.flush()
-
-    def append_with_spans(self, *values: int) -> None:
-        """As ``append``, with those of SPANS behind; for a recorder made with ``server_spans``."""
-        self._pack_into(self._buffer, self._position, *values)
-        self._position += self._width
-        if self._position == self._end:
             self.flush()
 
     def flush(self) -> None:
@@ -157,7 +145,7 @@ class Spool:
         self.shard: int = header["shard"]
         self.spans: bool = header["spans"]
         self.statuses: list[str] = header["statuses"]
-        self._dtype = _ROW_WITH_SPANS if self.spans else _ROW
+        self._dtype = row_dtype(spans=self.spans)
         self.rows = max(0, size - _HEADER_BYTES) // self._dtype.itemsize
 
     def read(self, start: int = 0, stop: int | None = None) -> NDArray[Any]:
@@ -196,10 +184,11 @@ def merge(
     del intended
     starts = np.cumsum([0, *(part.rows for part in parts)])
     statuses = list(dict.fromkeys([OK, *(name for part in parts for name in part.statuses)]))
-    with SamplesWriter(target, spans=any(part.spans for part in parts), metadata=metadata) as writer:
+    spans = any(part.spans for part in parts)
+    with SamplesWriter(target, spans=spans, metadata=metadata) as writer:
         for at in range(0, len(order), _ROW_GROUP):
             indices = order[at : at + _ROW_GROUP]
-            writer.write(_row_group(parts, starts, indices, statuses, measure_window_ns, writer.schema))
+            writer.write(_row_group(parts, starts, indices, statuses, measure_window_ns, spans=spans))
     pa.default_memory_pool().release_unused()
     return len(order)
 
@@ -210,13 +199,12 @@ def _row_group(
     indices: NDArray[np.int64],
     statuses: list[str],
     window_ns: tuple[int, int] | None,
-    schema: pa.Schema,
+    *,
+    spans: bool,
 ) -> pa.RecordBatch:
     """The rows at ``indices`` (over all parts), as Arrow."""
-    values: dict[str, NDArray[Any]] = {
-        name: np.full(len(indices), -1, "i8" if name in SPANS else _TYPES.get(name, "i2"))
-        for name in schema.names
-    }
+    columns = columns_of(spans=spans)
+    values: dict[str, NDArray[Any]] = {c.name: np.full(len(indices), -1, c.stored) for c in columns}
     for part, start, stop in zip(parts, starts[:-1], starts[1:], strict=True):
         mine = np.flatnonzero((indices >= start) & (indices < stop))
         if not len(mine):
@@ -234,15 +222,23 @@ def _row_group(
         values["phase"] = after + (values["intended_ns"] >= window_ns[0])
     names = {"phase": list(PHASES), "status": statuses}
     arrays = [
-        pa.DictionaryArray.from_arrays(_numbers(values[field.name], pa.int16()), pa.array(names[field.name]))
-        if field.name in names
-        else _numbers(values[field.name], field.type)
-        for field in schema
+        pa.DictionaryArray.from_arrays(_numbers(values[column.name], column), _texts(names[column.name]))
+        if column.names
+        else _numbers(values[column.name], column)
+        for column in columns
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema_of(spans=spans))
 
 
-def _numbers(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
+def _numbers(values: NDArray[Any], column: Column) -> pa.Array:
     """The numbers as Arrow, as they lie in memory: ``pa.array`` would import pandas first, for a second of CPU."""
-    exact = np.ascontiguousarray(values, kind.to_pandas_dtype())
+    exact = np.ascontiguousarray(values, column.stored)
+    kind = pa.from_numpy_dtype(exact.dtype)
     return pa.Array.from_buffers(kind, len(exact), [None, pa.py_buffer(exact)])
+
+
+def _texts(values: Sequence[str]) -> pa.Array:
+    """Likewise for a few names."""
+    data = [value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, data)], dtype=np.int32)
+    return pa.StringArray.from_buffers(len(data), pa.py_buffer(ends), pa.py_buffer(b"".join(data)))

@@ -142,7 +142,7 @@ def _server_stages(window: Window) -> dict[str, Any]:
     """
     if not window.spans:
         return {}
-    spans = {name.split("_")[1]: values for name, values in window.spans.items()}
+    spans = dict(window.spans)
     told = window.answered & np.logical_and.reduce([values >= 0 for values in spans.values()])
     if not told.any():
         return {}

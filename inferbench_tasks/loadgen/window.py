@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.loadgen.records import CLIENT_SPANS, DROPPED, SERVER_SPANS, codes, column, is_ok
+from inferbench_tasks.loadgen.layout import columns_of, spans_of
+from inferbench_tasks.loadgen.records import DROPPED, codes, column, is_ok
 
 NS_PER_S = 1_000_000_000
 _PIECE = 1 << 18
-
-
-#: The columns that a window is made of; of the others no figure is.
-WINDOW_COLUMNS = (
-    "request_id", "phase", "intended_ns", "sent_ns", "first_byte_ns", "done_ns", "status", "batch_size",
-    *SERVER_SPANS, *CLIENT_SPANS,
-)  # fmt: skip
 
 
 def taken(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
@@ -51,9 +45,9 @@ class Window:
     status_names: list[str]
     phase: NDArray[np.int64]
     phase_names: list[str]
-    #: The server's own times by column name, empty where it told none.
+    #: The server's own times by the part they are of (``protocols.spans``), empty where it told none.
     spans: dict[str, NDArray[np.int64]]
-    #: The client's own times by column name, empty where it did nothing while the load ran.
+    #: The client's own times likewise, empty where it did nothing while the load ran.
     client_spans: dict[str, NDArray[np.int64]]
     #: Answered as it should be, at any time.
     ok: NDArray[np.bool_]
@@ -77,11 +71,11 @@ class Window:
         phase, phase_names = codes(table, "phase")
         labelled = np.array([name == "measure" for name in phase_names] or [False])
         labelled_measure = labelled[phase] if len(phase) else np.zeros(0, np.bool_)
-        own = {name: column(table, name) for name in CLIENT_SPANS if name in table.column_names}
+        own = _spans(table, "client")
         own = own if any((values >= 0).any() for values in own.values()) else {}
         sent = column(table, "sent_ns")
         if own:
-            sent = np.where(sent >= 0, sent - own["client_preprocess_ns"].clip(0), sent)
+            sent = np.where(sent >= 0, sent - own["preprocess"].clip(0), sent)
         inside = (intended >= start_ns) & (intended < end_ns)
         return cls(
             start_ns=start_ns,
@@ -96,7 +90,7 @@ class Window:
             status_names=status_names,
             phase=phase,
             phase_names=phase_names,
-            spans={name: column(table, name) for name in SERVER_SPANS if name in table.column_names},
+            spans=_spans(table, "server"),
             client_spans=own,
             ok=is_ok(table),
             measured=inside & labelled_measure,
@@ -150,3 +144,15 @@ class Window:
             begin = np.clip(sent[was_sent], self.start_ns, self.end_ns)
             total += int((np.clip(ended, self.start_ns, self.end_ns) - begin).clip(0).sum())
         return total / (self.end_ns - self.start_ns)
+
+
+def _spans(table: pa.Table, side: Literal["server", "client"]) -> dict[str, NDArray[Any]]:
+    return {span: column(table, name) for span, name in spans_of(side).items() if name in table.column_names}
+
+
+#: The columns that a window is made of; of the others no figure is.
+WINDOW_COLUMNS = tuple(
+    column.name
+    for column in columns_of(spans=True)
+    if column.side or column.name in {field.name for field in fields(Window)}
+)

@@ -86,7 +86,7 @@ def per_request(window: Window) -> dict[str, NDArray[Any]]:
     """
     if not window.spans:
         return {}
-    spans = {name.split("_")[1]: values for name, values in window.spans.items()}
+    spans = window.spans
     told = window.answered & np.logical_and.reduce([values >= 0 for values in spans.values()])
     if not told.any():
         return {}
@@ -107,7 +107,7 @@ def per_request(window: Window) -> dict[str, NDArray[Any]]:
 
 def client_spans(window: Window) -> dict[str, NDArray[Any]]:
     """``preprocess`` and ``postprocess`` on the client, ns per record; {} where it did neither."""
-    return {name.split("_")[1]: values.clip(0) for name, values in window.client_spans.items()}
+    return {span: values.clip(0) for span, values in window.client_spans.items()}
 
 
 def _by_statistics(window: Window, recording: Recording) -> dict[str, Any] | None:

@@ -49,9 +49,9 @@ def traced(file: Path, window: Window) -> Parts:
 
 def _transmit(window: Window, queued_ns: NDArray[Any], inside_ns: NDArray[Any]) -> NDArray[np.int64]:
     """Time between send and answer that is not Triton's, of the requests that were alone."""
-    own = {name: values.clip(0) for name, values in window.client_spans.items()}
-    sent = (window.sent_ns + own.get("client_preprocess_ns", 0))[window.ok]
-    done = (window.done_ns - own.get("client_postprocess_ns", 0))[window.ok]
+    own = {span: values.clip(0) for span, values in window.client_spans.items()}
+    sent = (window.sent_ns + own.get("preprocess", 0))[window.ok]
+    done = (window.done_ns - own.get("postprocess", 0))[window.ok]
     order = np.argsort(sent)
     sent, done = sent[order], done[order]
     latest = np.maximum.accumulate(done) if len(done) else done

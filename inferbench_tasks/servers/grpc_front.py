@@ -9,8 +9,10 @@ from typing import Any, Generic, TypeVar
 
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.protocols.problem import RequestProblem
+from inferbench_tasks.protocols.spans import HEADERS
 from inferbench_tasks.servers.model import ServedModel
 
+QUEUE, INFERENCE, PREPROCESS, POSTPROCESS = HEADERS
 Wanted = TypeVar("Wanted")
 
 
@@ -82,10 +84,10 @@ class GrpcFront:
         postprocess_ns = time.monotonic_ns() - resumed_ns + execution.output_ns
         context.set_trailing_metadata(
             (
-                ("x-inferbench-queue-ns", str(execution.queue_ns)),
-                ("x-inferbench-inference-ns", str(execution.infer_ns)),
-                ("x-inferbench-preprocess-ns", str(preprocess_ns)),
-                ("x-inferbench-postprocess-ns", str(postprocess_ns)),
+                (QUEUE, str(execution.queue_ns)),
+                (INFERENCE, str(execution.infer_ns)),
+                (PREPROCESS, str(preprocess_ns)),
+                (POSTPROCESS, str(postprocess_ns)),
             )
         )
         return answer

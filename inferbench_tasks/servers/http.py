@@ -19,12 +19,14 @@ from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from inferbench_tasks.protocols.problem import RequestProblem
+from inferbench_tasks.protocols.spans import HEADER_BYTES
 from inferbench_tasks.servers.codec import HEADER_LENGTH, decode_request, encode_response
 from inferbench_tasks.servers.model import ServedModel
 
 log = logging.getLogger(__name__)
 
 SERVER_NAME = "inferbench"
+QUEUE, INFERENCE, PREPROCESS, POSTPROCESS = HEADER_BYTES
 EXTENSIONS = ["binary_tensor_data", "statistics"]
 #: Larger JSON bodies are read in a thread, so that they don't hold up everyone else's requests.
 INLINE_JSON_BYTES = 64 * 1024
@@ -73,10 +75,10 @@ class InferenceApp(FastAPI):
             preprocess_ns = decoded_ns - received_ns + execution.input_ns
             postprocess_ns = encoded_ns - resumed_ns + execution.output_ns
             headers = [
-                (b"x-inferbench-queue-ns", b"%d" % execution.queue_ns),
-                (b"x-inferbench-inference-ns", b"%d" % execution.infer_ns),
-                (b"x-inferbench-preprocess-ns", b"%d" % preprocess_ns),
-                (b"x-inferbench-postprocess-ns", b"%d" % postprocess_ns),
+                (QUEUE, b"%d" % execution.queue_ns),
+                (INFERENCE, b"%d" % execution.infer_ns),
+                (PREPROCESS, b"%d" % preprocess_ns),
+                (POSTPROCESS, b"%d" % postprocess_ns),
             ]
             if json_length is None:
                 headers.append((b"content-type", b"application/json"))

@@ -93,8 +93,8 @@ def test_phases_can_be_set_by_a_window_that_is_known_afterwards(tmp_path: Path) 
 
 def test_server_spans_travel_where_a_shard_has_them(tmp_path: Path) -> None:
     """A shard without them gets -1 beside a shard that has them."""
-    with Recorder(tmp_path / "1.spool", 1, server_spans=True) as recorder:
-        recorder.append_with_spans(9, MEASURE, 5, 6, 7, 8, 0, 1, 1, 0, 1, 11, 12, 13, 14, 15, -1)
+    with Recorder(tmp_path / "1.spool", 1, spans=True) as recorder:
+        recorder.append(9, MEASURE, 5, 6, 7, 8, 0, 1, 1, 0, 1, (11, 12, 13, 14, 15, -1))
     merge([_fill(tmp_path / "0.spool", 0, [1]), tmp_path / "1.spool"], tmp_path / "s.parquet")
     table = read_samples(tmp_path / "s.parquet")
     assert table.schema.equals(SCHEMA_WITH_SPANS)
@@ -186,6 +186,26 @@ def test_a_recorder_flushes_by_itself_and_counts(tmp_path: Path) -> None:
     recorder.close()
     recorder.close()
     assert Spool(tmp_path / "0.spool").rows == 25
+
+
+def test_merging_imports_no_pandas(tmp_path: Path) -> None:
+    """Writing names and numbers needs none of it, and importing it costs more CPU than a short load's records."""
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from inferbench_tasks.loadgen.spool import merge\n"
+        "merge([Path(sys.argv[1])], Path(sys.argv[2]))\n"
+        "print('pandas' in sys.modules)\n"
+    )
+    spool = _fill(tmp_path / "0.spool", 0, [1, 2], status="grpc_\N{GREEK SMALL LETTER MU}")
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(spool), str(tmp_path / "s.parquet")],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout == "False\n"
+    assert (
+        read_samples(tmp_path / "s.parquet").column("status").to_pylist()
+        == ["grpc_\N{GREEK SMALL LETTER MU}"] * 2
+    )
 
 
 def test_merging_takes_bounded_memory(tmp_path: Path) -> None:

@@ -1,0 +1,105 @@
+"""The columns of a request's record, each described once: what senders pack, numpy reads and Parquet keeps follow.
+
+Rows are packed without gaps, little-endian, in this order; a shard's number stands in its spool's header instead.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from inferbench_tasks.protocols.spans import SERVER_SPANS
+
+#: numpy's name of a signed integer -> that of ``struct``.
+_PACKED = {"i1": "b", "i2": "h", "i4": "i", "i8": "q"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A signed integer of every request.
+
+    ``type``: its width in a row. ``absent``: what stands where nothing is known of it. ``names``: it numbers names
+    (phases, statuses); the file has the names. ``side``: whose time of a part of a request it is, ns, and
+    ``span`` of which part; such columns are there in all rows of a shard or in none.
+    """
+
+    name: str
+    type: Literal["i1", "i2", "i4", "i8"] = "i8"
+    absent: int | str = -1
+    names: bool = False
+    in_row: bool = True
+    side: Literal["server", "client"] | None = None
+    span: str = ""
+
+    @property
+    def stored(self) -> str:
+        """Its type in the file: names are numbered in 16 bits there."""
+        return "i2" if self.names else self.type
+
+    @property
+    def arrow(self) -> pa.Field:
+        """As the file has it."""
+        kind = pa.from_numpy_dtype(np.dtype(self.stored))
+        return pa.field(self.name, pa.dictionary(kind, pa.string()) if self.names else kind, nullable=False)
+
+
+def _time_of(side: Literal["server", "client"], span: str) -> Column:
+    return Column(f"{side}_{span}_ns", side=side, span=span)
+
+
+#: Times are CLOCK_MONOTONIC in ns; -1 means that it did not happen. ``done_ns`` is the end of a failed
+#: request too (its timeout, its reset); -1 only where the load ended before the request did.
+_EVERY = (
+    Column("request_id"),
+    Column("shard", "i2", absent=0, in_row=False),
+    Column("phase", "i1", absent="measure", names=True),
+    Column("intended_ns"),
+    Column("sent_ns"),
+    Column("first_byte_ns"),
+    Column("done_ns"),
+    Column("status", "i2", absent="ok", names=True),
+    Column("bytes_sent", absent=0),
+    Column("bytes_received", absent=0),
+    Column("sample_index", "i4", absent=0),
+    Column("batch_size", "i2", absent=1),
+)
+#: What the server says of a request's way through it, where it says something; and what the client itself did to
+#: a request before it was sent and to its answer, see ``clients.processing``. In the file or not.
+_SPANS = (
+    *(_time_of("server", span) for span in SERVER_SPANS),
+    *(_time_of("client", span) for span in ("preprocess", "postprocess")),
+)
+
+
+def columns_of(*, spans: bool) -> tuple[Column, ...]:
+    """All of a record, in the order of row and file."""
+    return (*_EVERY, *_SPANS) if spans else _EVERY
+
+
+def spans_of(side: Literal["server", "client"]) -> dict[str, str]:
+    """The part that each time of the server or the client is of -> its column."""
+    return {column.span: column.name for column in _SPANS if column.side == side}
+
+
+def schema_of(*, spans: bool) -> pa.Schema:
+    """Of the Parquet file."""
+    return pa.schema([column.arrow for column in columns_of(spans=spans)])
+
+
+def row_dtype(*, spans: bool) -> np.dtype[Any]:
+    """Of a packed row."""
+    return np.dtype([(c.name, f"<{c.type}") for c in columns_of(spans=spans) if c.in_row])
+
+
+def row_packer() -> struct.Struct:
+    """Packs the columns that every row has."""
+    return struct.Struct("<" + "".join(_PACKED[column.type] for column in _EVERY if column.in_row))
+
+
+def span_packer() -> struct.Struct:
+    """Packs the spans, right behind them."""
+    return struct.Struct("<" + "".join(_PACKED[column.type] for column in _SPANS))
