@@ -50,11 +50,11 @@ def search(
     goal = goal_of(objective, submission.slo, bounds)
     data_dir = settings.writable(settings.data_dir())
     hardware = environment.hardware()
-    if not submission.serve.device.startswith("cpu"):
+    if submission.serve.device.kind != "cpu":
         hardware["gpu"] = environment.gpu_used(
             os.getpid(), by_bus=True
         )  # as the servers that are started from here
-    device = environment.device_name(submission.serve.device.partition(":")[0], hardware)
+    device = environment.device_name(submission.serve.device.kind, hardware)
     cores = environment.granted_cores(hardware)
     with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
         runner = Runner(db, data_dir, file.absolute().parent)

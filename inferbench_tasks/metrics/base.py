@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from inferbench_tasks.contracts.device import CPU, DeviceSpec
 from inferbench_tasks.registry import Registry
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Measured:
     recording: Recording
     summary: dict[str, Any]
     hardware: dict[str, Any]
-    device: str = "cpu"
+    device: DeviceSpec = CPU
     #: Where the server wrote down the moments of some requests (``metrics.triton_trace``), if it did.
     trace_path: str | None = None
 

@@ -28,20 +28,20 @@ class Cost(Metric):
         instances is the cheapest.
         """
         throughput = measured.summary.get("throughput_rps")
-        gpu = measured.device.startswith("gpu")
-        name = device_name("gpu" if gpu else "cpu", measured.hardware)
+        kind = measured.device.kind
+        name = device_name(kind, measured.hardware)
         if not throughput:
             return {"usd_per_1k": None, "reason": "nothing was answered"}
         if not price_rows():
             return {"usd_per_1k": None, "reason": "configs/prices.yaml is missing"}
         if not name:
             return {"usd_per_1k": None, "reason": "the device tells no name, so no price fits it"}
-        matching = prices_for("gpu" if gpu else "cpu", str(name))
+        matching = prices_for(kind, str(name))
         if not matching:
             return {"usd_per_1k": None, "reason": f"configs/prices.yaml has no instance with {name!r}"}
         cores = granted_cores(measured.hardware)
         instances = sorted(
-            (_priced(row, measured.summary, None if gpu else cores) for row in matching),
+            (_priced(row, measured.summary, cores if kind == "cpu" else None) for row in matching),
             key=lambda entry: float(entry["usd_per_1k"]),
         )
         return {

@@ -52,7 +52,7 @@ class Energy(Metric):
         reasons = []
         order = (
             ("nvml_counter", "nvml_integrated")
-            if measured.device.startswith("gpu")
+            if measured.device.kind == "gpu"
             else ("rapl", "tdp_estimate", "codecarbon_estimate")
         )
         for method in order:

@@ -44,7 +44,7 @@ class Interference(Metric):
         missing: list[str] = []
         _cpu(measured, findings, missing)
         _clock(measured, "host", "frequency_mhz", "the processor's clock", findings)
-        if measured.device.startswith("gpu"):
+        if measured.device.kind == "gpu":
             _gpu(measured, findings, missing)
         findings.sort(key=lambda finding: not finding["quarantine"])
         return {"findings": findings, "not_watched": missing}

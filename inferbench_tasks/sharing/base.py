@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
+from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.registry import Registry
 from inferbench_tasks.submission.schema import JobSpec
@@ -24,7 +25,7 @@ class Sharing(ABC):
 
     @classmethod
     @abstractmethod
-    def unavailable(cls, device: str) -> str | None:
+    def unavailable(cls, device: DeviceSpec) -> str | None:
         """Why it can't be used here for that device; None if it can."""
 
     def start(self) -> None:

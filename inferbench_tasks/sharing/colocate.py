@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.sharing.base import Sharing
 
 
@@ -13,5 +14,5 @@ class Colocate(Sharing):
     kind: ClassVar[str] = "colocate"
 
     @classmethod
-    def unavailable(cls, device: str) -> str | None:
+    def unavailable(cls, device: DeviceSpec) -> str | None:
         return None

@@ -14,6 +14,7 @@ import subprocess
 from pathlib import Path
 from typing import ClassVar
 
+from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.sharing.base import Sharing
 
@@ -31,8 +32,8 @@ class Mps(Sharing):
         self.pipes, self.logs = folder / "mps" / "pipe", folder / "mps" / "log"
 
     @classmethod
-    def unavailable(cls, device: str) -> str | None:
-        if not device.startswith("gpu"):
+    def unavailable(cls, device: DeviceSpec) -> str | None:
+        if device.kind != "gpu":
             return f"it shares NVIDIA GPUs, and serve.device is {device}; use method: colocate for CPUs"
         if not os.path.exists("/proc/driver/nvidia/version") and not os.path.exists("/dev/nvidiactl"):
             return "there is no NVIDIA driver on this machine (no /proc/driver/nvidia, no /dev/nvidiactl)"

@@ -48,7 +48,7 @@ def run(inp: Input, ctx: Context) -> Output:
 
 def _ceilings(submission: Submission, ctx: Context) -> Ceilings | None:
     """This machine's, for CPU runs; without them the roofline is left out and the report is made all the same."""
-    if submission.serve.device != "cpu":
+    if submission.serve.device.kind != "cpu":
         return None
     try:
         return measured_ceilings(ctx.cache_dir("roofline"), environment.hardware()["cpu"])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.loadgen.records import read_samples
 from inferbench_tasks.loadgen.summary import summarise_window
@@ -63,7 +64,7 @@ def run(inp: Input, ctx: Context) -> Output:
     samples_path = Path(inp.load.samples_path)
     recording = read_recording(Path(inp.load.monitors_path)) if inp.load.monitors_path else EMPTY
     hardware = environment.hardware()
-    if inp.job.serve.device.startswith("gpu"):
+    if inp.job.serve.device.kind == "gpu":
         hardware["gpu"] = environment.gpu_used(inp.serve.server.pid)
     surroundings = {"hardware": hardware, "system": environment.system()}
     ctx.progress(1, 3, "working out the figures")
@@ -195,7 +196,7 @@ def emulation(name: str, folder: Path) -> dict[str, Any]:
     return {"name": name, **made, **(network.model_dump(exclude={"name"}) if network else {})}
 
 
-def _device(asked: str, hardware: dict[str, Any]) -> DeviceInfo:
-    kind = asked.partition(":")[0]
-    name = environment.device_name(kind, hardware)
-    return DeviceInfo(kind=kind, name=name, cores=environment.granted_cores(hardware), **{"asked": asked})
+def _device(asked: DeviceSpec, hardware: dict[str, Any]) -> DeviceInfo:
+    name = environment.device_name(asked.kind, hardware)
+    cores = environment.granted_cores(hardware)
+    return DeviceInfo(kind=asked.kind, name=name, cores=cores, **{"asked": str(asked)})

@@ -148,7 +148,7 @@ def _describe(slot: Slot) -> str:
         return "true or false"
     if annotation in (int, float):
         return ("a whole number" if annotation is int else "a number") + _range(slot)
-    if annotation is str:
+    if isinstance(annotation, type) and issubclass(annotation, str):
         return _text(slot)
     if origin in (tuple, list):
         most = slot.bound("max_length")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from inferbench_tasks.arrivals.base import ArrivalsSpec
+from inferbench_tasks.contracts.device import CPU, DeviceSpec
 from inferbench_tasks.contracts.spec import (
     IMAGE_PATTERN,
     NETWORK_PATTERN,
@@ -23,7 +23,6 @@ from inferbench_tasks.submission.processors import ProcessorsSpec
 from inferbench_tasks.submission.share import ShareSpec
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
-DEVICE = re.compile(r"cpu|gpu|gpu:[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
 
 
 class RequestsSpec(Spec):
@@ -75,7 +74,7 @@ class ServeSpec(Spec):
     """How the server is started."""
     image: Annotated[str, Field(pattern=IMAGE_PATTERN, max_length=300)] | None = None
     """The container's image; the backend's own unless one is named. With ``launcher: container`` only."""
-    device: str = "cpu"
+    device: DeviceSpec = CPU
     """``cpu``, ``gpu`` (any), or ``gpu:<type>``."""
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
     """Intra-op threads of each instance. On shared cores more can be many times slower."""
@@ -88,9 +87,9 @@ class ServeSpec(Spec):
 
     @field_validator("device")
     @classmethod
-    def _known_device(cls, value: str) -> str:
-        if not DEVICE.fullmatch(value):
-            raise ValueError(f"must be cpu, gpu or gpu:<type> (for instance gpu:t4); got {value!r}")
+    def _no_single_cpu(cls, value: DeviceSpec) -> DeviceSpec:
+        if value.kind == "cpu" and value.detail:
+            raise ValueError(f"must be {DeviceSpec.FORM}; got {str(value)!r}")
         return value
 
 

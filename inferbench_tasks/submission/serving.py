@@ -28,7 +28,7 @@ def backend_findings(
         yield from has("convert.format", model_format, backend.formats, "serve the format")
     yield from has("load.protocol", spec.load.protocol, backend.protocols, "speak")
     yield from has("serve.launcher", spec.serve.launcher, backend.launchers, "start by the launcher")
-    device = spec.serve.device.partition(":")[0]
+    device = spec.serve.device.kind
     yield from has("serve.device", device, backend.devices, "run on the device")
     if spec.serve.batching is not None and not backend.batching:
         message = f"the backend {name} has no dynamic batching; remove serve.batching"

@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.contracts.device import DeviceKind, DeviceSpec
 from inferbench_tasks.errors import InputError
 
 FORM = "cpu, cpu:<n>, cpu:<first>-<last> (cores), gpu, gpu:<index>"
@@ -25,10 +26,11 @@ def host_name() -> str:
 
 def find(text: str) -> Device:
     """The device that a worker is asked to serve; raises InputError if this machine does not have it."""
-    kind, _, rest = text.partition(":")
-    if kind not in KINDS:
-        raise InputError(f"--device {text!r}: {FORM}")
-    return KINDS[kind](text, rest)
+    try:
+        device = DeviceSpec(text)
+    except ValueError:
+        raise InputError(f"--device {text!r}: {FORM}") from None
+    return KINDS[device.kind](device)
 
 
 def partitions(workers: int) -> list[str]:
@@ -55,17 +57,17 @@ def spare_cores(devices: Iterable[Device]) -> list[int]:
     return sorted(os.sched_getaffinity(0) - taken)
 
 
-def _cpu(text: str, rest: str) -> Device:
+def _cpu(asked: DeviceSpec) -> Device:
     mine = os.sched_getaffinity(0)
-    if not rest:
+    if not asked.detail:
         cores = tuple(sorted(mine))
-    elif found := _CORES.fullmatch(rest):
+    elif found := _CORES.fullmatch(asked.detail):
         first, last = int(found[1]), int(found[2] or found[1])
         cores = tuple(range(first, last + 1))
     else:
-        raise InputError(f"--device {text!r}: {FORM}")
+        raise InputError(f"--device {str(asked)!r}: {FORM}")
     if not cores or not mine.issuperset(cores):
-        raise InputError(f"--device {text!r}: the cores that may be used here are {sorted(mine)}")
+        raise InputError(f"--device {str(asked)!r}: the cores that may be used here are {sorted(mine)}")
     name = f"cpu-{cores[0]}" if len(cores) == 1 else f"cpu-{cores[0]}-{cores[-1]}"
     return Device(
         device_id=f"{host_name()}.{name}",
@@ -91,21 +93,23 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def _gpu(text: str, rest: str) -> Device:
+def _gpu(asked: DeviceSpec) -> Device:
     try:
         import pynvml
     except ImportError as error:
         raise InputError(
-            f"--device {text!r}: NVML's package is missing; install the extra: inferbench[gpu]"
+            f"--device {str(asked)!r}: NVML's package is missing; install the extra: inferbench[gpu]"
         ) from error
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        raise InputError(f"--device {text!r}: no NVIDIA driver is to be found here ({error})") from error
+        raise InputError(
+            f"--device {str(asked)!r}: no NVIDIA driver is to be found here ({error})"
+        ) from error
     count = pynvml.nvmlDeviceGetCount()
-    index = int(rest) if rest.isdigit() else 0 if not rest else -1
+    index = int(asked.detail) if asked.detail.isdigit() else -1 if asked.detail else 0
     if not 0 <= index < count:
-        raise InputError(f"--device {text!r}: this machine has {count} GPU(s), counted from 0; {FORM}")
+        raise InputError(f"--device {str(asked)!r}: this machine has {count} GPU(s), counted from 0; {FORM}")
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
     name = _text(pynvml.nvmlDeviceGetName(handle))
@@ -138,4 +142,4 @@ def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-KINDS: dict[str, Callable[[str, str], Device]] = {"cpu": _cpu, "gpu": _gpu}
+KINDS: dict[DeviceKind, Callable[[DeviceSpec], Device]] = {"cpu": _cpu, "gpu": _gpu}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.perfdb.documents import (
     BackendRecord,
     DeviceInfo,
@@ -52,7 +53,7 @@ def _without_figures(run: RunDocument, verdict: str) -> ResultDocument:
     """What was asked for and why there are no figures; how far it got is in ``extensions.stages``."""
     job = run.job
     model, serve, load = job.get("model", {}), job.get("serve", {}), job.get("load", {})
-    device = str(serve.get("device", "cpu"))
+    device = DeviceSpec(str(serve.get("device", "cpu")))
     return ResultDocument(
         run_id=run.run_id,
         attempt=max((record.attempt for record in run.stages), default=1),
@@ -62,7 +63,7 @@ def _without_figures(run: RunDocument, verdict: str) -> ResultDocument:
         model=ModelInfo(name=str(model.get("name") or model.get("family") or model.get("path") or "unknown")),
         format=str(job.get("convert", {}).get("format", "unknown")),
         backend=BackendRecord(kind=str(serve.get("backend", "unknown")), launcher=serve.get("launcher")),
-        device=DeviceInfo(kind=device.partition(":")[0]),
+        device=DeviceInfo(kind=device.kind),
         load=LoadInfo(**load),
         summary=Summary(),
         verdict=verdict,

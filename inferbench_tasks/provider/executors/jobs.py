@@ -8,6 +8,7 @@ from typing import Any
 
 from inferbench_tasks import settings
 from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.perfdb.documents import RunDocument
 from inferbench_tasks.perfdb.store import PerfDB
@@ -99,7 +100,7 @@ def queued_job(
         submit_s=submit_s,
         est_s=est_s,
         limit_s=limit_s,
-        device_types=device_types(job["serve"]["device"], cluster),
+        device_types=device_types(DeviceSpec(job["serve"]["device"]), cluster),
         priority=job["priority"],
         deadline_s=None if job["deadline_s"] is None else submit_s + job["deadline_s"],
         attempt=attempt,
@@ -107,12 +108,12 @@ def queued_job(
     )
 
 
-def device_types(device: str, cluster: Cluster) -> frozenset[str]:
+def device_types(device: DeviceSpec, cluster: Cluster) -> frozenset[str]:
     """``cpu``; ``gpu:<type>``: that type; ``gpu``: every type of GPU that is registered."""
-    if device == "gpu":
+    if device.kind == "gpu" and not device.detail:
         found = {d.device_type for d in cluster.devices() if d.device_type != "cpu"}
         return frozenset(found or {"gpu"})
-    return frozenset({device.removeprefix("gpu:")})
+    return frozenset({device.detail or device.kind})
 
 
 def learnt(db: PerfDB) -> Estimator:

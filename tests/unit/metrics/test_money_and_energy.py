@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from inferbench_tasks import catalogue
+from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.summary import summarise
 from inferbench_tasks.loadgen.window import Window
@@ -47,7 +48,7 @@ def measure(
     table = records(5.0, noise=0, batch_size=batch_size)
     window = Window.of(table, 2 * SECOND, 10 * SECOND)
     summary = summarise(table, measure_start_ns=2 * SECOND, measure_end_ns=10 * SECOND)
-    return derive(Measured(window, Recording(series, about), summary, hardware, device))
+    return derive(Measured(window, Recording(series, about), summary, hardware, DeviceSpec(device)))
 
 
 def test_the_gpus_energy_counter_is_used_and_checked_against_its_power() -> None:

@@ -15,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from inferbench_tasks.analysis.report.slowdown import Estimate, sharing_table
+from inferbench_tasks.contracts.device import CPU, DeviceSpec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.controller import Applied
 from inferbench_tasks.loadgen.evidence import ShardUsage
@@ -82,9 +83,9 @@ def test_a_neighbour_is_a_job_that_lasts_longer() -> None:
 def test_without_a_driver_mps_says_so(tmp_path: Path) -> None:
     """Where there is no NVIDIA driver, and for a CPU, the message says what is missing and what to do."""
     mps = SHARINGS.load("mps")
-    assert "use method: colocate" in (mps.unavailable("cpu") or "")
+    assert "use method: colocate" in (mps.unavailable(CPU) or "")
     if not os.path.exists("/dev/nvidiactl"):
-        assert "no NVIDIA driver" in (mps.unavailable("gpu") or "")
+        assert "no NVIDIA driver" in (mps.unavailable(DeviceSpec("gpu")) or "")
     job = JobSpec.model_validate({**SUBMISSION, "share": {"method": "mps"}})
     with pytest.raises(InputError, match="share.method: mps can't be used here: it shares NVIDIA GPUs"):
         with placed(job, tmp_path):

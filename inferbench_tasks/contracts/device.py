@@ -1,0 +1,49 @@
+"""A device as people write it: ``cpu``, ``gpu``, ``gpu:t4``, ``gpu:0``, ``cpu:0-3``."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, cast
+
+from pydantic_core import CoreSchema, core_schema
+
+DeviceKind = Literal["cpu", "gpu"]
+
+
+class DeviceSpec(str):
+    """Which device is meant. It is its text, so that it is stored, compared and shown as it was written.
+
+    ``detail`` is what follows the colon, "" without: in a submission the type of a GPU (``gpu:t4``), for a worker the
+    device of its machine (``gpu:0``, ``cpu:0-3``). Raises ValueError for any other text.
+    """
+
+    __slots__ = ()
+
+    FORM = "cpu, gpu or gpu:<type> (for instance gpu:t4)"
+    _TEXT = re.compile(r"(?:cpu|gpu)(?::[A-Za-z0-9][A-Za-z0-9_-]{0,49})?")
+
+    def __new__(cls, text: str) -> DeviceSpec:
+        """The device that a text names."""
+        if not cls._TEXT.fullmatch(text):
+            raise ValueError(f"must be {cls.FORM}; got {text!r}")
+        return super().__new__(cls, text)
+
+    @property
+    def kind(self) -> DeviceKind:
+        """What a backend has to be able to run on."""
+        return cast(DeviceKind, self.partition(":")[0])
+
+    @property
+    def detail(self) -> str:
+        """Which one of its kind."""
+        return self.partition(":")[2]
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> CoreSchema:
+        """A plain string in documents and schemas."""
+        return core_schema.no_info_after_validator_function(
+            cls, core_schema.str_schema(), serialization=core_schema.to_string_ser_schema(when_used="always")
+        )
+
+
+CPU = DeviceSpec("cpu")
