@@ -21,6 +21,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.perfdb import clients, embedded
 from inferbench_tasks.perfdb.address import with_database
 from inferbench_tasks.perfdb.store import PerfDB
+from tests import skips
 
 # The whole suite tries the same examples each time, so that a verdict is the code's; while one works on a test it
 # tries new ones (a plain ``pytest``).
@@ -111,7 +112,9 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line per server."""
+    """One line per reason for which tests were skipped, and one per server."""
+    for line in skips.lines(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.write_line(line)
     for facts in SERVERS.values():
         terminalreporter.write_line(f"PerfDB tests ran on: {facts}")
     if not EXTERNAL_URI:

@@ -21,11 +21,11 @@ ENVIRONMENTS = Path(sys.prefix) / "inferbench-test-envs"
 
 
 def impossible() -> str | None:
-    """Why no engine can be started here; None if one can."""
+    """Why no engine can be started here, with the remedy; None if one can."""
     if os.environ.get("DOCKER_HOST"):
         return None
     if not shutil.which("dockerd") or not shutil.which("docker"):
-        return "no Docker engine is installed"
+        return "no Docker engine is installed (Debian: apt-get install docker.io)"
     return None if os.geteuid() == 0 else "starting a Docker engine needs root"
 
 

@@ -43,11 +43,11 @@ _CANNED = """
 
 
 def missing(lua: bool = True) -> str | None:
-    """Why there is no nginx here; None if there is."""
+    """Why there is no nginx here, with the remedy; None if there is."""
     if shutil.which("nginx") is None and not Path("/usr/sbin/nginx").exists():
-        return "nginx is not installed"
+        return "nginx is not installed (Debian: apt-get install nginx libnginx-mod-http-lua)"
     if lua and not (_MODULES / "ngx_http_lua_module.so").exists():
-        return "nginx's Lua module is not installed (libnginx-mod-http-lua)"
+        return "nginx's Lua module is not installed (Debian: apt-get install libnginx-mod-http-lua)"
     return None
 
 

@@ -47,7 +47,10 @@ pytestmark = [
         reason="makes the images of a whole deployment; INFERBENCH_TEST_OPTIONAL=1 runs it",
     ),
     pytest.mark.skipif(bool(docker_engine.impossible()), reason=str(docker_engine.impossible())),
-    pytest.mark.skipif(not shutil.which("debootstrap"), reason="debootstrap is not installed"),
+    pytest.mark.skipif(
+        not shutil.which("debootstrap"),
+        reason="debootstrap is not installed (Debian: apt-get install debootstrap)",
+    ),
 ]
 
 
