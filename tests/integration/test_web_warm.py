@@ -32,7 +32,7 @@ import airflow
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from inferbench_tasks.provider.api.warm import Warm
-from inferbench_tasks.provider.plugin import pages
+from inferbench_tasks.provider.api.application import pages
 
 class Slow(MetaPathFinder):
     def find_spec(self, name, path, target=None):

@@ -7,6 +7,8 @@ import threading
 import time
 from typing import Any
 
+from inferbench_tasks.provider.api.application import application
+
 log = logging.getLogger(__name__)
 
 
@@ -30,8 +32,6 @@ class Warm:
 
 def warm() -> None:
     """Import the application and read the results of the PerfDB that is there; one that is away is only logged."""
-    from inferbench_tasks.provider.plugin import application
-
     began = time.monotonic()
     # Before all that it imports too: only ``application`` keeps the threads of the first requests out meanwhile.
     application()

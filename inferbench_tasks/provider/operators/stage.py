@@ -15,7 +15,7 @@ from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.errors import CancelledError, InputError, StageError
 from inferbench_tasks.plan.graph import StageName
 from inferbench_tasks.plan.overrides import PARAMETERS, overridden
-from inferbench_tasks.provider.ui.links import LINKS
+from inferbench_tasks.provider.links import LINKS
 
 if TYPE_CHECKING:
     from airflow.sdk import Context as AirflowContext

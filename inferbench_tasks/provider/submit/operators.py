@@ -14,9 +14,9 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.provider.links import InvocationReportLink
 from inferbench_tasks.provider.submit.request import SubmissionRequest, resolve
 from inferbench_tasks.provider.submit.shelf import Shelf
-from inferbench_tasks.provider.ui.links import InvocationReportLink
 from inferbench_tasks.running.invocation import Invocation
 
 if TYPE_CHECKING:

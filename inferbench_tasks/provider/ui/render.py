@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.analysis.report.page import number, script_json
-from inferbench_tasks.provider.plugin import PAGES
+from inferbench_tasks.provider.navigation import PAGES
 
 if TYPE_CHECKING:
     import jinja2
