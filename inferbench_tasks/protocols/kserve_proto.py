@@ -1,9 +1,7 @@
 """The messages of KServe v2 over gRPC, from one table.
 
-Field numbers and types are those of the protocol's ``grpc_service.proto`` (package ``inference``).
-The
-messages live in a descriptor pool of their own: other libraries bring the same names, and a pool takes
-each only once.
+Field numbers and types are those of the protocol's ``grpc_service.proto`` (package ``inference``); why a table:
+``docs/adr/0018-protobuf-tables-by-hand.md``.
 """
 
 from __future__ import annotations
