@@ -70,12 +70,11 @@ def _option(parameter: Any) -> str:
 
 
 def metrics_page() -> str:
-    """Every metric with unit and formula, from the code that computes it."""
-    from inferbench_tasks.cli.metrics import row
-    from inferbench_tasks.metrics.base import METRICS
+    """Every figure with unit and formula, from the code that computes it."""
+    from inferbench_tasks.cli.metrics import rows as figures
 
-    rows = [row(kind) for kind in METRICS]
-    columns = list(dict.fromkeys(key for one in rows for key in one))
+    rows = figures()
+    columns = list(rows[0])
     lines = ["# Metrics", "", "Latency counts from the moment at which a request was MEANT to be sent. A percentile "
              "that too few samples support is null. What was not measured is null, never zero.", ""]  # fmt: skip
     lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]

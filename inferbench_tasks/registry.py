@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
@@ -17,14 +17,20 @@ class Registry(Generic[T]):
     """The known variants of one concept; a variant is imported when it is first asked for.
 
     ``what`` names the concept in messages ("serving backend"), ``group`` is the entry-point group of
-    third parties ("inferbench.backends"), ``built_in`` maps a kind to "module:attribute".
-    A built-in kind can't be taken over by a third party.
+    third parties ("inferbench.backends"), ``built_in`` maps a kind to "module:attribute" (or finds out
+    that mapping when it is first needed). A built-in kind can't be taken over by a third party.
     """
 
-    def __init__(self, what: str, group: str, built_in: Mapping[str, str]) -> None:
+    def __init__(
+        self, what: str, group: str, built_in: Mapping[str, str] | Callable[[], Mapping[str, str]]
+    ) -> None:
         self.what = what
         self.group = group
-        self._built_in = dict(built_in)
+        self._listed = built_in
+
+    @cached_property
+    def _built_in(self) -> dict[str, str]:
+        return dict(self._listed() if callable(self._listed) else self._listed)
 
     @cached_property
     def _plugins(self) -> dict[str, EntryPoint]:

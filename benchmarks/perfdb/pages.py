@@ -27,7 +27,7 @@ LIMIT_MS = 500.0
 PAGES = {
     "leaderboard by p99": "/leaderboard",
     "leaderboard by throughput": "/leaderboard?by=throughput_rps",
-    "leaderboard by energy (nobody has it)": "/leaderboard?by=energy_j",
+    "leaderboard by energy (nobody has it)": "/leaderboard?by=joule_per_request",
     "leaderboard of a model": "/leaderboard?model=resnet7",
     "leaderboard of a backend, user and date": "/leaderboard?backend=triton&user=user-7&since=30d",
     "leaderboard of a device, by p50": "/leaderboard?device=gpu&by=p50_ms",

@@ -60,7 +60,7 @@ def figures(machine: dict[str, Any], point: Point, rng: random.Random) -> Figure
     samples = rate * size
     cpu_ms = (work_ms / merged * point["threads"] ** 0.9 + front_ms) / size
     return {
-        "samples_per_s": samples,
+        "throughput_samples_per_s": samples,
         "throughput_rps": rate,
         "mean_ms": mean_ms,
         "p50_ms": 0.95 * mean_ms,

@@ -133,7 +133,7 @@ def measure_server(model: str, point: Point, loads: list[Point], path: Path, dea
             row = measure(model, full, base, generated, converted, served, ctx, seconds)
             append(path, {**{axis: full[axis] for axis in AXES}, **row, "session": session}, about())
             print(
-                f"{full}  {row['samples_per_s']:.0f} samples/s  p99 {row['p99_ms']}  foreign "
+                f"{full}  {row['throughput_samples_per_s']:.0f} samples/s  p99 {row['p99_ms']}  foreign "
                 f"{row['foreign_cores']:.2f}  {row['verdict'][:60]}",
                 flush=True,
             )
@@ -173,7 +173,7 @@ def measure(
         "error_ratio": summary["error_ratio"],
         "duration_s": seconds,
         "throughput_rps": summary["throughput_rps"],
-        "samples_per_s": samples,
+        "throughput_samples_per_s": samples,
         **{f"{q}_ms": latency[q] for q in ("mean", "p50", "p95", "p99")},
         "server_cpu_cores": server_cores,
         "cpu_ms_per_sample": 1000 * server_cores / samples if samples else None,

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.recommend.space import AXES, Point
+from inferbench_tasks import figures as table_of
 
 DATA = Path(__file__).parent / "data"
 #: CPU of processes that are neither server nor load, above which a row was disturbed, cores.
 QUIET_CORES = 0.15
 FIGURES = (
-    "samples_per_s",
+    "throughput_samples_per_s",
     "throughput_rps",
     "mean_ms",
     "p50_ms",
@@ -71,7 +72,10 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     """All measurements of a file, with ``delay_ms`` "off" where there was no dynamic batching; [] without one."""
     if not path.exists():
         return []
-    rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
+    table = pq.read_table(path)
+    # Recorded grids keep the names that figures had then.
+    names = [table_of.FIGURES[name].name if name in table_of.FIGURES else name for name in table.column_names]
+    rows: list[dict[str, Any]] = table.rename_columns(names).to_pylist()
     return [{**row, "delay_ms": "off" if row["delay_ms"] is None else row["delay_ms"]} for row in rows]
 
 

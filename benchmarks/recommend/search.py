@@ -50,11 +50,11 @@ def goals(grid: Recorded) -> dict[str, Goal]:
         return float(f"{values[int(share * (len(values) - 1))]:.1g}")
 
     tight, loose = (Bound(f"{tail}_ms", True, quantile(f"{tail}_ms", share)) for share in (0.25, 0.5))
-    rate = Bound("samples_per_s", False, quantile("samples_per_s", 0.6))
+    rate = Bound("throughput_samples_per_s", False, quantile("throughput_samples_per_s", 0.6))
     return {
-        f"samples/s, {tight}": Goal("samples_per_s", True, (tight,)),
-        f"samples/s, {loose}": Goal("samples_per_s", True, (loose,)),
-        "samples/s": Goal("samples_per_s", True),
+        f"samples/s, {tight}": Goal("throughput_samples_per_s", True, (tight,)),
+        f"samples/s, {loose}": Goal("throughput_samples_per_s", True, (loose,)),
+        "samples/s": Goal("throughput_samples_per_s", True),
         f"cost (CPU ms/sample), {loose}": Goal("cpu_ms_per_sample", False, (loose,)),
         f"{tail}, {rate}": Goal(f"{tail}_ms", False, (rate,)),
         f"mean latency, {rate}": Goal("mean_ms", False, (rate,)),
@@ -168,7 +168,9 @@ def main() -> int:
                 failed = True
                 continue
             budget = int(BUDGET_RATIO * len(grid.points))
-            spread = ", ".join(f"{f} {s:.0%}" for f in ("samples_per_s", "p99_ms") if (s := grid.spread(f)))
+            spread = ", ".join(
+                f"{f} {s:.0%}" for f in ("throughput_samples_per_s", "p99_ms") if (s := grid.spread(f))
+            )
             print(
                 f"\n{name}: {len(grid.points)} configurations, {sum(map(len, grid.runs))} measurements; {budget} "
                 f"runs ({budget / len(grid.points):.1%}), {options.seeds} seeds; spread between repeats: "

@@ -83,7 +83,7 @@ def figures(machine: dict[str, Any], point: Point, rng: random.Random) -> Figure
     p50, p95, p99 = np.quantile([latency for _, latency in kept], [0.5, 0.95, 0.99]).tolist()
     rate = (len(kept) - 1) / seconds
     return {
-        "samples_per_s": rate * size,
+        "throughput_samples_per_s": rate * size,
         "throughput_rps": rate,
         "mean_ms": sum(latency for _, latency in kept) / len(kept),
         "p50_ms": p50,

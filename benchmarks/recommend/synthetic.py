@@ -55,6 +55,6 @@ def _noisy(figures: Figures, noise: float, rng: random.Random) -> Figures:
     found: Figures = {}
     for name, value in figures.items():
         own = math.exp(rng.gauss(0, 2 * noise if name == "p99_ms" else 0.3 * noise))
-        rate = name in ("samples_per_s", "throughput_rps")
+        rate = name in ("throughput_samples_per_s", "throughput_rps")
         found[name] = None if value is None else value * own * (1 / slower if rate else slower)
     return found

@@ -16,8 +16,8 @@ from typing import Any
 from benchmarks.recommend.recorded import Figures
 from benchmarks.recommend.space import Point
 
-#: What is drawn; a throughput in requests follows from samples_per_s.
-_DRAWN = ("samples_per_s", "mean_ms", "tail", "cpu_ms_per_sample")
+#: What is drawn; a throughput in requests follows from throughput_samples_per_s.
+_DRAWN = ("throughput_samples_per_s", "mean_ms", "tail", "cpu_ms_per_sample")
 
 
 def machine(rng: random.Random, axes: dict[str, list[Any]]) -> dict[str, Any]:
@@ -66,8 +66,8 @@ def figures(machine: dict[str, Any], point: Point, rng: random.Random) -> Figure
     cliff = machine["cliff_factor"] if all(point[a] == v for a, v in machine["cliff"].items()) else 1.0
     p99_ms = 10 * drawn["mean_ms"] * (1.1 + drawn["tail"]) * cliff
     told: Figures = {
-        "samples_per_s": 300 * drawn["samples_per_s"],
-        "throughput_rps": 300 * drawn["samples_per_s"] / point["batch_size"],
+        "throughput_samples_per_s": 300 * drawn["throughput_samples_per_s"],
+        "throughput_rps": 300 * drawn["throughput_samples_per_s"] / point["batch_size"],
         "mean_ms": 10 * drawn["mean_ms"],
         "p50_ms": 9 * drawn["mean_ms"],
         "p95_ms": 0.7 * p99_ms,

@@ -18,7 +18,9 @@ def leaderboard(
     query: list[str] = typer.Argument(
         None, metavar="[QUERY]", help="As in `results list`.", show_default=False
     ),
-    by: str = typer.Option("p99_ms", "--by", metavar="FIGURE", help="p99_ms, throughput_rps, energy_j, ..."),
+    by: str = typer.Option(
+        "p99_ms", "--by", metavar="FIGURE", help="p99_ms, throughput_rps, joule_per_request, ..."
+    ),
     limit: int = typer.Option(20, "--limit", "-n", min=1, help="At most so many per task and data set."),
     output: OutputFormat = OUTPUT,
 ) -> None:

@@ -1,4 +1,4 @@
-"""``inferbench metrics``: the known metrics, with units and formulas."""
+"""``inferbench metrics``: the figures of a run, with units and formulas, and which metric brings them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 import typer
 
-from inferbench_tasks.errors import InferBenchError
-from inferbench_tasks.metrics.base import METRICS
+from inferbench_tasks.figures import FIGURES, METRICS
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit
 
 app = typer.Typer()
@@ -15,31 +14,29 @@ app = typer.Typer()
 
 @app.command()
 def metrics(output: OutputFormat = OUTPUT) -> None:
-    """List the metrics: tag, unit, formula, which way is better, where it stands in a result."""
-    emit([row(kind) for kind in METRICS], output)
+    """List the figures of a run: name, unit, which way is better, formula, where each stands in a result."""
+    emit(rows(), output)
 
 
-def row(kind: str) -> dict[str, Any]:
-    """One metric's card; a plugin that can't be imported shows why."""
-    origin = METRICS.origin(kind)
-    try:
-        metric = METRICS.load(kind)
-    except InferBenchError as error:
-        return {
-            "metric": kind,
-            "tag": None,
-            "unit": None,
-            "better": None,
-            "formula": str(error),
-            "path": None,
-            "origin": origin,
-        }
-    return {
-        "metric": kind,
-        "tag": metric.tag,
-        "unit": metric.unit,
-        "better": metric.better,
-        "formula": metric.formula,
-        "path": f"summary.{metric.path}",
-        "origin": origin,
-    }
+def rows() -> list[dict[str, Any]]:
+    """A line per figure; a metric whose figure can't be had shows why."""
+    kinds = {figure.name: kind for kind, figure in FIGURES.brought().items()}
+    known = [
+        _row(
+            figure.name,
+            METRICS.origin(kinds[figure.name]) if figure.name in kinds else "built-in",
+            unit=figure.unit,
+            better=figure.better,
+            formula=figure.formula,
+            path=figure.field_path,
+            also=list(figure.aliases),
+        )
+        for figure in FIGURES.values()
+    ]
+    problems = FIGURES.problems().items()
+    return known + [_row(kind, METRICS.origin(kind), formula=text) for kind, text in problems]
+
+
+def _row(figure: str, origin: str, **values: Any) -> dict[str, Any]:
+    nothing = dict.fromkeys(("unit", "better", "formula", "path", "also"))
+    return {"figure": figure, **nothing, **values, "origin": origin}

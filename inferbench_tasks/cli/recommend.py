@@ -7,10 +7,11 @@ from pathlib import Path
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.analysis.recommend.candidates import Bound, path_of
+from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.recommend.recommender import Recommendation
 from inferbench_tasks.analysis.recommend.recommender import recommend as recommended
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
@@ -33,7 +34,7 @@ def recommend(
         help="'p99_ms<=100', 'throughput_rps>=50', 'rss_bytes<=2e9'; repeatable.",
     ),
     by: str = typer.Option(
-        "samples_per_s", "--by", metavar="FIGURE", help="What to optimise within the SLO."
+        "throughput_samples_per_s", "--by", metavar="FIGURE", help="What to optimise within the SLO."
     ),
     search: Path = typer.Option(
         None,
@@ -60,7 +61,7 @@ def recommend(
     Exit code 1 if none can be recommended.
     """
     bounds = [_bound(text) for text in slo]
-    path_of(by)
+    FIGURES.ranking(by)
     parse(query or [])
     if search is not None:
         from inferbench_tasks.cli import recommend_search

@@ -142,10 +142,10 @@ def delete(
 @app.command()
 def fields(output: OutputFormat = OUTPUT) -> None:
     """The fields that a query and --sort may name."""
-    from inferbench_tasks.perfdb.fields import FIELDS
+    from inferbench_tasks.perfdb.fields import all_fields
 
     emit(
-        [{"field": f.name, "also": list(f.aliases), "kind": f.kind, "meaning": f.help} for f in FIELDS]
+        [{"field": f.name, "also": list(f.aliases), "kind": f.kind, "meaning": f.help} for f in all_fields()]
         + [{"field": n, "also": [], "kind": "time", "meaning": f"{m}: an age (7d) or a date (UTC)"}
            for n, m in (("since", "not before"), ("until", "not after"))],
         output,

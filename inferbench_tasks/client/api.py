@@ -115,7 +115,9 @@ class InferBench:
         """Two to six runs; the first is what the others are compared with."""
         return self._get("/compare", run=list(runs))
 
-    def recommend(self, by: str = "samples_per_s", *, slo: Sequence[str] = (), query: str = "") -> Answer:
+    def recommend(
+        self, by: str = "throughput_samples_per_s", *, slo: Sequence[str] = (), query: str = ""
+    ) -> Answer:
         """The top three under bounds such as ``p99_ms<=20``, and what the data can't tell."""
         return self._get("/recommend", by=by, slo=list(slo), q=query)
 

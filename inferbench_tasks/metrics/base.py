@@ -1,12 +1,14 @@
-"""A metric: its tag, unit and formula, and how it is got from one run's measurements."""
+"""What is made from one run's measurements: a metric makes one figure, a block a part of the summary with several."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from inferbench_tasks import figures
 from inferbench_tasks.contracts.device import CPU, DeviceSpec
+from inferbench_tasks.figure import Figure
 from inferbench_tasks.registry import Registry
 
 if TYPE_CHECKING:
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 class Measured:
     """What a run measured, for metrics: the records of the window, the monitors, the machine.
 
-    ``summary``: ``loadgen.summary.summarise``'s figures with ``resources``; ``hardware``: ``environment.hardware``.
+    ``summary``: ``loadgen.summary.summarise``'s figures with ``resources``, and what metrics before this one made;
+    ``hardware``: ``environment.hardware``.
     """
 
     window: Window
@@ -36,34 +39,33 @@ class Measured:
 
 
 class Metric(ABC):
-    """``path``: where its value stands in the summary. ``better``: which way is better, None if neither."""
+    """Makes one figure. ``figure`` says all that there is to know of it, and is what puts it into the table: with it
+    the value can be ranked and bounded by, recommended, charted and exported.
 
-    tag: ClassVar[str]
-    unit: ClassVar[str]
-    formula: ClassVar[str]
-    path: ClassVar[str]
-    better: ClassVar[Literal["lower", "higher"] | None] = "lower"
+    Found as a file of ``metrics/single`` (``tail_ratio.py`` with the class ``TailRatio``) or by the entry point
+    ``inferbench.metrics`` of another package.
+    """
+
+    figure: ClassVar[Figure]
 
     @abstractmethod
-    def compute(self, measured: Measured) -> Any:
-        """The value (a number, or a dict with a ``reason`` where it is None), as plain JSON values."""
+    def compute(self, measured: Measured) -> float | None:
+        """The value in the figure's unit; None where it was not measured. It is stored at the figure's path."""
 
 
-METRICS: Registry[type[Metric]] = Registry(
-    "metric",
-    "inferbench.metrics",
-    {
-        "latency": "inferbench_tasks.metrics.summarised:Latency",
-        "throughput": "inferbench_tasks.metrics.summarised:Throughput",
-        "goodput": "inferbench_tasks.metrics.summarised:Goodput",
-        "errors": "inferbench_tasks.metrics.summarised:Errors",
-        "slo": "inferbench_tasks.metrics.summarised:SloAttainment",
-        "cpu": "inferbench_tasks.metrics.summarised:Cpu",
-        "memory": "inferbench_tasks.metrics.summarised:Memory",
-        "stages": "inferbench_tasks.metrics.stages:Stages",
-        "energy": "inferbench_tasks.metrics.energy:Energy",
-        "co2": "inferbench_tasks.metrics.carbon:Carbon",
-        "cost": "inferbench_tasks.metrics.cost:Cost",
-        "interference": "inferbench_tasks.metrics.interference:Interference",
-    },
-)
+class Block(ABC):
+    """Makes a part of the summary that is more than a number: figures with their method, uncertainty and reasons.
+
+    ``path``: where it stands in the summary.
+    """
+
+    path: ClassVar[str]
+    unit: ClassVar[str]
+    formula: ClassVar[str]
+
+    @abstractmethod
+    def compute(self, measured: Measured) -> dict[str, Any]:
+        """The part, as plain JSON values; with a ``reason`` where its figures are None."""
+
+
+METRICS = cast("Registry[type[Metric]]", figures.METRICS)

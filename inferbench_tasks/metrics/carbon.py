@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from inferbench_tasks.catalogue import carbon_rows
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.metrics.base import Measured, Metric
+from inferbench_tasks.metrics.base import Block, Measured
 
 #: A region's name in ``configs/carbon.yaml``; the world's mean without it.
 REGION = "INFERBENCH_CARBON_REGION"
@@ -15,13 +15,12 @@ DEFAULT_REGION = "world"
 _J_PER_KWH = 3.6e6
 
 
-class Carbon(Metric):
+class Carbon(Block):
     """Emission by electricity; what the hardware's making emitted is not in it, cooling neither."""
 
-    tag: ClassVar[str] = "co2_g_per_1k"
-    unit: ClassVar[str] = "g CO2e/1,000 requests"
+    unit: ClassVar[str] = "g CO2e"
     formula: ClassVar[str] = "J/request x 1,000 / 3.6e6 J/kWh x g/kWh of the region"
-    path: ClassVar[str] = "co2_g_per_1k"
+    path: ClassVar[str] = "carbon"
 
     def compute(self, measured: Measured) -> dict[str, Any]:
         """{g_per_1k, g_per_1k_samples, region, g_per_kwh, source, date, uncertainty_ratio, reason}."""

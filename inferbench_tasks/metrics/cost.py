@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from inferbench_tasks.catalogue import Price, price_rows, prices_for
-from inferbench_tasks.metrics.base import Measured, Metric
+from inferbench_tasks.metrics.base import Block, Measured
 from inferbench_tasks.monitors.environment import device_name, granted_cores
 
 
-class Cost(Metric):
+class Cost(Block):
     """Cost on every instance with the same device, the cheapest first.
 
     A CPU instance's rate is scaled to the logical cores that the job had, so that half an instance costs half.
@@ -18,10 +18,9 @@ class Cost(Metric):
     answered within the SLO's bound.
     """
 
-    tag: ClassVar[str] = "cost_usd_per_1k"
-    unit: ClassVar[str] = "USD/1,000 requests"
+    unit: ClassVar[str] = "USD"
     formula: ClassVar[str] = "USD/h / 3,600 s/h / throughput_rps x 1,000"
-    path: ClassVar[str] = "cost_usd_per_1k"
+    path: ClassVar[str] = "cost"
 
     def compute(self, measured: Measured) -> dict[str, Any]:
         """{usd_per_1k, usd_per_1k_samples, usd_per_1k_under_slo, unverified, instances [...], reason}; the first of the

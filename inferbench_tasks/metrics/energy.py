@@ -20,7 +20,7 @@ import numpy as np
 
 from inferbench_tasks.catalogue import find_hardware
 from inferbench_tasks.metrics import energy_codecarbon
-from inferbench_tasks.metrics.base import Measured, Metric
+from inferbench_tasks.metrics.base import Block, Measured
 
 UNCERTAINTY_RATIO = {
     "nvml_counter": 0.05,
@@ -38,11 +38,10 @@ SCOPE = {
 }
 
 
-class Energy(Metric):
+class Energy(Block):
     """Energy of an answered request."""
 
-    tag: ClassVar[str] = "joule_per_request"
-    unit: ClassVar[str] = "J/request"
+    unit: ClassVar[str] = "J"
     formula: ClassVar[str] = "energy drawn in the window / good answers that arrived in it"
     path: ClassVar[str] = "energy"
 

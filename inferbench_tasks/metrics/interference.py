@@ -7,9 +7,9 @@ warning threshold is shown. Thresholds in shares of the machine's cores, or coun
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-from inferbench_tasks.metrics.base import Measured, Metric
+from inferbench_tasks.metrics.base import Block, Measured
 from inferbench_tasks.monitors.gpu import HELD_BACK
 
 #: ``note``: findings are shown and make no run invalid, for tests of other things on a busy machine.
@@ -27,16 +27,14 @@ WAITED_WARN_RATIO, WAITED_QUARANTINE_RATIO = 0.20, 0.50
 CLOCK_WARN_RATIO = 0.10
 
 
-class Interference(Metric):
+class Interference(Block):
     """What disturbed a run."""
 
-    tag: ClassVar[str] = "interference"
     unit: ClassVar[str] = "-"
     formula: ClassVar[str] = (
         "steal, foreign CPU = host - server - client, GPU processes, throttling, ECC, clocks"
     )
     path: ClassVar[str] = "interference"
-    better: ClassVar[Literal["lower", "higher"] | None] = None
 
     def compute(self, measured: Measured) -> dict[str, Any]:
         """{findings: [{kind, value, quarantine, text}], not_watched: [...]}, the gravest first."""

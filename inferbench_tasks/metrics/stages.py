@@ -17,14 +17,14 @@ sender before it left. All parts of one request add up to its end-to-end latency
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.loadgen.statistics import NAMES, percentiles
 from inferbench_tasks.loadgen.window import Window
-from inferbench_tasks.metrics.base import Measured, Metric
+from inferbench_tasks.metrics.base import Block, Measured
 from inferbench_tasks.metrics.triton_trace import traced
 from inferbench_tasks.monitors.records import Recording
 
@@ -42,14 +42,12 @@ _TRITON = {
 _TRITON_REQUESTS = "nv_inference_request_success_total"
 
 
-class Stages(Metric):
+class Stages(Block):
     """Time per stage of the pipeline."""
 
-    tag: ClassVar[str] = "stages_ms"
     unit: ClassVar[str] = "ms"
     formula: ClassVar[str] = "server spans; transmit = (done - sent) - spans; unattributed = e2e - all parts"
     path: ClassVar[str] = "stages_ms"
-    better: ClassVar[Literal["lower", "higher"] | None] = "lower"
 
     def compute(self, measured: Measured) -> dict[str, Any]:
         """{part: {mean, p50, p99}, method, coverage_ratio}; parts that nobody told are None."""

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from inferbench_tasks.dotted import flatten
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.documents import ResultDocument
 
 #: Identify a result; they always differ and are shown apart.
 IDENTITY = ("attempt", "job", "invocation", "created")
-FIGURES = tuple(f.name for f in fields.FIELDS if f.path.startswith("summary."))
 
 
 def compare(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:

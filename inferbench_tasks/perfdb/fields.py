@@ -1,4 +1,5 @@
-"""The fields by which results are searched, sorted and tabulated: one list for CLI, API and Python."""
+"""The fields by which results are searched, sorted and tabulated, in CLI, API and Python: settings, and the figures
+of the table (``inferbench_tasks.figures``)."""
 
 from __future__ import annotations
 
@@ -6,10 +7,13 @@ import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.figure import Figure
+from inferbench_tasks.figures import FIGURES
 
 Kind = Literal["text", "number", "time", "verdict", "any"]
 
@@ -30,12 +34,7 @@ class Field:
         return value_at(document, self.path)
 
 
-def _latency(name: str) -> Field:
-    path = f"summary.e2e_latency_ms.{name}"
-    return Field(f"{name}_ms", path, "number", f"{name} of the end-to-end latency, ms", aliases=(name,))
-
-
-FIELDS: tuple[Field, ...] = (
+SETTINGS: tuple[Field, ...] = (
     Field("run", "run_id", "text", "the run's id", "_id", ("run_id",)),
     Field("attempt", "attempt", "number", "the attempt, from 1"),
     Field("job", "job_id", "text", "the job's id", "job_id", ("job_id",)),
@@ -75,43 +74,9 @@ FIELDS: tuple[Field, ...] = (
     Field("duration_s", "load.duration_s", "number", "seconds of load", "job.load.duration_s", ("duration",)),
     Field("protocol", "load.protocol", "text", "http or grpc", "job.load.protocol"),
     Field("network", "load.network", "text", "the network between client and server", "job.load.network"),
-    _latency("mean"),
-    _latency("p50"),
-    _latency("p90"),
-    _latency("p95"),
-    _latency("p99"),
-    _latency("p999"),
-    Field(
-        "throughput_rps",
-        "summary.throughput_rps",
-        "number",
-        "answered requests per second",
-        aliases=("throughput",),
-    ),
-    Field("samples_per_s", "summary.throughput_samples_per_s", "number", "answered samples per second"),
-    Field(
-        "goodput_rps",
-        "summary.goodput_rps",
-        "number",
-        "those within the SLO, per second",
-        aliases=("goodput",),
-    ),
-    Field(
-        "accuracy", "summary.accuracy_ratio", "number", "share of right answers through the server, 0 to 1"
-    ),
-    Field("energy_j", "summary.energy.joule_per_request", "number", "joule per request", aliases=("energy",)),
-    Field("energy_j_per_sample", "summary.energy.joule_per_sample", "number", "joule per sample"),
-    Field("co2_g_per_1k", "summary.co2_g_per_1k", "number", "g of CO2 per 1000 requests", aliases=("co2",)),
-    Field("co2_g_per_1k_samples", "summary.co2_g_per_1k_samples", "number", "g of CO2 per 1000 samples"),
-    Field("cost_usd_per_1k", "summary.cost_usd_per_1k", "number", "USD per 1000 requests", aliases=("cost",)),
-    Field("cost_usd_per_1k_samples", "summary.cost_usd_per_1k_samples", "number", "USD per 1000 samples"),
-    Field(
-        "verdict",
-        "verdict",
-        "verdict",
-        "valid, invalid, failed, cancelled (running: not ended yet)",
-        "verdict",
-    ),
+)
+VERDICT = Field(
+    "verdict", "verdict", "verdict", "valid, invalid, failed, cancelled (running: not ended yet)", "verdict"
 )
 #: Dotted paths below these may be asked for as well.
 OPEN = {
@@ -121,18 +86,37 @@ OPEN = {
     "environment": "environment",
     "extensions": "extensions",
 }
-_BY_NAME = {name: field for field in FIELDS for name in (field.name, *field.aliases)}
 _OPEN_PATH = re.compile(r"([a-z]+)((?:\.[A-Za-z0-9_-]{1,100}){1,8})")
+
+
+_OTHERS = {name: field for field in (*SETTINGS, VERDICT) for name in (field.name, *field.aliases)}
+
+
+def of_figure(figure: Figure) -> Field:
+    """A figure as a field of results."""
+    return Field(figure.name, figure.field_path, "number", figure.meaning, aliases=figure.aliases)
+
+
+@cache
+def all_fields() -> tuple[Field, ...]:
+    """What was asked for and ran, then every figure, then the verdict.
+
+    A third party's figure that took the name of one of the others is left out: nobody could ask for it.
+    """
+    figures = [figure for figure in FIGURES.values() if figure.name not in _OTHERS]
+    return (*SETTINGS, *map(of_figure, figures), VERDICT)
 
 
 def field(name: str) -> Field:
     """The field of that name (or alias, or a path below an open part); InputError lists what is allowed."""
-    if name in _BY_NAME:
-        return _BY_NAME[name]
+    if name in _OTHERS:
+        return _OTHERS[name]
+    if name in FIGURES:
+        return of_figure(FIGURES[name])
     if (match := _OPEN_PATH.fullmatch(name)) and match[1] in OPEN:
         return Field(name, OPEN[match[1]] + match[2], "any", "")
     below = ", ".join(f"{part}." for part in OPEN)
-    raise unknown(name, FIELDS, f", and paths below {below} (for instance settings.threads)")
+    raise unknown(name, all_fields(), f", and paths below {below} (for instance settings.threads)")
 
 
 def unknown(name: str, known: Iterable[Field], more: str = "") -> InputError:
@@ -148,4 +132,4 @@ def unknown(name: str, known: Iterable[Field], more: str = "") -> InputError:
 
 def row(document: dict[str, Any], names: tuple[str, ...] | None = None) -> dict[str, Any]:
     """A result (plain nested mappings) as one flat row: field name -> value."""
-    return {f.name: f.value(document) for f in (FIELDS if names is None else map(field, names))}
+    return {f.name: f.value(document) for f in (all_fields() if names is None else map(field, names))}

@@ -29,7 +29,7 @@ def rows(
     offset: int = 0,
     unfinished: bool = True,
 ) -> list[dict[str, Any]]:
-    """One flat row per result (``fields.FIELDS``), newest first, or as ``sort`` says; ``offset`` are left out.
+    """One flat row per result (``fields.all_fields``), newest first, or as ``sort`` says; ``offset`` are left out.
 
     ``unfinished``: with the runs that have no result (failed, cancelled, running), their figures None.
     Sorted by a figure, those without it come last.
@@ -37,7 +37,7 @@ def rows(
     asked = parse(query)
 
     def read(where: dict[str, Any], order: Sequence[tuple[str, int]], count: int, skip: int) -> list[Any]:
-        found = db.find_raw(where, order, count, skip, fields=[f.path for f in fields.FIELDS])
+        found = db.find_raw(where, order, count, skip, fields=[f.path for f in fields.all_fields()])
         return [fields.row(to_plain(result)) for result in found]
 
     if sort:
@@ -66,8 +66,8 @@ def _unfinished(db: PerfDB, run_filter: dict[str, Any], limit: int) -> list[dict
     found = []
     for run in db.find_runs_without_result(run_filter, limit):
         document = {"_id": run["_id"], **run}
-        row = {f.name: None for f in fields.FIELDS}
-        for f in fields.FIELDS:
+        row = {f.name: None for f in fields.all_fields()}
+        for f in fields.all_fields():
             if f.run_path is not None:
                 row[f.name] = fields.Field(f.name, f.run_path, f.kind, "").value(document)
         row["verdict"] = run.get("verdict") or run.get("status")
@@ -79,9 +79,9 @@ def frame(db: PerfDB, query: str | Iterable[str] = "", sort: str = "", limit: in
     """The results (valid or not) as a pandas frame, a column per field; figures are float64, NaN = none."""
     import pandas
 
-    names = [f.name for f in fields.FIELDS]
+    names = [f.name for f in fields.all_fields()]
     table = pandas.DataFrame(rows(db, query, sort, limit, unfinished=False), columns=names)
-    for f in fields.FIELDS:
+    for f in fields.all_fields():
         if f.kind == "number":
             table[f.name] = pandas.to_numeric(table[f.name])
         elif f.kind == "time":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 from weakref import WeakKeyDictionary, proxy
@@ -19,17 +20,17 @@ from pymongo.collection import Collection
 from pymongo.errors import OperationFailure, PyMongoError
 
 from inferbench_tasks.perfdb.fields import Field
-from inferbench_tasks.perfdb.indexes import HELD, HELD_INDEXES
+from inferbench_tasks.perfdb.indexes import held_indexes, held_paths
 from inferbench_tasks.perfdb.queries import holds
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
 VALID = {"verdict": "valid"}
-#: A valid result: the values of ``HELD``, and the key of its configuration behind them.
+#: A valid result: the values of ``held_paths``, and the key of its configuration behind them.
 Row = tuple[Any, ...]
-_AT = {path: index for index, path in enumerate(HELD)}
 _CONFIGURATION = ("submission.digest", "device.name", "device.cores")
-_CREATED, _RUN, _ATTEMPT = (_AT[path] for path in ("created_at", "run_id", "attempt"))
+#: What the first index begins with.
+_CREATED, _RUN, _ATTEMPT = range(3)
 _BATCH = 5000
 #: MongoDB's code for a change stream of a server that is no replica set.
 _STANDALONE = 40573
@@ -57,6 +58,7 @@ class Held:
         # Weakly: ``_held`` keeps this as long as the PerfDB lives.
         self._db: PerfDB = proxy(db)
         self._lock = threading.Lock()
+        self._at = {path: index for index, path in enumerate(held_paths())}
         self._rows: dict[tuple[str, int], Row] = {}
         self._newest_first: list[Row] | None = None
         self._changes: CollectionChangeStream[dict[str, Any]] | None = None
@@ -78,19 +80,19 @@ class Held:
 
     def values(self, path: str) -> Callable[[Row], Any]:
         """How to get a field of a row; None where the result lacks it."""
-        if path in _AT:
-            return itemgetter(_AT[path])
+        if path in self._at:
+            return itemgetter(self._at[path])
         found = self._db.find_raw({"$and": [VALID, {path: {"$ne": None}}]}, BY_RUN, fields=_fields(path))
         value = Field("", path, "any", "").value
         known = {(d["run_id"], d["attempt"]): value(to_plain(d)) for d in found}
         return lambda row: known.get(identity(row))
 
     def _that_match(self, rows: list[Row], path: str, condition: dict[str, Any]) -> list[Row]:
-        if path not in _AT:
+        if path not in self._at:
             found = self._db.find_raw({"$and": [VALID, {path: condition}]}, BY_RUN, fields=_fields())
             matching = {(d["run_id"], d["attempt"]) for d in found}
             return [row for row in rows if identity(row) in matching]
-        at = _AT[path]
+        at = self._at[path]
         # Most fields have few values: each is judged once.
         judged = {value: all(holds(sign, wanted, value) for sign, wanted in condition.items())
                   for value in {row[at] for row in rows}}  # fmt: skip
@@ -102,17 +104,22 @@ class Held:
         if self._changes is not None and self._process == os.getpid():
             self._changes.close()
         results = self._db.collection("results")
-        fields = {f"fullDocument.{path}": 1 for path in (*HELD, "verdict")}
+        fields = {f"fullDocument.{path}": 1 for path in (*held_paths(), "verdict")}
         # Opened before the first reading, so that nothing is missed between the two.
         self._changes = _watch(results, fields)
         self._process = os.getpid()
         texts: dict[str, str] = {}  # most repeat: one object for equal ones
         self._rows = {}
-        beside = {(run, attempt): values for run, attempt, *values in _read(results, "held_more")}
-        for row in _read(results, "held"):
-            # What was written between the two readings is not in the first: the changes tell of it.
-            if (values := beside.get(identity(row))) is not None:
-                self._put([texts.setdefault(v, v) if isinstance(v, str) else v for v in (*row, *values)])
+        first, *others = held_indexes()
+        beside = [
+            {(run, attempt): values for run, attempt, *values in _read(results, index)} for index in others
+        ]
+        for row in _read(results, first):
+            more = [known.get(identity(row)) for known in beside]
+            # What was written between the readings is not in each: the changes tell of it.
+            if None not in more:
+                values = chain(row, *(values for values in more if values))
+                self._put([texts.setdefault(v, v) if isinstance(v, str) else v for v in values])
         self._newest_first = None
 
     def _follow(self) -> bool:
@@ -126,14 +133,14 @@ class Held:
                     return False
                 document = change["fullDocument"]
                 if document.get("verdict") == "valid":
-                    self._put([Field("", path, "any", "").value(document) for path in HELD])
+                    self._put([Field("", path, "any", "").value(document) for path in held_paths()])
                     self._newest_first = None
         except PyMongoError:  # the server was away: what happened meanwhile is not known
             return False
         return True
 
     def _put(self, values: list[Any]) -> None:
-        digest, device, cores = (values[_AT[path]] for path in _CONFIGURATION)
+        digest, device, cores = (values[self._at[path]] for path in _CONFIGURATION)
         row = (*values, configuration_of(digest, values[_RUN], device, cores))
         self._rows[identity(row)] = row
 
@@ -156,7 +163,7 @@ def _conditions(filter: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 def _read(results: Collection[dict[str, Any]], index: str) -> Iterator[Row]:
     """The values that an index has of every valid result."""
-    row = [f"${path}" for path in HELD_INDEXES[index]]
+    row = [f"${path}" for path in held_indexes()[index]]
     read: list[dict[str, Any]] = [{"$match": VALID}, {"$project": {"_id": 0, "row": row}}]
     for found in results.aggregate(read, hint=index, batchSize=_BATCH):
         yield tuple(found["row"])

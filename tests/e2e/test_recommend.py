@@ -38,7 +38,7 @@ def test_a_search_runs_what_it_needs_and_nothing_twice(cli: Cli) -> None:
     assert done.returncode == 0, done.stderr
     assert found["candidates"] == found["fitting"] == 2
     assert "batch 16" in found["top"][0]["configuration"]
-    assert found["top"][0]["samples_per_s"] > found["top"][1]["samples_per_s"] > 0
+    assert found["top"][0]["throughput_samples_per_s"] > found["top"][1]["throughput_samples_per_s"] > 0
     report = re.search(r"report\s+(\S+report\.html)", done.stderr)
     assert report is not None and "batch_size 16" in Path(report[1]).read_text()
     again = cli.run(*asked)

@@ -12,13 +12,14 @@ from weakref import ref
 
 import pytest
 
-from inferbench_tasks.analysis.recommend.candidates import HIGHER_IS_BETTER, Bound
+from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.recommend.leaderboard import leaderboard
 from inferbench_tasks.analysis.recommend.recommender import choose, recommend
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.documents import ResultDocument, utc_now
 from inferbench_tasks.perfdb.held import held, identity
-from inferbench_tasks.perfdb.indexes import HELD_INDEXES
+from inferbench_tasks.perfdb.indexes import held_indexes
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain, to_stored
@@ -30,7 +31,7 @@ QUERIES = (
     "settings.threads=2", "protocol=grpc p99<30", "goodput!=none", "model_version=2 user!=u1", "model=nothing",
 )  # fmt: skip
 
-FIGURES = (
+ASKED = (
     "p99_ms", "throughput_rps", "goodput_rps", "cost_usd_per_1k_samples", "resources.client.cpu_cores.mean",
 )  # fmt: skip
 
@@ -87,7 +88,7 @@ def obvious_board(db: PerfDB, metric: str, query: str) -> list[tuple[str | None,
             digest, device = document["submission"]["digest"], document["device"]
             key = (digest or document["run_id"], device["name"], device["cores"])
             newest.setdefault(key, document)
-    sign = -1 if metric in HIGHER_IS_BETTER else 1
+    sign = -1 if FIGURES.named(metric).higher else 1
     places = [
         (d["model"]["task"], d["model"]["dataset"], d["run_id"], figure.value(d)) for d in newest.values()
     ]
@@ -101,12 +102,12 @@ def test_answers_are_those_of_all_documents(perfdb: PerfDB, seed: int) -> None:
     for start in (0, 400):
         add(perfdb, 400, seed + start, start)
         for query in QUERIES:
-            for metric in FIGURES:
+            for metric in ASKED:
                 rows = leaderboard(perfdb, metric, query, limit=1000)
                 found = [(r["task"], r["dataset"], r["run"], r[metric]) for r in rows]
                 assert found == obvious_board(perfdb, metric, query), (metric, query)
             for bounds in ([], [Bound("p99_ms", True, 45.0)], [Bound("throughput_rps", False, 10.0)]):
-                for objective in ("samples_per_s", "cost_usd_per_1k"):
+                for objective in ("throughput_samples_per_s", "cost_usd_per_1k"):
                     mine = recommend(perfdb, objective, bounds, query)
                     assert mine == choose(matching(perfdb, query), objective, bounds), (query, bounds)
 
@@ -126,11 +127,11 @@ def test_it_is_what_others_write_and_delete(perfdb: PerfDB) -> None:
     assert {identity(row)[0] for row in mine.rows()} == {"a", "c", "e"}
 
 
-@pytest.mark.parametrize("index", HELD_INDEXES)
+@pytest.mark.parametrize("index", held_indexes())
 def test_it_is_read_from_indexes_alone(perfdb: PerfDB, index: str) -> None:
     """No document is fetched, however many there are."""
     add(perfdb, 50, seed=1)
-    row = [f"${path}" for path in HELD_INDEXES[index]]
+    row = [f"${path}" for path in held_indexes()[index]]
     read = [{"$match": {"verdict": "valid"}}, {"$project": {"_id": 0, "row": row}}]
     told = perfdb.collection("results").database.command(
         "explain", {"aggregate": "results", "pipeline": read, "cursor": {}, "hint": index},

@@ -9,31 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inferbench_tasks.analysis.labels import plain, short_names
-from inferbench_tasks.dotted import flatten, last, value_at
+from inferbench_tasks.dotted import flatten, last
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.perfdb import fields
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.submission.digest import LABELS
 
-#: Figures that are better when larger; all others when smaller.
-HIGHER_IS_BETTER = frozenset({"throughput_rps", "samples_per_s", "goodput_rps", "accuracy"})
-#: Objectives that are no field of their own: name -> path in a result.
-_EXTRA = {
-    "error_ratio": "summary.error_ratio",
-    "cpu_cores": "summary.resources.server.cpu_cores.mean",
-    "rss_bytes": "summary.resources.server.rss_bytes.max",
-}
-OBJECTIVES = tuple(
-    dict.fromkeys((*(f.name for f in fields.FIELDS if f.path.startswith("summary.")), *_EXTRA))
-)
-#: Figures of a request -> the same of a sample, by which requests of different sizes can be compared.
-PER_SAMPLE = {
-    "throughput_rps": "samples_per_s",
-    "energy_j": "energy_j_per_sample",
-    "co2_g_per_1k": "co2_g_per_1k_samples",
-    "cost_usd_per_1k": "cost_usd_per_1k_samples",
-}
 #: What tells how many samples a request had.
-SIZE_FIGURES = ("samples_per_s", "throughput_rps")
+SIZE_FIGURES = ("throughput_samples_per_s", "throughput_rps")
 _BOUND = re.compile(r"([a-z0-9_]+)(<=|>=)([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)")
 
 
@@ -53,11 +35,10 @@ class Bound:
             raise InputError(
                 f"{text[:60]!r}: must be FIGURE<=NUMBER or FIGURE>=NUMBER, for instance p99_ms<=100"
             )
-        path_of(match[1])
-        value = float(match[3])
+        figure, value = FIGURES.named(match[1]).name, float(match[3])
         if not math.isfinite(value):
             raise InputError(f"{text[:60]!r}: the number is too large")
-        return cls(match[1], match[2] == "<=", value)
+        return cls(figure, match[2] == "<=", value)
 
     def __str__(self) -> str:
         return f"{self.figure} {'≤' if self.at_most else '≥'} {self.value:g}"
@@ -100,40 +81,21 @@ class Candidate:
 
 def per_request_note(objective: str, sizes: Iterable[int | None]) -> str | None:
     """What to say where requests of these sizes (samples; None: not known) would be compared as if they were equal."""
-    figure = named(objective)
-    if figure not in PER_SAMPLE:
+    figure = FIGURES.named(objective)
+    if figure.per_sample is None:
         return None
     different = sorted({size for size in sizes if size is not None})
     if len(different) < 2:
         return None
     return (
-        f"{figure} is of a request, and the requests here have {', '.join(map(str, different))} samples: one that "
-        f"does less is not better. Use {PER_SAMPLE[figure]} to compare them per sample."
+        f"{figure.name} is of a request, and the requests here have {', '.join(map(str, different))} samples: one that "
+        f"does less is not better. Use {figure.per_sample} to compare them per sample."
     )
-
-
-def named(objective: str) -> str:
-    """Its own name where it is given by an alias (``cost``)."""
-    return objective if objective in _EXTRA else fields.field(objective).name
-
-
-def path_of(name: str) -> str:
-    """The path of a figure; InputError lists those that there are."""
-    if name in _EXTRA:
-        return _EXTRA[name]
-    try:
-        found = fields.field(name)
-    except InputError as error:
-        raise InputError(f"Unknown figure {name!r}; allowed: {', '.join(OBJECTIVES)}") from error
-    if not found.path.startswith("summary."):
-        raise InputError(f"{name!r} is no figure of a run; allowed: {', '.join(OBJECTIVES)}")
-    return found.path
 
 
 def value_of(document: dict[str, Any], figure: str) -> float | None:
     """A figure of a result, None if it was not measured."""
-    value = value_at(document, path_of(figure))
-    return None if value is None else float(value)
+    return FIGURES.named(figure).stored(document["summary"])
 
 
 def describe(candidates: Sequence[Candidate]) -> dict[str, str]:
@@ -192,9 +154,5 @@ def _numbers(settings: dict[str, Any]) -> list[str]:
 
 def within_sd(document: dict[str, Any], figure: str) -> float:
     """The standard error that a run states itself: a latency has an interval."""
-    path = path_of(figure)
-    if not path.startswith("summary.e2e_latency_ms."):
-        return 0.0
-    intervals = document["summary"]["e2e_latency_ms"].get("ci95") or {}
-    bounds = intervals.get(last(path))
+    bounds = FIGURES.named(figure).interval_in(document["summary"])
     return (bounds[1] - bounds[0]) / 3.92 if bounds else 0.0

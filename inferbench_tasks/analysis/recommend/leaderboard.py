@@ -6,9 +6,8 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from inferbench_tasks.analysis.recommend.candidates import HIGHER_IS_BETTER
-from inferbench_tasks.dotted import last
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.figure import Figure
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.held import Held, Row, configuration, held, identity
 from inferbench_tasks.perfdb.queries import parse
@@ -16,8 +15,6 @@ from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
 SHOWN = ("model", "format", "backend", "device_name", "batch", "rate_rps", "network")
-#: Figures that are worth what the method behind the energy is worth: a counter, or an estimate.
-_OF_ENERGY = frozenset({"energy_j", "energy_j_per_sample", "co2_g_per_1k", "co2_g_per_1k_samples"})
 #: Differences below this share are a tie where there is no interval: a machine's drift between two runs.
 _SAME_RATIO = 0.05
 
@@ -36,18 +33,14 @@ def leaderboard(
     stands there once, with its newest result that has the figure. Of equal figures the newest is first.
     Raises InputError for a field that is no figure.
     """
-    found = fields.field(metric)
-    if not found.path.startswith("summary."):
-        figures = ", ".join(f.name for f in fields.FIELDS if f.path.startswith("summary."))
-        raise InputError(f"{metric[:60]}: not a figure of a run; allowed: {figures}")
-    higher = found.name in HIGHER_IS_BETTER
-    best = _best(held(db), found, parse(query).filter, higher, limit)
-    return _ranked(_documents(db, best, found, beside), found, beside)
+    figure = FIGURES.ranking(metric)
+    best = _best(held(db), figure, parse(query).filter, limit)
+    return _ranked(_documents(db, best, figure, beside), figure, beside)
 
 
-def _best(known: Held, figure: fields.Field, filter: Any, higher: bool, limit: int) -> list[Row]:
+def _best(known: Held, figure: Figure, filter: Any, limit: int) -> list[Row]:
     """The best of each group, best first."""
-    value, task, dataset = (known.values(path) for path in (figure.path, "model.task", "model.dataset"))
+    value, task, dataset = (known.values(path) for path in (figure.field_path, "model.task", "model.dataset"))
     # One result per configuration on a device: the newest, so that a lucky run of many does not win.
     newest: dict[str, Row] = {}
     for row in known.rows(filter):
@@ -56,27 +49,23 @@ def _best(known: Held, figure: fields.Field, filter: Any, higher: bool, limit: i
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in newest.values():
         groups.setdefault((task(row) or "", dataset(row) or ""), []).append(row)
-    sign = -1 if higher else 1
+    sign = -1 if figure.higher else 1
     return [row for _, members in sorted(groups.items())
             for row in heapq.nsmallest(limit, members, key=lambda row: sign * value(row))]  # fmt: skip
 
 
-def _documents(
-    db: PerfDB, rows: list[Row], figure: fields.Field, beside: Sequence[str]
-) -> list[dict[str, Any]]:
+def _documents(db: PerfDB, rows: list[Row], figure: Figure, beside: Sequence[str]) -> list[dict[str, Any]]:
     """What is shown of these results, in their order."""
     paths = [fields.field(name).path for name in ("run", "attempt", *SHOWN, *beside)]
-    paths += ["model.task", "model.dataset", "summary.e2e_latency_ms.ci95"]
+    paths += ["model.task", "model.dataset", *([f"summary.{figure.interval}"] if figure.interval else [])]
     paths += ["summary.energy.method", "summary.energy.uncertainty_ratio"]
-    paths = list(dict.fromkeys([*paths, figure.path]))
+    paths = list(dict.fromkeys([*paths, figure.field_path]))
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
     found = {(d["run_id"], d["attempt"]): to_plain(d) for d in db.find_raw(where, BY_RUN, fields=paths)}
     return [found[identity(row)] for row in rows if identity(row) in found]
 
 
-def _ranked(
-    documents: list[dict[str, Any]], figure: fields.Field, beside: Sequence[str]
-) -> list[dict[str, Any]]:
+def _ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str]) -> list[dict[str, Any]]:
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for document in documents:
         model = document.get("model") or {}
@@ -85,12 +74,13 @@ def _ranked(
     for (task, dataset), members in sorted(groups.items()):
         rank, leader = 0, None
         for position, document in enumerate(members, start=1):
-            value, interval = figure.value(document), _interval(document, figure)
+            summary = document.get("summary") or {}
+            value, interval = figure.stored(summary), figure.interval_in(summary)
             range_of = (value, interval or _uncertainty(document, figure))
             if leader is None or _apart(leader, range_of):
                 rank, leader = position, range_of
             shown = {name: fields.field(name).value(document) for name in (*SHOWN, *beside)}
-            if _OF_ENERGY & shown.keys() | _OF_ENERGY & {figure.name}:
+            if any(FIGURES.named(name).energy_based for name in (figure.name, *beside)):
                 shown["energy_method"] = _energy(document).get("method")
             rows.append(
                 {
@@ -98,7 +88,7 @@ def _ranked(
                     "task": task or None,
                     "dataset": dataset or None,
                     figure.name: value,
-                    "ci95": interval,
+                    "ci95": list(interval) if interval else None,
                     **shown,
                     "run": document["run_id"],
                 }
@@ -106,21 +96,12 @@ def _ranked(
     return rows
 
 
-def _interval(document: dict[str, Any], figure: fields.Field) -> list[float] | None:
-    """The 95% interval that a latency has; other figures have none in one run."""
-    if not figure.path.startswith("summary.e2e_latency_ms."):
-        return None
-    intervals = document["summary"]["e2e_latency_ms"].get("ci95") or {}
-    bounds = intervals.get(last(figure.path))
-    return list(bounds) if bounds else None
-
-
-def _uncertainty(document: dict[str, Any], figure: fields.Field) -> list[float] | None:
+def _uncertainty(document: dict[str, Any], figure: Figure) -> list[float] | None:
     """What an energy, or the CO2 that follows from it, may really be, by the uncertainty of its method."""
     ratio = _energy(document).get("uncertainty_ratio")
-    if figure.name not in _OF_ENERGY or ratio is None:
+    value = figure.stored(document.get("summary") or {})
+    if not figure.energy_based or ratio is None or value is None:
         return None
-    value = figure.value(document)
     return [value * (1 - ratio), value * (1 + ratio)]
 
 

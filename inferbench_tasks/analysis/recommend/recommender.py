@@ -13,28 +13,22 @@ from typing import Any
 
 from inferbench_tasks.analysis.recommend import certainty
 from inferbench_tasks.analysis.recommend.candidates import (
-    HIGHER_IS_BETTER,
-    OBJECTIVES,
-    PER_SAMPLE,
     SIZE_FIGURES,
     Bound,
     Candidate,
     describe,
-    named,
-    path_of,
     per_request_note,
     within_sd,
 )
 from inferbench_tasks.analysis.recommend.certainty import DRIFT_RATIO, MOST_RUNS, Estimate
+from inferbench_tasks.figure import Figure
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.held import Row, configuration, configuration_of, held, identity
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
-__all__ = [
-    "DRIFT_RATIO", "HIGHER_IS_BETTER", "OBJECTIVES", "SETTLED", "Bound", "Candidate", "Recommendation", "choose",
-    "path_of", "recommend",
-]  # fmt: skip
+__all__ = ["DRIFT_RATIO", "SETTLED", "Bound", "Candidate", "Recommendation", "choose", "recommend"]
 
 #: Below this probability the order of two candidates, or that one keeps a bound, is not settled.
 SETTLED = 0.90
@@ -58,13 +52,10 @@ def recommend(
     db: PerfDB, objective: str, bounds: Sequence[Bound], query: str | Iterable[str] = ""
 ) -> Recommendation:
     """The best configurations by ``objective`` that keep all ``bounds``, from the results that match."""
-    wanted = [objective, *(bound.figure for bound in bounds)]
-    for name in wanted:
-        path_of(name)
-    if named(objective) in PER_SAMPLE:
-        wanted += SIZE_FIGURES
+    figure = FIGURES.ranking(objective)
+    names = [figure.name, *(bound.figure for bound in bounds), *(SIZE_FIGURES if figure.per_sample else ())]
     known = held(db)
-    read = {name: known.values(path_of(name)) for name in wanted}
+    read = {name: known.values(FIGURES.named(name).field_path) for name in names}
     runs: dict[str, list[Row]] = {}
     for row in known.rows(parse(query).filter):
         runs.setdefault(configuration(row), []).append(row)
@@ -76,7 +67,7 @@ def recommend(
     def fill(candidate: Candidate) -> None:
         candidate.documents = _documents(db, runs[candidate.key])
 
-    return _decide(candidates, objective, bounds, fill)
+    return _decide(candidates, figure, bounds, fill)
 
 
 def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence[Bound]) -> Recommendation:
@@ -85,7 +76,7 @@ def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence
     for document in documents:
         key = _key(document)
         candidates.setdefault(key, Candidate(key)).documents.append(document)
-    return _decide(list(candidates.values()), objective, bounds)
+    return _decide(list(candidates.values()), FIGURES.ranking(objective), bounds)
 
 
 def _documents(db: PerfDB, rows: list[Row]) -> list[dict[str, Any]]:
@@ -99,11 +90,12 @@ def _documents(db: PerfDB, rows: list[Row]) -> list[dict[str, Any]]:
 
 def _decide(
     candidates: list[Candidate],
-    objective: str,
+    figure: Figure,
     bounds: Sequence[Bound],
     fill: Callable[[Candidate], None] = lambda candidate: None,
 ) -> Recommendation:
     """``fill`` gives those that are shown their documents."""
+    objective = figure.name
     notes = []
     fitting, unknown = [], []
     means: dict[str, float] = {}
@@ -120,8 +112,7 @@ def _decide(
             else:
                 fitting.append(candidate)
                 means[candidate.key] = mean
-    higher = named(objective) in HIGHER_IS_BETTER
-    fitting.sort(key=lambda c: means[c.key] * (-1 if higher else 1))
+    fitting.sort(key=lambda c: means[c.key] * (-1 if figure.higher else 1))
     shown = (*fitting[: TOP + 1], *unknown[:1])
     for candidate in shown:
         fill(candidate)
@@ -139,7 +130,7 @@ def _decide(
         )
     if note := per_request_note(objective, (candidate.samples_per_request for candidate in fitting)):
         notes.append(note)
-    judge = Judge(candidates, names, objective, tuple(bounds), higher)
+    judge = Judge(candidates, names, objective, tuple(bounds), figure.higher)
     rows = [judge.row(index, fitting) for index in range(min(TOP, len(fitting)))]
     open_notes, wanted = judge.unsettled(fitting)
     return Recommendation(rows, notes + open_notes, len(candidates), len(fitting), wanted)

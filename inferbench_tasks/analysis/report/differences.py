@@ -14,15 +14,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from inferbench_tasks.analysis.recommend import certainty
-from inferbench_tasks.analysis.recommend.recommender import HIGHER_IS_BETTER, SETTLED
+from inferbench_tasks.analysis.recommend.recommender import SETTLED
 from inferbench_tasks.analysis.report.replay import environment_differences
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.dotted import last
-from inferbench_tasks.perfdb import fields
-from inferbench_tasks.perfdb.comparison import FIGURES, compare
+from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb.comparison import compare
 from inferbench_tasks.perfdb.documents import ResultDocument
 
-_LATENCY = "summary.e2e_latency_ms."
 NORMAL_95 = 1.959964
 NONE_SHOWN = "no difference shown"
 #: Run id -> figure -> its values in the valid runs of the same configuration.
@@ -70,7 +69,7 @@ def compare_runs(views: Sequence[RunView], repeats: Repeats | None = None) -> Co
     names = [result.run_id for result in results]
     known = repeats or {}
     figures = []
-    for name in FIGURES:
+    for name, figure in FIGURES.items():
         values = [_value(result, name) for result in results]
         if all(value is None for value in values):
             continue
@@ -78,7 +77,7 @@ def compare_runs(views: Sequence[RunView], repeats: Repeats | None = None) -> Co
         figures.append(
             {
                 "figure": name,
-                "unit": fields.field(name).help,
+                "unit": figure.unit,
                 names[0]: values[0],
                 "differences": [asdict(other) for other in others],
             }
@@ -115,8 +114,10 @@ def difference(first: ResultDocument, other: ResultDocument, name: str, repeats:
     half = float(t.ppf(0.975, freedom)) * sd
     if probability < SETTLED:
         verdict = NONE_SHOWN
+    elif FIGURES[name].better is None:
+        verdict = None
     else:
-        verdict = "better" if (change > 0) == (name in HIGHER_IS_BETTER) else "worse"
+        verdict = "better" if (change > 0) == FIGURES[name].higher else "worse"
     interval = (math.exp(change - half), math.exp(change + half))
     return Difference(other.run_id, b, b / a, interval, probability, verdict)
 
@@ -132,17 +133,13 @@ def _spread(result: ResultDocument, name: str, repeats: Repeats, pooled: float) 
 
 def _within(result: ResultDocument, name: str) -> float:
     """Standard error within the run as a share of the figure, from its 95% interval; 0 where it has none."""
-    path = fields.field(name).path
-    if not path.startswith(_LATENCY):
-        return 0.0
-    bounds = (result.summary.e2e_latency_ms.ci95 or {}).get(path.removeprefix(_LATENCY))
-    value = _value(result, name)
-    return float((bounds[1] - bounds[0]) / 2 / NORMAL_95 / value) if bounds and value else 0.0
+    figure, summary = FIGURES[name], result.summary.model_dump()
+    bounds, value = figure.interval_in(summary), figure.stored(summary)
+    return (bounds[1] - bounds[0]) / 2 / NORMAL_95 / value if bounds and value else 0.0
 
 
 def _value(result: ResultDocument, name: str) -> float | None:
-    value = fields.field(name).value(result.model_dump(include={"summary"}))
-    return None if value is None else float(value)
+    return FIGURES[name].stored(result.summary.model_dump())
 
 
 def _settings(views: Sequence[RunView], results: Sequence[ResultDocument]) -> list[dict[str, Any]]:

@@ -9,17 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from inferbench_tasks.analysis.recommend.candidates import (
-    HIGHER_IS_BETTER,
-    Bound,
-    named,
-    path_of,
-    per_request_note,
-    value_of,
-)
+from inferbench_tasks.analysis.recommend.candidates import Bound, per_request_note, value_of
 from inferbench_tasks.analysis.recommend.recommender import Recommendation, choose
 from inferbench_tasks.analysis.search.searcher import Goal, Search
 from inferbench_tasks.dotted import last
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 from inferbench_tasks.submission.schema import SloSpec
@@ -33,14 +27,14 @@ ATTEMPTS = 2
 
 def goal_of(objective: str, slo: SloSpec | None, extra: Iterable[Bound] = ()) -> Goal:
     """The submission's SLO and further bounds as a search's goal. Raises InputError for an unknown figure."""
-    path_of(objective)
+    figure = FIGURES.ranking(objective)
     bounds = []
     if slo is not None:
         bounds += [Bound(f"{name}_ms", True, value) for name, value in slo.latency_bounds_ms().items()]
         if slo.min_throughput_rps is not None:
             bounds.append(Bound("throughput_rps", False, slo.min_throughput_rps))
         bounds.append(Bound("error_ratio", True, slo.max_error_ratio))
-    return Goal(objective, named(objective) in HIGHER_IS_BETTER, tuple(dict.fromkeys((*bounds, *extra))))
+    return Goal(figure.name, figure.higher, tuple(dict.fromkeys((*bounds, *extra))))
 
 
 def measured_before(

@@ -18,7 +18,7 @@ import numpy as np
 from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.search.covering import Covering
 from inferbench_tasks.analysis.search.outlook import ByServers, BySettings, Indexes, Prior, Told
-from inferbench_tasks.analysis.search.servers import FIGURES
+from inferbench_tasks.analysis.search.servers import MODELLED
 from inferbench_tasks.analysis.search.surrogate import Array, GaussianProcess, encode
 
 #: The share of the space that a search may run, and the least that it needs to learn anything.
@@ -28,7 +28,7 @@ FIRST_RATIO, FIRST_RUNS = 0.25, (4, 10)
 #: Where the logarithm of a figure is taken, nothing is below this.
 _TINY = 1e-12
 #: Figures that tell of others.
-TELLING = ("samples_per_s", "mean_ms")
+TELLING = ("throughput_samples_per_s", "mean_ms")
 #: Draws from the outlook, and how far below them (a logarithm) stands what figures say one by one.
 _DRAWS, _ALONE = 400, math.log(1e-6)
 
@@ -111,7 +111,7 @@ class Search:
         self._open = np.ones(len(points), dtype=bool)
         self._theta: dict[str, Array] = {}
         self._normal = np.random.default_rng(seed).standard_normal((len(goal.figures()), _DRAWS))
-        modelled = [name for name in self.figures() if name in FIGURES]
+        modelled = [name for name in self.figures() if name in MODELLED]
         self._prior = Prior(points, modelled, self._encoding, seed)
 
     def figures(self) -> tuple[str, ...]:

@@ -24,8 +24,8 @@ Indexes = NDArray[np.intp]
 #: The settings of the model, by the last part of their path.
 KNOWN = ("threads", "instances", "batch_size", "concurrency", "max_batch_size", "max_delay_ms")
 #: Figures of the model -> standard normal quantile of a latency, None for the others.
-FIGURES: dict[str, float | None] = {
-    "samples_per_s": None, "throughput_rps": None, "goodput_rps": None, "cost_usd_per_1k": None,
+MODELLED: dict[str, float | None] = {
+    "throughput_samples_per_s": None, "throughput_rps": None, "goodput_rps": None, "cost_usd_per_1k": None,
     "cost_usd_per_1k_samples": None, "cpu_ms_per_sample": None, "cpu_cores": None, "mean_ms": None,
     "p50_ms": 0.0, "p90_ms": 1.282, "p95_ms": 1.645, "p99_ms": 2.326, "p999_ms": 3.09,
 }  # fmt: skip
@@ -51,7 +51,7 @@ def plausible(
         draw = _Draw(rng, min(step, count - start), len(points), levels)
         logs = _logs(settings, others, draw)
         for number, name in enumerate(figures):
-            quantile = FIGURES[name]
+            quantile = MODELLED[name]
             found[start : start + step, number] = (
                 logs[name] if quantile is None else logs["mean_ms"] + logs["spread"] * (quantile - 0.1)
             )
@@ -156,7 +156,7 @@ def _logs(settings: Mapping[str, Array | None], others: Sequence[Indexes], draw:
     samples = rate + np.log(size)
     cpu = np.log((work * np.minimum(threads, cores / busy) ** 0.9 / merged + front) / size)
     return {
-        "throughput_rps": rate, "goodput_rps": rate, "samples_per_s": samples, "cost_usd_per_1k": -rate,
+        "throughput_rps": rate, "goodput_rps": rate, "throughput_samples_per_s": samples, "cost_usd_per_1k": -rate,
         "cost_usd_per_1k_samples": -samples, "mean_ms": np.log(users) - rate, "spread": spread,
         "cpu_ms_per_sample": cpu, "cpu_cores": cpu + samples,
     }  # fmt: skip

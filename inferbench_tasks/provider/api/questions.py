@@ -9,12 +9,11 @@ from fastapi import APIRouter, Query, Request, Response
 
 from inferbench_tasks.analysis.recommend.leaderboard import SHOWN
 from inferbench_tasks.analysis.recommend.leaderboard import leaderboard as ranked
-from inferbench_tasks.analysis.recommend.recommender import Bound, path_of
+from inferbench_tasks.analysis.recommend.recommender import Bound
 from inferbench_tasks.analysis.recommend.recommender import recommend as recommended
 from inferbench_tasks.analysis.report.differences import Comparison, compare_runs
 from inferbench_tasks.analysis.report.runs import load_runs
-from inferbench_tasks.perfdb import fields
-from inferbench_tasks.perfdb.comparison import FIGURES
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
@@ -32,14 +31,16 @@ MOST_REPEATS = 30
 def leaderboard(
     request: Request,
     db: Store,
-    by: Annotated[str, Query(description="A figure, such as p99_ms, throughput_rps, energy_j.")] = "p99_ms",
+    by: Annotated[
+        str, Query(description="A figure, such as p99_ms, throughput_rps, joule_per_request.")
+    ] = "p99_ms",
     q: Q = "",
     limit: Limit = 20,
     format: Format = None,
 ) -> Response:
     """Ranked within each group of task and data set; ranks are equal where figures differ by noise only."""
     rows = board(db, by, q, limit)
-    columns = ("rank", "task", "dataset", fields.field(by).name, "ci95", *SHOWN, "run")
+    columns = ("rank", "task", "dataset", FIGURES.named(by).name, "ci95", *SHOWN, "run")
     return table(request, format, rows, name="leaderboard", columns=columns)
 
 
@@ -105,9 +106,10 @@ def _repeats(db: PerfDB, result: ResultDocument) -> dict[str, list[float]]:
         "device.name": result.device.name,
         "device.cores": result.device.cores,
     }
-    paths = [fields.field(name).path for name in FIGURES]
+    paths = [figure.field_path for figure in FIGURES.values()]
     documents = db.find_raw(where, NEWEST_FIRST, MOST_REPEATS, fields=paths)
-    found = {name: [fields.field(name).value(d) for d in documents] for name in FIGURES}
+    summaries = [document.get("summary") or {} for document in documents]
+    found = {name: [figure.stored(summary) for summary in summaries] for name, figure in FIGURES.items()}
     return {name: [v for v in values if v is not None] for name, values in found.items()}
 
 
@@ -115,7 +117,7 @@ def _repeats(db: PerfDB, result: ResultDocument) -> dict[str, list[float]]:
 def recommend(
     request: Request,
     db: Store,
-    by: Annotated[str, Query(description="What to optimise.")] = "samples_per_s",
+    by: Annotated[str, Query(description="What to optimise.")] = "throughput_samples_per_s",
     slo: Annotated[list[str], Query(description="p99_ms<=100, throughput_rps>=50, ...; repeatable.")] = [],  # noqa: B006
     q: Q = "",
     format: Format = None,
@@ -123,7 +125,15 @@ def recommend(
     """``top``: at most three, with the probability that each beats the next; ``notes``: what the data can't tell."""
     found = advise(db, by, slo, q)
     bounded = [bound(text).figure for text in slo if text.strip()]
-    columns = ["rank", "configuration", by, "ci95", *bounded, "runs", "beats_next_probability"]
+    columns = [
+        "rank",
+        "configuration",
+        FIGURES.named(by).name,
+        "ci95",
+        *bounded,
+        "runs",
+        "beats_next_probability",
+    ]
     columns += [*(["keeps_slo_probability"] if bounded else []), "run"]
     return table(request, format, found["top"], found, name="recommend", columns=columns)
 
@@ -132,7 +142,7 @@ def advise(db: PerfDB, by: str, slo: list[str], q: str | list[str]) -> dict[str,
     """The recommendation as plain values; FieldError names what is wrong."""
     bounds = [bound(text) for text in slo if text.strip()]
     with blame("by"):
-        path_of(by)
+        FIGURES.ranking(by)
     with blame("q"):
         parse(q)
     found = recommended(db, by, bounds, q)

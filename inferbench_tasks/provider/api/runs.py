@@ -18,7 +18,6 @@ from inferbench_tasks.provider.api.problems import blame, not_found
 router = APIRouter(tags=["runs"])
 #: Pages further in are reached by narrowing the query (``until=``): skipping costs the store time.
 MAX_OFFSET = 10_000
-COLUMNS = [field.name for field in fields.FIELDS]
 Q = Annotated[
     str,
     Query(
@@ -38,7 +37,8 @@ Sort = Annotated[
 def list_fields(request: Request, format: Format = None) -> Response:
     """Name, kind, meaning and other names of each."""
     rows = [
-        {"name": f.name, "kind": f.kind, "help": f.help, "aliases": list(f.aliases)} for f in fields.FIELDS
+        {"name": f.name, "kind": f.kind, "help": f.help, "aliases": list(f.aliases)}
+        for f in fields.all_fields()
     ]
     return table(request, format, rows, name="fields")
 
@@ -56,7 +56,12 @@ def list_runs(
     """``items``, and ``next_offset`` (null on the last page). Runs without a result have null figures."""
     rows, more = page_of(db, q, sort, limit, offset)
     body = {"items": rows, "next_offset": offset + limit if more else None}
-    return table(request, format, rows, body, name="runs", columns=COLUMNS)
+    return table(request, format, rows, body, name="runs", columns=columns())
+
+
+def columns() -> list[str]:
+    """Every field, in the order of tables."""
+    return [field.name for field in fields.all_fields()]
 
 
 def page_of(
@@ -77,7 +82,7 @@ def one_run(run: str, request: Request, db: Store, format: Format = None) -> Res
     record, result = find(db, run)
     if wants_csv(request, format):
         rows = [fields.row(result.model_dump())] if result else []
-        return table(request, "csv", rows, name=run, columns=COLUMNS)
+        return table(request, "csv", rows, name=run, columns=columns())
     body = {
         "run": record.model_dump(mode="json") if record else None,
         "result": result.model_dump(mode="json") if result else None,

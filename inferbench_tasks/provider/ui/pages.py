@@ -7,10 +7,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from inferbench_tasks.analysis.recommend.candidates import HIGHER_IS_BETTER, OBJECTIVES
 from inferbench_tasks.analysis.recommend.leaderboard import SHOWN
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.perfdb import fields
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.cluster import cluster_now
 from inferbench_tasks.provider.api.questions import MOST_COMPARED, advise, board, bound, compared
@@ -20,9 +19,6 @@ from inferbench_tasks.provider.ui.given import Filters, suggestions
 from inferbench_tasks.provider.ui.render import page, query
 
 router = APIRouter(include_in_schema=False)
-FIGURES = [f for f in fields.FIELDS if f.path.startswith("summary.")]
-#: Columns of the leaderboard beside the figure it is sorted by.
-BESIDE = ("p50_ms", "p99_ms", "throughput_rps", "accuracy", "energy_j_per_sample", "cost_usd_per_1k_samples")
 PAGE_SIZE = 50
 MOST_CHARTS = 12
 
@@ -41,15 +37,15 @@ def leaderboard(
     problem: str | None = None
     groups: list[dict[str, Any]] = []
     try:
-        figure = fields.field(by)
+        figure = FIGURES.ranking(by)
         if all:
-            sort = f"-{figure.name}" if figure.name in HIGHER_IS_BETTER else figure.name
+            sort = f"-{figure.name}" if figure.higher else figure.name
             rows, _ = page_of(db, given.terms(), sort, PAGE_SIZE, 0)
             groups = [{"title": "All runs", "rows": rows}] if rows else []
         else:
-            groups = _groups(board(db, by, given.terms(), PAGE_SIZE, BESIDE))
+            groups = _groups(board(db, by, given.terms(), PAGE_SIZE, [f.name for f in FIGURES.on("board")]))
     except InputError as error:
-        problem, figure = str(error), fields.field("p99_ms")
+        problem, figure = str(error), FIGURES["p99_ms"]
     shown = [row for group in groups for row in group["rows"]]
     for row in shown:
         row["mark"] = bool(mark) and row["run"].startswith(f"{mark}.")
@@ -58,18 +54,18 @@ def leaderboard(
         """A column that no row fills only takes room."""
         return any(row.get(name) is not None for row in shown)
 
+    ranking = [f for f in FIGURES.values() if f.better]
     asked = {**given.as_dict(), "mark": mark, "all": "1" if all else ""}
     return page(
         "leaderboard.html",
         here="leaderboard",
         by=figure.name,
         all=all,
-        figures=FIGURES,
+        figures=ranking,
         figure=figure,
-        beside=[f for f in FIGURES if f.name in BESIDE and f.name != figure.name and told(f.name)],
-        higher=HIGHER_IS_BETTER,
+        beside=[f for f in FIGURES.on("board") if f.name != figure.name and told(f.name)],
         settings=[name for name in (*SHOWN, "energy_method") if told(name)],
-        sorts={f.name: query(**asked, by=f.name) for f in FIGURES},
+        sorts={f.name: query(**asked, by=f.name) for f in (*ranking, figure)},
         groups=groups,
         given=given,
         known=suggestions(db),
@@ -99,7 +95,7 @@ def runs(
         rows=rows,
         given=given,
         known=suggestions(db),
-        figures=FIGURES,
+        figures=FIGURES.values(),
         sort=sort,
         problem=problem,
         previous=query(**asked, offset=max(0, offset - PAGE_SIZE) or None) or "?" if offset else None,
@@ -127,7 +123,7 @@ def compare(db: Store, run: Annotated[list[str], Query()] = []) -> HTMLResponse:
 def recommend(
     db: Store,
     given: Filters,
-    by: str = "samples_per_s",
+    by: str = "throughput_samples_per_s",
     slo: Annotated[list[str], Query()] = [],  # noqa: B006
     ask: bool = False,
 ) -> HTMLResponse:
@@ -142,8 +138,8 @@ def recommend(
     return page(
         "recommend.html",
         here="recommend",
-        objectives=OBJECTIVES,
-        by=by,
+        objectives=[f.name for f in FIGURES.values() if f.better],
+        by=FIGURES[by].name if by in FIGURES else by,
         slots=(slo + [""] * 3)[:3],
         given=given,
         known=suggestions(db),

@@ -11,11 +11,12 @@ import pytest
 from inferbench_tasks import catalogue
 from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.loadgen.summary import summarise
 from inferbench_tasks.loadgen.window import Window
-from inferbench_tasks.metrics.base import METRICS, Measured
+from inferbench_tasks.metrics.base import Measured
 from inferbench_tasks.metrics.carbon import REGION
-from inferbench_tasks.metrics.derive import derive
+from inferbench_tasks.metrics.derive import BLOCKS, derive
 from inferbench_tasks.metrics.interference import reasons
 from inferbench_tasks.monitors.base import Target
 from inferbench_tasks.monitors.environment import granted_cores
@@ -337,8 +338,9 @@ def test_a_wrong_row_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         catalogue.carbon_rows()
 
 
-def test_every_metric_tells_tag_unit_and_formula() -> None:
-    """The list of metrics is complete."""
-    for kind in METRICS:
-        metric = METRICS.load(kind)
-        assert metric.tag and metric.unit and metric.formula and metric.path
+def test_every_figure_and_block_tells_unit_and_formula() -> None:
+    """The table is complete."""
+    for figure in FIGURES.values():
+        assert figure.unit and figure.title and figure.formula, figure.name
+    for block in BLOCKS:
+        assert block.unit and block.formula and block.path

@@ -9,8 +9,10 @@ from tests.unit.perfdb.builders import latency, result
 
 def test_every_field_is_there_in_a_result() -> None:
     """No field's path has a spelling that the document does not know (open parts aside)."""
-    document = result().model_dump()
-    for field in fields.FIELDS:
+    used = {"cpu_cores": {"mean": 1.0}, "rss_bytes": {"max": 1e9}}
+    more = {"error_ratio": 0.0, "cpu_ms_per_sample": 1.0, "cold_start_ms": {"total_ms": 1.0}}
+    document = result(summary={**more, "resources": {"server": used}}).model_dump()
+    for field in fields.all_fields():
         at = document
         *parts, last = field.path.split(".")
         for part in parts:
@@ -34,7 +36,7 @@ def test_a_result_from_before_figures_of_a_sample_is_shown_without_them() -> Non
     """It loads, and what it lacks is missing, not 0."""
     row = fields.row(result(summary={"throughput_rps": 10.0, "cost_usd_per_1k": 0.5}).model_dump())
     assert row["cost_usd_per_1k"] == 0.5
-    assert row["cost_usd_per_1k_samples"] is row["co2_g_per_1k_samples"] is row["energy_j_per_sample"] is None
+    assert row["cost_usd_per_1k_samples"] is row["co2_g_per_1k_samples"] is row["joule_per_sample"] is None
 
 
 def test_figures_are_compared_by_ratio_to_the_first() -> None:

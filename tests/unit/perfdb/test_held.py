@@ -8,7 +8,7 @@ from typing import Any
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.fields import Field
 from inferbench_tasks.perfdb.held import Held, configuration
-from inferbench_tasks.perfdb.indexes import HELD, HELD_INDEXES
+from inferbench_tasks.perfdb.indexes import held_indexes, held_paths
 from tests.unit.perfdb.builders import result
 
 
@@ -26,7 +26,7 @@ class FakeCollection:
     ) -> Iterator[dict[str, Any]]:
         """The fields that an index has."""
         for document in self.documents:
-            yield {"row": [Field("", path, "any", "").value(document) for path in HELD_INDEXES[hint]]}
+            yield {"row": [Field("", path, "any", "").value(document) for path in held_indexes()[hint]]}
 
     def watch(self, pipeline: list[dict[str, Any]], max_await_time_ms: int) -> FakeCollection:
         """Itself."""
@@ -66,6 +66,6 @@ def test_runs_on_different_numbers_of_cores_are_different_configurations() -> No
     held.rows()
     groups: dict[str, set[str]] = {}
     for row in held.rows():
-        groups.setdefault(configuration(row), set()).add(row[HELD.index("run_id")])
+        groups.setdefault(configuration(row), set()).add(row[held_paths().index("run_id")])
     assert sorted(map(sorted, groups.values())) == [["old-1", "old-2"], ["sixteen"], ["three-1", "three-2"]]
     assert all(key.startswith("ab" * 32 + " ") for key in groups)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from inferbench_tasks.analysis.recommend.candidates import OBJECTIVES, path_of
-from inferbench_tasks.perfdb.indexes import HELD, HELD_INDEXES, INDEXES
+from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb.indexes import held_indexes, held_paths, indexes
 
 
 def test_no_index_has_more_fields_than_mongodb_allows() -> None:
     """32 in one index, 64 indexes of one collection; every name once."""
-    for models in INDEXES.values():
+    for models in indexes().values():
         documents = [model.document for model in models]
         assert max(len(document["key"]) for document in documents) <= 32
         assert len(documents) == len({document["name"] for document in documents}) <= 64
@@ -16,11 +16,25 @@ def test_no_index_has_more_fields_than_mongodb_allows() -> None:
 
 def test_every_objective_is_held() -> None:
     """No leaderboard or recommendation by a known figure reads documents."""
-    assert {path_of(name) for name in OBJECTIVES} <= set(HELD)
+    assert {figure.field_path for figure in FIGURES.values()} <= set(held_paths())
 
 
-def test_what_is_held_is_the_first_index_and_then_what_the_second_adds() -> None:
-    """In the order in which ``held`` puts both together: the second begins with run and attempt."""
-    first, second = HELD_INDEXES.values()
-    assert second[:2] == ("run_id", "attempt")
-    assert (*first, *second[2:]) == HELD
+def test_what_is_held_is_the_first_index_and_then_what_the_others_add() -> None:
+    """In the order in which ``held`` puts them together: each further one begins with run and attempt."""
+    first, *others = held_indexes().values()
+    assert all(other[:2] == ("run_id", "attempt") for other in others)
+    assert (*first, *(path for other in others for path in other[2:])) == held_paths()
+
+
+def test_the_first_index_is_the_one_that_older_databases_have() -> None:
+    """MongoDB changes no index that exists: another list under this name would be refused."""
+    assert held_indexes()["held"] == (
+        "created_at", "run_id", "attempt", "submission.digest", "submission.name", "submission.user", "model.name",
+        "model.task", "model.dataset", "format", "backend.kind", "device.kind", "device.name", "load.batch_size",
+        "load.arrivals.rate_rps",
+        *(f"summary.e2e_latency_ms.{name}" for name in ("mean", "p50", "p90", "p95", "p99", "p999")),
+        "summary.throughput_rps", "summary.goodput_rps", "summary.accuracy_ratio",
+        "summary.energy.joule_per_request", "summary.co2_g_per_1k", "summary.cost_usd_per_1k",
+        "summary.throughput_samples_per_s", "summary.error_ratio", "summary.resources.server.cpu_cores.mean",
+        "summary.resources.server.rss_bytes.max",
+    )  # fmt: skip

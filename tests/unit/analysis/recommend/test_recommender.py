@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.analysis.recommend.candidates import Bound, path_of
+from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.recommend.recommender import choose
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.figures import FIGURES
 from tests.unit.perfdb.builders import result
 
 P99 = Bound("p99_ms", True, 100.0)
@@ -48,7 +49,7 @@ def test_a_figure_of_a_request_over_several_batch_sizes_is_warned_of(objective: 
     found = choose(SWEEP, objective, [])
     assert "batch 1" in found.top[0]["configuration"]
     (note,) = [note for note in found.notes if "is of a request" in note]
-    better = "samples_per_s" if "throughput" in objective else "cost_usd_per_1k_samples"
+    better = "throughput_samples_per_s" if "throughput" in objective else "cost_usd_per_1k_samples"
     assert "1, 4, 8 samples" in note and f"Use {better} " in note
 
 
@@ -80,10 +81,10 @@ def test_the_best_three_that_keep_the_bound_in_order() -> None:
     """The fastest breaks the bound and is out; three of the rest remain, best first."""
     found = choose(
         [run(1, 50, 20), run(2, 90, 40), run(4, 150, 80), run(8, 200, 130), run(16, 30, 90)],
-        "samples_per_s",
+        "throughput_samples_per_s",
         [P99],
     )
-    assert [row["samples_per_s"] for row in found.top] == [150, 90, 50]
+    assert [row["throughput_samples_per_s"] for row in found.top] == [150, 90, 50]
     assert (found.candidates, found.fitting) == (5, 4)
     assert "batch 4" in found.top[0]["configuration"]
     assert found.top[0]["p99_ms"] == 80
@@ -91,10 +92,10 @@ def test_the_best_three_that_keep_the_bound_in_order() -> None:
 
 def test_clear_differences_are_sure_and_close_ones_are_not() -> None:
     """150 against 90 is nearly certain; 100 against 95 is not, and how many runs would settle it is said."""
-    clear = choose([run(1, 150, 20), run(2, 90, 20)], "samples_per_s", [])
+    clear = choose([run(1, 150, 20), run(2, 90, 20)], "throughput_samples_per_s", [])
     assert clear.top[0]["beats_next_probability"] > 0.999
     assert clear.wanted == ()
-    close = choose([run(1, 100, 20), run(2, 95, 20)], "samples_per_s", [])
+    close = choose([run(1, 100, 20), run(2, 95, 20)], "throughput_samples_per_s", [])
     assert 0.6 < close.top[0]["beats_next_probability"] < 0.9
     assert any("more run(s) of both would settle it" in note for note in close.notes)
     assert len(close.wanted) == 2
@@ -102,7 +103,7 @@ def test_clear_differences_are_sure_and_close_ones_are_not() -> None:
 
 def test_what_no_sensible_number_of_runs_settles_is_left_to_choose() -> None:
     """100 against 99.9: a coin's toss, and it stays one."""
-    found = choose([run(1, 100, 20), run(2, 99.9, 20)], "samples_per_s", [])
+    found = choose([run(1, 100, 20), run(2, 99.9, 20)], "throughput_samples_per_s", [])
     assert 0.5 < found.top[0]["beats_next_probability"] < 0.55
     assert any("choose freely" in note for note in found.notes)
     assert found.wanted == ()
@@ -112,7 +113,7 @@ def test_repeated_runs_bring_their_own_spread() -> None:
     """Three runs each, wide apart within a configuration: the same means are less sure than with tight ones."""
     tight = [run(b, v, 20, i) for b, vs in ((1, (100, 101, 99)), (2, (95, 96, 94))) for i, v in enumerate(vs)]
     wide = [run(b, v, 20, i) for b, vs in ((1, (130, 100, 70)), (2, (125, 95, 65))) for i, v in enumerate(vs)]
-    sure, unsure = (choose(runs, "samples_per_s", []).top[0] for runs in (tight, wide))
+    sure, unsure = (choose(runs, "throughput_samples_per_s", []).top[0] for runs in (tight, wide))
     assert sure["runs"] == unsure["runs"] == 3
     assert sure["beats_next_probability"] > 0.95 > 0.7 > unsure["beats_next_probability"]
 
@@ -121,7 +122,7 @@ def test_others_spread_counts_for_what_ran_once() -> None:
     """Two that ran once are less sure where a third one's repeats lie far apart."""
     pair = [run(1, 120, 20), run(2, 100, 20)]
     noisy = [run(4, v, 20, i) for i, v in enumerate((30.0, 60.0, 45.0, 20.0, 70.0))]
-    alone, beside = (choose(runs, "samples_per_s", []).top[0] for runs in (pair, pair + noisy))
+    alone, beside = (choose(runs, "throughput_samples_per_s", []).top[0] for runs in (pair, pair + noisy))
     assert alone["beats_next_probability"] > 0.9 > beside["beats_next_probability"]
 
 
@@ -131,7 +132,7 @@ def test_the_probability_is_right_as_often_as_it_says() -> None:
     for _ in range(700):
         true = {1: 100 * math.exp(rng.gauss(0, 0.07)), 2: 100 * math.exp(rng.gauss(0, 0.07))}
         runs = [run(b, m * math.exp(rng.gauss(0, 0.05)), 20, i) for b, m in true.items() for i in range(2)]
-        top = choose(runs, "samples_per_s", []).top[0]
+        top = choose(runs, "throughput_samples_per_s", []).top[0]
         if 0.7 <= top["beats_next_probability"] <= 0.9:
             said.append(top["beats_next_probability"])
             batch = int(top["configuration"].split("batch ")[1].split(",")[0])
@@ -142,7 +143,7 @@ def test_the_probability_is_right_as_often_as_it_says() -> None:
 
 def test_a_bound_that_is_kept_by_a_hair_is_said_to_be_unsure() -> None:
     """p99 of 99 against a bound of 100 is kept with little certainty, 50 with much; more runs are asked for."""
-    near, far = (choose([run(1, 100, p99)], "samples_per_s", [P99]) for p99 in (99.0, 50.0))
+    near, far = (choose([run(1, 100, p99)], "throughput_samples_per_s", [P99]) for p99 in (99.0, 50.0))
     assert near.top[0]["keeps_slo_probability"] < 0.7 < 0.99 < far.top[0]["keeps_slo_probability"]
     assert any("keeps its bounds with probability" in note for note in near.notes) and near.wanted
     assert far.wanted == ()
@@ -150,14 +151,16 @@ def test_a_bound_that_is_kept_by_a_hair_is_said_to_be_unsure() -> None:
 
 def test_one_run_beyond_the_bound_takes_a_configuration_out() -> None:
     """The mean of three runs is within the bound, one of them is not: it does not keep the SLO."""
-    found = choose([run(1, 100, p99, i) for i, p99 in enumerate((50, 60, 110))], "samples_per_s", [P99])
+    found = choose(
+        [run(1, 100, p99, i) for i, p99 in enumerate((50, 60, 110))], "throughput_samples_per_s", [P99]
+    )
     assert found.top == []
     assert "None of 1 configuration(s) keeps p99_ms ≤ 100." in found.notes
 
 
 def test_a_missing_percentile_is_named_and_not_taken_for_kept() -> None:
     """Too few requests for a p99: the configuration is not recommended, and what to do is said."""
-    found = choose([run(1, 100, None)], "samples_per_s", [P99])
+    found = choose([run(1, 100, None)], "throughput_samples_per_s", [P99])
     assert found.top == []
     assert "no p99_ms was measured" in found.notes[0] and "Longer runs would tell" in found.notes[0]
 
@@ -169,14 +172,14 @@ def test_lower_is_better_for_latency() -> None:
 
 def test_without_results_it_says_what_to_do() -> None:
     """No data, no recommendation."""
-    assert "run a submission" in choose([], "samples_per_s", []).notes[0]
+    assert "run a submission" in choose([], "throughput_samples_per_s", []).notes[0]
 
 
 @pytest.mark.parametrize("name", ["nonsense", "model"])
 def test_an_unknown_figure_is_refused_with_those_that_there_are(name: str) -> None:
     """The message lists the figures."""
     with pytest.raises(InputError, match="allowed: mean_ms, "):
-        path_of(name)
+        FIGURES.ranking(name)
 
 
 def test_configurations_that_read_alike_are_told_apart() -> None:
@@ -188,7 +191,7 @@ def test_configurations_that_read_alike_are_told_apart() -> None:
     runs = [{**run(4, 100 + 9 * i, 20, i), "provenance": {"job": job}} for i, job in enumerate(jobs)]
     for one, digest in zip(runs, "ab", strict=True):
         one["submission"] = {"name": "x", "digest": digest * 64}
-    first, second = (row["configuration"] for row in choose(runs, "samples_per_s", []).top)
+    first, second = (row["configuration"] for row in choose(runs, "throughput_samples_per_s", []).top)
     assert first.endswith("network lan, requests.kind dataset")
     assert second.endswith("network lan, requests.kind random")
 
@@ -199,6 +202,10 @@ def test_a_pinned_run_is_no_repeat_of_one_on_the_whole_machine() -> None:
     for document, cores in zip(runs, (3.0, 3.0, 16.0, None), strict=True):
         document["device"]["cores"] = cores
     del runs[3]["device"]["cores"]  # as results were before they told it
-    found = choose(runs, "samples_per_s", [])
-    assert [(row["samples_per_s"], row["runs"]) for row in found.top] == [(160, 1), (100, 1), (30.5, 2)]
+    found = choose(runs, "throughput_samples_per_s", [])
+    assert [(row["throughput_samples_per_s"], row["runs"]) for row in found.top] == [
+        (160, 1),
+        (100, 1),
+        (30.5, 2),
+    ]
     assert "cores 16" in found.top[0]["configuration"] and "cores 3" in found.top[2]["configuration"]

@@ -28,7 +28,7 @@ SUBMISSION = Submission.model_validate(
     }
 )
 JOBS = expand(SUBMISSION)
-GOAL = goal_of("samples_per_s", SUBMISSION.slo)
+GOAL = goal_of("throughput_samples_per_s", SUBMISSION.slo)
 
 
 class Machine:
@@ -77,7 +77,9 @@ def test_it_runs_no_more_than_its_budget_and_finds_a_configuration_that_keeps_th
     found = search.recommendation()
     assert found.top[0]["p99_ms"] <= 20
     keeping = [d for d in search.documents if d["summary"]["e2e_latency_ms"]["p99"] <= 20]
-    assert found.top[0]["samples_per_s"] == max(d["summary"]["throughput_samples_per_s"] for d in keeping)
+    assert found.top[0]["throughput_samples_per_s"] == max(
+        d["summary"]["throughput_samples_per_s"] for d in keeping
+    )
     assert said[0] == "0 of 32 configuration(s) measured before; budget 10"
 
 
@@ -150,12 +152,12 @@ def test_a_point_in_words() -> None:
 
 def test_a_goal_of_a_request_over_several_batch_sizes_is_warned_of_before_anything_runs() -> None:
     """Before runs are spent the search says that the sizes differ and which figure compares samples."""
-    for objective, warned in (("throughput", True), ("samples_per_s", False)):
+    for objective, warned in (("throughput", True), ("throughput_samples_per_s", False)):
         said: list[str] = []
         goal = goal_of(objective, SUBMISSION.slo)
         assert goal.higher
         LiveSearch(JOBS, goal, Machine().run, said.append).search(0)
-        assert ("1, 2, 4, 8 samples" in said[0] and "Use samples_per_s" in said[0]) == warned
+        assert ("1, 2, 4, 8 samples" in said[0] and "Use throughput_samples_per_s" in said[0]) == warned
 
 
 class FakeDb:

@@ -10,7 +10,7 @@ import pytest
 
 from inferbench_tasks.analysis.search.covering import Covering
 from inferbench_tasks.analysis.search.outlook import ByServers, BySettings, Prior, Told
-from inferbench_tasks.analysis.search.servers import FIGURES, plausible
+from inferbench_tasks.analysis.search.servers import MODELLED, plausible
 from inferbench_tasks.analysis.search.surrogate import Array, encode
 
 AXES: dict[str, list[Any]] = {
@@ -21,7 +21,7 @@ AXES: dict[str, list[Any]] = {
     "load.arrivals.concurrency": [1, 4, 16],
 }
 SPACE = [dict(zip(AXES, values, strict=True)) for values in itertools.product(*AXES.values())]
-ASKED = ("samples_per_s", "p99_ms")
+ASKED = ("throughput_samples_per_s", "p99_ms")
 
 
 def outlooks(logs: dict[str, Array], runs: int) -> tuple[ByServers, BySettings]:
@@ -37,14 +37,14 @@ def test_plausible_servers_obey_littles_law() -> None:
     """In a closed loop the mean latency is users over throughput, and its percentiles are in order; a sample
     costs its share of an hour.
     """
-    names = list(FIGURES)
+    names = list(MODELLED)
     drawn = plausible(SPACE, names, np.random.default_rng(1), 20)
     logs = {name: drawn[:, number] for number, name in enumerate(names)}
     users = np.array([point["load.arrivals.concurrency"] for point in SPACE])
     size = np.array([point["load.batch_size"] for point in SPACE])
     assert np.allclose(np.exp(logs["mean_ms"]), users / np.exp(logs["throughput_rps"]))
-    assert np.allclose(logs["samples_per_s"] - logs["throughput_rps"], np.log(size))
-    assert np.allclose(logs["cost_usd_per_1k_samples"], -logs["samples_per_s"])
+    assert np.allclose(logs["throughput_samples_per_s"] - logs["throughput_rps"], np.log(size))
+    assert np.allclose(logs["cost_usd_per_1k_samples"], -logs["throughput_samples_per_s"])
     order = [logs[f"{name}_ms"] for name in ("p50", "p90", "p95", "p99", "p999")]
     assert all((low < high).all() for low, high in itertools.pairwise(order))
 
@@ -78,7 +78,7 @@ def test_what_is_like_no_server_is_not_seen_as_one() -> None:
     rng = np.random.default_rng(5)
     flat = encode(SPACE).features
     logs = {name: flat @ rng.normal(0, 2, flat.shape[1]) for name in ASKED}
-    logs["p99_ms"] = logs["p99_ms"] + 3 * logs["samples_per_s"]
+    logs["p99_ms"] = logs["p99_ms"] + 3 * logs["throughput_samples_per_s"]
     by_servers, by_settings = outlooks(logs, 14)
     assert by_settings.foretold > by_servers.foretold
 

@@ -22,7 +22,7 @@ AXES: dict[str, list[Any]] = {
     "concurrency": [1, 4, 16],
 }  # fmt: skip
 SPACE = [dict(zip(AXES, values, strict=True)) for values in itertools.product(*AXES.values())]
-GOAL = Goal("samples_per_s", True, (Bound("p99_ms", True, 40.0),))
+GOAL = Goal("throughput_samples_per_s", True, (Bound("p99_ms", True, 40.0),))
 
 
 def measured(point: dict[str, Any]) -> dict[str, float | None]:
@@ -34,7 +34,10 @@ def measured(point: dict[str, Any]) -> dict[str, float | None]:
     size = point["batch_size"] * (1 if point["batching"] is None else min(4, point["concurrency"]))
     service_ms = fixed + each * size / point["threads"] ** 0.6 + delay
     rate = min(1.5, point["concurrency"]) * size / service_ms * 1000
-    return {"samples_per_s": rate, "p99_ms": 2 * point["concurrency"] * point["batch_size"] / rate * 1000}
+    return {
+        "throughput_samples_per_s": rate,
+        "p99_ms": 2 * point["concurrency"] * point["batch_size"] / rate * 1000,
+    }
 
 
 def played(goal: Goal, seed: int, budget: int) -> Search:
@@ -49,11 +52,11 @@ def played(goal: Goal, seed: int, budget: int) -> Search:
 
 def test_eight_percent_of_the_runs_find_95_percent_of_the_best() -> None:
     """On 324 configurations under a p99 bound, in both of two seeds."""
-    best = max(f["samples_per_s"] or 0 for p in SPACE if GOAL.keeps(f := measured(p)))
+    best = max(f["throughput_samples_per_s"] or 0 for p in SPACE if GOAL.keeps(f := measured(p)))
     for seed in range(2):
         found = played(GOAL, seed, budget_of(len(SPACE))).best
         assert found is not None and GOAL.keeps(found.figures)
-        assert (found.figures["samples_per_s"] or 0) >= 0.95 * best
+        assert (found.figures["throughput_samples_per_s"] or 0) >= 0.95 * best
 
 
 def test_the_same_seed_asks_the_same_and_nothing_twice() -> None:
@@ -77,11 +80,11 @@ def test_a_space_that_is_used_up_ends_the_search() -> None:
 def test_what_keeps_no_bound_is_not_the_best() -> None:
     """The fastest breaks the bound, one has no p99, one failed: the remaining one is the best."""
     search = Search(SPACE[:4], GOAL)
-    search.tell(0, {"samples_per_s": 900.0, "p99_ms": 41.0})
-    search.tell(1, {"samples_per_s": 800.0, "p99_ms": None})
+    search.tell(0, {"throughput_samples_per_s": 900.0, "p99_ms": 41.0})
+    search.tell(1, {"throughput_samples_per_s": 800.0, "p99_ms": None})
     search.tell(2, {})
     assert search.best is None
-    search.tell(3, {"samples_per_s": 10.0, "p99_ms": 40.0})
+    search.tell(3, {"throughput_samples_per_s": 10.0, "p99_ms": 40.0})
     assert search.best is not None and search.best.index == 3
     assert search.ask() is None
 
@@ -90,7 +93,7 @@ def test_repeated_runs_count_by_their_mean() -> None:
     """One lucky run out of two does not keep a bound."""
     search = Search(SPACE, GOAL)
     for p99 in (39.0, 45.0):
-        search.tell(0, {"samples_per_s": 10.0, "p99_ms": p99})
+        search.tell(0, {"throughput_samples_per_s": 10.0, "p99_ms": p99})
     assert search.best is None
 
 
@@ -110,21 +113,21 @@ def test_failed_configurations_don_t_stop_a_search() -> None:
 
 def test_figures_that_servers_are_not_known_to_have_are_searched_too() -> None:
     """The least energy within a p99 and an error ratio that is always 0: within 5% of the best after 8% of the runs."""
-    goal = Goal("energy_j", False, (Bound("p99_ms", True, 40.0), Bound("error_ratio", True, 0.01)))
+    goal = Goal("joule_per_request", False, (Bound("p99_ms", True, 40.0), Bound("error_ratio", True, 0.01)))
 
     def told(point: dict[str, Any]) -> dict[str, float | None]:
         found = measured(point)
-        rate = found["samples_per_s"] or 0.0
-        return {**found, "energy_j": (5 + 10 * point["threads"]) / rate, "error_ratio": 0.0}
+        rate = found["throughput_samples_per_s"] or 0.0
+        return {**found, "joule_per_request": (5 + 10 * point["threads"]) / rate, "error_ratio": 0.0}
 
     search = Search(SPACE, goal, seed=1, budget=budget_of(len(SPACE)))
     for _ in range(budget_of(len(SPACE))):
         index = search.ask()
         assert index is not None
         search.tell(index, told(SPACE[index]))
-    best = min(f["energy_j"] or 0 for p in SPACE if goal.keeps(f := told(p)))
+    best = min(f["joule_per_request"] or 0 for p in SPACE if goal.keeps(f := told(p)))
     assert search.best is not None
-    assert (search.best.figures["energy_j"] or 0) <= best / 0.95
+    assert (search.best.figures["joule_per_request"] or 0) <= best / 0.95
 
 
 def test_settings_become_columns_between_0_and_1() -> None:

@@ -1,0 +1,112 @@
+"""A figure: one number of a run, with all that is known of it wherever it is listed, sorted, judged or shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from inferbench_tasks.dotted import value_at
+
+Better = Literal["lower", "higher"]
+#: Where figures are shown: the report's table of runs; the terminal's after a run (``wide``: where there is room); the
+#: list of results; beside the leaderboard's figure; the charts over a sweep; the Pareto table; a replay's judgement;
+#: the nights' series.
+View = Literal["report", "terminal", "wide", "list", "board", "sweep", "pareto", "replay", "night"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number of a run.
+
+    ``path``: where it stands below a result's ``summary``. ``unit``: of the stored value ("" for a plain number).
+    ``better``: which way; None where neither is, so that it is shown and never bounded. ``formula``: how it is made.
+    """
+
+    name: str
+    path: str
+    unit: str
+    title: str
+    better: Better | None
+    formula: str
+    #: In a column's head and in sentences: "p99", "CPU"; ``title`` unless given.
+    noun: str = ""
+    #: A column's whole head, where noun and unit would say a thing twice.
+    head: str = ""
+    #: What people see is the stored value times the factor, in that unit; "%" for shares.
+    display_unit: str | None = None
+    display_factor: float = 1.0
+    #: The same of a sample, for a figure of a request: by it requests of different sizes can be compared.
+    per_sample: str | None = None
+    #: Where its 95% interval stands below the summary, for a figure that has one within a run.
+    interval: str | None = None
+    #: It is worth what the method behind the energy is worth: a counter, or an estimate.
+    energy_based: bool = False
+    #: It is worth what the price behind it is worth: looked up, or not.
+    price_based: bool = False
+    #: Its place among what a process holds of every valid result (``perfdb.indexes``); None: with an index of its own.
+    held: int | None = None
+    views: tuple[View, ...] = ("report", "sweep")
+    #: Names of earlier versions and short ones; accepted wherever figures are named.
+    aliases: tuple[str, ...] = ()
+    #: The figure that it stands behind in every list; without one it stands at the end.
+    after: str | None = None
+    #: How it follows from a summary that lacks it: that of a result from before it was stored.
+    otherwise: Callable[[Mapping[str, Any]], float | None] | None = None
+
+    @property
+    def higher(self) -> bool:
+        """Whether more is better."""
+        return self.better == "higher"
+
+    @property
+    def share(self) -> bool:
+        """Whether it is a part of a whole, 0 to 1, which people read in per cent."""
+        return self.display_unit == "%"
+
+    @property
+    def word(self) -> str:
+        """What it is called in a sentence."""
+        return self.noun or self.title
+
+    @property
+    def shown_unit(self) -> str:
+        """The unit of what people see."""
+        return self.unit if self.display_unit is None else self.display_unit
+
+    @property
+    def column(self) -> str:
+        """The head of its column, with the unit."""
+        return self.head or (
+            f"{self.word}, {self.shown_unit}" if self.shown_unit not in ("", "%") else self.word
+        )
+
+    @property
+    def meaning(self) -> str:
+        """What it is, with the unit of the stored value, in a line."""
+        unit = "0 to 1" if self.share else self.unit
+        return f"{self.title}, {unit}" if unit else self.title
+
+    @property
+    def field_path(self) -> str:
+        """Where it stands in a whole result."""
+        return f"summary.{self.path}"
+
+    def stored(self, summary: Mapping[str, Any]) -> float | None:
+        """Its value in a summary; None where it was not measured."""
+        value = value_at(summary, self.path)
+        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+    def value(self, summary: Mapping[str, Any]) -> float | None:
+        """Like ``stored``; of a result from before it was stored, what follows from the figures beside it."""
+        value = self.stored(summary)
+        return self.otherwise(summary) if value is None and self.otherwise else value
+
+    def interval_in(self, summary: Mapping[str, Any]) -> tuple[float, float] | None:
+        """Its 95% interval within a run; None where there is none."""
+        bounds = value_at(summary, self.interval) if self.interval else None
+        return (float(bounds[0]), float(bounds[1])) if bounds else None
+
+    def displayed(self, value: float) -> float:
+        """A stored value as people see it."""
+        return value * self.display_factor
