@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from benchmarks.structure.imports import PACKAGE as IMPORTS
+from benchmarks.structure.imports import cycles, module_graph, room_graph
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "inferbench_tasks"
@@ -76,6 +80,35 @@ def test_heavy_libraries_are_imported_where_they_are_needed() -> None:
     assert guilty == {}
 
 
+def floors() -> dict[str, int]:
+    """Each room's floor, from 0 at the top, as import-linter's contract has it."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    return {f"{IMPORTS}.{room}": floor for floor, row in enumerate(layers) for room in row.split(" | ")}
+
+
+def test_every_room_has_a_floor() -> None:
+    """A package or module at the top level stands in the layers of pyproject.toml, and nothing else does."""
+    assert set(floors()) == set(room_graph(module_graph(ROOT)))
+
+
+def test_no_import_goes_up() -> None:
+    """Also not a lazy one, one under TYPE_CHECKING, or a registry's name of a module, which no linter follows."""
+    floor = floors()
+    upwards = {
+        f"{room} -> {target}"
+        for room, targets in room_graph(module_graph(ROOT)).items()
+        for target in targets
+        if floor[target] <= floor[room]
+    }
+    assert upwards == set()
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Inside the rooms too."""
+    assert cycles(module_graph(ROOT, by_name=False)) == []
+
+
 def test_the_package_imports_nothing() -> None:
     """Airflow looks at providers before it is configured."""
     code = "import sys; before = set(sys.modules); import inferbench_tasks; print(set(sys.modules) - before)"
@@ -103,7 +136,6 @@ def test_files_stay_readable(folder: str) -> None:
 def test_every_version_is_pinned() -> None:
     """What pyproject.toml asks for stands in constraints.txt with one version."""
     import re
-    import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [
