@@ -20,6 +20,7 @@ from filelock import FileLock
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import StageError
+from inferbench_tasks.provider import plugins_folder
 from inferbench_tasks.running.child import keeping
 from inferbench_tasks.running.interrupt import die_with_parent
 from inferbench_tasks.running.invocation import Invocation
@@ -42,6 +43,7 @@ def airflow_environment(home: Path, dags: Path) -> dict[str, str]:
     return {
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+        **plugins_folder.setting(),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__UNIT_TEST_MODE": "False",

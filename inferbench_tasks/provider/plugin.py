@@ -1,4 +1,4 @@
-"""The plugin that Airflow finds through the package's entry point."""
+"""InferBench's plugin; ``plugins_folder.py`` tells how Airflow gets to it."""
 
 from __future__ import annotations
 

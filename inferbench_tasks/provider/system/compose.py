@@ -9,12 +9,14 @@ import sys
 from pathlib import Path
 
 from inferbench_tasks import settings
+from inferbench_tasks.provider import plugins_folder
 from inferbench_tasks.provider.system.config import TUNED
 
 #: What depends on the containers and is no secret.
 PLACES = {
     "AIRFLOW_HOME": "/airflow",
     "AIRFLOW__CORE__DAGS_FOLDER": "/opt/inferbench/dags",
+    plugins_folder.SETTING: "/opt/inferbench/plugins",
     "AIRFLOW__LOGGING__BASE_LOG_FOLDER": "/airflow/logs",
     "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": "http://api-server:8080/execution/",
     "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",

@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 
 from inferbench_tasks import settings
+from inferbench_tasks.provider import plugins_folder
 
 #: Settings that don't depend on where the system runs; docker-compose uses the same.
 TUNED: dict[str, str] = {
@@ -80,6 +81,7 @@ def environment(
         **TUNED,
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
+        **plugins_folder.setting(),
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": os.environ.get(
             METADATA_DB, f"sqlite:///{home / 'airflow.db'}"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from inferbench_tasks.provider import plugins_folder
 from inferbench_tasks.provider.system import compose as settings_file
 from inferbench_tasks.provider.system.config import TUNED
 
@@ -96,6 +97,17 @@ def test_every_process_of_airflow_has_the_settings_of_inferbench_up(services: di
 def test_the_settings_file_is_the_codes() -> None:
     """docker/compose/airflow.env is what the module makes; its first line says how to make it again."""
     assert (ROOT / "docker" / "compose" / "airflow.env").read_text() == settings_file.text()
+
+
+def test_the_image_carries_the_folders_that_the_settings_name() -> None:
+    """DAGs, plugins and configs are copied to where Airflow looks, and the build's context has them."""
+    copies = (ROOT / "docker" / "airflow" / "Dockerfile").read_text().splitlines()
+    context = (ROOT / ".dockerignore").read_text().splitlines()
+    named = (settings_file.PLACES[name] for name in ("AIRFLOW__CORE__DAGS_FOLDER", plugins_folder.SETTING))
+    for place in (*named, "/opt/inferbench/configs"):
+        folder = Path(place).name
+        assert f"COPY {folder} {place}" in copies and f"!{folder}" in context
+        assert any((ROOT / folder).iterdir())
 
 
 def test_without_secrets_nothing_starts(tmp_path: Path) -> None:
