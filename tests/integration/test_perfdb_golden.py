@@ -1,0 +1,178 @@
+"""A PerfDB that the version before the restructuring filled answers as it did then (``tests/data/golden``).
+
+All is asked for by the names of then; a figure may have another name by now.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.analysis.recommend.candidates import Bound
+from inferbench_tasks.analysis.recommend.leaderboard import leaderboard
+from inferbench_tasks.analysis.recommend.recommender import recommend
+from inferbench_tasks.analysis.report.advice import advise
+from inferbench_tasks.analysis.report.differences import compare_runs
+from inferbench_tasks.analysis.report.runs import RunView, load_runs
+from inferbench_tasks.analysis.report.slowdown import slowdowns
+from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.errors import PerfDBError
+from inferbench_tasks.modelrepo.repository import ModelRepository
+from inferbench_tasks.perfdb import fields, frames
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.regression import store as nights
+from inferbench_tasks.regression.base import WATCHED
+from tests.unit.perfdb.golden import expected, fill, key
+
+pytestmark = pytest.mark.integration
+OPEN = "golden-open-20261122T105156-8f0e81"
+SHARING = "golden-sharing-20261122T105641-94597f"
+
+
+@pytest.fixture
+def golden(perfdb: PerfDB) -> PerfDB:
+    """Filled with all that was stored."""
+    return fill(perfdb)
+
+
+def test_leaderboards_have_the_same_rows(golden: PerfDB) -> None:
+    """By every figure: the same runs in the same order with the same ranks, values and intervals."""
+    for figure, then in expected()["leaderboard"].items():
+        name = fields.field(figure).name
+        shown = ("rank", "run", "ci95", "task", "dataset")
+        now = [{**{part: row[part] for part in shown}, "value": row[name],
+                "energy_method": row.get("energy_method")} for row in leaderboard(golden, figure)]  # fmt: skip
+        assert now == then, figure
+
+
+def test_queries_select_the_same_results(golden: PerfDB) -> None:
+    """Old names, aliases, paths below open fields, verdicts."""
+    for query, then in expected()["queries"].items():
+        rows = frames.rows(golden, query, unfinished=False)
+        run, attempt = fields.field("run").name, fields.field("attempt").name
+        assert {key(row[run], row[attempt]) for row in rows} == {*then}, query
+
+
+def test_sorted_lists_have_the_same_order(golden: PerfDB) -> None:
+    """By old names; of results with equal figures any may come first."""
+    known = expected()["results"]
+    for sort, then in expected()["sorts"].items():
+        names = [name.lstrip("-") for name in sort.split(",")][:1]
+        rows = frames.rows(golden, "verdict=valid", sort)
+        for name in names:
+            then_values = [known[result]["row"].get(expected()["names"][name]) for result in then]
+            assert [row[fields.field(name).name] for row in rows] == then_values, sort
+
+
+def test_recommendations_are_the_same(golden: PerfDB) -> None:
+    """Objectives and bounds by their old names."""
+    for asked, then in expected()["recommend"].items():
+        objective, *bounds = asked.split()
+        now = recommend(golden, objective, [Bound.parse(bound) for bound in bounds], "model=digits")
+        assert [row["run"] for row in now.top] == then["top"], asked
+        assert (now.candidates, now.fitting) == (then["candidates"], then["fitting"]), asked
+
+
+def test_runs_are_read_with_their_stages(golden: PerfDB) -> None:
+    """Status, verdict and every execution of a stage."""
+    for run_id, then in expected()["runs"].items():
+        run = golden.get_run(run_id)
+        assert run.status == then["status"]
+        assert (None if run.verdict is None else str(run.verdict)) == then["verdict"]
+        assert [[s.stage, s.attempt, s.state] for s in run.stages] == then["stages"]
+
+
+def test_reports_see_the_same_runs_and_give_the_same_advice(golden: PerfDB) -> None:
+    """Of every invocation: labels, verdicts, what was measured, whether the SLO was met, and the best run."""
+    for invocation_id, then in expected()["invocations"].items():
+        invocation = golden.get_invocation(invocation_id)
+        assert invocation.status == then["status"]
+        views = load_runs(golden, invocation.run_ids)
+        assert {view.run_id: _seen(view) for view in views} == then["runs"]
+        best = advise(views).best
+        assert (best.run_id if best else None) == then["best"]
+
+
+def _seen(view: RunView) -> dict[str, Any]:
+    return {
+        "label": view.label,
+        "verdict": str(view.verdict),
+        "valid": view.valid,
+        "measured": view.measured,
+        "samples_per_request": view.samples_per_request,
+        "slo_met": view.figure("slo.met"),
+    }
+
+
+def test_two_runs_compare_as_they_did(golden: PerfDB) -> None:
+    """Ratios, intervals, probabilities and judgements of every figure."""
+    first, second = f"{OPEN}.000", f"{OPEN}.001"
+    comparison = compare_runs(load_runs(golden, [first, second]))
+    now = {row["figure"]: row for row in comparison.as_dict()["figures"]}
+    for figure, then in expected()["compare_runs"].items():
+        row = now[fields.field(figure).name]
+        (difference,) = row["differences"]
+        assert row[first] == then["first"]
+        assert difference["verdict"] == then["verdict"]
+        assert difference["value"] == then["value"]
+        for part in ("ratio", "probability"):
+            assert difference[part] == pytest.approx(then[part], rel=1e-9)
+        assert list(difference["ci95"]) == pytest.approx(then["ci95"], rel=1e-9)
+
+
+def test_slow_downs_of_a_share_are_the_same(golden: PerfDB) -> None:
+    """Each model beside the other against alone."""
+    views = load_runs(golden, golden.get_invocation(SHARING).run_ids)
+    now = {row["member"]: row for row in slowdowns(views)}
+    for then in expected()["slowdowns"]:
+        row = now[then["member"]]
+        for part in ("p50", "p99", "throughput"):
+            for bound, value in then[part].items():
+                assert getattr(row[part], bound) == (value and pytest.approx(value, rel=1e-9))
+        for part in ("model", "alone", "together", "beside", "neighbours", "verdict"):
+            assert row[part] == then[part]
+
+
+def test_nights_are_read(golden: PerfDB) -> None:
+    """Sessions, the baseline, and every series with its figures."""
+    then = expected()["nights"]
+    sessions = nights.sessions(golden)
+    assert [[s.session_id, s.kind, s.pairs, len(s.runs), s.ended_at is not None] for s in sessions] == then[
+        "sessions"
+    ]
+    baseline = nights.baseline(golden, "golden-night")
+    assert baseline is not None and baseline.id == then["baseline"]
+    paths = {f"summary.{watched.path}": watched.name for watched in WATCHED}
+    series = {(k.name, k.digest, k.metric): history for k, history in nights.histories(golden).items()}
+    for known in then["series"]:
+        metric = paths[expected()["watched"][known["metric"]]]
+        history = series[known["name"], known["digest"], metric]
+        assert [[s.id, list(s.baseline), list(s.candidate)] for s in history] == known["sessions"]
+
+
+def test_models_are_read(golden: PerfDB) -> None:
+    """The card of a registered model, in full."""
+    assert [card.model_dump(mode="json") for card in ModelRepository(golden).search()] == expected()["models"]
+
+
+def test_devices_and_what_jobs_went_through_are_read(golden: PerfDB) -> None:
+    """With leases that are held, granted and lost."""
+    cluster = Cluster(golden)
+    assert [d.model_dump(mode="json", exclude={"age_s"}) for d in cluster.devices()] == expected()["devices"]
+    for job, (attempt, avoid) in expected()["job_history"].items():
+        assert cluster.history(job) == (attempt, frozenset(avoid))
+
+
+def test_raw_samples_are_read(golden: PerfDB) -> None:
+    """The latencies can be derived from them again; a file that is gone is an error that says so."""
+    then = expected()["samples"]
+    table = golden.samples(then["run"])
+    assert (table.num_rows, table.column_names) == (then["rows"], then["columns"])
+    (view,) = load_runs(golden, [then["run"]])
+    latencies = view.latencies_ms
+    assert latencies is not None
+    assert len(latencies) == then["answered"]
+    assert float(latencies.sum()) == pytest.approx(then["latency_ms_sum"])
+    with pytest.raises(PerfDBError):
+        golden.samples(f"{OPEN}.000")
