@@ -162,13 +162,19 @@ def summary_ok(outcome: Outcome) -> int:
 def test_a_server_that_dies_and_comes_back_is_seen_as_it_was(tmp_path: Path, protocol: str) -> None:
     """Before: good. Meanwhile: connection errors or resets, no hang. Afterwards: good again."""
     make = (lambda: FaultyHttp(lambda n: http_answer())) if protocol == "http" else FaultyGrpc
+
+    def down_for_700_ms(sender: psutil.Process) -> None:
+        server.stop()
+        time.sleep(0.7)
+        server.start()
+
     with serving(make) as server:
         plan = load_plan(
             tmp_path, endpoint(protocol, server.port), arrivals=POISSON, duration_s=3.0, max_error_ratio=1.0
         )
-        threading.Timer(1.5, server.stop).start()
-        threading.Timer(2.2, server.start).start()
+        thread = when_running(down_for_700_ms, 0.1)
         outcome = apply_load(plan, tmp_path / "samples.parquet")
+        thread.join()
     assert outcome.requests == planned(plan)
     assert set(errors(outcome)) <= {"connection", "reset", "timeout"}
     assert errors(outcome)["connection"] > 0
