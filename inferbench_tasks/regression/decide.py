@@ -23,7 +23,6 @@ import numpy as np
 
 from inferbench_tasks.regression.base import BY_NAME, SeriesKey, Session, worse
 from inferbench_tasks.regression.changepoint import best_split
-from inferbench_tasks.regression.fdr import adjusted
 from inferbench_tasks.regression.level import Leveled, leveled
 from inferbench_tasks.regression.power import Noise, noise_of
 from inferbench_tasks.regression.ratio import MIN_PAIRS, judge_pair
@@ -127,6 +126,17 @@ def _relative(state: State, session: Session) -> Session:
     return (
         session if factor == 1 else replace(session, candidate=tuple(c * factor for c in session.candidate))
     )
+
+
+def adjusted(p_values: Sequence[float]) -> list[float]:
+    """Benjamini-Hochberg adjusted p-values, in the given order (Benjamini and Hochberg 1995).
+
+    Calling those at most q discoveries keeps the expected share of false ones among them at or below q,
+    for independent or positively dependent series (the figures of one run are that).
+    """
+    from scipy.stats import false_discovery_control
+
+    return [float(p) for p in false_discovery_control(np.asarray(p_values, float))]
 
 
 def _suspect(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], policy: Policy) -> None:

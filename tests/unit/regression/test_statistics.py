@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from inferbench_tasks.regression.changepoint import best_split, change_points
-from inferbench_tasks.regression.fdr import adjusted
+from inferbench_tasks.regression.decide import adjusted
 from inferbench_tasks.regression.power import Noise, minimum_detectable_effect, noise_of, pairs_needed
 from inferbench_tasks.regression.ratio import effect, interval, judge_pair, mann_whitney
 from tests.unit.regression.builders import nights
