@@ -25,7 +25,8 @@ from inferbench_tasks.monitors.environment import device_name, gpu_used
 from inferbench_tasks.monitors.gpu import GpuMonitor
 from inferbench_tasks.monitors.gpu_processes import GpuProcesses
 from inferbench_tasks.monitors.host import HostMonitor
-from inferbench_tasks.monitors.prometheus import EXPORTED, ExportersMonitor, parse
+from inferbench_tasks.monitors.prometheus import EXPORTED, ExportersMonitor
+from inferbench_tasks.monitors.prometheus_text import TextReader
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.monitors.session import MonitorSession
 
@@ -51,15 +52,15 @@ def target(**fields: Any) -> Target:
 def test_a_container_is_counted_once() -> None:
     """A control group contains its children: only the server's own counts, or the root without one."""
     name = "container_cpu_usage_seconds_total"
-    assert parse(CADVISOR, EXPORTED)[name] == 100
-    assert parse(CADVISOR, EXPORTED, "abc")[name] == 40
-    assert parse(CADVISOR, EXPORTED, "def")[name] == 20
-    assert parse(CADVISOR, EXPORTED, "nobody") == {}
+    assert TextReader(EXPORTED).read(CADVISOR)[name] == 100
+    assert TextReader(EXPORTED, "abc").read(CADVISOR)[name] == 40
+    assert TextReader(EXPORTED, "def").read(CADVISOR)[name] == 20
+    assert TextReader(EXPORTED, "nobody").read(CADVISOR) == {}
 
 
 def test_every_gpu_of_dcgm_is_told_apart() -> None:
     """Its series keep the GPU's number."""
-    found = parse(DCGM, EXPORTED)
+    found = TextReader(EXPORTED).read(DCGM)
     assert found == {
         "DCGM_FI_DEV_GPU_UTIL[gpu=0]": 35, "DCGM_FI_DEV_GPU_UTIL[gpu=1]": 5, "DCGM_FI_PROF_SM_ACTIVE[gpu=0]": 0.25
     }  # fmt: skip
@@ -68,7 +69,7 @@ def test_every_gpu_of_dcgm_is_told_apart() -> None:
 def test_what_is_wanted_is_found_behind_many_other_series() -> None:
     """An exporter with a thousand series does not hide the one that is asked for."""
     text = "".join(f"go_noise_{n} 1\n" for n in range(1000)) + "node_memory_MemAvailable_bytes 5\n"
-    assert parse(text, EXPORTED) == {"node_memory_MemAvailable_bytes": 5}
+    assert TextReader(EXPORTED).read(text) == {"node_memory_MemAvailable_bytes": 5}
 
 
 def test_exporters_are_scraped_and_a_silent_one_hides_none() -> None:
