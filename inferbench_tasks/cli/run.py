@@ -53,10 +53,7 @@ def run(
     )
     module = "inferbench_tasks.running.inline" if inline else "inferbench_tasks.provider.local"
     log_path = invocation.dir / "log.txt"
-    # What this process has to say beside the progress goes where the stages' log goes.
-    logging.basicConfig(
-        filename=log_path, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    log_into(log_path)
     with open(log_path, "ab") as log:
         child = subprocess.Popen(
             [sys.executable, "-m", module, str(invocation.dir)],
@@ -93,6 +90,15 @@ def run(
 
 def _say(text: str) -> None:
     typer.echo(text, err=True)
+
+
+def log_into(path: Path) -> None:
+    """What this process has to say beside the progress goes where the stages' log goes."""
+    logging.basicConfig(
+        filename=path, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    # On a full disk the run ends with a message of its own: a line that the log loses is no traceback before it.
+    logging.raiseExceptions = False
 
 
 def _forward_signals(child: subprocess.Popen[bytes], invocation: Invocation, watcher: Watcher) -> None:
