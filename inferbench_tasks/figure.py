@@ -75,11 +75,14 @@ class Figure:
         return self.unit if self.display_unit is None else self.display_unit
 
     @property
+    def axis(self) -> str:
+        """What stands at a chart's axis: what it is called, with the unit."""
+        return f"{self.word}, {self.shown_unit}" if self.shown_unit else self.word
+
+    @property
     def column(self) -> str:
-        """The head of its column, with the unit."""
-        return self.head or (
-            f"{self.word}, {self.shown_unit}" if self.shown_unit not in ("", "%") else self.word
-        )
+        """The head of its column; the cells of shares have their unit themselves."""
+        return self.head or (self.word if self.share else self.axis)
 
     @property
     def meaning(self) -> str:

@@ -10,6 +10,7 @@ import typer
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb import comparison, frames
 from inferbench_tasks.perfdb.queries import parse
@@ -32,9 +33,8 @@ RUNS = typer.Argument(..., metavar="RUN", help="Runs, each as in `results show`.
 FILE = typer.Argument(..., metavar="FILE", help="Ends in .csv, .parquet or .json.")
 ATTEMPT = typer.Option(None, "--attempt", min=1, help="The attempt; the latest by default.")
 
-COLUMNS = (
-    "run", "created", "model", "format", "backend", "device", "batch", "rate_rps", "p50_ms", "p99_ms",
-    "throughput_rps", "verdict",
+_SETTINGS = (
+    "run", "created", "model", "format", "backend", "device", "batch", "rate_rps",
 )  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def list_(
     if limit and len(rows) > limit:
         rows = rows[:limit]
         say(f"The first {limit}; more with --limit.")
-    emit(rows, output, COLUMNS)
+    emit(rows, output, (*_SETTINGS, *(figure.name for figure in FIGURES.on("list")), "verdict"))
 
 
 @app.command()

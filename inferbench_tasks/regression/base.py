@@ -1,4 +1,4 @@
-"""What a regression is looked for in: a series of sessions, and the figures watched.
+"""What a regression is looked for in: a series of sessions of one of the figures that nights watch.
 
 A *series* is one figure of one job (by digest) on one device. A *session* (a night) is a pair of sides,
 baseline and candidate, run in turns on that device. Both sides see the same machine at nearly the same time, so
@@ -11,29 +11,6 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Literal
-
-Better = Literal["lower", "higher"]
-
-
-@dataclass(frozen=True)
-class Watched:
-    """A figure of a result: ``path`` below the summary, and which direction is the better one."""
-
-    name: str
-    path: str
-    unit: str
-    better: Better = "lower"
-
-
-#: p99 is left out: a night's runs are short, and a run states no p99 that its samples don't support.
-WATCHED: tuple[Watched, ...] = (
-    Watched("p50_ms", "e2e_latency_ms.p50", "ms"),
-    Watched("p95_ms", "e2e_latency_ms.p95", "ms"),
-    Watched("throughput_rps", "throughput_rps", "1/s", "higher"),
-    Watched("cold_start_ms", "cold_start_ms.total_ms", "ms"),
-)
-BY_NAME = {watched.name: watched for watched in WATCHED}
 
 
 @dataclass(frozen=True)
@@ -43,13 +20,13 @@ class SeriesKey:
     name: str
     digest: str
     device: str
-    metric: str
+    figure: str
 
     @property
     def id(self) -> str:
         """Unique, and fit to stand in a file's name or an anchor."""
         device = "".join(c if c.isalnum() else "-" for c in self.device)
-        return f"{self.name}-{self.digest[:12]}-{device}-{self.metric}"
+        return f"{self.name}-{self.digest[:12]}-{device}-{self.figure}"
 
 
 @dataclass(frozen=True)
@@ -82,9 +59,9 @@ class Session:
         return [math.log(c / b) for b, c in zip(self.baseline, self.candidate, strict=False)]
 
 
-def worse(effect: float, better: Better) -> bool:
-    """Whether an effect (ln of candidate / baseline) is in the bad direction."""
-    return effect > 0 if better == "lower" else effect < 0
+def worse(effect: float, *, higher: bool) -> bool:
+    """Whether an effect (ln of candidate / baseline) is in the bad direction; ``higher``: more is better."""
+    return effect < 0 if higher else effect > 0
 
 
 def percent(effect: float) -> float:

@@ -21,7 +21,8 @@ from typing import Literal
 
 import numpy as np
 
-from inferbench_tasks.regression.base import BY_NAME, SeriesKey, Session, worse
+from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.regression.base import SeriesKey, Session, worse
 from inferbench_tasks.regression.changepoint import best_split
 from inferbench_tasks.regression.level import Leveled, leveled
 from inferbench_tasks.regression.power import Noise, noise_of
@@ -232,5 +233,5 @@ def usual_noise(state: State, policy: Policy) -> Noise:
 def _event(
     kind: Kind, key: SeriesKey, session: str, effect: float, p_value: float, by: Reason, ids: tuple[str, ...]
 ) -> Event:
-    bad = worse(effect, BY_NAME[key.metric].better)
+    bad = worse(effect, higher=FIGURES.named(key.figure).higher)
     return Event(kind, session, effect, p_value, bad, by, ids)

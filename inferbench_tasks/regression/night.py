@@ -46,7 +46,7 @@ def pairs_for(histories: dict[SeriesKey, list[Session]], wanted: float | None) -
     policy = Policy()
     needed = []
     for key, state in decide(histories, policy).items():
-        if key.metric == "p50_ms" and (state.epoch or state.pending):
+        if key.figure == "p50_ms" and (state.epoch or state.pending):
             needed.append(pairs_needed(usual_noise(state, policy), math.log1p(wanted)) or MOST_PAIRS)
     return min(MOST_PAIRS, max(MIN_PAIRS + 1, *needed)) if needed else DEFAULT_PAIRS
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression import store
 from inferbench_tasks.regression.attribution import COLD_START, attribute
-from inferbench_tasks.regression.base import BY_NAME, SeriesKey, Session, percent
+from inferbench_tasks.regression.base import SeriesKey, Session, percent
 from inferbench_tasks.regression.changepoint import change_points
 from inferbench_tasks.regression.decide import Event, Policy, State, decide, usual_noise
 from inferbench_tasks.regression.power import minimum_detectable_effect
@@ -61,14 +62,14 @@ def _series(
     documents: Mapping[str, SessionDocument],
     policy: Policy,
 ) -> dict[str, Any]:
-    watched = BY_NAME[key.metric]
+    figure = FIGURES.named(key.figure)
     pairs = int(np.median([len(session.log_ratios()) for session in history]))
     mde = None
     if state.epoch or state.pending:
         mde = percent(minimum_detectable_effect(usual_noise(state, policy), pairs))
     return {
-        "id": key.id, "name": key.name, "digest": key.digest, "device": key.device, "metric": key.metric,
-        "unit": watched.unit, "better": watched.better, "pairs": pairs, "minimum_detectable_effect_percent": mde,
+        "id": key.id, "name": key.name, "digest": key.digest, "device": key.device, "figure": key.figure,
+        "unit": figure.unit, "better": figure.better, "pairs": pairs, "minimum_detectable_effect_percent": mde,
         "points": [
             {
                 "session": s.id, "at": s.at, "change_percent": percent(s.effect), "baseline_id": s.baseline_id,
@@ -123,7 +124,7 @@ def explain(
         side: [results[run.run_id] for run in runs if run.side == side] for side in ("baseline", "candidate")
     }
     around = differences(sides["baseline"], sides["candidate"])
-    if key.metric == "cold_start_ms":
+    if key.figure == "cold_start_ms":
         return {"stage": COLD_START, "follows": [], "parts": [], "environment": around}
     slower = event.worse
     parts = attribute(_stages(sides["baseline"]), _stages(sides["candidate"]), slower=slower)

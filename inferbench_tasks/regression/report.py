@@ -27,7 +27,7 @@ def write_report(found: dict[str, Any], folder: Path) -> list[Path]:
 
 
 def chart(series: dict[str, Any]) -> dict[str, Any]:
-    """A plotly figure: the change of every session, confirmed changes as lines, what can't be told apart as a band."""
+    """A chart: the change of every session, confirmed changes as lines, what can't be told apart as a band."""
     points, mde = series["points"], series["minimum_detectable_effect_percent"] or 0
     lines = [
         {

@@ -9,10 +9,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.perfdb.fields import Field
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain, to_stored
-from inferbench_tasks.regression.base import WATCHED, SeriesKey, Session
+from inferbench_tasks.regression.base import SeriesKey, Session
 from inferbench_tasks.regression.sides import Side
 
 SESSIONS, BASELINES = "regression_sessions", "regression_baselines"
@@ -85,7 +85,11 @@ def results_of(
 ) -> dict[str, dict[str, Any]]:
     """The valid results of the sessions' runs, by run id; without ``whole`` only what series need."""
     ids = [run.run_id for session in found for run in session.runs]
-    fields = None if whole else ["run_id", "submission", "device", *(f"summary.{w.path}" for w in WATCHED)]
+    fields = (
+        None
+        if whole
+        else ["run_id", "submission", "device", *(figure.field_path for figure in FIGURES.on("night"))]
+    )
     raw = db.find_raw({"run_id": {"$in": ids}, "verdict": "valid"}, sort=[("attempt", 1)], fields=fields)
     return {document["run_id"]: to_plain(document) for document in raw}
 
@@ -114,18 +118,17 @@ def _of_job(
     if not candidates:
         return {}
     newest, series = candidates[-1], {}
-    for watched in WATCHED:
-        value_of = Field(watched.name, f"summary.{watched.path}", "number", "").value
+    for figure in FIGURES.on("night"):
         sides: dict[str, list[float]] = {"baseline": [], "candidate": []}
         for run in runs:
-            if value := value_of(results[run.run_id]):
-                sides[run.side].append(float(value))
+            if value := figure.stored(results[run.run_id]["summary"]):
+                sides[run.side].append(value)
         if sides["baseline"] and sides["candidate"]:
             key = SeriesKey(
                 session.name,
                 newest["submission"].get("digest") or "",
                 newest["device"].get("name") or newest["device"]["kind"],
-                watched.name,
+                figure.name,
             )
             series[key] = Session(
                 session.session_id, session.started_at, tuple(sides["baseline"]), tuple(sides["candidate"]),

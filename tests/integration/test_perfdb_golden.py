@@ -18,11 +18,11 @@ from inferbench_tasks.analysis.report.runs import RunView, load_runs
 from inferbench_tasks.analysis.report.slowdown import slowdowns
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.errors import PerfDBError
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.modelrepo.repository import ModelRepository
 from inferbench_tasks.perfdb import fields, frames
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression import store as nights
-from inferbench_tasks.regression.base import WATCHED
 from tests.unit.perfdb.golden import expected, fill, key
 
 pytestmark = pytest.mark.integration
@@ -143,8 +143,8 @@ def test_nights_are_read(golden: PerfDB) -> None:
     ]
     baseline = nights.baseline(golden, "golden-night")
     assert baseline is not None and baseline.id == then["baseline"]
-    paths = {f"summary.{watched.path}": watched.name for watched in WATCHED}
-    series = {(k.name, k.digest, k.metric): history for k, history in nights.histories(golden).items()}
+    paths = {figure.field_path: figure.name for figure in FIGURES.on("night")}
+    series = {(k.name, k.digest, k.figure): history for k, history in nights.histories(golden).items()}
     for known in then["series"]:
         metric = paths[expected()["watched"][known["metric"]]]
         history = series[known["name"], known["digest"], metric]

@@ -273,7 +273,7 @@ def test_the_api_describes_itself(http: TestClient) -> None:
 def test_a_run_s_figures(perfdb: PerfDB, http: TestClient) -> None:
     """The sections of a run, as JSON; an empty list where there are no raw samples is an answer, too."""
     seed(perfdb, 2)
-    assert http.get("/inferbench/api/runs/run-1/figures").json().keys() == {"sections"}
+    assert http.get("/inferbench/api/runs/run-1/charts").json().keys() == {"sections"}
 
 
 def test_nightly_series_and_their_regressions(perfdb: PerfDB, bench: InferBench, http: TestClient) -> None:

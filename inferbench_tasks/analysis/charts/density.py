@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inferbench_tasks.analysis.charts.latency import name
-from inferbench_tasks.analysis.charts.style import MAX_RUNS, Figure, axis, figure, line
+from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart, axis, chart, line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _POINTS = 512
 
 
-def density(views: Sequence[RunView]) -> Figure | None:
+def density(views: Sequence[RunView]) -> Chart | None:
     """A kernel density estimate over the logarithm of the latency, per run."""
     data: list[dict[str, Any]] = []
     for index, view in enumerate(views[:MAX_RUNS]):
@@ -42,7 +42,7 @@ def density(views: Sequence[RunView]) -> Figure | None:
         )
     if not data:
         return None
-    return figure(
+    return chart(
         data,
         title="Latency, density (KDE)",
         xaxis=axis("end-to-end latency, ms (log)", log=True),

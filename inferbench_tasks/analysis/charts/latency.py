@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inferbench_tasks.analysis.charts.style import MAX_RUNS, Figure, axis, bound, colour, figure, line, text
+from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart, axis, bound, chart, colour, line, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ def name(view: RunView) -> str:
     return text(view.label if view.valid else f"{view.label} — {view.verdict.partition(':')[0]}")
 
 
-def cdf(views: Sequence[RunView], slo_ms: dict[str, float]) -> Figure | None:
+def cdf(views: Sequence[RunView], slo_ms: dict[str, float]) -> Chart | None:
     """The share of requests answered within a time."""
     data: list[dict[str, Any]] = []
     for index, view in enumerate(views[:MAX_RUNS]):
@@ -51,7 +51,7 @@ def cdf(views: Sequence[RunView], slo_ms: dict[str, float]) -> Figure | None:
     if not data:
         return None
     shapes = [bound(value, f"SLO {q} {value:g} ms") for q, value in slo_ms.items()]
-    return figure(
+    return chart(
         data,
         title="Latency, cumulative",
         xaxis=axis("end-to-end latency, ms (log)", log=True),
@@ -67,7 +67,7 @@ def ecdf_ranks(samples: int) -> NDArray[np.int64]:
     return np.unique(np.clip(np.ceil(shares * samples), 1, samples)).astype(np.int64)
 
 
-def percentiles(views: Sequence[RunView], slo_ms: dict[str, float]) -> Figure | None:
+def percentiles(views: Sequence[RunView], slo_ms: dict[str, float]) -> Chart | None:
     """Percentiles side by side with their 95% intervals; one that too few samples support is left out.
 
     A bound far above all of them is told in the title: drawn, it would leave nothing of the bars to see.
@@ -107,7 +107,7 @@ def percentiles(views: Sequence[RunView], slo_ms: dict[str, float]) -> Figure | 
         return None
     near = {q: value for q, value in slo_ms.items() if value <= _FAR * highest}
     far = ", ".join(f"{q} {value:g} ms" for q, value in slo_ms.items() if q not in near)
-    return figure(
+    return chart(
         data,
         title=_with_intervals(known) + (f" (SLO far above: {far})" if far else ""),
         xaxis=axis("percentile", type="category"),
@@ -126,7 +126,7 @@ def _with_intervals(known: Sequence[bool]) -> str:
     return "Latency percentiles (too few independent requests for intervals)"
 
 
-def course(views: Sequence[RunView]) -> Figure | None:
+def course(views: Sequence[RunView]) -> Chart | None:
     """p50 and maximum per second over the whole load, warm-up shaded."""
     data: list[dict[str, Any]] = []
     warmup_s = 0.0
@@ -153,7 +153,7 @@ def course(views: Sequence[RunView]) -> Figure | None:
             )
     if not data:
         return None
-    return figure(
+    return chart(
         data,
         title="Latency over time, per second (line: p50, dots: maximum)",
         xaxis=axis("time since the measurement began, s"),

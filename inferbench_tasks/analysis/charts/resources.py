@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.analysis.charts.latency import name, warmup
-from inferbench_tasks.analysis.charts.style import MAX_RUNS, Figure, axis, figure, line
+from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart, axis, chart, line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,12 +23,12 @@ COURSES = {
 }
 
 
-def resources(views: Sequence[RunView]) -> list[Figure]:
-    """A figure for each course that was sampled in any run."""
+def resources(views: Sequence[RunView]) -> list[Chart]:
+    """A chart for each course that was sampled in any run."""
     return [found for course in COURSES if (found := over_time(views, course))]
 
 
-def over_time(views: Sequence[RunView], course: str) -> Figure | None:
+def over_time(views: Sequence[RunView], course: str) -> Chart | None:
     """One course of all runs."""
     title, unit, factor = COURSES[course]
     data: list[dict[str, Any]] = []
@@ -51,7 +51,7 @@ def over_time(views: Sequence[RunView], course: str) -> Figure | None:
         )
     if not data:
         return None
-    return figure(
+    return chart(
         data,
         title=f"{title} (shaded: warm-up)",
         xaxis=axis("time since the measurement began, s"),

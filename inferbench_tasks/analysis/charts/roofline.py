@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from inferbench_tasks.analysis.charts.latency import name
-from inferbench_tasks.analysis.charts.style import MAX_RUNS, Figure, axis, colour, figure
+from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart, axis, chart, colour
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _BYTES_PER_WEIGHT = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
 
 
-def roofline(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardware | None) -> Figure | None:
+def roofline(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardware | None) -> Chart | None:
     """Points of all runs whose FLOPs, bytes and inference time are known; None without any or a ceiling."""
     points = [(view, found) for view in views if (found := position(view))]
     if not points or (measured is None and sheet is None):
@@ -44,7 +44,7 @@ def roofline(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardwar
         data.append(
             _ceiling(x, sheet.fp32_tflops * 1e3, sheet.bandwidth_gb_s, f"datasheet, {sheet.name}", "dash")
         )
-    # A legend of fifty runs hides the figure: their models then, and each run's name where one points.
+    # A legend of fifty runs hides the chart: their models then, and each run's name where one points.
     many = len(points) > MAX_RUNS
     groups: dict[str, list[tuple[RunView, tuple[float, float]]]] = {}
     for view, point in points:
@@ -64,7 +64,7 @@ def roofline(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardwar
                 "hovertemplate": "%{x:.3g} FLOP/byte, %{y:.3g} GFLOP/s<extra>%{text}</extra>",
             }
         )
-    return figure(
+    return chart(
         data,
         title="Roofline (fp32)",
         xaxis=axis("operational intensity, FLOP per byte (log)", log=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.analysis.charts.latency import name
-from inferbench_tasks.analysis.charts.style import PALETTE, Figure, axis, by_run, figure, rows_height
+from inferbench_tasks.analysis.charts.style import PALETTE, Chart, axis, by_run, chart, rows_height
 from inferbench_tasks.metrics.stages import PARTS
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _COLOURS = dict(zip(PARTS, (*PALETTE[:5], "#BBBBBB"), strict=True))
 _COLD = ("process_ms", "model_load_ms", "first_answer_ms")
 
 
-def pipeline(views: Sequence[RunView]) -> Figure | None:
+def pipeline(views: Sequence[RunView]) -> Chart | None:
     """Mean time per stage of a request."""
     shown = [view for view in views if view.figure("stages_ms.method")]
     if not shown:
@@ -27,7 +27,7 @@ def pipeline(views: Sequence[RunView]) -> Figure | None:
     return _stacked(data, "Where the time of a request goes (mean)", "time per request, ms", shown)
 
 
-def cold_start(views: Sequence[RunView]) -> Figure | None:
+def cold_start(views: Sequence[RunView]) -> Chart | None:
     """From the start of the server to its first answer."""
     shown = [view for view in views if view.figure("cold_start_ms.total_ms") is not None]
     if not shown:
@@ -56,11 +56,11 @@ def _bar(part: str, values: list[Any], views: Sequence[RunView], colour: str) ->
     }
 
 
-def _stacked(data: list[dict[str, Any]], title: str, unit: str, views: Sequence[RunView]) -> Figure:
+def _stacked(data: list[dict[str, Any]], title: str, unit: str, views: Sequence[RunView]) -> Chart:
     labels = [
         view.label if view.valid else f"{view.label} — {view.verdict.partition(':')[0]}" for view in views
     ]
-    return figure(
+    return chart(
         data,
         title=title,
         xaxis=axis(unit, rangemode="tozero"),

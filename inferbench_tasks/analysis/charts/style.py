@@ -1,4 +1,4 @@
-"""How all figures look: plotly's JSON as plain values, one palette, print-friendly, units on the axes."""
+"""How all charts look: plotly's JSON as plain values, one palette, print-friendly, units on the axes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-#: A figure: {"data": [...], "layout": {...}} as plotly.js takes it.
-Figure = dict[str, Any]
+#: A chart: {"data": [...], "layout": {...}} as plotly.js takes it.
+Chart = dict[str, Any]
 
 #: Okabe and Ito's colours, told apart with colour blindness and in grey.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#000000")
@@ -16,7 +16,7 @@ SLO_COLOUR = "#B00020"
 _DASHES = ("solid", "dash", "dot", "dashdot")
 #: 1, 2, 5 in every decade.
 LOG_TICKS = [float(f"{digit}e{decade}") for decade in range(-6, 13) for digit in (1, 2, 5)]
-#: More lines than this can't be told apart: figures by run then leave out the rest and say so.
+#: More lines than this can't be told apart: charts by run then leave out the rest and say so.
 MAX_RUNS = 16
 
 
@@ -26,7 +26,7 @@ def text(value: object) -> str:
 
 
 def wrapped(label: str, width: int = 30, lines: int = 3) -> str:
-    """A long label on a few lines, so that it leaves room for the figure; what is cut off is in the hover text."""
+    """A long label on a few lines, so that it leaves room for the chart; what is cut off is in the hover text."""
     parts = textwrap.wrap(label, width, break_long_words=True) or [""]
     if len(parts) > lines:
         parts = [*parts[: lines - 1], textwrap.shorten(" ".join(parts[lines - 1 :]), width, placeholder=" …")]
@@ -43,12 +43,12 @@ def by_run(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def rows_height(labels: Sequence[str], around: int) -> int:
-    """How high a figure with a run in each row is, px."""
+    """How high a chart with a run in each row is, px."""
     return around + sum(16 + 14 * (1 + wrapped(label).count("<br>")) for label in labels)
 
 
 def colour(index: int) -> str:
-    """The colour of the index-th run, the same in every figure."""
+    """The colour of the index-th run, the same in every chart."""
     return PALETTE[index % len(PALETTE)]
 
 
@@ -77,8 +77,8 @@ def axis(title: str, *, log: bool = False, **more: Any) -> dict[str, Any]:
     return found
 
 
-def figure(data: list[dict[str, Any]], *, title: str, xaxis: Any, yaxis: Any, **layout: Any) -> Figure:
-    """A figure in the common style; its legend stands below and gets the height that it needs."""
+def chart(data: list[dict[str, Any]], *, title: str, xaxis: Any, yaxis: Any, **layout: Any) -> Chart:
+    """A chart in the common style; its legend stands below and gets the height that it needs."""
     rows = _legend_rows(data) if layout.get("showlegend") is not False else 0
     below = 56 + _LEGEND_ROW_PX * rows
     return {
@@ -100,7 +100,7 @@ def figure(data: list[dict[str, Any]], *, title: str, xaxis: Any, yaxis: Any, **
                 "tracegroupgap": 0,
             },
             "hovermode": "closest",
-            # Upright, beside the plot: across, it covers the title while the mouse is over the figure.
+            # Upright, beside the plot: across, it covers the title while the mouse is over the chart.
             "modebar": {"orientation": "v", "bgcolor": "rgba(255,255,255,0.8)"},
             "colorway": list(PALETTE),
             **layout,

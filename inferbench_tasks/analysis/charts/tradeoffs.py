@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.analysis.charts.latency import name
-from inferbench_tasks.analysis.charts.style import MAX_RUNS, Figure, axis, bound, colour, figure
-from inferbench_tasks.analysis.charts.sweep import metric
+from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart, axis, bound, chart, colour
+from inferbench_tasks.figures import FIGURES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
 
 
-def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Figure | None:
+def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Chart | None:
     """p99 (or the highest percentile that all valid runs have) against throughput, the Pareto front joined."""
     valid = [view for view in views if view.valid]
     quantile = _quantile(valid)
@@ -59,7 +59,7 @@ def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Fi
     bounds = [
         bound(value, f"SLO {q} {value:g} ms", along="y") for q, value in slo_ms.items() if q == quantile
     ]
-    return figure(
+    return chart(
         data,
         title=f"Latency against throughput ({quantile}; filled: not beaten in both)",
         xaxis=axis("throughput, samples per second", range=[0, 1.2 * max(x for x, _ in points) or 1]),
@@ -71,33 +71,32 @@ def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Fi
 def pareto_table(views: Sequence[RunView]) -> list[dict[str, Any]]:
     """The valid runs that no other beats in latency, CPU, energy and cost at once, as a table."""
     valid = [view for view in views if view.valid]
-    columns = {
-        "p50 latency, ms": "e2e_latency_ms.p50",
-        "throughput, samples/s": "throughput_samples_per_s",
-        "CPU, ms/sample": "cpu_ms_per_sample",
-        "energy, J/sample": "energy.joule_per_sample",
-        "cost, USD/1,000 samples": "cost_usd_per_1k/samples",
-    }
-    present = {
-        head: path
-        for head, path in columns.items()
-        if valid and all(metric(v, path) is not None for v in valid)
-    }
+    present = [
+        figure for figure in FIGURES.on("pareto") if all(view.value(figure) is not None for view in valid)
+    ]
     if len(valid) < 3 or not present:
         return []
-    values = [
-        tuple(
-            (metric(view, path) or 0.0) * (-1 if path == "throughput_samples_per_s" else 1)
-            for path in present.values()
-        )
-        for view in valid
+    values = [[view.value(figure) or 0.0 for figure in present] for view in valid]
+    points = [
+        tuple(-value if figure.higher else value for value, figure in zip(row, present, strict=True))
+        for row in values
     ]
     rows = [
-        [valid[index].label, *(f"{metric(valid[index], path):.4g}" for path in present.values())]
-        for index in sorted(pareto_front(values))
+        [
+            valid[index].label,
+            *(f"{figure.displayed(v):.4g}" for v, figure in zip(values[index], present, strict=True)),
+        ]
+        for index in sorted(pareto_front(points))
     ]
     title, numbers = "Pareto front: not beaten in all of these at once", list(range(1, len(present) + 1))
-    return [{"title": title, "head": ["run", *present], "rows": rows, "numbers": numbers}]
+    return [
+        {
+            "title": title,
+            "head": ["run", *(figure.axis for figure in present)],
+            "rows": rows,
+            "numbers": numbers,
+        }
+    ]
 
 
 def pareto_front(points: Sequence[tuple[float, ...]]) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.analysis.charts.latency import name, warmup
-from inferbench_tasks.analysis.charts.style import MAX_RUNS, Figure, axis, figure, line
+from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart, axis, chart, line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
 
 
-def traffic(views: Sequence[RunView]) -> Figure | None:
+def traffic(views: Sequence[RunView]) -> Chart | None:
     """Answers per second (line) against the requests meant for that second (dots), and errors (crosses)."""
     data: list[dict[str, Any]] = []
     start_s = 0.0
@@ -45,7 +45,7 @@ def traffic(views: Sequence[RunView]) -> Figure | None:
             data.append(trace)
     if not data:
         return None
-    return figure(
+    return chart(
         data,
         title="Requests per second (line: answered, circles: meant)",
         xaxis=axis("time since the measurement began, s"),

@@ -15,6 +15,7 @@ from inferbench_tasks.analysis.recommend.distinguish import (
     settling,
     with_interval,
 )
+from inferbench_tasks.analysis.report.objective import checks_of
 from inferbench_tasks.analysis.report.page import number
 
 if TYPE_CHECKING:
@@ -182,56 +183,30 @@ def _keeping(keeping: Sequence[RunView], all_: Sequence[RunView]) -> list[str]:
 
 def bounds_text(view: RunView) -> str:
     """The SLO in words."""
-    return ", ".join(
-        f"{words(name)} {'≥' if name == 'throughput_rps' else '≤'} {check['bound']:g}{unit(name)}"
-        for name, check in (view.figure("slo.checks") or {}).items()
-    )
-
-
-def words(check: str) -> str:
-    """A check's name for people."""
-    parts = check.split("_")
-    return (
-        parts[1]
-        if parts[0] == "latency"
-        else {"throughput_rps": "throughput", "error_ratio": "errors"}[check]
-    )
-
-
-def unit(check: str) -> str:
-    """A check's unit, with its space."""
-    return " ms" if check.endswith("_ms") else " requests/s" if check.endswith("_rps") else ""
+    return ", ".join(check.allowed for check in checks_of(view))
 
 
 def _failures(view: RunView) -> str:
-    failed = [
-        f"{words(name)} is {check['value']:.4g}{unit(name)}, bound {check['bound']:g}{unit(name)}"
-        for name, check in view.figure("slo.checks").items()
-        if check["met"] is False
-    ]
+    failed = [check.failure for check in checks_of(view) if check.met is False]
     return ", ".join(failed) or "a bound can't be judged"
 
 
 def _unknown(views: Sequence[RunView]) -> str:
-    names = [words(n) for n, check in views[0].figure("slo.checks").items() if check["met"] is None]
-    return (
-        f"Whether {views[0].label} keeps the SLO can't be told: it has {views[0].figure('ok')} good answers, "
-        f"too few for {_list(names)}; measure longer."
-    )
+    unknown = [check.figure for check in checks_of(views[0]) if check.met is None]
+    percentiles = [figure.word for figure in unknown if figure.interval]
+    others = [figure.word for figure in unknown if not figure.interval]
+    reasons = []
+    if percentiles:
+        answers = views[0].figure("ok")
+        reasons.append(f"it has {answers} good answers, too few for {_list(percentiles)}; measure longer")
+    if others:
+        reasons.append(f"{_list(others)} {'was' if len(others) == 1 else 'were'} not measured")
+    return f"Whether {views[0].label} keeps the SLO can't be told: {'; '.join(reasons)}."
 
 
 def _overshoot(view: RunView) -> float:
     """How far a run is from its SLO: the worst ratio of a value to its bound."""
-    ratios = [0.0]
-    for name, check in view.figure("slo.checks").items():
-        value, bound = check["value"], check["bound"]
-        if value is None or check["met"]:
-            continue
-        if name == "throughput_rps":
-            ratios.append(bound / value if value else math.inf)
-        else:
-            ratios.append(value / bound if bound else math.inf)
-    return max(ratios)
+    return max([0.0, *(check.overshoot for check in checks_of(view))])
 
 
 def _figures(view: RunView) -> str:

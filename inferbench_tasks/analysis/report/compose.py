@@ -9,6 +9,7 @@ from typing import Any
 from inferbench_tasks.analysis.report import page
 from inferbench_tasks.analysis.report.advice import Advice, advise
 from inferbench_tasks.analysis.report.ceilings import Ceilings
+from inferbench_tasks.analysis.report.columns import Column, columns_of
 from inferbench_tasks.analysis.report.missing import missing_notes
 from inferbench_tasks.analysis.report.provenance import provenance_tables
 from inferbench_tasks.analysis.report.runs import RunView, load_runs
@@ -42,15 +43,15 @@ def html(
 ) -> str:
     """The page."""
     advice = advise(views)
-    figures: dict[str, Any] = {}
+    charts: dict[str, Any] = {}
     blocks = []
     for section in sections(views, ceilings):
         items = []
-        for drawn in section.figures:
-            key = f"f{len(figures)}"
-            figures[key] = drawn
+        for drawn in section.charts:
+            key = f"c{len(charts)}"
+            charts[key] = drawn
             items.append({"id": key, "caption": _count(views)})
-        blocks.append({**section.as_dict(), "figures": items})
+        blocks.append({**section.as_dict(), "charts": items})
     columns = columns_of(views)
     name = str(submission.get("name") or (views[0].job.get("name") if views else "") or "report")
     return page.render(
@@ -69,66 +70,13 @@ def html(
         provenance=provenance_tables(views),
         submission=_yaml(submission),
         counts=_count(views),
-        figures=figures,
+        charts=charts,
     )
 
 
-COLUMNS: tuple[tuple[str, str, float], ...] = (
-    ("mean, ms", "e2e_latency_ms.mean", 1),
-    ("p50, ms", "e2e_latency_ms.p50", 1),
-    ("p95, ms", "e2e_latency_ms.p95", 1),
-    ("p99, ms", "e2e_latency_ms.p99", 1),
-    ("p99.9, ms", "e2e_latency_ms.p999", 1),
-    ("requests/s", "throughput_rps", 1),
-    ("samples/s", "throughput_samples_per_s", 1),
-    ("goodput, requests/s", "goodput_rps", 1),
-    ("SLO", "slo.met", 1),
-    ("errors", "error_ratio", 100),
-    ("CPU, cores", "resources.server.cpu_cores.mean", 1),
-    ("RSS, MiB", "resources.server.rss_bytes.max", 1 / 2**20),
-    ("accuracy", "accuracy_ratio", 100),
-    ("energy, J/request", "energy.joule_per_request", 1),
-    ("CO₂, g/1,000 requests", "co2_g_per_1k", 1),
-    ("cost, USD/1,000 requests", "cost_usd_per_1k", 1),
-    ("cold start, ms", "cold_start_ms.total_ms", 1),
-)
-
-
-def columns_of(views: Sequence[RunView]) -> list[dict[str, Any]]:
-    """Those in which any run has a figure; a column whose figures are all doubtful says so in its head."""
-    found = []
-    for title, path, factor in COLUMNS:
-        shown = [view for view in views if view.figure(path) is not None]
-        if not shown:
-            continue
-        doubts = {_doubt(view, path) for view in shown}
-        doubt = doubts.pop() if len(doubts) == 1 else ""
-        title = f"{title} ({doubt})" if doubt else title
-        found.append({"title": title, "path": path, "factor": factor, "doubt": doubt})
-    return found
-
-
-def _doubt(view: RunView, path: str) -> str:
-    """The word without which a figure would look surer than it is: energy without a meter, a price nobody looked up."""
-    if path == "cost_usd_per_1k":
-        return "unverified" if view.figure("cost.unverified") else ""
-    if path in ("energy.joule_per_request", "co2_g_per_1k"):
-        return "estimate" if str(view.figure("energy.method")).endswith("_estimate") else ""
-    return ""
-
-
-def row_of(view: RunView, columns: list[dict[str, Any]], advice: Advice) -> dict[str, Any]:
-    cells = []
-    for column in columns:
-        value = view.figure(column["path"])
-        if column["path"] == "slo.met":
-            cells.append({True: "met", False: "missed", None: "–"}[value])
-        elif column["factor"] == 100:
-            cells.append("–" if value is None else f"{value:.2%}" if value else "0")
-        else:
-            text = page.number(None if value is None else value * column["factor"])
-            doubt = "" if value is None or column["doubt"] else _doubt(view, column["path"])
-            cells.append(f"{text} ({doubt})" if doubt else text)
+def row_of(view: RunView, columns: Sequence[Column], advice: Advice) -> dict[str, Any]:
+    """A run's line in the table of runs."""
+    cells = [column.cell(view) for column in columns]
     return {"label": view.label, "cells": cells, "verdict": view.verdict, "best": view is advice.best}
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from inferbench_tasks.analysis.report import page
 from inferbench_tasks.analysis.report.advice import advise
-from inferbench_tasks.analysis.report.compose import columns_of, notes_of, row_of, subtitle
+from inferbench_tasks.analysis.report.columns import columns_of
+from inferbench_tasks.analysis.report.compose import notes_of, row_of, subtitle
 from inferbench_tasks.analysis.report.runs import RunView, load_runs
 from inferbench_tasks.perfdb.store import PerfDB
 
@@ -31,7 +32,7 @@ def markdown(views: list[RunView], submission: dict[str, Any], unstarted: int = 
     columns = columns_of(views)
     lines = [f"# {escape(submission.get('name', 'report'))}", "", escape(subtitle(views, submission)), ""]
     lines += [f"> {escape(sentence)}" for sentence in advice.sentences]
-    heads = ["run", *(column["title"] for column in columns), "verdict"]
+    heads = ["run", *(column.title for column in columns), "verdict"]
     lines += ["", _cells(heads), _cells(["---", *("---:" for _ in columns), "---"])]
     for view in views:
         row = row_of(view, columns, advice)

@@ -84,4 +84,5 @@ def _derived(view: RunView) -> list[str]:
         reason := (view.figure("carbon") or {}).get("reason")
     ):
         found.append(f"CO₂: not known ({reason}).")
-    return found
+    problems = view.figure("metric_problems") or {}
+    return found + [f"{kind}: not known ({problem})." for kind, problem in problems.items()]

@@ -1,4 +1,4 @@
-"""One self-contained HTML page: figures, tables and styles in one file that opens without internet.
+"""One self-contained HTML page: charts, tables and styles in one file that opens without internet.
 
 plotly.js goes in compressed and is unpacked by the browser (DecompressionStream: Chrome 80, Firefox 113,
 Safari 16.4), which keeps a page below 2.5 MB.

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from inferbench_tasks.dotted import flatten, last
+from inferbench_tasks.dotted import flatten
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.submission.schema import Submission
 
 #: Two runs agree on a figure within this share, or where their 95% intervals touch.
 AGREE_RATIO = 0.10
-FIGURES = (
-    ("p50, ms", "e2e_latency_ms.p50"),
-    ("p95, ms", "e2e_latency_ms.p95"),
-    ("p99, ms", "e2e_latency_ms.p99"),
-    ("throughput, requests/s", "throughput_rps"),
-    ("CPU, cores", "resources.server.cpu_cores.mean"),
-    ("accuracy", "accuracy_ratio"),
-)
 #: Facts of the environment that differ between any two runs and say nothing.
 _FLEETING = ("environment.system.host",)
 
@@ -47,19 +40,22 @@ def environment_differences(then: ResultDocument, now: ResultDocument) -> list[d
 
 
 def agreement(then: ResultDocument, now: ResultDocument) -> list[dict[str, Any]]:
-    """{figure, then, now, ratio, agrees} of every figure that both have; ``agrees`` as of AGREE_RATIO."""
-    a, b = flatten(then.summary.model_dump()), flatten(now.summary.model_dump())
+    """{figure, unit, then, now, ratio, agrees} of the figures that a replay is judged by and that both have; ``agrees``
+    as of AGREE_RATIO.
+    """
+    before, after = then.summary.model_dump(), now.summary.model_dump()
     rows = []
-    for name, path in FIGURES:
-        old, new = a.get(path), b.get(path)
+    for figure in FIGURES.on("replay"):
+        old, new = figure.stored(before), figure.stored(after)
         if old is None or new is None:
             continue
-        first, second = (_interval(document, path) for document in (then, now))
+        first, second = figure.interval_in(before), figure.interval_in(after)
         touch = bool(first and second and first[0] <= second[1] and second[0] <= first[1])
         close = abs(new - old) <= AGREE_RATIO * max(abs(old), abs(new))
         rows.append(
             {
-                "figure": name,
+                "figure": figure.name,
+                "unit": figure.unit,
                 "then": old,
                 "now": new,
                 "ratio": new / old if old else None,
@@ -80,14 +76,6 @@ def _facts(result: ResultDocument) -> dict[str, Any]:
             "model": result.model.digest,
         }
     )
-
-
-def _interval(result: ResultDocument, path: str) -> list[float] | None:
-    if not path.startswith("e2e_latency_ms."):
-        return None
-    intervals = result.summary.e2e_latency_ms.ci95 or {}
-    bounds = intervals.get(last(path))
-    return list(bounds) if bounds else None
 
 
 def _json(value: Any) -> str:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from inferbench_tasks.analysis.labels import name_by_difference
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError, PerfDBError
+from inferbench_tasks.figure import Figure
+from inferbench_tasks.figures import samples_per_request
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.perfdb.documents import ResultDocument, RunDocument
 from inferbench_tasks.perfdb.store import PerfDB
@@ -72,11 +74,14 @@ class RunView:
     @property
     def samples_per_request(self) -> int | None:
         """As measured, so that it holds for every kind of arrivals; None where nothing was answered."""
-        samples, requests = self.figure("throughput_samples_per_s"), self.figure("throughput_rps")
-        return round(samples / requests) if samples and requests else None
+        return samples_per_request(self.summary)
+
+    def value(self, figure: Figure) -> float | None:
+        """A figure of the table; of a result from before it was stored, as it follows from the others."""
+        return figure.value(self.summary)
 
     def figure(self, path: str) -> Any:
-        """A figure of the summary by dotted path, None if it is not there."""
+        """What stands at a dotted path of the summary, None if nothing does."""
         return value_at(self.summary, path)
 
 

@@ -1,4 +1,4 @@
-"""The figures of a report, in groups; a group or figure without data is left out."""
+"""The charts and tables of a report, in groups; a group or chart without data is left out."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from inferbench_tasks.analysis.charts import (
     tradeoffs,
     traffic,
 )
-from inferbench_tasks.analysis.charts.style import MAX_RUNS, Figure
+from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart
 from inferbench_tasks.analysis.report import tables
 from inferbench_tasks.analysis.report.ceilings import Ceilings
+from inferbench_tasks.analysis.report.objective import latency_bounds
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.report.slowdown import sharing_table
 from inferbench_tasks.catalogue import Hardware, find_hardware
@@ -30,7 +31,7 @@ class Section:
     """``tables``: each {title, head, rows}."""
 
     title: str
-    figures: list[Figure]
+    charts: list[Chart]
     text: str = ""
     tables: list[dict[str, Any]] = field(default_factory=list)
     wide: bool = False
@@ -42,9 +43,9 @@ class Section:
 
 def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list[Section]:
     """All that there is to show of these runs; ``ceilings``: of the machine that they ran on, if measured."""
-    slo = slo_bounds_ms(views)
+    slo = latency_bounds(views)
     shown = [view for view in views if view.measured]
-    limit = f"Figures by run show the first {MAX_RUNS} of {len(shown)} runs." if len(shown) > MAX_RUNS else ""
+    limit = f"Charts by run show the first {MAX_RUNS} of {len(shown)} runs." if len(shown) > MAX_RUNS else ""
     maps = heatmap.heat_maps(views)
     found = [
         Section(
@@ -71,7 +72,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
         Section("Energy, CO₂ and cost", [], tables=[*tables.energy_table(shown), *tables.cost_table(shown)]),
         Section("Interference", [], tables=tables.interference_table(shown)),
     ]
-    return [section for section in found if section.figures or section.tables]
+    return [section for section in found if section.charts or section.tables]
 
 
 def sheet_of(views: Sequence[RunView]) -> Hardware | None:
@@ -80,19 +81,5 @@ def sheet_of(views: Sequence[RunView]) -> Hardware | None:
     return find_hardware(names.pop()) if len(names) == 1 else None
 
 
-def slo_bounds_ms(views: Sequence[RunView]) -> dict[str, float]:
-    """The latency bounds that all runs share: percentile -> ms."""
-    bounds = [
-        {
-            name.removeprefix("latency_").removesuffix("_ms"): check["bound"]
-            for name, check in (view.figure("slo.checks") or {}).items()
-            if name.startswith("latency_")
-        }
-        for view in views
-        if view.measured
-    ]
-    return bounds[0] if bounds and all(b == bounds[0] for b in bounds) else {}
-
-
-def _drawn(*figures: Figure | None) -> list[Figure]:
-    return [figure for figure in figures if figure is not None]
+def _drawn(*charts: Chart | None) -> list[Chart]:
+    return [chart for chart in charts if chart is not None]

@@ -1,4 +1,4 @@
-"""A report's tables beside its figures: stages, energy with its method, cost by instance, interference.
+"""A report's tables beside its charts: stages, energy with its method, cost by instance, interference.
 
 Each is {title, head, rows} and may have ``numbers``, the columns to align at their right, and ``note``, what is the
 same for all rows.

@@ -10,6 +10,8 @@ from typing import Any
 from inferbench_tasks.analysis.labels import name_by_difference
 from inferbench_tasks.analysis.report.advice import advise
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.figure import Figure
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.output import OutputFormat, emit, safe, say
 from inferbench_tasks.perfdb.documents import ResultDocument
 
@@ -49,34 +51,39 @@ def views_of(results: Sequence[ResultDocument]) -> list[RunView]:
 
 
 def row(view: RunView) -> dict[str, Any]:
-    """A run's main figures under the field's names."""
-    cold = view.figure("cold_start_ms.total_ms")
-    rss = view.figure("resources.server.rss_bytes.max")
+    """A run's main figures under their names, as they are stored."""
+    errors = view.figure("errors") or {}
+    before, after = _figures()
     return {
         "run_id": view.run_id,
         "job": view.label,
-        "p50_ms": view.figure("e2e_latency_ms.p50"),
-        "p99_ms": view.figure("e2e_latency_ms.p99"),
-        "throughput_rps": view.figure("throughput_rps"),
-        "samples_per_s": view.figure("throughput_samples_per_s"),
-        "errors": sum(view.figure("errors").values()) if view.figure("requests") else None,
+        **{figure.name: view.value(figure) for figure in before},
+        "errors": sum(errors.values()) if view.figure("requests") else None,
         "slo_met": view.figure("slo.met"),
-        "cpu_cores": view.figure("resources.server.cpu_cores.mean"),
-        "rss_mib": rss / 2**20 if rss else None,
-        "accuracy_ratio": view.figure("accuracy_ratio"),
-        "cold_start_ms": cold,
+        **{figure.name: view.value(figure) for figure in after},
         "verdict": view.verdict,
     }
 
 
-_COLUMNS = {
-    "job": "job", "p50_ms": "p50\nms", "p99_ms": "p99\nms", "throughput_rps": "requests\n/s",
-    "samples_per_s": "samples\n/s", "errors": "errors", "slo_met": "SLO", "cpu_cores": "CPU\ncores",
-    "rss_mib": "RSS\nMiB", "accuracy_ratio": "accuracy", "cold_start_ms": "cold\nstart ms", "verdict": "verdict",
-}  # fmt: skip
-#: Left out where the terminal is narrow; they are in the report.
-_WIDE_ONLY = ("rss_mib", "cold_start_ms")
+#: The figures from this one on stand behind the errors and the objective.
+_AFTER = "error_ratio"
+#: Columns that are no figure, with their heads.
+_OTHERS = {"job": "job", "errors": "errors", "slo_met": "SLO", "verdict": "verdict"}
 _WIDE = 110
+
+
+def _figures() -> tuple[list[Figure], list[Figure]]:
+    """Those that a terminal shows: what was answered how fast, and what it took."""
+    shown = [figure for figure in FIGURES.values() if {"terminal", "wide"} & {*figure.views}]
+    before = set(list(FIGURES)[: list(FIGURES).index(_AFTER)])
+    return [f for f in shown if f.name in before], [f for f in shown if f.name not in before]
+
+
+def heading(column: str) -> str:
+    """A column's head on two lines of about the same length: ``cold start, ms`` as ``cold`` and ``start ms``."""
+    words = column.replace(",", "").replace("/", " /").split()
+    halves = [(" ".join(words[:cut]), " ".join(words[cut:])) for cut in range(1, len(words))]
+    return "\n".join(min(halves, key=lambda half: max(map(len, half)))) if halves else column
 
 
 def _table(views: Sequence[RunView]) -> None:
@@ -89,10 +96,11 @@ def _table(views: Sequence[RunView]) -> None:
     console = Console() if sys.stdout.isatty() else Console(width=140)
     rows = [row(view) for view in views]
     # A column in which nothing was measured, or nothing else than in its neighbour, says nothing.
-    columns = [name for name in _COLUMNS if any(r[name] is not None for r in rows)]
-    drop = set(_WIDE_ONLY) if console.width < _WIDE else set()
-    if all(r["samples_per_s"] == r["throughput_rps"] for r in rows):
-        drop.add("samples_per_s")
+    columns = [name for name in rows[0] if name != "run_id" and any(r[name] is not None for r in rows)]
+    # What is left out where the terminal is narrow is in the report.
+    drop = {figure.name for figure in FIGURES.on("wide")} if console.width < _WIDE else set()
+    if all(r["throughput_samples_per_s"] == r["throughput_rps"] for r in rows):
+        drop.add("throughput_samples_per_s")
     if not any(r["errors"] for r in rows):
         drop.add("errors")
     columns = [name for name in columns if name not in drop]
@@ -100,7 +108,7 @@ def _table(views: Sequence[RunView]) -> None:
     for name in columns:
         is_text = name in ("job", "verdict")
         table.add_column(
-            _COLUMNS[name],
+            _OTHERS.get(name) or heading(FIGURES[name].column),
             justify="left" if is_text else "right",
             no_wrap=name != "job",
             overflow="fold",
@@ -118,8 +126,9 @@ def _cell(name: str, value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return "met" if value else "missed"
-    if name == "accuracy_ratio":
+    if name in FIGURES and FIGURES[name].share:
         return f"{value:.1%}"
     if isinstance(value, float):
-        return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+        shown = FIGURES[name].displayed(value) if name in FIGURES else value
+        return f"{shown:.0f}" if abs(shown) >= 1000 else f"{shown:.3g}"
     return str(value)

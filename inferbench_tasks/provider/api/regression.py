@@ -13,7 +13,7 @@ from inferbench_tasks.provider.api.output import Format, table
 router = APIRouter(tags=["regression"])
 #: Of CSV: a series, and its point of one session.
 COLUMNS = (
-    "series", "metric", "unit", "session", "at", "change_percent", "baseline_id", "baseline", "candidate"
+    "series", "figure", "unit", "session", "at", "change_percent", "baseline_id", "baseline", "candidate"
 )  # fmt: skip
 _cache: dict[str, tuple[Any, dict[str, Any]]] = {}
 
@@ -23,7 +23,7 @@ def regression(request: Request, db: Store, format: Format = None) -> Response:
     """``series``, ``sessions``, ``regressions``, ``improvements``, ``suspicions``; CSV has a line per session."""
     found = regression_now(db)
     points = [
-        {"series": series["id"], "metric": series["metric"], "unit": series["unit"], **point}
+        {"series": series["id"], "figure": series["figure"], "unit": series["unit"], **point}
         for series in found["series"]
         for point in series["points"]
     ]

@@ -96,6 +96,7 @@ def runs(
         given=given,
         known=suggestions(db),
         figures=FIGURES.values(),
+        shown=FIGURES.on("list"),
         sort=sort,
         problem=problem,
         previous=query(**asked, offset=max(0, offset - PAGE_SIZE) or None) or "?" if offset else None,
@@ -170,14 +171,14 @@ def regression(db: Store, name: Annotated[str, Query(max_length=100)] = "") -> H
         series=series,
         name=name,
         names=sorted({s["name"] for s in found["series"]}),
-        charts=[{"title": _title(s), "figure": chart(s)} for s in series[:MOST_CHARTS]],
+        charts=[{"title": _title(s), "chart": chart(s)} for s in series[:MOST_CHARTS]],
         more=len(series) > MOST_CHARTS,
     )
 
 
 def _title(series: dict[str, Any]) -> str:
     """Of a chart; by the job as well, since a submission may have several."""
-    parts = (series["name"], f"{series['metric']} ({series['unit']})", series["device"])
+    parts = (series["name"], f"{series['figure']} ({series['unit']})", series["device"])
     return f"{', '.join(parts)}, job {series['digest'][:8]}"
 
 

@@ -1,4 +1,4 @@
-"""The page of one run, and its figures."""
+"""The page of one run, and its charts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
 from inferbench_tasks import settings
-from inferbench_tasks.analysis.report.compose import columns_of, notes_of
+from inferbench_tasks.analysis.report.columns import columns_of
+from inferbench_tasks.analysis.report.compose import notes_of
 from inferbench_tasks.analysis.report.missing import missing_notes
-from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.provenance import provenance_tables
 from inferbench_tasks.analysis.report.runs import RunView, load_runs
 from inferbench_tasks.analysis.report.sections import sections
@@ -58,15 +58,15 @@ def run_page(run: str, db: Store) -> HTMLResponse:
     )
 
 
-@router.get("/api/runs/{run}/figures", summary="A run's figures, as plotly's JSON")
-def figures(run: str, db: Store) -> Response:
-    """``sections``: each with title, text, tables and figures."""
+@router.get("/api/runs/{run}/charts", summary="A run's charts, as plotly's JSON")
+def charts(run: str, db: Store) -> Response:
+    """``sections``: each with title, text, tables and charts."""
     import orjson
 
     record, result = find(db, run)
     run_id = record.run_id if record else result.run_id if result else run
     found = [
-        {"title": s.title, "text": s.text, "tables": s.tables, "figures": s.figures}
+        {"title": s.title, "text": s.text, "tables": s.tables, "charts": s.charts}
         for s in sections(load_runs(db, [run_id]))
     ]
     body = orjson.dumps({"sections": found}, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
@@ -75,18 +75,7 @@ def figures(run: str, db: Store) -> Response:
 
 def tiles(view: RunView) -> list[dict[str, str]]:
     """The figures that the run has, with their units."""
-    found = []
-    for column in columns_of([view]):
-        title, path, factor = column["title"], column["path"], column["factor"]
-        value = view.figure(path)
-        if path == "slo.met":
-            shown = "met" if value else "missed"
-        elif factor == 100:
-            shown = f"{value:.2%}"
-        else:
-            shown = number(value * factor)
-        found.append({"title": title, "value": shown})
-    return found
+    return [{"title": column.title, "value": column.cell(view)} for column in columns_of([view])]
 
 
 def facts(view: RunView) -> dict[str, Any]:

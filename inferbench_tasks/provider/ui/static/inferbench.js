@@ -29,17 +29,17 @@ function recoloured(value, key = "") {
   return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, recoloured(item, name)]));
 }
 
-function draw(element, figure) {
+function draw(element, chart) {
   const dark = document.documentElement.dataset.theme === "dark";
-  if (dark) figure = recoloured(figure);
-  const layout = { ...figure.layout, autosize: true };
+  if (dark) chart = recoloured(chart);
+  const layout = { ...chart.layout, autosize: true };
   if (dark) {
     const axis = { gridcolor: "#3a3f47", linecolor: "#888", tickcolor: "#888" };
     layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
     layout.font = { ...layout.font, color: "#e6e6e6" };
     for (const name of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) layout[name] = { ...layout[name], ...axis };
   }
-  Plotly.newPlot(element, figure.data, layout, { responsive: true, displaylogo: false });
+  Plotly.newPlot(element, chart.data, layout, { responsive: true, displaylogo: false });
 }
 
 function element(name, text, attributes = {}) {
@@ -70,32 +70,32 @@ function tableOf(table) {
   return scroll;
 }
 
-// Figures come after the page: they need the raw samples.
-async function loadFigures(place) {
+// Charts come after the page: they need the raw samples.
+async function loadCharts(place) {
   try {
-    const answer = await fetch(place.dataset.figures, { credentials: "same-origin" });
+    const answer = await fetch(place.dataset.charts, { credentials: "same-origin" });
     if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
     const { sections } = await answer.json();
     place.replaceChildren();
     for (const section of sections) {
       place.append(element("h2", section.title));
       if (section.text) place.append(element("p", section.text));
-      const grid = element("div", null, { class: "figures" });
+      const grid = element("div", null, { class: "charts" });
       place.append(grid);
       // Titles as text of the page, which wraps on a narrow screen.
-      const places = section.figures.map((figure) => {
+      const places = section.charts.map((chart) => {
         const box = element("figure", null), place = element("div", null);
-        const { title, ...layout } = figure.layout;
+        const { title, ...layout } = chart.layout;
         box.append(element("figcaption", decoded(title.text)), place);
         grid.append(box);
-        return [place, { ...figure, layout: { ...layout, margin: { ...layout.margin, t: 12 }, height: layout.height - 32 } }];
+        return [place, { ...chart, layout: { ...layout, margin: { ...layout.margin, t: 12 }, height: layout.height - 32 } }];
       });
-      for (const [place, figure] of places) draw(place, figure); // when all are there: each is as wide as its box ends up
+      for (const [place, chart] of places) draw(place, chart); // when all are there: each is as wide as its box ends up
       for (const table of section.tables) place.append(tableOf(table));
     }
     if (!sections.length) place.append(element("p", "There is nothing to draw: the run has no raw samples."));
   } catch (problem) {
-    place.replaceChildren(element("p", `The figures can't be shown: ${problem.message}`, { class: "problem", role: "alert" }));
+    place.replaceChildren(element("p", `The charts can't be shown: ${problem.message}`, { class: "problem", role: "alert" }));
   }
   place.setAttribute("aria-busy", "false");
 }
@@ -105,7 +105,7 @@ document.addEventListener("change", countChosen);
 countChosen();
 // On a phone an empty filter would fill the screen before anything is seen.
 if (matchMedia("(max-width: 640px)").matches) for (const fold of document.querySelectorAll("details.fold:not([data-filled])")) fold.open = false;
-for (const place of document.querySelectorAll("[data-figures]")) loadFigures(place);
+for (const place of document.querySelectorAll("[data-charts]")) loadCharts(place);
 for (const place of document.querySelectorAll("script[data-draw]")) draw(document.getElementById(place.dataset.draw), JSON.parse(place.textContent));
 // A run that goes on, or a cluster: the page follows it while somebody looks.
 const live = document.querySelector("[data-refresh]");
@@ -115,7 +115,7 @@ if (live) {
     const answer = await fetch(location.href, { credentials: "same-origin" });
     if (!answer.ok) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-refresh]");
-    if (!fresh) location.reload(); // it has ended: the whole page, with its figures
+    if (!fresh) location.reload(); // it has ended: the whole page, with its charts
     else if (fresh.innerHTML !== live.innerHTML) live.innerHTML = fresh.innerHTML;
   }, Number(live.dataset.refresh) * 1000);
 }

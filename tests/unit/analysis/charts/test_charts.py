@@ -1,4 +1,4 @@
-"""Figures whose numbers can be checked by hand."""
+"""Charts whose numbers can be checked by hand."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from inferbench_tasks.analysis.charts.grid import axes_of, fold
 from inferbench_tasks.analysis.charts.heatmap import heat_maps
 from inferbench_tasks.analysis.charts.roofline import position, roofline
 from inferbench_tasks.analysis.charts.stages import cold_start, pipeline
-from inferbench_tasks.analysis.charts.sweep import metric
 from inferbench_tasks.analysis.charts.tradeoffs import latency_throughput, pareto_front, pareto_table
 from inferbench_tasks.analysis.charts.traffic import traffic
 from inferbench_tasks.analysis.report.ceilings import Ceilings, measured_ceilings
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.catalogue import Hardware
+from inferbench_tasks.figures import FIGURES
 from tests.unit.analysis.builders import named, records, view
 
 SPANS = ("preprocess", "queue", "inference", "postprocess")
@@ -128,9 +128,10 @@ def test_the_pareto_table_compares_per_sample() -> None:
 def test_cost_per_sample_is_shown_of_results_from_before_it_was_stored() -> None:
     """It follows from the cost of a request and the measured samples of one, for ``multi_stream`` too."""
     old = batch_run(8, 500.0, {"load__arrivals": {"kind": "multi_stream"}})
-    assert metric(old, "cost_usd_per_1k/samples") == pytest.approx(1 / 3600 / 4000 * 1000)
+    figure = FIGURES["cost_usd_per_1k_samples"]
+    assert old.value(figure) == pytest.approx(1 / 3600 / 4000 * 1000)
     del old.summary["cost_usd_per_1k"]
-    assert metric(old, "cost_usd_per_1k/samples") is None
+    assert old.value(figure) is None
 
 
 def batch_run(batch: int, rate_rps: float, job: dict[str, Any] | None = None) -> RunView:
@@ -179,7 +180,7 @@ def test_an_mlperf_query_counts_with_all_its_samples_in_the_roofline() -> None:
 
 
 def test_the_roofline_has_measured_and_datasheet_ceilings() -> None:
-    """The ceiling is the lower of compute and bandwidth; without any ceiling there is no figure."""
+    """The ceiling is the lower of compute and bandwidth; without any ceiling there is no chart."""
     sheet = Hardware(
         source="s", date="2020", name="X", match="X", kind="cpu", fp32_tflops=1.0, bandwidth_gb_s=50.0
     )

@@ -27,9 +27,9 @@ from tests.unit.analysis.builders import named, records, view
 EVIL = "<script>alert(1)</script>"
 
 
-def figures_of(text: str) -> dict[str, Any]:
+def charts_of(text: str) -> dict[str, Any]:
     """The page's figures."""
-    found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', text, re.DOTALL)
+    found = re.search(r'<script type="application/json" id="charts">(.*?)</script>', text, re.DOTALL)
     assert found is not None
     drawn: dict[str, Any] = json.loads(found[1])
     return drawn
@@ -59,7 +59,7 @@ def test_a_page_is_whole_and_small(sweep: list[RunView]) -> None:
 
 def test_every_figure_is_what_plotly_takes(sweep: list[RunView]) -> None:
     """Plotly's own schema accepts each figure; each has a title and titled axes."""
-    drawn = figures_of(html(sweep, {}))
+    drawn = charts_of(html(sweep, {}))
     assert len(drawn) >= 7
     for figure in drawn.values():
         checked = go.Figure(figure)
@@ -72,7 +72,7 @@ def test_failed_and_invalid_runs_are_shown_with_why(sweep: list[RunView]) -> Non
     text = html(sweep, {})
     assert "failed: serve, it died" in text
     assert "invalid: 100 requests failed" in text
-    names = [trace["name"] for trace in figures_of(text)["f0"]["data"]]
+    names = [trace["name"] for trace in charts_of(text)["c0"]["data"]]
     assert names == ["batch_size 1", "batch_size 8", "batch_size 4 — invalid"]
 
 
@@ -83,7 +83,7 @@ def test_a_users_text_is_text() -> None:
     text = html([evil], {"name": EVIL, "description": f"{EVIL} </pre>{EVIL}"})
     assert EVIL not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
-    assert figures_of(text)["f0"]["data"][0]["name"].startswith("&lt;script&gt;")
+    assert charts_of(text)["c0"]["data"][0]["name"].startswith("&lt;script&gt;")
 
 
 def test_the_curve_is_the_samples() -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from inferbench_tasks.analysis.report.compose import _doubt, columns_of
+from inferbench_tasks.analysis.report.columns import columns_of, doubt_of
+from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.figures import FIGURES
+from tests.unit.analysis.builders import view as records_view
 
-FIGURES = {
-    "energy.joule_per_request": 0.002, "co2_g_per_1k": 0.0004, "cost_usd_per_1k": 0.0001, "cost.unverified": True,
+SUMMARY: dict[str, Any] = {
+    "energy": {"joule_per_request": 0.002}, "co2_g_per_1k": 0.0004, "cost_usd_per_1k": 0.0001,
+    "cost": {"unverified": True},
 }  # fmt: skip
 
 
-def view(method: str) -> Any:
-    return SimpleNamespace(figure={**FIGURES, "energy.method": method}.get)
+def view(method: str) -> RunView:
+    run = records_view(None)
+    run.summary = {**SUMMARY, "energy": {**SUMMARY["energy"], "method": method}}
+    return run
 
 
 @pytest.mark.parametrize(
@@ -23,16 +28,21 @@ def view(method: str) -> Any:
 )
 def test_energy_and_carbon_without_a_meter_are_estimates(method: str, word: str) -> None:
     """By a meter: no word; the processor's data sheet: ``estimate``, for the joules and what follows from them."""
-    assert {_doubt(view(method), p) for p in ("energy.joule_per_request", "co2_g_per_1k")} == {word}
+    names = ("joule_per_request", "joule_per_sample", "co2_g_per_1k", "co2_g_per_1k_samples")
+    assert {doubt_of(view(method), FIGURES[name]) for name in names} == {word}
 
 
 def test_the_word_stands_in_the_columns_head() -> None:
     """Where it holds for all runs; where only for some, each cell has it."""
-    titles = [c["title"] for c in columns_of([view("codecarbon_estimate")])]
+    titles = [column.title for column in columns_of([view("codecarbon_estimate")])]
     assert titles == [
         "energy, J/request (estimate)",
         "CO₂, g/1,000 requests (estimate)",
         "cost, USD/1,000 requests (unverified)",
     ]
-    mixed = [c["title"] for c in columns_of([view("codecarbon_estimate"), view("rapl")])]
-    assert mixed[:2] == ["energy, J/request", "CO₂, g/1,000 requests"]
+    mixed = columns_of([view("codecarbon_estimate"), view("rapl")])
+    assert [column.title for column in mixed][:2] == ["energy, J/request", "CO₂, g/1,000 requests"]
+    assert [mixed[0].cell(view(method)) for method in ("codecarbon_estimate", "rapl")] == [
+        "0.002 (estimate)",
+        "0.002",
+    ]

@@ -34,9 +34,9 @@ def test_equal_runs_agree_and_others_do_not() -> None:
     then = result(5.0)
     assert all(row["agrees"] for row in agreement(then, result(5.0, seed=2)))
     slower = {row["figure"]: row for row in agreement(then, result(10.0, seed=2))}
-    assert slower["p50, ms"]["agrees"] is False
-    assert slower["p50, ms"]["ratio"] == pytest.approx(2.0, rel=0.05)
-    assert slower["throughput, requests/s"]["agrees"] is True
+    assert slower["p50_ms"]["agrees"] is False
+    assert slower["p50_ms"]["ratio"] == pytest.approx(2.0, rel=0.05)
+    assert slower["throughput_rps"]["agrees"] is True
 
 
 def test_what_differs_in_the_environment_is_listed() -> None:

@@ -1,0 +1,59 @@
+"""The columns of a table of runs: the figures that any of them has, each with the word that a doubtful one needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.figure import Figure
+from inferbench_tasks.figures import FIGURES
+
+#: Whether the objective was kept stands behind this figure.
+_SLO_AFTER = "goodput_rps"
+
+
+@dataclass(frozen=True)
+class Column:
+    """``figure``: None for the column that says whether the objective was kept. ``doubt``: of all its figures."""
+
+    title: str
+    figure: Figure | None
+    doubt: str = ""
+
+    def cell(self, view: RunView) -> str:
+        """What a run shows in it."""
+        if self.figure is None:
+            return {True: "met", False: "missed", None: "–"}[view.figure("slo.met")]
+        value = view.value(self.figure)
+        if self.figure.share:
+            return "–" if value is None else f"{value:.2%}" if value else "0"
+        text = number(None if value is None else self.figure.displayed(value))
+        doubt = "" if value is None or self.doubt else doubt_of(view, self.figure)
+        return f"{text} ({doubt})" if doubt else text
+
+
+def columns_of(views: Sequence[RunView]) -> list[Column]:
+    """Those in which any run has a figure; a column whose figures are all doubtful says so in its head."""
+    found = []
+    for figure in FIGURES.on("report"):
+        shown = [view for view in views if view.value(figure) is not None]
+        if shown:
+            doubts = {doubt_of(view, figure) for view in shown}
+            doubt = doubts.pop() if len(doubts) == 1 else ""
+            found.append(Column(f"{figure.column} ({doubt})" if doubt else figure.column, figure, doubt))
+    if any(view.figure("slo.met") is not None for view in views):
+        before = list(FIGURES)[: list(FIGURES).index(_SLO_AFTER) + 1]
+        place = sum(column.figure is not None and column.figure.name in before for column in found)
+        found.insert(place, Column("SLO", None))
+    return found
+
+
+def doubt_of(view: RunView, figure: Figure) -> str:
+    """The word without which a figure would look surer than it is: energy without a meter, a price nobody looked up."""
+    if figure.price_based:
+        return "unverified" if view.figure("cost.unverified") else ""
+    if figure.energy_based:
+        return "estimate" if str(view.figure("energy.method")).endswith("_estimate") else ""
+    return ""
