@@ -34,6 +34,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.loadgen.statistics import FLOORS
 from inferbench_tasks.monitors import environment
 from inferbench_tasks.monitors.records import read_recording
+from inferbench_tasks.running.perform import perform
 from inferbench_tasks.stages import collect, convert, generate, load, release, serve
 from inferbench_tasks.stages.base import Context
 
@@ -121,8 +122,8 @@ def measure_server(model: str, point: Point, loads: list[Point], path: Path, dea
     widest = {**point, "batch_size": MAX_BATCH_SIZE, "concurrency": 1}
     job = job_of(model, widest, duration_s=MEASURE_S, warmup_s=WARMUP_S)
     base = {"run_id": session, "job_id": session, "job": job}
-    generated = generate.run(generate.Input(**base), ctx)
-    converted = convert.run(convert.Input(**base, generate=generated), ctx)
+    generated = perform(generate, generate.Input(**base), ctx)
+    converted = perform(convert, convert.Input(**base, generate=generated), ctx)
     served = serve.run(serve.Input(**base, generate=generated, convert=converted), ctx)
     try:
         for one in loads:

@@ -24,7 +24,7 @@ import pandas as pd
 
 from benchmarks.regression.workplace import workplace
 from inferbench_tasks.plan.compile import compile_plan
-from inferbench_tasks.running.execute import execute_stage
+from inferbench_tasks.running.execute import execute_node
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.submission.schema import Submission
 
@@ -46,8 +46,8 @@ def server(data_dir: Path) -> Iterator[dict[str, Any]]:
     nodes = {node.stage: node for node in compile_plan(submission).nodes}
 
     def stage(name: Any) -> None:
-        outputs[name] = execute_stage(
-            name, nodes[name].input, outputs, invocation=invocation, job_index=0, base_dir=data_dir, data_dir=data_dir,
+        outputs[name] = execute_node(
+            nodes[name], outputs, invocation=invocation, base_dir=data_dir, data_dir=data_dir,
             hold_machine=False,  # a night's two servers stand side by side, one asked at a time
         )  # fmt: skip
 

@@ -22,6 +22,7 @@ from closed_loop import drive
 
 from inferbench_tasks import settings
 from inferbench_tasks.running.child import keeping
+from inferbench_tasks.running.perform import perform
 from inferbench_tasks.stages import convert, generate, release, serve
 from inferbench_tasks.stages.base import Context
 
@@ -106,8 +107,8 @@ def cold_start(context: Context, model: dict[str, Any], kind: str, format_: str)
         "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}},
     }
     base: dict[str, Any] = {"run_id": "bench-cold-start", "job_id": "bench", "job": job}
-    made = generate.run(generate.Input.model_validate(base), context)
-    converted = convert.run(convert.Input.model_validate({**base, "generate": made}), context)
+    made = perform(generate, generate.Input.model_validate(base), context)
+    converted = perform(convert, convert.Input.model_validate({**base, "generate": made}), context)
     given = serve.Input.model_validate({**base, "generate": made, "convert": converted})
     try:
         return serve.run(given, context).cold_start

@@ -9,8 +9,8 @@ import typer
 
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.output import OutputFormat, emit
-from inferbench_tasks.plan.compile import PIPELINE, compile_plan
-from inferbench_tasks.plan.graph import RunPlan
+from inferbench_tasks.plan.compile import compile_plan, group_id
+from inferbench_tasks.plan.graph import Node, RunPlan
 from inferbench_tasks.submission.reader import read_submission
 
 app = typer.Typer()
@@ -40,19 +40,28 @@ def draw(plan: RunPlan) -> str:
         f"submission {plan.submission_digest[:16]}: {len(plan.jobs)} job(s), {len(plan.nodes)} tasks",
         "",
     ]
+    closing = " ─► ".join(node.stage for node in plan.of_submission())
     for job in plan.jobs[:DRAWN_JOBS]:
-        device = job.spec.serve.device
-        held = " ─► ".join(s for s in PIPELINE if s not in ("generate", "convert"))
-        lead = "──►" if len(plan.jobs) == 1 else "─┐ "
-        lines.append(f"job-{job.index:03d}  generate ─► convert ─►[{device}: {held} ]{lead}")
+        lead = "" if not closing else "──►" if len(plan.jobs) == 1 else "─┐ "
+        lines.append(f"{group_id(job.index)}  {_chain(plan.of_job(job.index))}{lead}")
     if len(plan.jobs) > DRAWN_JOBS:
         lines.append(f"  ... {len(plan.jobs) - DRAWN_JOBS} more")
     last = len(lines) - 1
-    if len(plan.jobs) > 1:
-        lines.append(" " * (len(lines[last]) - 2 if len(plan.jobs) <= DRAWN_JOBS else 0) + "└─► analyze")
-    else:
-        lines[last] += " analyze"
+    if closing and len(plan.jobs) > 1:
+        lines.append(" " * (len(lines[last]) - 2 if len(plan.jobs) <= DRAWN_JOBS else 0) + f"└─► {closing}")
+    elif closing:
+        lines[last] += f" {closing}"
     return "\n".join(lines) + "\n"
+
+
+def _chain(nodes: tuple[Node, ...]) -> str:
+    """``generate ─►[cpu: serve ─► release ]``."""
+    text = ""
+    for node in nodes:
+        arrow = "" if node.first else " ─►[" if node.opens else " ─► "
+        held = f"{'[' if node.first else ''}{node.resource}: " if node.opens else ""
+        text += f"{arrow}{held}{node.stage}{' ]' if node.closes else ''}"
+    return text
 
 
 def _row(plan: RunPlan, index: int) -> dict[str, Any]:
@@ -72,7 +81,13 @@ def _document(plan: RunPlan) -> dict[str, Any]:
         "submission_digest": plan.submission_digest,
         "jobs": [{"index": j.index, "job_id": j.job_id, "point": j.point} for j in plan.jobs],
         "nodes": [
-            {"id": n.id, "stage": n.stage, "needs": list(n.needs), "resource": n.resource, "lease": n.lease}
+            {
+                "id": n.id,
+                "stage": n.stage,
+                "needs": list(n.needs.values()),
+                "resource": n.resource,
+                "lease": n.lease,
+            }
             for n in plan.nodes
         ],
     }

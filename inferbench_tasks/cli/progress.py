@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from inferbench_tasks.plan.compile import PIPELINE
 from inferbench_tasks.problem import compact
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.submission.sweep import Job
@@ -33,6 +32,7 @@ class Watcher:
         self._jobs = {job.index: job for job in jobs}
         self._console = Console(stderr=True)
         self._bars: dict[str, TaskID] = {}
+        self._job: int | None = None
         self._position = 0
         self._progress = Progress(
             SpinnerColumn(finished_text=" "),
@@ -79,10 +79,11 @@ class Watcher:
 
     def _show(self, event: dict[str, Any]) -> None:
         stage, index = event["stage"], event["job"]
-        if self.stopped_by is not None and stage == "generate":
+        begins = index is not None and index != self._job
+        if self.stopped_by is not None and begins:
             return  # of the jobs that are left: each is only recorded as cancelled
         if event["event"] == "start":
-            if stage == next(iter(PIPELINE)):
+            if begins:
                 self._begin_job(index)
             self._bars[stage] = self._progress.add_task(stage, total=None, text="")
         elif event["event"] == "progress" and stage in self._bars:
@@ -96,6 +97,7 @@ class Watcher:
         for bar in self._bars.values():
             self._progress.remove_task(bar)
         self._bars.clear()
+        self._job = index
         job = self._jobs[index]
         point = ", ".join(f"{path}={compact(value)}" for path, value in job.point.items())
         self._say(f"[{index + 1}/{len(self._jobs)}] {job.job_id}{'  ' + point if point else ''}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import typer
 from pydantic import ValidationError
@@ -13,10 +13,11 @@ from pydantic import ValidationError
 from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OutputFormat, emit
-from inferbench_tasks.plan.graph import StageName
+from inferbench_tasks.pipelines.base import PIPELINES
+from inferbench_tasks.running.perform import perform
 
 app = typer.Typer()
-STAGES = get_args(StageName)
+STAGES = {entry.name: entry for entry in PIPELINES.load("serving").entries}
 
 
 @app.command()
@@ -31,13 +32,13 @@ def stage(
     """Run one stage and print its output.
 
     The input has run_id, job_id and job (a submission without its sweep), and the outputs of the stages
-    it needs, each under its name. A missing output of generate or convert is made first, so that
-    `stage serve` starts a server from no more than a job. A server started by `serve` stays up until
-    `stage release` gets what `serve` printed.
+    it needs, each under its name. A missing output of a stage that needs no device (generate, convert) is
+    made first, so that `stage serve` starts a server from no more than a job. A server started by `serve`
+    stays up until `stage release` gets what `serve` printed.
     """
     if name not in STAGES:
         raise InputError(f"Unknown stage {name!r}; known: {', '.join(STAGES)}")
-    module = importlib.import_module(f"inferbench_tasks.stages.{name}")
+    module = importlib.import_module(STAGES[name].module)
     if schema:
         emit(module.Input.model_json_schema(), output)
         return
@@ -47,7 +48,7 @@ def stage(
 
 
 def run_stage(name: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Run a stage on its input; generate and convert come first where their outputs are missing."""
+    """Run a stage on its input; the stages without a device that it needs come first where theirs is missing."""
     from inferbench_tasks.stages.base import Context
 
     told = ""
@@ -64,10 +65,10 @@ def run_stage(name: str, given: dict[str, Any]) -> dict[str, Any]:
         base_dir=Path(given.pop("base_dir", Path.cwd())),
         progress=show,
     )
-    module = importlib.import_module(f"inferbench_tasks.stages.{name}")
+    module = importlib.import_module(STAGES[name].module)
     fields = module.Input.model_fields
-    for earlier in ("generate", "convert"):
-        if earlier in fields and earlier not in given:
+    for earlier in STAGES[name].facts.needs:
+        if earlier in fields and earlier not in given and not STAGES[earlier].facts.leased:
             needed = {k: v for k, v in given.items() if k in _fields(earlier)}
             given[earlier] = run_stage(earlier, needed)
     try:
@@ -77,12 +78,12 @@ def run_stage(name: str, given: dict[str, Any]) -> dict[str, Any]:
             f"  {'.'.join(str(part) for part in e['loc']) or 'input'}: {e['msg']}" for e in error.errors()
         )
         raise InputError(f"The input of stage {name} is not valid:\n{problems}") from error
-    result: dict[str, Any] = module.run(inp, context).model_dump(mode="json")
+    result: dict[str, Any] = perform(module, inp, context).model_dump(mode="json")
     return result
 
 
 def _fields(name: str) -> dict[str, Any]:
-    fields: dict[str, Any] = importlib.import_module(f"inferbench_tasks.stages.{name}").Input.model_fields
+    fields: dict[str, Any] = importlib.import_module(STAGES[name].module).Input.model_fields
     return fields
 
 

@@ -25,8 +25,6 @@ from inferbench_tasks.perfdb.files import Files
 from inferbench_tasks.perfdb.session import Session
 from inferbench_tasks.perfdb.values import Attachment, to_plain, to_stored
 
-LAST_STAGE = "release"
-
 
 class Lifecycle:
     """The part of PerfDB that records invocations, runs and stages."""
@@ -112,8 +110,11 @@ class Lifecycle:
             },
         )
 
-    def stage_started(self, run_id: str, stage: str, attempt: int = 1) -> None:
-        """Record that a stage runs now, in this process; a new attempt sets the run back to running."""
+    def stage_started(self, run_id: str, stage: str, attempt: int = 1, *, cleans_up: bool = False) -> None:
+        """Record that a stage runs now, in this process.
+
+        It sets a run that had failed back to running, unless it only cleans up after the failure.
+        """
         record = StageRecord(
             stage=stage,
             attempt=attempt,
@@ -123,7 +124,7 @@ class Lifecycle:
             host=socket.gethostname(),
         )
         self._record(run_id, record)
-        if stage != LAST_STAGE:
+        if not cleans_up:
             self._update(
                 "runs",
                 run_id,
@@ -132,11 +133,18 @@ class Lifecycle:
             )
 
     def stage_finished(
-        self, run_id: str, stage: str, attempt: int = 1, *, output: dict[str, Any], duration_s: float
+        self,
+        run_id: str,
+        stage: str,
+        attempt: int = 1,
+        *,
+        output: dict[str, Any],
+        duration_s: float,
+        last: bool = False,
     ) -> None:
-        """Record a stage's output; the last stage ends the run, unless an earlier one failed."""
+        """Record a stage's output; the job's ``last`` one ends the run, unless an earlier one failed."""
         self._end_stage(run_id, stage, attempt, state="done", output=output, duration_s=duration_s)
-        if stage == LAST_STAGE:
+        if last:
             self._update(
                 "runs",
                 run_id,

@@ -2,56 +2,77 @@
 
 from __future__ import annotations
 
-from inferbench_tasks.plan.graph import Node, RunPlan, StageName
+from typing import Any
+
+from inferbench_tasks.pipelines.base import PIPELINES, Pipeline, StageEntry
+from inferbench_tasks.plan.graph import Node, RunPlan
 from inferbench_tasks.submission.digest import digest_of_jobs
 from inferbench_tasks.submission.schema import Submission
 from inferbench_tasks.submission.sweep import Job, expand
 
-#: What each stage of a job needs, in the order of the pipeline.
-PIPELINE: dict[StageName, tuple[StageName, ...]] = {
-    "generate": (),
-    "convert": ("generate",),
-    "serve": ("generate", "convert"),
-    "load": ("generate", "serve"),
-    "collect": ("generate", "convert", "serve", "load"),
-    "release": ("serve", "collect"),
-}
-#: Stages that run while the job holds its device.
-LEASED: frozenset[StageName] = frozenset({"serve", "load", "collect", "release"})
+#: Stages that run while a job holds its device.
+LEASED = frozenset({"serve", "load", "collect", "release"})
 
 
-def node_id(job_index: int, stage: StageName) -> str:
-    """``job-003.load``; ``analyze`` stands alone."""
-    return f"job-{job_index:03d}.{stage}"
+def group_id(job_index: int) -> str:
+    """``job-003``: a job within a plan."""
+    return f"job-{job_index:03d}"
+
+
+def node_id(stage: str, job_index: int | None) -> str:
+    """``job-003.load``; a stage of the submission stands alone."""
+    return stage if job_index is None else f"{group_id(job_index)}.{stage}"
 
 
 def compile_plan(submission: Submission) -> RunPlan:
-    """All nodes of a submission: six per job, and one ``analyze`` after all of them."""
+    """All nodes of a submission: the stages of each job, then those that follow all jobs."""
+    pipeline = PIPELINES.load("serving")
     jobs = expand(submission)
-    nodes = [node for job in jobs for node in _job_nodes(job)]
-    analyze = Node(
-        id="analyze",
-        stage="analyze",
-        needs=tuple(node_id(job.index, "release") for job in jobs),
-        resource="host",
-        lease=None,
-        job_index=None,
-        input={"submission": submission.model_dump(mode="json"), "jobs": len(jobs)},
-    )
-    return RunPlan(digest_of_jobs(job.digest for job in jobs), tuple(jobs), (*nodes, analyze))
-
-
-def _job_nodes(job: Job) -> list[Node]:
-    spec = job.spec.model_dump(mode="json")
-    return [
+    nodes = [node for job in jobs for node in job_nodes(pipeline, job)]
+    static = {"submission": submission.model_dump(mode="json"), "jobs": len(jobs)}
+    ends = {group_id(node.job_index): node.id for node in nodes if node.last and node.job_index is not None}
+    closing = [
         Node(
-            id=node_id(job.index, stage),
-            stage=stage,
-            needs=tuple(node_id(job.index, need) for need in needs),
-            resource=job.spec.serve.device if stage in LEASED else "host",
-            lease=job.job_id if stage in LEASED else None,
-            job_index=job.index,
-            input={"job_id": job.job_id, "job": spec},
+            id=node_id(entry.name, None),
+            stage=entry.name,
+            module=entry.module,
+            needs=ends,
+            resource="host",
+            lease=None,
+            job_index=None,
+            input=static,
+            retries=entry.facts.retries,
         )
-        for stage, needs in PIPELINE.items()
+        for entry in pipeline.of_submission()
     ]
+    return RunPlan(digest_of_jobs(job.digest for job in jobs), tuple(jobs), (*nodes, *closing))
+
+
+def job_nodes(pipeline: Pipeline, job: Job) -> list[Node]:
+    """A job's nodes, each after the one before it; needs of stages that the job does not have fall away."""
+    entries = pipeline.of_job(job.spec)
+    static = {"job_id": job.job_id, "job": job.spec.model_dump(mode="json")}
+    leased = [entry.name for entry in entries if entry.facts.leased]
+    names = [entry.name for entry in entries]
+    return [_node(entry, job, names, leased, static) for entry in entries]
+
+
+def _node(entry: StageEntry, job: Job, names: list[str], leased: list[str], static: dict[str, Any]) -> Node:
+    facts = entry.facts
+    at = names.index(entry.name)
+    needs = dict.fromkeys([*(need for need in facts.needs if need in names), *names[max(0, at - 1) : at]])
+    return Node(
+        id=node_id(entry.name, job.index),
+        stage=entry.name,
+        module=entry.module,
+        needs={need: node_id(need, job.index) for need in needs},
+        resource=job.spec.serve.device if facts.leased else "host",
+        lease=job.job_id if facts.leased else None,
+        job_index=job.index,
+        input=static,
+        retries=facts.retries,
+        opens=leased[:1] == [entry.name],
+        closes=leased[-1:] == [entry.name],
+        first=at == 0,
+        last=at == len(names) - 1,
+    )

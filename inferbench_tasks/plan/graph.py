@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from inferbench_tasks.submission.sweep import Job
-
-StageName = Literal["generate", "convert", "serve", "load", "collect", "release", "analyze"]
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One execution of one stage.
+    """One execution of one stage; ``module`` is the stage's.
 
-    ``resource`` is "host" or the device requirement of the job ("cpu", "gpu", "gpu:<type>"); nodes
-    that share a ``lease`` run on one device, held from ``serve`` to ``release``. ``input`` is the
-    static part of the stage's Input; the outputs of ``needs`` are added under their stages' names.
+    ``needs``: what it waits for, as name -> node id: of a job's node the stages whose outputs its Input may
+    name, of a submission's node the jobs. ``resource`` is "host" or the device requirement of the job ("cpu",
+    "gpu", "gpu:<type>"); nodes that share a ``lease`` run on one device, held from the node that ``opens`` it
+    to the one that ``closes`` it. ``first`` and ``last`` of its job; a node of the submission is neither.
+    ``input`` is the static part of the stage's Input.
     """
 
     id: str
-    stage: StageName
-    needs: tuple[str, ...]
+    stage: str
+    module: str
+    needs: dict[str, str]
     resource: str
     lease: str | None
     job_index: int | None
     input: dict[str, Any]
+    retries: int = 0
+    opens: bool = False
+    closes: bool = False
+    first: bool = False
+    last: bool = False
+
+    @property
+    def cleans_up(self) -> bool:
+        """Whether it gives back what another node of the job took: it runs whatever happened in between."""
+        return self.closes and not self.opens
+
+    @property
+    def concludes(self) -> bool:
+        """Whether a cancelled run still ends with it: it cleans up, or reports."""
+        return self.cleans_up or self.job_index is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +51,11 @@ class RunPlan:
     submission_digest: str
     jobs: tuple[Job, ...]
     nodes: tuple[Node, ...]
+
+    def of_job(self, index: int) -> tuple[Node, ...]:
+        """A job's nodes in their order."""
+        return tuple(node for node in self.nodes if node.job_index == index)
+
+    def of_submission(self) -> tuple[Node, ...]:
+        """The nodes that follow all jobs."""
+        return tuple(node for node in self.nodes if node.job_index is None)

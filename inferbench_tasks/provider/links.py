@@ -19,14 +19,19 @@ def _invocation(dag_id: str, dag_run_id: str) -> Invocation:
     return Invocation.of_dag_run(settings.data_dir(), dag_id, dag_run_id)
 
 
+def _follows_all_jobs(operator: BaseOperator) -> bool:
+    node = getattr(operator, "node", None)
+    return node is not None and node.job_index is None
+
+
 class ReportLink(BaseOperatorLink):
-    """From the ``analyze`` task to the report that it made."""
+    """From the task that follows all jobs to the report that it made."""
 
     name = "Report"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """The report's path on the web server, or "" for the tasks of other stages."""
-        if getattr(operator, "stage", None) != "analyze":
+        if not _follows_all_jobs(operator):
             return ""
         return f"/inferbench/report/{_invocation(ti_key.dag_id, ti_key.run_id).id}"
 
@@ -38,20 +43,20 @@ class RunLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """The run's page, or "" for a task of no job."""
-        index: Any = getattr(operator, "job_index", None)
-        if index is None:
+        node = getattr(operator, "node", None)
+        if node is None or node.job_index is None:
             return ""
-        return f"/inferbench/run/{quote(_invocation(ti_key.dag_id, ti_key.run_id).run_id(index))}"
+        return f"/inferbench/run/{quote(_invocation(ti_key.dag_id, ti_key.run_id).run_id(node.job_index))}"
 
 
 class LeaderboardLink(BaseOperatorLink):
-    """From the ``analyze`` task to the leaderboard, with this execution's runs marked."""
+    """From the task that follows all jobs to the leaderboard, with this execution's runs marked."""
 
     name = "Leaderboard"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """The leaderboard's page, or "" for the tasks of other stages."""
-        if getattr(operator, "stage", None) != "analyze":
+        if not _follows_all_jobs(operator):
             return ""
         return f"/inferbench/leaderboard?mark={quote(_invocation(ti_key.dag_id, ti_key.run_id).id)}"
 

@@ -9,7 +9,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, TaskGroup, TriggerRule
 
 from inferbench_tasks.dotted import value_at
-from inferbench_tasks.plan.compile import PIPELINE, compile_plan
+from inferbench_tasks.plan.compile import compile_plan, group_id
 from inferbench_tasks.plan.graph import Node, RunPlan
 from inferbench_tasks.plan.overrides import PARAMETERS
 from inferbench_tasks.provider.operators.stage import StageOperator
@@ -17,8 +17,6 @@ from inferbench_tasks.provider.queues import CONFIG, HOLD, HOST
 from inferbench_tasks.provider.weights import ShortestJobFirst, weight_of
 from inferbench_tasks.submission.schema import Submission
 
-#: Stages that may be tried again: they measure nothing, so a second try hides nothing.
-RETRIES = {"generate": 1, "convert": 1, "release": 2, "analyze": 1}
 #: Fixed, so that parsing the same file twice gives the same DAG; nothing is scheduled from it.
 START = datetime(2026, 1, 1)  # noqa: DTZ001 - Airflow makes it UTC
 
@@ -50,13 +48,11 @@ def render(
     tasks: dict[str, StageOperator] = {}
     for job in plan.jobs:
         label = ", ".join(f"{path.rsplit('.', 1)[-1]}={value}" for path, value in job.point.items())
-        with TaskGroup(group_id=f"job-{job.index:03d}", dag=dag, tooltip=label or job.job_id):
-            for node in plan.nodes:
-                if node.job_index == job.index:
-                    tasks[node.id] = _task(node, dag, base_dir, label)
-    for node in plan.nodes:
-        if node.job_index is None:
-            tasks[node.id] = _task(node, dag, base_dir, "")
+        with TaskGroup(group_id=group_id(job.index), dag=dag, tooltip=label or job.job_id):
+            for node in plan.of_job(job.index):
+                tasks[node.id] = _task(node, dag, base_dir, label)
+    for node in plan.of_submission():
+        tasks[node.id] = _task(node, dag, base_dir, "")
     _wire(plan, tasks, one_at_a_time)
     return dag
 
@@ -66,18 +62,15 @@ def _task(node: Node, dag: DAG, base_dir: Path, label: str) -> StageOperator:
     return StageOperator(
         task_id=stage,
         dag=dag,
-        stage=stage,
-        stage_input=node.input,
-        upstream={need.rsplit(".", 1)[-1]: need for need in node.needs if node.job_index is not None},
-        job_index=node.job_index,
+        node=node,
         base_dir=str(base_dir),
-        retries=RETRIES.get(stage, 0),
+        retries=node.retries,
         weight_rule=ShortestJobFirst(),
         priority_weight=weight_of(node.input.get("job")),
         queue=HOST if node.resource == "host" else HOLD,
         executor_config=_for_the_executor(node),
         retry_delay=timedelta(seconds=2),
-        trigger_rule=TriggerRule.ALL_DONE if stage == "analyze" else TriggerRule.ALL_SUCCESS,
+        trigger_rule=TriggerRule.ALL_DONE if node.job_index is None else TriggerRule.ALL_SUCCESS,
         doc_md=f"`{stage}` of `{node.input.get('job_id', dag.dag_id)}`{': ' + label if label else ''}",
     )
 
@@ -87,22 +80,26 @@ def _for_the_executor(node: Node) -> dict[str, Any]:
     if node.resource == "host":
         return {}
     told: dict[str, Any] = {"job_index": node.job_index, "stage": node.stage}
-    return {CONFIG: told | ({"job": node.input["job"]} if node.stage == "serve" else {})}
+    return {CONFIG: told | ({"job": node.input["job"]} if node.opens else {})}
 
 
 def _wire(plan: RunPlan, tasks: dict[str, StageOperator], one_at_a_time: bool) -> None:
     for node in plan.nodes:
-        for need in node.needs:
+        for need in node.needs.values():
             tasks[need] >> tasks[node.id]
     previous: StageOperator | None = None
     for job in plan.jobs:
-        group = {stage: tasks[f"job-{job.index:03d}.{stage}"] for stage in PIPELINE}
-        group["release"].as_teardown(setups=group["serve"])
+        nodes = plan.of_job(job.index)
+        opening = next((node for node in nodes if node.opens), None)
+        closing = next((node for node in nodes if node.cleans_up), None)
+        if opening and closing:
+            tasks[closing.id].as_teardown(setups=tasks[opening.id])
+        first = tasks[nodes[0].id]
         if one_at_a_time and previous is not None:
-            # The next job starts once this device is released, however this job ended.
-            group["generate"].trigger_rule = TriggerRule.ALL_DONE
-            previous >> group["generate"]
-        previous = group["release"]
+            # The next job starts once this one has given its device back, however it ended.
+            first.trigger_rule = TriggerRule.ALL_DONE
+            previous >> first
+        previous = tasks[nodes[-1].id]
 
 
 def parameters(submission: Submission) -> dict[str, Any]:

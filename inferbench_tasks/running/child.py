@@ -22,21 +22,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Literal, TypeVar
+from types import ModuleType
+from typing import Any
 
 import psutil
-from pydantic import BaseModel
 
 from inferbench_tasks import errors
 from inferbench_tasks.backends.base import thread_env
 from inferbench_tasks.background import step_back
 from inferbench_tasks.errors import CancelledError, InferBenchError, StageError
-from inferbench_tasks.stages.base import Context, StageInput
+from inferbench_tasks.stages.base import Context, JobInput, name_of
 
-Out = TypeVar("Out", bound=BaseModel)
-
-#: The stages whose ``produce(inp, data_dir, base_dir, watch)`` may run here.
-ChildStage = Literal["generate", "convert"]
 POLL_S = 0.1
 #: A child that has more memory than this is not kept: it is to be free while something is measured.
 KEPT_BYTES = 1_500_000_000
@@ -55,23 +51,24 @@ def keeping() -> Iterator[None]:
         _shelf.clear()
 
 
-def run_in_child(stage: ChildStage, inp: StageInput, output: type[Out], ctx: Context) -> Out:
-    """Run ``produce`` of a stage in a child and return its output.
+def run_in_child(module: ModuleType, inp: JobInput, ctx: Context) -> Any:
+    """Run a stage in a child and return its output.
 
     Raises the InferBenchError that the child raised, CancelledError once the run is cancelled, and
     StageError, with the end of the child's own output, where it died.
     """
+    stage = name_of(module)
     log_path = ctx.run_dir(inp.run_id) / f"{stage}.log"
     log_path.write_bytes(b"")
     order = {
-        "stage": stage,
+        "module": module.__name__,
         "input": inp.model_dump(mode="json"),
         "data_dir": str(ctx.data_dir),
         "base_dir": str(ctx.base_dir),
         "log": str(log_path),
     }
-    framework = _shared_by(inp)
-    child = _shelf.take(framework, log_path)
+    key = inp.child_key if _shelf.open else ""
+    child = _shelf.take(key, log_path)
     try:
         answer = child.ask(order, ctx, stage)
         if (
@@ -83,9 +80,9 @@ def run_in_child(stage: ChildStage, inp: StageInput, output: type[Out], ctx: Con
     except BaseException:
         child.end()
         raise
-    if answer is not None and "output" in answer and framework and child.bytes() <= KEPT_BYTES:
-        _shelf.put(framework, child)
-        return output.model_validate(answer["output"])
+    if answer is not None and "output" in answer and key and child.bytes() <= KEPT_BYTES:
+        _shelf.put(key, child)
+        return module.Output.model_validate(answer["output"])
     code = child.end()
     if answer is None:
         why = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
@@ -93,7 +90,7 @@ def run_in_child(stage: ChildStage, inp: StageInput, output: type[Out], ctx: Con
         raise StageError(f"{stage}: its process {why}. The end of its output:\n" + "\n".join(end))
     if "error" in answer:
         raise _error(answer["error"], stage)
-    return output.model_validate(answer["output"])
+    return module.Output.model_validate(answer["output"])
 
 
 class _Child:
@@ -177,23 +174,23 @@ class _Child:
 
 
 class _Shelf:
-    """The one child that may stay, and what for."""
+    """The one child that may stay, and the key of the inputs that it is for."""
 
     def __init__(self) -> None:
         self.open = False
         self._kept: tuple[str, _Child] | None = None
 
-    def take(self, framework: str, log_path: Path) -> _Child:
-        """The kept child, if it is one for that framework; a new one otherwise."""
-        if self._kept and framework and self._kept[0] == framework and self._kept[1].alive():
+    def take(self, key: str, log_path: Path) -> _Child:
+        """The kept child, if it is one for that key; a new one otherwise."""
+        if self._kept and key and self._kept[0] == key and self._kept[1].alive():
             child, self._kept = self._kept[1], None
             return child
         self.clear()
         return _Child(log_path)
 
-    def put(self, framework: str, child: _Child) -> None:
+    def put(self, key: str, child: _Child) -> None:
         """Keep it for the next order."""
-        self._kept = (framework, child)
+        self._kept = (key, child)
 
     def clear(self) -> None:
         """End what is kept."""
@@ -203,14 +200,6 @@ class _Shelf:
 
 
 _shelf = _Shelf()
-
-
-def _shared_by(inp: StageInput) -> str:
-    """The framework of a model whose child may serve others too; empty for one that gets its own."""
-    spec = inp.job.model
-    if not _shelf.open or spec.kind not in ("zoo", "canonical"):
-        return ""
-    return getattr(spec, "framework", None) or "usual"
 
 
 def _error(told: dict[str, str], stage: str) -> InferBenchError:

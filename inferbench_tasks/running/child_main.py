@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.stages.base import Context
 
 _PR_SET_PDEATHSIG = 1
 
@@ -42,13 +42,14 @@ def _carry_out(order: dict[str, Any], told: TextIO) -> dict[str, Any]:
     def progress(done: float, total: float | None, text: str) -> None:
         told.write(json.dumps({"progress": [done, total, text]}) + "\n")
 
-    module = importlib.import_module(f"inferbench_tasks.stages.{order['stage']}")
+    module = importlib.import_module(order["module"])
     inp = module.Input.model_validate(order["input"])
+    context = Context(data_dir=Path(order["data_dir"]), base_dir=Path(order["base_dir"]), progress=progress)
     try:
-        output = module.produce(inp, Path(order["data_dir"]), Path(order["base_dir"]), Watch(progress))
+        output = module.run(inp, context)
         return {"output": output.model_dump(mode="json")}
     except Exception as error:
-        logging.exception("stage failed stage=%s", order["stage"])
+        logging.exception("stage failed stage=%s", order["module"])
         kind = type(error).__name__
         message = str(error)
         if isinstance(error, OSError) and not isinstance(error, InferBenchError):

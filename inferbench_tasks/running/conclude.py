@@ -14,7 +14,7 @@ from inferbench_tasks.perfdb.documents import ResultDocument, RunStatus
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.plan.graph import RunPlan
-from inferbench_tasks.running.execute import execute_stage
+from inferbench_tasks.running.execute import execute_node
 from inferbench_tasks.running.inline import run_nodes
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.stages.neighbours import end_all
@@ -43,20 +43,18 @@ def conclude(
         if any(left):
             log.warning("ended a server that was left behind run_id=%s", run_id)
     runs = {run.run_id: run for run in db.find_runs({"_id": {"$in": run_ids}})}
-    for run_id, run in runs.items():
-        if run.status == "running":
-            stage = run.stages[-1].stage if run.stages else plan.nodes[0].stage
+    for run_id, job in zip(run_ids, plan.jobs, strict=True):
+        run = runs.get(run_id)
+        if run is not None and run.status == "running":
+            stage = run.stages[-1].stage if run.stages else plan.of_job(job.index)[0].stage
             why = (
                 f"cancelled: {stage}" if cancelled else f"failed: {stage}, the process that ran it was killed"
             )
             db.end_run(run_id, why)
     repeated = [] if cancelled else again(invocation, db, plan, say)
-    if runs and (repeated or report_path(invocation) is None):
-        node = plan.nodes[-1]
-        execute_stage(
-            "analyze", node.input, {}, invocation=invocation, job_index=None, base_dir=Path(order.base_dir),
-            data_dir=data_dir,
-        )  # fmt: skip
+    for node in plan.of_submission() if runs else ():
+        if repeated or not output_path(invocation, node.stage).exists():
+            execute_node(node, {}, invocation=invocation, base_dir=Path(order.base_dir), data_dir=data_dir)
     statuses = {run.status for run in runs.values()}
     if runs:
         worst: RunStatus = "cancelled" if cancelled else "failed" if "failed" in statuses else "done"
@@ -81,8 +79,7 @@ def again(invocation: Invocation, db: PerfDB, plan: RunPlan, say: Callable[[str]
         if invocation.cancelled():
             break
         say(f"{run_id} was disturbed and is run once more: {first.verdict}")
-        nodes = [node for node in plan.nodes if node.job_index == job.index]
-        run_nodes(invocation, nodes, attempt=first.attempt + 1)
+        run_nodes(invocation, plan.of_job(job.index), attempt=first.attempt + 1)
         repeated.append(run_id)
     return repeated
 
@@ -93,9 +90,15 @@ def _latest(db: PerfDB, run_ids: list[str]) -> dict[str, ResultDocument]:
     return {result.run_id: result for result in sorted(found, key=lambda result: result.attempt)}
 
 
+def output_path(invocation: Invocation, stage: str) -> Path:
+    """Where the output of a stage lies that follows all jobs."""
+    return invocation.dir / f"{stage}.json"
+
+
 def report_path(invocation: Invocation) -> Path | None:
-    """The invocation's report, once ``analyze`` has made it."""
-    output = invocation.dir / "analyze.json"
-    if not output.exists():
-        return None
-    return Path(json.loads(output.read_text())["report_path"])
+    """The invocation's report, once a stage that follows all jobs has made one."""
+    for node in compile_plan(invocation.order().submission).of_submission():
+        output = output_path(invocation, node.stage)
+        if output.exists() and (path := json.loads(output.read_text()).get("report_path")):
+            return Path(path)
+    return None

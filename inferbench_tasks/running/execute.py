@@ -5,23 +5,20 @@ from __future__ import annotations
 import importlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import CancelledError, InferBenchError, StageError, StorageError
-from inferbench_tasks.plan.graph import StageName
+from inferbench_tasks.plan.graph import Node
 from inferbench_tasks.running.fence import Fence
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.running.lease import MachineLease
+from inferbench_tasks.running.perform import perform
 from inferbench_tasks.stages.base import Context
 
 log = logging.getLogger(__name__)
-
-
-#: Stages that a cancelled run still ends with.
-LAST_WORDS = ("release", "analyze")
 
 
 def never() -> bool:
@@ -33,13 +30,11 @@ def never() -> bool:
 TELL_INTERVAL_S = 0.1
 
 
-def execute_stage(
-    stage: StageName,
-    stage_input: dict[str, Any],
-    outputs: dict[str, dict[str, Any]],
+def execute_node(
+    node: Node,
+    outputs: Mapping[str, dict[str, Any]],
     *,
     invocation: Invocation,
-    job_index: int | None,
     attempt: int = 1,
     base_dir: Path,
     data_dir: Path | None = None,
@@ -47,15 +42,16 @@ def execute_stage(
     cancelled: Callable[[], bool] = lambda: False,
     fence: Fence | None = None,
 ) -> dict[str, Any]:
-    """Run a stage and record how it went, in PerfDB and in the invocation's events.
+    """Run a node's stage and record how it went, in PerfDB and in the invocation's events.
 
     ``outputs`` holds the outputs of earlier stages by name; the stage's Input takes what it declares.
-    ``hold_machine``: keep other jobs off this machine from the first stage to ``release``; not needed
+    ``hold_machine``: keep other jobs off this machine from the job's first node to its last; not needed
     where a scheduler leases devices. ``fence``: the device that a scheduler leased to the job.
     Returns the stage's output as JSON. Every failure leaves here as an InferBenchError.
     """
     from inferbench_tasks.perfdb.store import PerfDB
 
+    stage, job_index = node.stage, node.job_index
     data_dir = data_dir or settings.data_dir()
     db = PerfDB.connect(settings.perfdb_uri(), data_dir)
     context = Context(
@@ -63,17 +59,16 @@ def execute_stage(
         perfdb_uri=db.uri,
         base_dir=base_dir,
         progress=_teller(invocation, stage, job_index),
-        cancelled=never if stage in LAST_WORDS else (lambda: cancelled() or invocation.cancelled()),
+        cancelled=never if node.concludes else (lambda: cancelled() or invocation.cancelled()),
     )
     run_id = None if job_index is None else invocation.run_id(job_index)
     if run_id is not None:
-        db.start_run(run_id, invocation.id, stage_input["job_id"], stage_input["job"])
-        db.stage_started(run_id, stage, attempt)
+        db.start_run(run_id, invocation.id, node.input["job_id"], node.input["job"])
+        db.stage_started(run_id, stage, attempt, cleans_up=node.cleans_up)
     invocation.tell(event="start", stage=stage, job=job_index)
     lease = MachineLease(settings.machine_dir(data_dir)) if hold_machine and run_id is not None else None
     started = time.monotonic()
-    # A job ends with its release, or with the failure of a stage before it has a server.
-    ends_job = stage == "release" or "serve" not in outputs
+    ended = False
     try:
         if context.cancelled():
             raise CancelledError("The run was cancelled.")
@@ -86,20 +81,17 @@ def execute_stage(
             )
             started = time.monotonic()
         token = fence.enter(db) if fence else None
-        module = importlib.import_module(f"inferbench_tasks.stages.{stage}")
-        given = (
-            _analyze_input(invocation, stage_input)
-            if run_id is None
-            else {"run_id": run_id, "attempt": attempt}
-        )
-        given |= {k: v for k, v in {**stage_input, **outputs}.items() if k in module.Input.model_fields}
-        output = module.run(module.Input.model_validate(given), context)
+        module = importlib.import_module(node.module)
+        values = {**node.input, **outputs, **_execution(node, invocation, attempt)}
+        inp = {name: value for name, value in values.items() if name in module.Input.model_fields}
+        output = perform(module, module.Input.model_validate(inp), context)
         if fence and token is not None:
             fence.check(db, token)
-        if stage != "release":
-            ends_job = False
+        ended = node.last
     except BaseException as raised:
         error = _as_error(raised, stage)
+        # Once the device is taken, the node that gives it back follows whatever fails, and ends the job.
+        ended = node.last or node.opens or node.lease is None
         state: Literal["cancelled", "failed"] = "cancelled" if isinstance(error, CancelledError) else "failed"
         log.exception("stage failed stage=%s job=%s", stage, job_index)
         invocation.tell(event="end", stage=stage, job=job_index, state=state, error=str(error))
@@ -109,20 +101,23 @@ def execute_stage(
             raise error from raised
         raise
     finally:
-        if lease and run_id is not None and ends_job:
+        if lease and run_id is not None and ended:
             lease.release(run_id)
     seconds = time.monotonic() - started
     folder = invocation.dir if run_id is None else context.run_dir(run_id)
     (folder / f"{stage}.json").write_text(output.model_dump_json(indent=1))
     result: dict[str, Any] = output.model_dump(mode="json")
     if run_id is not None:
-        db.stage_finished(run_id, stage, attempt, output=result, duration_s=seconds)
+        db.stage_finished(run_id, stage, attempt, output=result, duration_s=seconds, last=node.last)
     invocation.tell(event="end", stage=stage, job=job_index, state="done", seconds=seconds)
     return result
 
 
-def _analyze_input(invocation: Invocation, stage_input: dict[str, Any]) -> dict[str, Any]:
-    run_ids = [invocation.run_id(index) for index in range(stage_input["jobs"])]
+def _execution(node: Node, invocation: Invocation, attempt: int) -> dict[str, Any]:
+    """What an Input may hold of this execution."""
+    if node.job_index is not None:
+        return {"run_id": invocation.run_id(node.job_index), "attempt": attempt}
+    run_ids = [invocation.run_id(index) for index in range(node.input["jobs"])]
     return {"invocation_id": invocation.id, "run_ids": run_ids}
 
 

@@ -13,7 +13,7 @@ from inferbench_tasks.errors import CancelledError, InferBenchError
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.plan.graph import Node
 from inferbench_tasks.running.child import keeping
-from inferbench_tasks.running.execute import LAST_WORDS, execute_stage
+from inferbench_tasks.running.execute import execute_node
 from inferbench_tasks.running.interrupt import die_with_parent, interruptible
 from inferbench_tasks.running.invocation import Invocation
 
@@ -23,7 +23,8 @@ log = logging.getLogger(__name__)
 def run_inline(invocation: Invocation) -> bool:
     """Every node in its order; a failed stage skips those that need it. True if none failed.
 
-    ``release`` runs whenever its ``serve`` succeeded, and ``analyze`` always: as in the DAG.
+    What cleans up runs whenever what it cleans up after succeeded, and what follows all jobs always: as in
+    the DAG.
     """
     return run_nodes(invocation, compile_plan(invocation.order().submission).nodes)
 
@@ -32,39 +33,36 @@ def run_nodes(invocation: Invocation, nodes: Iterable[Node], attempt: int = 1) -
     """Some nodes of an invocation's plan, each after those it needs."""
     order = invocation.order()
     outputs: dict[str, dict[str, object]] = {}
+    opened: set[int | None] = set()
     failed = False
     for node in nodes:
-        if not _may_run(node, outputs):
+        ready = {name: outputs[need] for name, need in node.needs.items() if need in outputs}
+        if node.cleans_up:
+            may_run = node.job_index in opened
+        else:
+            may_run = node.job_index is None or len(ready) == len(node.needs)
+        if not may_run:
             continue
-        ready = {need.rsplit(".", 1)[-1]: outputs[need] for need in node.needs if need in outputs}
         try:
-            with interruptible(node.stage not in LAST_WORDS):
-                outputs[node.id] = execute_stage(
-                    node.stage,
-                    node.input,
-                    ready if node.job_index is not None else {},
+            with interruptible(not node.concludes):
+                outputs[node.id] = execute_node(
+                    node,
+                    ready,
                     invocation=invocation,
-                    job_index=node.job_index,
                     attempt=attempt,
                     base_dir=Path(order.base_dir),
                     data_dir=Path(order.data_dir),
                     # A worker's device is leased already, to the night that this run is part of.
                     hold_machine=settings.WORKER not in os.environ,
                 )
+            if node.opens:
+                opened.add(node.job_index)
         except CancelledError:
             failed = True
             invocation.cancel()  # a signal that this process got ends all of it, not this stage only
         except InferBenchError:
             failed = True  # told and recorded at the stage's border
     return not failed
-
-
-def _may_run(node: Node, outputs: dict[str, dict[str, object]]) -> bool:
-    if node.stage == "analyze":
-        return True
-    if node.stage == "release":
-        return any(need.endswith(".serve") and need in outputs for need in node.needs)
-    return all(need in outputs for need in node.needs)
 
 
 if __name__ == "__main__":

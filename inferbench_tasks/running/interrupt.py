@@ -17,7 +17,7 @@ PR_SET_PDEATHSIG = 1
 def interruptible(allowed: bool) -> Iterator[None]:
     """Within it, SIGTERM and SIGINT raise CancelledError, once, if ``allowed``; else they only wait.
 
-    A stage that cleans up (``release``) must not be stopped in the middle of it.
+    A stage that cleans up must not be stopped in the middle of it.
     """
     raised = False
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
-from inferbench_tasks.analysis.report.ceilings import Ceilings, measured_ceilings
-from inferbench_tasks.analysis.report.compose import REPORT_FILE, make_report
-from inferbench_tasks.analysis.report.finalise import finalise
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.errors import StageError
-from inferbench_tasks.monitors import environment
-from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.base import Context, Stage
 from inferbench_tasks.submission.schema import Submission
 
+if TYPE_CHECKING:
+    from inferbench_tasks.analysis.report.ceilings import Ceilings
+
 log = logging.getLogger(__name__)
+
+STAGE = Stage(of_submission=True, retries=1)
 
 
 class Input(Handle):
@@ -34,6 +35,10 @@ class Output(Handle):
 
 def run(inp: Input, ctx: Context) -> Output:
     """Draw the report from PerfDB and the raw samples; failed and invalid runs are shown with why."""
+    from inferbench_tasks.analysis.report.compose import REPORT_FILE, make_report
+    from inferbench_tasks.analysis.report.finalise import finalise
+    from inferbench_tasks.perfdb.store import PerfDB
+
     db = PerfDB.connect(ctx.perfdb_uri, ctx.data_dir)
     finalise(db, inp.run_ids)
     ctx.progress(0, 1, f"drawing the report of {len(inp.run_ids)} run(s)")
@@ -48,6 +53,9 @@ def run(inp: Input, ctx: Context) -> Output:
 
 def _ceilings(submission: Submission, ctx: Context) -> Ceilings | None:
     """This machine's, for CPU runs; without them the roofline is left out and the report is made all the same."""
+    from inferbench_tasks.analysis.report.ceilings import measured_ceilings
+    from inferbench_tasks.monitors import environment
+
     if submission.serve.device.kind != "cpu":
         return None
     try:

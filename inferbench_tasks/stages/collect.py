@@ -5,35 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.handles import Handle
-from inferbench_tasks.loadgen.records import read_samples
-from inferbench_tasks.loadgen.summary import summarise_window
-from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.metrics import interference
-from inferbench_tasks.metrics.base import Measured
-from inferbench_tasks.metrics.derive import derive
-from inferbench_tasks.monitors import environment
-from inferbench_tasks.monitors.records import EMPTY, Recording, read_recording
-from inferbench_tasks.monitors.usage import usage
 from inferbench_tasks.networks.base import RECORD_FILE, find_network
-from inferbench_tasks.perfdb.documents import (
-    BackendRecord,
-    DeviceInfo,
-    LoadInfo,
-    ModelInfo,
-    Provenance,
-    ResultDocument,
-    SubmissionInfo,
-    Summary,
-)
-from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.stages import convert, generate, load, neighbours, serve
-from inferbench_tasks.stages.base import Context, StageInput
+from inferbench_tasks.stages import convert, generate, load, serve
+from inferbench_tasks.stages.base import Context, Stage, StageInput
 from inferbench_tasks.submission.digest import job_digest
 
+if TYPE_CHECKING:
+    from inferbench_tasks.monitors.records import Recording
+    from inferbench_tasks.perfdb.documents import DeviceInfo, ResultDocument, Summary
+
+STAGE = Stage(needs=("generate", "convert", "serve", "load"), leased=True)
 MONITORS_FILE = "monitors.parquet"
 #: Paths on this machine mean nothing in a result.
 _PLACES: dict[str, Any] = {
@@ -60,6 +46,10 @@ class Output(Handle):
 
 def run(inp: Input, ctx: Context) -> Output:
     """Summarise, judge, and write the result once."""
+    from inferbench_tasks.monitors import environment
+    from inferbench_tasks.monitors.records import EMPTY, read_recording
+    from inferbench_tasks.perfdb.store import PerfDB
+
     ctx.progress(0, 3, "describing the environment")
     samples_path = Path(inp.load.samples_path)
     recording = read_recording(Path(inp.load.monitors_path)) if inp.load.monitors_path else EMPTY
@@ -117,6 +107,14 @@ def run(inp: Input, ctx: Context) -> Output:
 
 def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summary:
     """All figures of the run: the load's, the monitors', then the metrics that are made from both."""
+    from inferbench_tasks.loadgen.records import read_samples
+    from inferbench_tasks.loadgen.summary import summarise_window
+    from inferbench_tasks.loadgen.window import Window
+    from inferbench_tasks.metrics.base import Measured
+    from inferbench_tasks.metrics.derive import derive
+    from inferbench_tasks.monitors.usage import usage
+    from inferbench_tasks.perfdb.documents import Summary
+
     start_ns, end_ns = inp.load.measure_start_ns, inp.load.measure_end_ns
     window = Window.of(read_samples(Path(inp.load.samples_path)), start_ns, end_ns)
     summary = summarise_window(window, inp.job.slo)
@@ -143,6 +141,8 @@ def judge(
 
     ``beside``: the neighbours of a share, see ``sharing.neighbours``.
     """
+    from inferbench_tasks.stages import neighbours
+
     reasons = [f"the load ended early: {stopped_early}"] if stopped_early else []
     reasons += [*certificate["reasons"], *neighbours.reasons(beside), *interference.reasons(ledger)]
     if not certificate["valid"] and not reasons:
@@ -154,6 +154,16 @@ def describe(
     inp: Input, summary: Summary, surroundings: dict[str, Any], verdict: str, extensions: dict[str, Any]
 ) -> ResultDocument:
     """The result document: what was asked for, what ran, what came out."""
+    from inferbench_tasks.monitors import environment
+    from inferbench_tasks.perfdb.documents import (
+        BackendRecord,
+        LoadInfo,
+        ModelInfo,
+        Provenance,
+        ResultDocument,
+        SubmissionInfo,
+    )
+
     job, model = inp.job, inp.convert.model
     git_sha, dirty = environment.git_state()
     return ResultDocument(
@@ -197,6 +207,9 @@ def emulation(name: str, folder: Path) -> dict[str, Any]:
 
 
 def _device(asked: DeviceSpec, hardware: dict[str, Any]) -> DeviceInfo:
+    from inferbench_tasks.monitors import environment
+    from inferbench_tasks.perfdb.documents import DeviceInfo
+
     name = environment.device_name(asked.kind, hardware)
     cores = environment.granted_cores(hardware)
     return DeviceInfo(kind=asked.kind, name=name, cores=cores, **{"asked": str(asked)})

@@ -15,10 +15,10 @@ from inferbench_tasks.formats.conversion import convert_model, find_converted
 from inferbench_tasks.formats.route import route
 from inferbench_tasks.modelrepo.build import caches, evaluate, is_classifier
 from inferbench_tasks.modelrepo.resolve import resolve
-from inferbench_tasks.running.child import run_in_child
 from inferbench_tasks.stages import generate
-from inferbench_tasks.stages.base import Context, StageInput
+from inferbench_tasks.stages.base import Context, Stage, StageInput
 
+STAGE = Stage(needs=("generate",), in_child=True, retries=1)
 #: Real samples whose answers are compared.
 CHECKED_SAMPLES = 32
 #: Samples that a calibrated precision measures its scales on.
@@ -47,37 +47,34 @@ class Output(Handle):
     cached: bool
 
 
+def without_child(inp: Input, ctx: Context) -> Output | None:
+    """The cached conversion; one that needs a GPU is made here, since children see none. Raises as ``run``."""
+    spec, source = inp.job.convert, inp.generate.model
+    route(source.format, spec.format, spec.precision, source.framework)
+    origin = resolve(inp.job.model, ctx.base_dir)
+    if "cpu" not in FORMATS.load(spec.format).devices:
+        return run(inp, ctx)
+    calibration = _calibration_digest(origin, inp.generate.requests)
+    model = find_converted(
+        source, spec.format, spec.precision, caches(ctx.data_dir, "conversions"), calibration
+    )
+    if model is None:
+        return None
+    entry = caches(ctx.data_dir, "checks").find(_check_settings(model, inp))
+    return None if entry is None else _output(inp, model, entry.facts, cached=True)
+
+
 def run(inp: Input, ctx: Context) -> Output:
     """Convert, or take the cached conversion; raise ConversionError beyond the tolerance.
 
     Raises InputError, which names what is possible, where there is no way to that format or precision.
     """
+    from inferbench_tasks.backends.first_answer import first_rows, load_reference
+
+    data_dir, watch = ctx.data_dir, Watch(ctx.progress, ctx.cancelled)
     spec, source = inp.job.convert, inp.generate.model
     route(source.format, spec.format, spec.precision, source.framework)
     origin = resolve(inp.job.model, ctx.base_dir)
-    if "cpu" not in FORMATS.load(spec.format).devices:  # children see no GPU
-        return produce(inp, ctx.data_dir, ctx.base_dir, Watch(ctx.progress, ctx.cancelled))
-    return _find(inp, origin, ctx.data_dir) or run_in_child("convert", inp, Output, ctx)
-
-
-def _find(inp: Input, origin: ModelSource, data_dir: Path) -> Output | None:
-    spec = inp.job.convert
-    calibration = _calibration_digest(origin, inp.generate.requests)
-    model = find_converted(
-        inp.generate.model, spec.format, spec.precision, caches(data_dir, "conversions"), calibration
-    )
-    if model is None:
-        return None
-    entry = caches(data_dir, "checks").find(_check_settings(model, inp))
-    return None if entry is None else _output(inp, model, entry.facts, cached=True)
-
-
-def produce(inp: Input, data_dir: Path, base_dir: Path, watch: Watch) -> Output:
-    """What ``run`` does where something is not cached; imports the frameworks into this process."""
-    from inferbench_tasks.backends.first_answer import first_rows, load_reference
-
-    spec, source = inp.job.convert, inp.generate.model
-    origin = resolve(inp.job.model, base_dir)
     samples, reference = load_reference(inp.generate.requests)
     converted = convert_model(
         source,

@@ -13,10 +13,10 @@ from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.extras import EXTRAS, require
 from inferbench_tasks.modelrepo.build import build_model, caches, find_model
 from inferbench_tasks.modelrepo.resolve import resolve
-from inferbench_tasks.running.child import run_in_child
-from inferbench_tasks.stages.base import Context, StageInput
+from inferbench_tasks.stages.base import Context, Stage, StageInput
 from inferbench_tasks.submission.processors import ProcessorsSpec
 
+STAGE = Stage(in_child=True, retries=1)
 #: Raised by one whenever the requests are chosen or written differently.
 REQUESTS_RECIPE = 1
 
@@ -33,31 +33,27 @@ class Output(Handle):
     cached: bool
 
 
+def without_child(inp: Input, ctx: Context) -> Output | None:
+    """The model and its requests where both are cached."""
+    model = find_model(resolve(inp.job.model, ctx.base_dir), ctx.data_dir)
+    if model is None:
+        return None
+    entry = caches(ctx.data_dir, "requests").find(_requests_settings(inp, model, ctx.base_dir))
+    return None if entry is None else Output(model=model, requests=_requests(entry), cached=True)
+
+
 def run(inp: Input, ctx: Context) -> Output:
     """Make or fetch the model; prepare seeded, distinct requests with the model's own answers.
 
     Raises InputError where the model or the requests are not possible, StageError where the model
     answers NaN, MissingExtraError where its framework can't be had.
     """
-    source = resolve(inp.job.model, ctx.base_dir)
-    return _find(inp, source, ctx.data_dir, ctx.base_dir) or run_in_child("generate", inp, Output, ctx)
-
-
-def _find(inp: Input, source: ModelSource, data_dir: Path, base_dir: Path) -> Output | None:
-    model = find_model(source, data_dir)
-    if model is None:
-        return None
-    entry = caches(data_dir, "requests").find(_requests_settings(inp, model, base_dir))
-    return None if entry is None else Output(model=model, requests=_requests(entry), cached=True)
-
-
-def produce(inp: Input, data_dir: Path, base_dir: Path, watch: Watch) -> Output:
-    """What ``run`` does where something is not cached; imports the model's framework into this process."""
     from inferbench_tasks.formats.base import FORMATS
     from inferbench_tasks.requests import prepare
     from inferbench_tasks.requests.files import open_files
     from inferbench_tasks.stages import processed
 
+    data_dir, base_dir, watch = ctx.data_dir, ctx.base_dir, Watch(ctx.progress, ctx.cancelled)
     source = resolve(inp.job.model, base_dir)
     if source.framework in EXTRAS:
         require(source.framework)  # before the cache's key is made of its version

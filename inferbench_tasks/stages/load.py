@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +12,17 @@ from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.backends.probes.base import Refused, open_probe
 from inferbench_tasks.contracts.handles import Endpoint, Handle, RequestSet
 from inferbench_tasks.errors import CancelledError, LoadError
-from inferbench_tasks.loadgen.ceiling import check_ceiling, check_processing
-from inferbench_tasks.loadgen.live import Snapshot
-from inferbench_tasks.loadgen.outcome import Outcome, apply_load
 from inferbench_tasks.loadgen.plan import LoadPlan
-from inferbench_tasks.monitors.session import MonitorSession, metrics_address
 from inferbench_tasks.networks.base import emulated
-from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.base import Context, Stage
 from inferbench_tasks.stages.load_order import SAMPLES_FILE, plan_of
 from inferbench_tasks.stages.load_order import Input as Input
-from inferbench_tasks.stages.neighbours import beside
 
+if TYPE_CHECKING:
+    from inferbench_tasks.loadgen.live import Snapshot
+    from inferbench_tasks.loadgen.outcome import Outcome
+
+STAGE = Stage(needs=("generate", "serve"), leased=True)
 MONITORS_FILE = "monitors.parquet"
 
 
@@ -58,6 +58,11 @@ def run(inp: Input, ctx: Context) -> Output:
 
 def _run(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
     """``endpoint`` is the server, or the emulated network before it."""
+    from inferbench_tasks.loadgen.ceiling import check_ceiling, check_processing
+    from inferbench_tasks.loadgen.outcome import apply_load
+    from inferbench_tasks.monitors.session import MonitorSession, metrics_address
+    from inferbench_tasks.stages.neighbours import beside
+
     plan = plan_of(inp, ctx, folder / "load", endpoint)
     ctx.progress(0, None, "checking that this client can send that much")
     ceiling = check_ceiling(

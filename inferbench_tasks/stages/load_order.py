@@ -11,7 +11,6 @@ from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.contracts.handles import Endpoint, RequestSet
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.plan import ClientProcessing, LoadPlan, OutputShape
-from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.stages import generate, serve
 from inferbench_tasks.stages.base import Context, StageInput
 from inferbench_tasks.submission.files import changed_files, content_digests
@@ -29,6 +28,8 @@ class Input(StageInput):
 
 def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadPlan:
     """The senders' orders; InputError for what can't be done."""
+    from inferbench_tasks.loadgen.prepare import prepare
+
     for finding in changed_files(inp.job, content_digests([inp.job], ctx.base_dir)):
         raise InputError(f"{finding.fields[0]}: {finding.message}")
     spec = inp.job.load

@@ -90,8 +90,8 @@ def beside(inp: load_order.Input, ctx: Context) -> Iterator[list[Neighbour]]:
 def _input(inp: load_order.Input, run_id: str, job: JobSpec, ctx: Context) -> load_order.Input:
     """Generate, convert and serve it."""
     about: dict[str, Any] = {"run_id": run_id, "job_id": inp.job_id, "job": job}
-    made = generate.run(generate.Input(**about), ctx)
-    converted = convert.run(convert.Input(**about, generate=made), ctx)
+    made = ctx.run_stage(generate, generate.Input(**about), ctx)
+    converted = ctx.run_stage(convert, convert.Input(**about, generate=made), ctx)
     served = serve.run(serve.Input(**about, generate=made, convert=converted), ctx)
     return load_order.Input(**about, generate=made, serve=served)
 

@@ -14,12 +14,13 @@ from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.sharing.base import placed
 from inferbench_tasks.stages import convert, generate
-from inferbench_tasks.stages.base import Context, StageInput
+from inferbench_tasks.stages.base import Context, Stage, StageInput
 from inferbench_tasks.submission.schema import JobSpec
 from inferbench_tasks.submission.serving import backend_findings
 
 log = logging.getLogger(__name__)
 
+STAGE = Stage(needs=("generate", "convert"), leased=True)
 #: At most so many requests per second are traced by servers that can.
 LIGHT_RPS = 50.0
 

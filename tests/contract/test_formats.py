@@ -19,11 +19,11 @@ from inferbench_tasks.backends.base import Deployment
 from inferbench_tasks.backends.first_answer import check_answer, first_rows, load_reference
 from inferbench_tasks.backends.torch_export import TorchExport
 from inferbench_tasks.cli.formats import rows
-from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.formats.aotinductor import compiler
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.process import ProcessLauncher
+from inferbench_tasks.running.perform import perform
 from inferbench_tasks.stages import convert, generate
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.submission.schema import ServeSpec
@@ -72,6 +72,7 @@ class Workshop:
     def __init__(self, folder: Path) -> None:
         self.data, self.base = folder / "data", folder / "submission"
         self.base.mkdir()
+        self.context = Context(data_dir=self.data, base_dir=self.base)
         self._generated: dict[str, generate.Output] = {}
 
     def job(self, source: str, target: str = "onnx", precision: str = "fp32", **more: Any) -> dict[str, Any]:
@@ -88,7 +89,7 @@ class Workshop:
             if source in EXPORTED:
                 self._export(source)
             inp = generate.Input(run_id="r", job_id="j", job=self.job(source))
-            self._generated[source] = generate.produce(inp, self.data, self.base, Watch())
+            self._generated[source] = generate.run(inp, self.context)
         return self._generated[source]
 
     def _export(self, form: str) -> None:
@@ -111,7 +112,7 @@ class Workshop:
 
     def produce(self, source: str, target: str, precision: str, **more: Any) -> convert.Output:
         inp = self.input(source, target, precision, **more)
-        return convert.produce(inp, self.data, self.base, Watch())
+        return convert.run(inp, self.context)
 
 
 @pytest.fixture(scope="module")
@@ -134,8 +135,7 @@ def test_pair(workshop: Workshop, source: str, target: str, precision: str) -> N
     if before is not None:
         assert output.accuracy_ratio is not None and before > 0.8
         assert abs(output.accuracy_ratio - before) <= 0.03
-    context = Context(data_dir=workshop.data, base_dir=workshop.base)
-    again = convert.run(workshop.input(source, target, precision), context)
+    again = perform(convert, workshop.input(source, target, precision), workshop.context)
     assert again.cached and again.model == output.model
 
 

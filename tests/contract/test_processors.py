@@ -17,7 +17,6 @@ from onnx import TensorProto, helper, numpy_helper
 from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.backends.first_answer import load_sent
 from inferbench_tasks.backends.probes.base import Refused, open_probe
-from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.loadgen.payloads import read_inputs
@@ -82,19 +81,15 @@ class Workshop:
     base: Path
 
     def generated(self, job: dict[str, Any]) -> generate.Output:
-        return generate.produce(
-            generate.Input.model_validate({"run_id": "r", "job_id": "j", "job": job}),
-            self.data,
-            self.base,
-            Watch(),
-        )
+        inp = generate.Input.model_validate({"run_id": "r", "job_id": "j", "job": job})
+        return generate.run(inp, Context(data_dir=self.data, base_dir=self.base))
 
     @contextmanager
     def served(self, job: dict[str, Any], run_id: str) -> Iterator[tuple[serve.Output, generate.Output]]:
         made = self.generated(job)
         inputs = {"run_id": run_id, "job_id": "j", "job": job, "generate": made}
-        converted = convert.produce(convert.Input.model_validate(inputs), self.data, self.base, Watch())
         context = Context(data_dir=self.data, base_dir=self.base)
+        converted = convert.run(convert.Input.model_validate(inputs), context)
         try:
             yield serve.run(serve.Input.model_validate({**inputs, "convert": converted}), context), made
         finally:

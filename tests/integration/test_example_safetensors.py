@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks.running.perform import perform
 from inferbench_tasks.stages import convert, generate
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.submission.reader import read_submission
@@ -28,11 +29,11 @@ def test_the_example_works_as_its_first_lines_say(tmp_path: Path) -> None:
     (job,) = expand(read_submission(folder / "submission.yaml", INSTALLED))
     ctx = Context(data_dir=tmp_path / "data", base_dir=folder)
     base = {"run_id": "r", "job_id": "j", "job": job.spec.model_dump(mode="json")}
-    made = generate.run(generate.Input.model_validate(base), ctx)
+    made = perform(generate, generate.Input.model_validate(base), ctx)
     assert (made.model.format, made.model.parameters) == ("torch", 64 * 32 + 32 + 32 * 10 + 10)
     with np.load(made.requests.reference_path) as answers:
         scores = answers["scores"]
     labels = np.load(str(made.requests.labels_path))
     assert (scores.argmax(1) == labels).mean() > 0.8
-    done = convert.run(convert.Input.model_validate({**base, "generate": made}), ctx)
+    done = perform(convert, convert.Input.model_validate({**base, "generate": made}), ctx)
     assert done.model.format == "onnx" and done.difference_ratio < 1e-4

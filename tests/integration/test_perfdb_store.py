@@ -148,7 +148,8 @@ def test_the_course_of_a_run(perfdb: PerfDB) -> None:
         assert perfdb.get_run("run-1").status == "running"
         if stage == "collect":
             perfdb.save_result(result())
-        perfdb.stage_finished("run-1", stage, output={"a.b": {"$c": 1}}, duration_s=1.5)
+        last = stage == "release"
+        perfdb.stage_finished("run-1", stage, output={"a.b": {"$c": 1}}, duration_s=1.5, last=last)
     run = perfdb.get_run("run-1")
     assert [s.stage for s in run.stages] == ["generate", "load", "collect", "release"]
     assert (run.status, run.verdict, run.submission.user) == ("done", "valid", "u")
@@ -165,7 +166,7 @@ def test_the_first_failure_is_the_verdict(perfdb: PerfDB) -> None:
     perfdb.start_run("r", "inv", "job", {"name": "s"})
     perfdb.stage_started("r", "load")
     perfdb.stage_failed("r", "load", error="The server died\nlog: ...")
-    perfdb.stage_started("r", "release")
+    perfdb.stage_started("r", "release", cleans_up=True)
     perfdb.stage_failed("r", "release", error="no such process")
     run = perfdb.get_run("r")
     assert (run.status, run.verdict) == ("failed", "failed: load, The server died")

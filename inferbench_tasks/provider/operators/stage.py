@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from airflow.sdk import BaseOperator
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.errors import CancelledError, InputError, StageError
-from inferbench_tasks.plan.graph import StageName
+from inferbench_tasks.plan.graph import Node
 from inferbench_tasks.plan.overrides import PARAMETERS, overridden
 from inferbench_tasks.provider.links import LINKS
 
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
 
 
 class StageOperator(BaseOperator):
-    """Runs ``stage`` with its static ``stage_input`` and the outputs of the tasks in ``upstream``.
+    """Runs ``node`` with the outputs of its job's tasks that it needs; a task's id is its node's.
 
-    ``upstream`` maps a stage to the id of the task whose return value is that stage's output.
     Returns the stage's output: small JSON. A stage's own failure is final (no retry would be honest:
     it would measure again until the figures please); an infrastructure error may be retried where the
     task has retries.
@@ -39,18 +39,12 @@ class StageOperator(BaseOperator):
     def __init__(
         self,
         *,
-        stage: StageName,
-        stage_input: dict[str, Any],
-        upstream: dict[str, str],
-        job_index: int | None,
+        node: Node,
         base_dir: str,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.stage = stage
-        self.stage_input = stage_input
-        self.upstream = upstream
-        self.job_index = job_index
+        self.node = node
         self.base_dir = base_dir
         self._cancel = threading.Event()
         self._interruptible = False
@@ -58,23 +52,21 @@ class StageOperator(BaseOperator):
     def execute(self, context: AirflowContext) -> dict[str, Any]:
         from airflow.sdk.exceptions import AirflowFailException
 
-        from inferbench_tasks.running.execute import LAST_WORDS, execute_stage
+        from inferbench_tasks.running.execute import execute_node
         from inferbench_tasks.running.invocation import Invocation
 
         ti, dag_run = context["ti"], context["dag_run"]
         invocation = Invocation.of_dag_run(settings.data_dir(), ti.dag_id, dag_run.run_id)
-        outputs = {stage: ti.xcom_pull(task_ids=task_id) for stage, task_id in self.upstream.items()}
-        given = {k: v for k, v in context["params"].items() if k in PARAMETERS}
-        stage_input = overridden(self.stage_input, given)
-        self._interruptible = self.stage not in LAST_WORDS
+        needs = self.node.needs if self.node.job_index is not None else {}
+        outputs = {name: ti.xcom_pull(task_ids=task_id) for name, task_id in needs.items()}
+        parameters = {k: v for k, v in context["params"].items() if k in PARAMETERS}
+        self._interruptible = not self.node.concludes
         worker = os.environ.get(settings.WORKER)
         try:
-            return execute_stage(
-                self.stage,
-                stage_input,
-                {stage: output for stage, output in outputs.items() if output is not None},
+            return execute_node(
+                replace(self.node, input=overridden(self.node.input, parameters)),
+                {name: output for name, output in outputs.items() if output is not None},
                 invocation=invocation,
-                job_index=self.job_index,
                 attempt=ti.try_number,
                 base_dir=Path(self.base_dir),
                 cancelled=self._cancel.is_set,
@@ -88,16 +80,15 @@ class StageOperator(BaseOperator):
 
     def _fence(self, worker: str | None, dag_id: str, dag_run_id: str) -> Fence | None:
         """Where a scheduler leases devices: only the holder of the lease may work on one."""
-        from inferbench_tasks.plan.compile import LEASED
         from inferbench_tasks.running.fence import Fence
 
-        if worker is None or self.job_index is None or self.stage not in LEASED or self.stage == "release":
+        if worker is None or self.node.job_index is None or self.node.lease is None or self.node.cleans_up:
             return None
-        return Fence(worker, str(JobKey(dag_id, dag_run_id, self.job_index)))
+        return Fence(worker, str(JobKey(dag_id, dag_run_id, self.node.job_index)))
 
     def on_kill(self) -> None:
         """Airflow calls it from its SIGTERM handler: end the stage in the middle, so that it cleans up."""
         self._cancel.set()
         if self._interruptible:
             self._interruptible = False
-            raise CancelledError(f"Stopped during {self.stage}.")
+            raise CancelledError(f"Stopped during {self.node.stage}.")

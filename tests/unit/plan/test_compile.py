@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from inferbench_tasks.dotted import value_at
-from inferbench_tasks.plan.compile import LEASED, PIPELINE, compile_plan
+from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.plan.overrides import override
 from inferbench_tasks.submission.schema import Submission
+
+STAGES = ["generate", "convert", "serve", "load", "collect", "release"]
 
 
 def submission(**more: Any) -> Submission:
@@ -25,25 +27,51 @@ def test_a_job_has_six_nodes_and_the_submission_one_analyze() -> None:
     """Each job runs generate to release; one analyze waits for all of them."""
     plan = compile_plan(submission(sweep={"serve.threads": [1, 2, 4]}))
     assert len(plan.jobs) == 3
-    assert [n.stage for n in plan.nodes] == [*PIPELINE] * 3 + ["analyze"]
-    assert plan.nodes[-1].needs == tuple(f"job-00{i}.release" for i in range(3))
+    assert [n.stage for n in plan.nodes] == [*STAGES] * 3 + ["analyze"]
+    assert plan.nodes[-1].needs == {f"job-00{i}": f"job-00{i}.release" for i in range(3)}
+
+
+def test_the_outputs_that_a_stage_s_input_names_are_at_hand() -> None:
+    """Each node needs its predecessor and the stages that its Input has fields for."""
+    needs = {node.stage: list(node.needs) for node in compile_plan(submission()).of_job(0)}
+    assert needs == {
+        "generate": [],
+        "convert": ["generate"],
+        "serve": ["generate", "convert"],
+        "load": ["generate", "serve"],
+        "collect": ["generate", "convert", "serve", "load"],
+        "release": ["serve", "collect"],
+    }
 
 
 def test_every_need_comes_before() -> None:
     """A plan can be run in its own order."""
     done: set[str] = set()
     for node in compile_plan(submission(sweep={"load.seed": [1, 2]})).nodes:
-        assert set(node.needs) <= done
+        assert set(node.needs.values()) <= done
         done.add(node.id)
 
 
 def test_a_device_is_held_from_serve_to_release() -> None:
     """The nodes from serve to release carry one lease id and the device; the others neither."""
     plan = compile_plan(submission())
+    leased = [node.stage for node in plan.nodes if node.lease]
+    assert leased == ["serve", "load", "collect", "release"]
+    assert [node.stage for node in plan.nodes if node.opens] == ["serve"]
+    assert [node.stage for node in plan.nodes if node.closes] == ["release"]
     for node in plan.nodes:
-        leased = node.stage in LEASED
-        assert (node.lease == plan.jobs[0].job_id) == leased
-        assert node.resource == ("cpu" if leased else "host")
+        assert node.lease in (plan.jobs[0].job_id, None)
+        assert node.resource == ("cpu" if node.lease else "host")
+
+
+def test_only_what_measures_nothing_is_tried_again() -> None:
+    """Retries stand on the stages, and what cleans up or reports is never cancelled."""
+    nodes = {node.stage: node for node in compile_plan(submission()).nodes}
+    assert {stage: node.retries for stage, node in nodes.items() if node.retries} == {
+        "generate": 1, "convert": 1, "release": 2, "analyze": 1,
+    }  # fmt: skip
+    assert {stage for stage, node in nodes.items() if node.concludes} == {"release", "analyze"}
+    assert [stage for stage, node in nodes.items() if node.cleans_up] == ["release"]
 
 
 def test_compiling_is_pure() -> None:

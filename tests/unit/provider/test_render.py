@@ -73,7 +73,7 @@ def test_a_changed_job_has_an_id_of_its_own(chained: DAG) -> None:
 
     load = chained.get_task("job-000.load")
     assert isinstance(load, StageOperator)
-    given = load.stage_input
+    given = load.node.input
     longer = overridden(given, {"duration_s": 99.0})
     assert longer["job"]["load"]["duration_s"] == 99.0
     assert longer["job_id"] != given["job_id"] == overridden(given, {"user": "me"})["job_id"]

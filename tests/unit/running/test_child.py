@@ -10,6 +10,7 @@ import pytest
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.running import child
+from inferbench_tasks.running.perform import perform
 from inferbench_tasks.stages import generate
 from inferbench_tasks.stages.base import Context
 
@@ -22,7 +23,8 @@ def generated(folder: Path, seed: int, **model: Any) -> generate.Output:
         "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}, "seed": seed},
     }
     inp = generate.Input.model_validate({"run_id": "r", "job_id": "j", "job": job})
-    return generate.run(inp, Context(data_dir=folder, base_dir=folder))
+    output: generate.Output = perform(generate, inp, Context(data_dir=folder, base_dir=folder))
+    return output
 
 
 def pids() -> list[int]:

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from inferbench_tasks.errors import CancelledError, ConversionError, InputError, StageError
+from inferbench_tasks.running.perform import perform
 from inferbench_tasks.stages import convert, generate
 from inferbench_tasks.stages.base import Context
 
@@ -26,12 +27,14 @@ def job(samples: int = 64, **more: Any) -> dict[str, Any]:
 
 def generated(folder: Path, document: dict[str, Any], **more: Any) -> generate.Output:
     inp = generate.Input(run_id="r", job_id="j", job=document)
-    return generate.run(inp, Context(data_dir=folder, base_dir=folder, **more))
+    output: generate.Output = perform(generate, inp, Context(data_dir=folder, base_dir=folder, **more))
+    return output
 
 
 def converted(folder: Path, document: dict[str, Any], before: generate.Output) -> convert.Output:
     inp = convert.Input(run_id="r", job_id="j", job=document, generate=before)
-    return convert.run(inp, Context(data_dir=folder, base_dir=folder))
+    output: convert.Output = perform(convert, inp, Context(data_dir=folder, base_dir=folder))
+    return output
 
 
 @pytest.fixture(scope="module")

@@ -90,7 +90,7 @@ def test_the_ceiling_is_measured_with_answers_to_a_whole_query(
         sizes.append(answer_bytes)
         raise InputError("enough was seen")
 
-    monkeypatch.setattr(load, "check_ceiling", ceiling)
+    monkeypatch.setattr("inferbench_tasks.loadgen.ceiling.check_ceiling", ceiling)
     monkeypatch.setattr(load, "plan_of", lambda *given: None)
     inp: Any = SimpleNamespace(run_id="r", job=job(), generate=SimpleNamespace(requests=requests))
     with pytest.raises(InputError, match="enough was seen"):

@@ -34,7 +34,7 @@ def test_the_load_reads_them_where_the_backend_tells_them(
     def prepare(spec: Any, **settings: Any) -> None:
         asked.update(settings)
 
-    monkeypatch.setattr(load_order, "prepare", prepare)
+    monkeypatch.setattr("inferbench_tasks.loadgen.prepare.prepare", prepare)
     monkeypatch.setattr(load_order, "load_samples", lambda path: {})
     job = JobSpec.model_validate(
         {
