@@ -30,9 +30,9 @@ SECONDS = 10
 def prepare(folder: Path, uri: str, run_id: str, samples: int) -> None:
     """The input of ``collect``, with its files."""
     from inferbench_tasks.loadgen.layout import spans_of
-    from inferbench_tasks.loadgen.records import write_table
     from inferbench_tasks.stages.base import Context
     from tests.integration.test_analysis import stage_input
+    from tests.samples import write_table
     from tests.unit.analysis.builders import records
 
     ctx = Context(data_dir=folder, perfdb_uri=uri)

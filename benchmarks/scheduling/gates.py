@@ -6,12 +6,13 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from benchmarks.scheduling.inequality import gini
 from benchmarks.scheduling.runs import checked, mean, policy, run, trace
 from inferbench_tasks.scheduling.estimator import Estimator
 from inferbench_tasks.scheduling.eventlog import EventLog
 from inferbench_tasks.scheduling.events import NodeDown
 from inferbench_tasks.scheduling.generators import Recipe, recurring
-from inferbench_tasks.scheduling.outcome import JobOutcome, gini
+from inferbench_tasks.scheduling.outcome import JobOutcome
 from inferbench_tasks.scheduling.policies import DEFAULT_POLICY
 from inferbench_tasks.scheduling.simulator import Simulator, simulate
 

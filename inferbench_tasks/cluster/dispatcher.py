@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from inferbench_tasks.cluster.device import Device, Lease
@@ -246,9 +246,3 @@ class Dispatcher:
         self.index.apply(event)
         self.log.event(event)
         self._changed = True
-
-
-def with_history(spec: QueuedJob, cluster: Cluster) -> QueuedJob:
-    """The job with what earlier lives of it went through."""
-    attempt, avoid = cluster.history(spec.job_id)
-    return replace(spec, attempt=attempt, avoid=spec.avoid | avoid) if attempt else spec

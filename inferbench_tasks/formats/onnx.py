@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from inferbench_tasks.artifacts.cache import MANIFEST, digest_of_files
 from inferbench_tasks.artifacts.safe_files import external_data
 from inferbench_tasks.contracts.arrays import Arrays
@@ -154,20 +152,3 @@ def keep_outputs(graph: Any, names: tuple[str, ...]) -> None:
     graph.node.extend(reversed(kept))
     del graph.initializer[:]
     graph.initializer.extend(weights)
-
-
-def outputs_for(arrays: Arrays, rows: int) -> tuple[TensorSpec, ...]:
-    """The specs of outputs as they really came, without the batch axis."""
-    for name, array in arrays.items():
-        if array.ndim == 0 or len(array) != rows:
-            raise InputError(
-                f"Output {name} has shape {list(array.shape)} for a batch of {rows}: its first axis must "
-                f"be the batch"
-            )
-    return tuple(
-        TensorSpec(name=n, dtype=_numpy_name(a), shape=tuple(a.shape[1:])) for n, a in arrays.items()
-    )
-
-
-def _numpy_name(array: Any) -> str:
-    return "str" if array.dtype.kind in "OSU" else str(np.dtype(array.dtype).name)

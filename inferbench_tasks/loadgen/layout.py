@@ -22,14 +22,13 @@ _PACKED = {"i1": "b", "i2": "h", "i4": "i", "i8": "q"}
 class Column:
     """A signed integer of every request.
 
-    ``type``: its width in a row. ``absent``: what stands where nothing is known of it. ``names``: it numbers names
-    (phases, statuses); the file has the names. ``side``: whose time of a part of a request it is, ns, and
-    ``span`` of which part; such columns are there in all rows of a shard or in none.
+    ``type``: its width in a row. ``names``: it numbers names (phases, statuses); the file has the names. ``side``:
+    whose time of a part of a request it is, ns, and ``span`` of which part; such columns are there in all rows of a
+    shard or in none.
     """
 
     name: str
     type: Literal["i1", "i2", "i4", "i8"] = "i8"
-    absent: int | str = -1
     names: bool = False
     in_row: bool = True
     side: Literal["server", "client"] | None = None
@@ -55,17 +54,17 @@ def _time_of(side: Literal["server", "client"], span: str) -> Column:
 #: request too (its timeout, its reset); -1 only where the load ended before the request did.
 _EVERY = (
     Column("request_id"),
-    Column("shard", "i2", absent=0, in_row=False),
-    Column("phase", "i1", absent="measure", names=True),
+    Column("shard", "i2", in_row=False),
+    Column("phase", "i1", names=True),
     Column("intended_ns"),
     Column("sent_ns"),
     Column("first_byte_ns"),
     Column("done_ns"),
-    Column("status", "i2", absent="ok", names=True),
-    Column("bytes_sent", absent=0),
-    Column("bytes_received", absent=0),
-    Column("sample_index", "i4", absent=0),
-    Column("batch_size", "i2", absent=1),
+    Column("status", "i2", names=True),
+    Column("bytes_sent"),
+    Column("bytes_received"),
+    Column("sample_index", "i4"),
+    Column("batch_size", "i2"),
 )
 #: What the server says of a request's way through it, where it says something; and what the client itself did to
 #: a request before it was sent and to its answer, see ``clients.processing``. In the file or not.

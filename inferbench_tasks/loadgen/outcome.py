@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from inferbench_tasks.loadgen.certificate import Certificate, certify
@@ -18,9 +17,9 @@ from inferbench_tasks.loadgen.memory import give_freed_memory_back
 from inferbench_tasks.loadgen.mlperf import MlperfVerdict, forget, read_verdict
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.prepare import promised
-from inferbench_tasks.loadgen.records import OK, column, labelled, read_samples
+from inferbench_tasks.loadgen.records import column, labelled, read_samples
 from inferbench_tasks.loadgen.spool import Spool, merge
-from inferbench_tasks.loadgen.steady import SteadyState, find_steady_state
+from inferbench_tasks.loadgen.steady import steady_state_of
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.window import WINDOW_COLUMNS
 
@@ -164,7 +163,7 @@ def _steady_start(
         return start_ns, "not judged: the load did not come to its end", ()
     if end_ns - applied.start_ns < _MIN_JUDGED_NS:
         return start_ns, f"not judged: that takes {least_s:g} s of load, the warm-up included", ()
-    found = _find(applied, end_ns)
+    found = steady_state_of(applied.spools, start_ns=applied.start_ns, end_ns=end_ns)
     if found.start_ns is None:
         return start_ns, f"not steady: {found.reason}", (f"no steady state was found: {found.reason}",)
     if found.start_ns <= start_ns:
@@ -176,16 +175,3 @@ def _steady_start(
         return start_ns, late, (late + ("" if plan.mlperf else ", in less than half of the load"),)
     words = f"the warm-up was too short: {more_s:.1f} s more were left out"
     return found.start_ns, "steady", (words,)
-
-
-def _find(applied: Applied, end_ns: int) -> SteadyState:
-    done, latency = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for path in applied.spools:
-        spool = Spool(path)
-        for piece in spool.pieces():
-            rows = piece[piece["status"] == spool.statuses.index(OK)]
-            done.append(rows["done_ns"].astype(np.int64))
-            latency.append((rows["done_ns"] - rows["intended_ns"]).astype(np.int64))
-    return find_steady_state(
-        np.concatenate(done), np.concatenate(latency), start_ns=applied.start_ns, end_ns=end_ns
-    )

@@ -6,7 +6,7 @@ go through ``loadgen.spool``; afterwards they lie in one Parquet file, in the or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from inferbench_tasks.errors import StorageError
-from inferbench_tasks.loadgen.layout import columns_of, schema_of
+from inferbench_tasks.loadgen.layout import schema_of
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 PHASES = ("warmup", "measure", "cooldown")
 WARMUP, MEASURE, COOLDOWN = range(3)
@@ -30,38 +30,6 @@ SCHEMA = schema_of(spans=False)
 SCHEMA_WITH_SPANS = schema_of(spans=True)
 #: The columns that a file may lack.
 SPANS = frozenset(SCHEMA_WITH_SPANS.names) - frozenset(SCHEMA.names)
-_ABSENT = {column.name: column.absent for column in columns_of(spans=True)}
-
-
-def samples_table(columns: Mapping[str, ArrayLike | Sequence[str]]) -> pa.Table:
-    """A table of records from columns; those left out get a default (``request_id``: 0, 1, 2 ...).
-
-    ``intended_ns`` is needed; ``sent_ns`` is taken from it unless given. Spans come in if one is given.
-    """
-    schema = SCHEMA if SPANS.isdisjoint(columns) else SCHEMA_WITH_SPANS
-    if unknown := set(columns) - set(schema.names):
-        raise ValueError(f"unknown columns {sorted(unknown)}; known: {', '.join(SCHEMA_WITH_SPANS.names)}")
-    rows = len(np.asarray(columns["intended_ns"]))
-    arrays = []
-    for field in schema:
-        values: Any = columns.get(field.name)
-        if values is None and field.name == "request_id":
-            values = np.arange(rows)
-        elif values is None and field.name == "sent_ns":
-            values = columns["intended_ns"]
-        if values is None:
-            values = [_ABSENT[field.name]] * rows
-        if pa.types.is_dictionary(field.type):
-            arrays.append(pa.array(list(values), pa.string()).dictionary_encode().cast(field.type))
-        else:
-            arrays.append(pa.array(np.asarray(values), field.type))
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def write_table(table: pa.Table, path: Path) -> None:
-    """Write records that are already in memory; the file appears whole or not at all."""
-    with SamplesWriter(path, spans=not SPANS.isdisjoint(table.column_names)) as writer:
-        writer.write(table)
 
 
 class SamplesWriter:

@@ -22,7 +22,7 @@ from inferbench_tasks.loadgen.layout import Column, columns_of, row_dtype, row_p
 from inferbench_tasks.loadgen.records import OK, PHASES, SamplesWriter
 
 _ROW, _SPANS = row_packer(), span_packer()
-_NO_SPANS = tuple(column.absent for column in columns_of(spans=True) if column.side)
+_NO_SPANS = (-1,) * sum(bool(column.side) for column in columns_of(spans=True))
 
 _MAGIC = "inferbench-spool-2"
 _HEADER_BYTES = 16_384

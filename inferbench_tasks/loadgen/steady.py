@@ -8,11 +8,11 @@ a change of level, and if it is known well enough. The stretch begins where the 
 from __future__ import annotations
 
 import math
-from array import array
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -26,7 +26,8 @@ from inferbench_tasks.loadgen.level_changes import (
     straight_line,
     without_spikes,
 )
-from inferbench_tasks.loadgen.window import Window
+from inferbench_tasks.loadgen.records import OK
+from inferbench_tasks.loadgen.spool import Spool
 
 _NS_PER_S = 1e9
 
@@ -81,13 +82,12 @@ def find_steady_state(
     *,
     start_ns: int,
     end_ns: int,
-    horizon_s: float | None = None,
     settings: SteadySettings | None = None,
 ) -> SteadyState:
     """The longest steady stretch of [start_ns, end_ns) that reaches to its end.
 
-    ``done_ns`` and ``latency_ns``: of the good answers, in any order. ``horizon_s``: how long the load
-    lasts, over which a trend is projected; by default the length of what is given.
+    ``done_ns`` and ``latency_ns``: of the good answers, in any order. A trend is judged by what it makes of the level
+    over the whole of what is given.
     """
     limits = settings or SteadySettings()
     inside = (done_ns >= start_ns) & (done_ns < end_ns)
@@ -113,7 +113,7 @@ def find_steady_state(
     ):
         # A tolerance of a share of the level, or of an absolute amount if that is more.
         tolerance = max(limits.tolerance_ratio, floor / max(float(np.median(series)), 1e-12))
-        look = _Look(first, least, bins.width_s, horizon_s or span_s, min(tolerance, 10.0), unit)
+        look = _Look(first, least, bins.width_s, span_s, min(tolerance, 10.0), unit)
         found = _stretch(series, look, limits)
         if isinstance(found, str):
             return SteadyState(None, f"the {name} {found}")
@@ -127,46 +127,16 @@ def find_steady_state(
     return SteadyState(start_ns + round(start * bins.width_s * _NS_PER_S), "steady")
 
 
-def check_window(
-    table: pa.Table, *, measure_start_ns: int, measure_end_ns: int, settings: SteadySettings | None = None
-) -> SteadyState:
-    """Whether a load's measured window was steady, and from when on.
-
-    Only for loads that are meant to be steady: a ramp or a spike is not, whatever the server does.
-    Latencies count from the send, so that it is the server that is judged.
-    """
-    window = Window.of(table, measure_start_ns, measure_end_ns)
-    good = window.completed & (window.sent_ns >= 0)
-    return find_steady_state(
-        window.done_ns[good], (window.done_ns - window.sent_ns)[good],
-        start_ns=measure_start_ns, end_ns=measure_end_ns, settings=settings,
-    )  # fmt: skip
-
-
-class SteadyStateDetector:
-    """The same on a live stream: add answers as they come, ask now and then; 16 bytes an answer.
-
-    ``horizon_s``: how long the load is to last, the warm-up included.
-    """
-
-    def __init__(self, start_ns: int, horizon_s: float, settings: SteadySettings | None = None) -> None:
-        self._start_ns = start_ns
-        self._horizon_s = horizon_s
-        self._settings = settings or SteadySettings()
-        self._done = array("q")
-        self._latency = array("q")
-
-    def add(self, done_ns: int, latency_ns: int) -> None:
-        """A good answer."""
-        self._done.append(done_ns)
-        self._latency.append(latency_ns)
-
-    def poll(self, now_ns: int) -> SteadyState:
-        """How it looks now; takes milliseconds."""
-        return find_steady_state(
-            np.array(self._done), np.array(self._latency),
-            start_ns=self._start_ns, end_ns=now_ns, horizon_s=self._horizon_s, settings=self._settings,
-        )  # fmt: skip
+def steady_state_of(spools: Iterable[Path], *, start_ns: int, end_ns: int) -> SteadyState:
+    """The same of a load by its senders' records; errors say nothing of the server's level and don't count."""
+    done, latency = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for path in spools:
+        spool = Spool(path)
+        for piece in spool.pieces():
+            good = piece[piece["status"] == spool.statuses.index(OK)]
+            done.append(good["done_ns"].astype(np.int64))
+            latency.append((good["done_ns"] - good["intended_ns"]).astype(np.int64))
+    return find_steady_state(np.concatenate(done), np.concatenate(latency), start_ns=start_ns, end_ns=end_ns)
 
 
 @dataclass(frozen=True)
@@ -176,7 +146,7 @@ class _Look:
     first: int
     least: int
     width_s: float
-    horizon_s: float
+    span_s: float
     tolerance_ratio: float
     unit: str
 
@@ -209,7 +179,7 @@ def _stretch(series: Series, look: _Look, limits: SteadySettings) -> int | str:
             slope, error, last = whole_slope, whole_error, clean
         elif len(last) < look.least:
             return f"changed {len(last) * width_s:.1f} s before the end: {shown}"
-    bins = look.horizon_s / width_s
+    bins = look.span_s / width_s
     level = float(last.mean())
     if abs(slope) > limits.trend_z * error and abs(slope) * bins > look.tolerance_ratio * level:
         return f"drifts by {slope * bins / level:+.0%} over the load, about a level of {level:.4g} {unit}"

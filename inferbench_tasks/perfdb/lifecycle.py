@@ -32,27 +32,9 @@ class Lifecycle:
     _session: Session
     files: Files
 
-    def start_invocation(
-        self,
-        invocation_id: str,
-        submission: dict[str, Any],
-        run_ids: list[str] | None = None,
-        digest: str | None = None,
-    ) -> None:
-        """Record an execution of a submission (as plain JSON values) before its runs start."""
-        self._write(
-            "invocations",
-            invocation_id,
-            {
-                "$setOnInsert": {
-                    "submission": _info(submission, digest),
-                    "document": to_stored(submission),
-                    "status": "running",
-                    "started_at": utc_now(),
-                },
-                "$addToSet": {"run_ids": {"$each": run_ids or []}},
-            },
-        )
+    def keep_submission(self, invocation_id: str, submission: dict[str, Any]) -> None:
+        """Keep an invocation's submission (plain JSON values): its report can be made again from PerfDB alone."""
+        self._update("invocations", invocation_id, {"$set": {"document": to_stored(submission)}})
 
     def end_invocation(self, invocation_id: str, status: RunStatus) -> None:
         """Record how an invocation ended."""

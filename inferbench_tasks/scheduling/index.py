@@ -37,7 +37,6 @@ class Index:
         self.orphans: dict[str, Entry] = {}
         self.preemptible: dict[str, Entry] = {}
         self.limits: list[tuple[float, str]] = []
-        self.stale_reports = 0
         self.queue: LateQueue | EarlyQueue = (
             LateQueue(params) if params.binding == "late" else EarlyQueue(params, self.nodes)
         )
@@ -235,15 +234,12 @@ class Index:
         return max(1, round(1000 * self.params.tenant_weights.get(name, 1.0)))
 
     def _is_stale(self, run: Run, token: int | None) -> bool:
-        stale = token is not None and run.token is not None and token != run.token
-        self.stale_reports += stale
-        return stale
+        return token is not None and run.token is not None and token != run.token
 
     def _stale_or_error(self, token: int | None, message: str) -> None:
         """A report with a token can be late and is then ignored; without one it is a contradiction."""
         if token is None:
             raise EventError(message)
-        self.stale_reports += 1
 
     def _wait(self, entry: Entry, at_s: float, bound: str | None = None) -> None:
         if entry.spec.attempt:

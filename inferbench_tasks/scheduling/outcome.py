@@ -72,14 +72,3 @@ class Outcome:
             "unfinished": len(self.unfinished),
             "late": sum(j.deadline_s is not None and j.end_s > j.deadline_s for j in self.jobs),
         }
-
-
-def gini(lengths: list[float]) -> float:
-    """Gini coefficient: mean absolute difference over twice the mean. SJF's gain on a batch is 1 / (1 - Gini).
-
-    With n jobs and one device: FCFS's expected mean JCT is about n m / 2, SJF's is n m (1 - G) / 2, m the mean.
-    """
-    ordered = sorted(lengths)
-    n = len(ordered)
-    weighted = sum((2 * i - n + 1) * x for i, x in enumerate(ordered))
-    return weighted / (n * sum(ordered))

@@ -46,6 +46,7 @@ def run(inp: Input, ctx: Context) -> Output:
     submission = inp.submission.model_dump(mode="json", exclude_defaults=True)
     views = make_report(db, inp.run_ids, submission, path, _ceilings(inp.submission, ctx))
     if views:
+        db.keep_submission(inp.invocation_id, submission)
         db.attach(inp.invocation_id, path)
     ctx.progress(1, 1, str(path))
     return Output(report_path=str(path), verdicts={view.run_id: view.verdict for view in views})

@@ -206,7 +206,6 @@ class _Expansion:
     def __post_init__(self) -> None:
         # Without its defaults, so that a swept kind or family does not meet another's fields.
         self._base = self.submission.model_dump(mode="json", exclude={"sweep"}, exclude_defaults=True)
-        self._swept = [path for group in (self.sweep.grid, *self.sweep.zip) for path in group]
 
     def add(self, places: list[_Place]) -> None:
         """Make the job of a point, or those of its share; or note why they can't be."""

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import typer
 
+from inferbench_tasks import settings
 from inferbench_tasks.analysis.report.finalise import finalise
 from inferbench_tasks.analysis.report.markdown import make_markdown
 from inferbench_tasks.analysis.report.runs import load_runs
+from inferbench_tasks.cli import report
 from inferbench_tasks.errors import PerfDBError
-from inferbench_tasks.loadgen.records import write_table
 from inferbench_tasks.monitors.records import convert_spool
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.stages import analyze, collect
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.submission.schema import Submission
+from tests.samples import write_table
 from tests.unit.analysis.builders import SECOND, job_spec, records
 
 pytestmark = pytest.mark.integration
@@ -158,6 +162,28 @@ def test_the_report_is_written_and_kept_with_the_invocation(perfdb: PerfDB, ctx:
     make_markdown(perfdb, ["inv.000", "inv.002"], {"name": "x"}, ctx.data_dir / "report.md")
     table = (ctx.data_dir / "report.md").read_text()
     assert r"No \| space \<b\>left" in table and "| valid |" in table
+
+
+def test_a_report_made_again_knows_its_submission(
+    perfdb: PerfDB, ctx: Context, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From PerfDB alone, on any machine: title, description and YAML are those of the first one."""
+    started(perfdb, "inv.000", "collect")
+    collect.run(stage_input(ctx), ctx)
+    asked = {**job_spec().model_dump(), "description": "Which server is cheapest?"}
+    inp = analyze.Input(
+        invocation_id="inv", submission=Submission.model_validate(asked), run_ids=("inv.000",)
+    )
+    first = Path(analyze.run(inp, ctx).report_path).read_text()
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb.uri)
+    target = ctx.data_dir / "again.html"
+    typer.main.get_command(report.app)(args=["inv", "--to", str(target), "-o", "json"], standalone_mode=False)
+    again = target.read_text()
+    assert json.loads(capsys.readouterr().out)["verdicts"] == {"inv.000": "valid"}
+    for part in ("Which server is cheapest?", "latency_p99_ms: 20.0", "<title>"):
+        assert part in first and part in again
+    title = first.split("<title>")[1].split("</title>")[0]
+    assert f"<title>{title}</title>" in again
 
 
 def test_raw_records_that_are_gone_are_named(perfdb: PerfDB, ctx: Context) -> None:

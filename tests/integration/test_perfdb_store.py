@@ -198,7 +198,9 @@ def test_a_run_whose_process_was_killed_can_be_ended(perfdb: PerfDB) -> None:
 
 def test_an_invocation_and_its_report(perfdb: PerfDB, tmp_path: Path) -> None:
     """A report is kept with its invocation; made again, it takes the old one's place."""
-    perfdb.start_invocation("inv", {"name": "s", "user": "u", "sweep": {"a.b": [1]}}, ["r0", "r1"], "digest")
+    for run_id in ("r0", "r1"):
+        perfdb.start_run(run_id, "inv", "job", {"name": "s", "user": "u"}, "digest")
+    perfdb.keep_submission("inv", {"name": "s", "user": "u", "sweep": {"a.b": [1]}})
     for text in (b"<html>1", b"<html>2"):
         (tmp_path / "report.html").write_bytes(text)
         perfdb.attach("inv", tmp_path / "report.html")

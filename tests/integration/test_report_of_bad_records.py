@@ -15,13 +15,14 @@ from inferbench_tasks.analysis.report.markdown import make_markdown
 from inferbench_tasks.catalogue import CONFIG_DIR
 from inferbench_tasks.loadgen.certificate import certify
 from inferbench_tasks.loadgen.evidence import ClosedPlan, ShardUsage
-from inferbench_tasks.loadgen.records import column, write_table
+from inferbench_tasks.loadgen.records import column
 from inferbench_tasks.monitors.records import convert_spool
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.stages import collect
 from inferbench_tasks.stages.base import Context
 from tests.integration.test_analysis import stage_input
+from tests.samples import write_table
 from tests.unit.analysis.builders import SECOND, records
 
 pytestmark = pytest.mark.integration

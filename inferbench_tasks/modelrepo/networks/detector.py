@@ -7,12 +7,13 @@ from typing import Any
 SIDE, CLASSES = 320, 20
 #: Channels of the backbone's stages; each halves the image.
 CHANNELS = (24, 48, 96, 192, 256)
-#: Boxes: 40^2 + 20^2 + 10^2 cells, one box each.
-BOXES = 40**2 + 20**2 + 10**2
 
 
 def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
-    """``n x 3 x 320 x 320`` -> ``n x 2100 x 24``: x1 y1 x2 y2 in pixels, then 20 class scores."""
+    """``n x 3 x 320 x 320`` -> ``n x 2100 x 24``: x1 y1 x2 y2 in pixels, then 20 class scores.
+
+    A box for each of 40^2 + 20^2 + 10^2 cells.
+    """
     import torch
     from torch import Tensor, nn
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from airflow.executors.workloads import ExecuteTask
@@ -72,7 +71,6 @@ class DeviceCeleryExecutor(CeleryExecutor):
         self._name = f"{os.uname().nodename}-{os.getpid()}-{int(time.time())}"
         path = data_dir / "scheduling" / f"{self._name}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.event_log = Path(path)
         log = EventLog(open(path, "w", encoding="utf-8"), policy.name, policy.params)  # noqa: SIM115 - as long as we live
         self._dispatcher = Dispatcher(self._cluster, policy, log)
         self._waiting: dict[str, Any] = {}

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from inferbench_tasks.analysis.labels import name_by_difference
 from inferbench_tasks.analysis.report.runs import RunView
-from inferbench_tasks.loadgen.records import samples_table
 from inferbench_tasks.loadgen.summary import summarise
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.submission.schema import JobSpec
+from tests.samples import samples_table
 
 SECOND = 1_000_000_000
 

@@ -18,7 +18,7 @@ from inferbench_tasks.loadgen.certificate import (
     Thresholds,
     certify,
 )
-from inferbench_tasks.loadgen.records import samples_table
+from tests.samples import samples_table
 
 S = 1_000_000_000
 MS = 1_000_000

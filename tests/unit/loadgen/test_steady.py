@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
-import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
 from benchmarks.load.servers import Stream, one
 from benchmarks.load.steady_state import HELD_OUT, TUNED, compare, perf_analyzer, rates
-from inferbench_tasks.loadgen.records import samples_table
+from inferbench_tasks.loadgen.records import MEASURE
+from inferbench_tasks.loadgen.spool import Recorder
 from inferbench_tasks.loadgen.steady import (
     SteadySettings,
     SteadyState,
-    SteadyStateDetector,
-    check_window,
     find_steady_state,
+    steady_state_of,
 )
 
 S, MS = 1_000_000_000, 1_000_000
@@ -101,41 +102,49 @@ def test_too_little_is_told_apart_from_unsteady() -> None:
     assert not zeros.steady
 
 
-def test_the_live_detector_waits_for_the_warm_up() -> None:
-    """Not steady while the latency falls, steady some seconds after, with the same start as in hindsight."""
+def test_a_load_that_ends_during_the_warm_up_is_not_steady() -> None:
+    """Not while the latency falls; a load some seconds longer is, and so is nearly every longer one."""
     t = np.arange(4000) / 100
     done, latency = _answers(1 + 3 * np.exp(-t / 1.5))
-    detector = SteadyStateDetector(START, horizon_s=40)
-    declared: list[int] = []
-    position = 0
-    for now in range(START + S, START + 40 * S + 1, S):
-        while position < len(done) and done[position] < now:
-            detector.add(int(done[position]), int(latency[position]))
-            position += 1
-        if detector.poll(now).steady:
-            declared.append((now - START) // S)
-    assert declared
-    assert 10 <= declared[0] <= 25
-    assert len(declared) >= (40 - declared[0]) * 0.8
+    steady = [
+        seconds
+        for seconds in range(1, 41)
+        if find_steady_state(done, latency, start_ns=START, end_ns=START + seconds * S).steady
+    ]
+    assert steady
+    assert 10 <= steady[0] <= 25
+    assert len(steady) >= (40 - steady[0]) * 0.8
 
 
-def test_a_window_of_records_is_judged_by_its_good_answers() -> None:
-    """Errors and what lies outside of the window don't count."""
+def _spool(path: Path, done: NDArray[np.int64], latency: NDArray[np.int64], statuses: list[str]) -> Path:
+    with Recorder(path) as recorder:
+        for number, (end, took, status) in enumerate(
+            zip(done.tolist(), latency.tolist(), statuses, strict=True)
+        ):
+            begin = end - took
+            code = recorder.status_code(status)
+            recorder.append(number, MEASURE, begin, begin, end, end, code, 0, 0, 0, 1)
+    return path
+
+
+def test_a_load_is_judged_by_the_good_answers_of_all_its_senders(tmp_path: Path) -> None:
+    """Errors and what lies outside of the load don't count; what one sender saw of a drift does."""
     done, latency = _answers(np.ones(4000))
-    status = np.where(np.arange(4000) % 10 == 0, "timeout", "ok")
-    before = np.array([START - S]), np.array([START - S + 900 * MS])
-    table: pa.Table = samples_table(
-        {
-            "intended_ns": np.concatenate([before[0], done - latency]),
-            "done_ns": np.concatenate([before[1], done]),
-            "status": ["ok", *status.tolist()],
-        }
-    )
-    assert check_window(table, measure_start_ns=START, measure_end_ns=START + 40 * S).steady
-    drifting = np.linspace(1, 2, 4000)
-    done, latency = _answers(drifting)
-    table = samples_table({"intended_ns": done - latency, "done_ns": done})
-    assert not check_window(table, measure_start_ns=START, measure_end_ns=START + 40 * S).steady
+    failed = np.arange(4000) % 10 == 0
+    # Timeouts take far longer from the middle on: judged by them the server would have changed.
+    slow = np.where(failed & (np.arange(4000) > 2000), 900 * MS, latency)
+    statuses = np.where(failed, "timeout", "ok")
+    half = np.arange(4000) % 2 == 0
+    spools = [
+        _spool(tmp_path / f"{number}.spool", done[mine], slow[mine], statuses[mine].tolist())
+        for number, mine in enumerate((half, ~half))
+    ]
+    before = np.array([START - S]), np.array([900 * MS])
+    spools.append(_spool(tmp_path / "2.spool", *before, ["ok"]))
+    assert steady_state_of(spools, start_ns=START, end_ns=START + 40 * S).steady
+    drifting, drift = _answers(np.linspace(1, 2, 4000))
+    spools = [_spool(tmp_path / "3.spool", drifting, drift, ["ok"] * 4000), spools[0]]
+    assert not steady_state_of(spools, start_ns=START, end_ns=START + 40 * S).steady
 
 
 def test_a_long_load_is_judged_in_bounded_time_and_memory() -> None:

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.loadgen.records import samples_table
 from inferbench_tasks.loadgen.summary import summarise
 from inferbench_tasks.submission.schema import SloSpec
+from tests.samples import samples_table
 
 S, MS, US = 1_000_000_000, 1_000_000, 1_000
 

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import integrate
 
+from benchmarks.scheduling.inequality import gini
 from inferbench_tasks.scheduling.generators import (
     Recipe,
     arrivals,
@@ -22,7 +23,6 @@ from inferbench_tasks.scheduling.generators import (
     uniform,
 )
 from inferbench_tasks.scheduling.model import Params
-from inferbench_tasks.scheduling.outcome import gini
 from inferbench_tasks.scheduling.policies import POLICIES, Policy
 from inferbench_tasks.scheduling.simulator import simulate
 from inferbench_tasks.scheduling.trace import Trace
