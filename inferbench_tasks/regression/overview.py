@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,16 +22,17 @@ from inferbench_tasks.regression.surroundings import differences
 
 
 def overview(db: PerfDB, names: Sequence[str] = (), policy: Policy | None = None) -> dict[str, Any]:
-    """{series: [...], sessions: [...], regressions, improvements, suspicions}; see ``_series`` for a series.
+    """{series: [...], sessions: [...], regressions, improvements, suspicions, accepted}; see ``_series`` for a series.
 
-    Changes are those confirmed in the newest session of their submission; older ones stand in the
-    series' events.
+    Changes are those confirmed in the newest night of their submission, by any of its sessions; older ones stand in
+    the series' events. ``accepted``: series with a confirmed change against the baseline that they are still compared
+    with, ids; that baseline is due to move.
     """
     policy = policy or Policy()
     histories = store.histories(db, names)
     states = decide(histories, policy)
     documents = {session.session_id: session for session in store.sessions(db, names)}
-    newest = {document.name: id_ for id_, document in documents.items()}
+    newest = newest_nights(documents.values())
     series = [
         _series(db, key, histories[key], states[key], documents, policy) for key in sorted(histories, key=str)
     ]
@@ -39,7 +40,7 @@ def overview(db: PerfDB, names: Sequence[str] = (), policy: Policy | None = None
         {"series": s["id"], **event}
         for s in series
         for event in s["events"]
-        if event["session"] == newest[s["name"]] and event["kind"] == "confirmed"
+        if event["session"] in newest[s["name"]] and event["kind"] == "confirmed"
     ]
     return {
         "series": series,
@@ -51,7 +52,21 @@ def overview(db: PerfDB, names: Sequence[str] = (), policy: Policy | None = None
         "regressions": [change for change in changes if change["worse"]],
         "improvements": [change for change in changes if not change["worse"]],
         "suspicions": [{"series": s["id"], **s["suspicion"]} for s in series if s["suspicion"]],
+        "accepted": [key.id for key in sorted(states, key=str) if states[key].accepted],
     }  # fmt: skip
+
+
+def newest_nights(documents: Iterable[SessionDocument]) -> dict[str, set[str]]:
+    """Submission -> the sessions of its newest night: that night's own, and the confirmations that followed it.
+
+    ``documents`` in the order of their start.
+    """
+    nights: dict[str, set[str]] = {}
+    for document in documents:
+        if document.kind == "night":
+            nights[document.name] = set()
+        nights.setdefault(document.name, set()).add(document.session_id)
+    return nights
 
 
 def _series(

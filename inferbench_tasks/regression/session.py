@@ -43,7 +43,10 @@ class Night:
 def run_night(
     night: Night, db: PerfDB, data_dir: Path, say: Say, stopped: Callable[[], bool] = lambda: False
 ) -> dict[str, Any]:
-    """Run it; the overview of this submission afterwards.
+    """Run it; the overview of this submission afterwards, with what any session of the night confirmed.
+
+    The baseline moves once a change was confirmed and nothing is suspected any more: a move ends the history that
+    an open suspicion of another series is judged by, and with it that suspicion.
 
     Raises InputError (the submission, a side, a baseline that is not here) and StageError (too many runs that are not
     valid).
@@ -68,11 +71,14 @@ def run_night(
         found = overview(db, [name], Policy())
         if stopped() or not night.confirm or not found["suspicions"]:
             break
-    changes = found["regressions"] + found["improvements"]
-    if changes and night.baseline is None and night.baseline_python is None:
-        first = changes[0]
-        why = f"{first['series']} {first['change_percent']:+.1f}% confirmed in {first['session']}"
-        store.move_baseline(db, name, candidate, why)
+    if found["accepted"] and night.baseline is None and night.baseline_python is None:
+        changed = ", ".join(found["accepted"])
+        if found["suspicions"]:
+            say(
+                f"{name}: the baseline stays until what is suspected is decided; changed against it: {changed}"
+            )
+        else:
+            store.move_baseline(db, name, candidate, f"confirmed changes of {changed}")
     return found
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import numpy as np
 
@@ -66,3 +67,41 @@ def write_nights(
         ids.append(session.session_id)
     db.collection("results").insert_many([to_stored(document) for document in results])
     return ids
+
+
+def write_session(
+    db: PerfDB,
+    shifts: Mapping[str, float],
+    *,
+    kind: Literal["night", "confirmation"],
+    baseline: str,
+    name: str = "quick",
+    pairs: int = 8,
+) -> str:
+    """One more session of a submission; ``shifts``: what the candidate's p50 and p95 are multiplied by. Its id."""
+    number = len(store.sessions(db, [name])) if db.collection(store.SESSIONS).count_documents({}) else 0
+    rng = np.random.default_rng(number)
+    at = START + timedelta(hours=number)
+    session = SessionDocument(
+        session_id=f"{name}-{number:03d}", name=name, kind=kind, started_at=at, pairs=pairs,
+        baseline=side(baseline), candidate=side("new"),
+    )  # fmt: skip
+    results = []
+    for position in range(2 * pairs):
+        who: store.SideName = "baseline" if position % 4 in (0, 3) else "candidate"
+        latency = {
+            quantile: value
+            * float(rng.normal(1, 0.01))
+            * (shifts.get(quantile, 1.0) if who == "candidate" else 1.0)
+            for quantile, value in {"p50": 10.0, "p95": 20.0}.items()
+        }
+        run_id = f"{name}-{number:03d}-{position}.000"
+        about = {"name": name, "digest": "ab" * 32}
+        summary = {"e2e_latency_ms": latency, "throughput_rps": 100.0}
+        results.append(
+            result(run_id, created_at=at + timedelta(minutes=position), submission=about, summary=summary)
+        )
+        session.runs.append(SessionRun(run_id=run_id, side=who, job=0, position=position))
+    store.save_session(db, session)
+    db.collection("results").insert_many([to_stored(document) for document in results])
+    return session.session_id
