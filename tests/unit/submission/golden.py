@@ -59,7 +59,7 @@ def entry(path: Path, name: str) -> dict[str, Any]:
 
 
 def _line(node: Node) -> str:
-    return f"{node.id} {node.stage} after {sorted(node.needs)} on {node.resource} lease {node.lease}"
+    return f"{node.id} {node.stage} after {sorted(node.needs.values())} on {node.resource} lease {node.lease}"
 
 
 def _sha256(text: str) -> str:
