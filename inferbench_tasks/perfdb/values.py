@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from inferbench_tasks.errors import PerfDBError
 
-INT64 = range(-(2**63), 2**63)
+LEAST_INT, MOST_INT = -(2**63), 2**63 - 1
 MAX_DEPTH = 90  # MongoDB allows 100 levels
 _ESCAPED = re.compile(r"%(25|2E|24|00)")
 
@@ -60,7 +60,8 @@ def to_stored(value: Any, depth: int = 0) -> Any:
     if value is None or isinstance(value, (bool, bytes, datetime, ObjectId)):
         return value
     if isinstance(value, int):
-        if value not in INT64:
+        # Not ``in range``: for BSON's own integers, which a read document has, that tries every number.
+        if not LEAST_INT <= value <= MOST_INT:
             raise PerfDBError(f"The integer {value} does not fit into 64 bits and can't be stored in PerfDB.")
         return value
     if isinstance(value, float):

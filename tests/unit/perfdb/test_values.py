@@ -7,6 +7,7 @@ from typing import Any
 import bson
 import numpy as np
 import pytest
+from bson.int64 import Int64
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,12 @@ def test_numbers_of_numpy_and_nan() -> None:
     """numpy's numbers become plain ones; what is not finite was not measured."""
     given_ = {"a": np.float32(1.5), "b": np.int64(3), "c": np.array([1.0, np.nan]), "d": float("inf")}
     assert to_stored(given_) == {"a": 1.5, "b": 3, "c": [1.0, None], "d": None}
+
+
+@pytest.mark.parametrize("value", [2**32, 2**63 - 1, -(2**63)])
+def test_a_large_integer_that_was_read_can_be_stored_again(value: int) -> None:
+    """BSON gives it as a type of its own; a failed run's job with a large seed is copied into its result."""
+    assert to_stored({"seed": Int64(value)}) == {"seed": value}
 
 
 @pytest.mark.parametrize(("value", "message"), [(2**63, "64 bits"), (object(), "object can't be stored")])
