@@ -182,8 +182,8 @@ def test_a_cancelled_start_leaves_nothing(tmp_path: Path) -> None:
     ("change", "message"),
     [
         (
-            {"backend": "mlserver", "launcher": "container"},
-            "serve.launcher: container is not possible with mlserver; allowed: process",
+            {"backend": "mlserver", "launcher": "container", "load": {"protocol": "grpc"}},
+            "serve.launcher: the backend mlserver does not start by the launcher 'container'; it does: process",
         ),
         ({"device": "gpu"}, "serve.backend: onnxruntime can't run here \\(process, gpu\\)"),
         ({"backend": "nonesuch"}, "Unknown serving backend 'nonesuch' at serve.backend; known: "),
