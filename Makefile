@@ -30,8 +30,8 @@ all: ## everything optional too: torch, TensorFlow, Celery, ...
 dev: ## everything, with the developers' tools
 	$(SETUP) $(ALL_EXTRAS) --extra dev
 
-lint: dev ## ruff and the layers' contract
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports
+lint: dev ## ruff, the floors of the package, its import graph
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/python -m benchmarks.structure
 
 types: dev ## mypy, strict
 	@$(BIN)/mypy
