@@ -150,7 +150,7 @@ class Driver:
         """What was measured of a submission, the oldest first: valid, or invalid for what the certificate says of this
         machine (two devices on two cores, with a whole Airflow beside them)."""
         found = self.db.find_results({"submission.name": name})
-        return [r for r in reversed(found) if r.verdict.startswith(("valid", "invalid"))]
+        return [r for r in reversed(found) if r.verdict.measured]
 
     # -- what must hold -----------------------------------------------------------------------------
 

@@ -117,12 +117,14 @@ def _judge(driver: Driver, states: dict[str, str]) -> int:
     for name, state in states.items():
         results = driver.results(name)
         runs = driver.db.find_runs({"submission.name": name})
-        verdicts = [r.verdict for r in runs]
+        verdicts = [r.said for r in runs]
         if state != "success":
             print(f"{name}: {state}; verdicts {verdicts or 'none: no attempt began'}")
         if state == "success" and len(results) != 1:
             wrong.append(f"{name}: success with {len(results)} results")
-        if state == "failed" and (results or not all(v and v.startswith("failed") for v in verdicts)):
+        if state == "failed" and (
+            results or any(r.verdict is None or r.verdict.kind != "failed" for r in runs)
+        ):
             wrong.append(f"{name}: failed, verdicts {verdicts}, {len(results)} results")
     print(f"{Counter(states.values())}; {len(wrong)} wrong")
     for line in wrong:

@@ -165,7 +165,7 @@ def measure(
     server_cores = used["server"]["cpu_cores"]["mean"]
     samples = summary["throughput_samples_per_s"]
     return {
-        "verdict": collect.judge(loaded.certificate, loaded.stopped_early, summary["interference"]),
+        "verdict": str(collect.judge(loaded.certificate, loaded.stopped_early, summary["interference"])),
         "foreign_cores": max(
             0.0, cores("host", "cpu_busy_s_total") - server_cores - cores("client", "cpu_s_total")
         ),

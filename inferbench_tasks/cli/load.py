@@ -105,7 +105,7 @@ def run(
     emit(result.document(), output) if output is not OutputFormat.table else _print(result)
     if result.problem:
         raise LoadError(result.problem)
-    if result.verdict != "valid":
+    if not result.verdict.valid:
         raise typer.Exit(1)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.submission.reader import read_submission
@@ -61,7 +62,7 @@ def _row(file: Path, code: int, printed: bytes) -> dict[str, Any]:
     runs = json.loads(printed) if printed.strip() else []
     return {
         "submission": file.stem,
-        "valid": sum(run["verdict"] == "valid" for run in runs),
+        "valid": sum(Verdict.read(run["verdict"]).valid for run in runs),
         "runs": len(runs),
         "report": runs[0]["report"] if runs else None,
         "exit_code": code,

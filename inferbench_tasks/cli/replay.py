@@ -57,7 +57,7 @@ def replay(
     else:
         emit(
             {
-                "then": then.run_id, "now": now.run_id, "verdict": now.verdict, "agrees": agrees,
+                "then": then.run_id, "now": now.run_id, "verdict": str(now.verdict), "agrees": agrees,
                 "figures": figures, "environment": differences,
             },
             output,

@@ -42,7 +42,7 @@ def report(
         {
             "report": str(path),
             "invocation": invocation_id,
-            "verdicts": {view.run_id: view.verdict for view in views},
+            "verdicts": {view.run_id: view.said for view in views},
         },
         output,
     )

@@ -13,6 +13,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.client import InferBench
 from inferbench_tasks.contracts.job_key import JobKey
+from inferbench_tasks.contracts.verdict import VALID
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.provider.system.config import passwords
@@ -50,7 +51,7 @@ def submit(
     emit(rows, output)
     if found.get("report"):
         say(f"report    {url}{found['report']}")
-    if found["state"] != "success" or not rows or any(row["verdict"] != "valid" for row in rows):
+    if found["state"] != "success" or not rows or any(row["verdict"] != str(VALID) for row in rows):
         raise typer.Exit(1)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
+from inferbench_tasks.contracts.verdict import Reason
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.closed_loop_checks import closed_loop_checks
 from inferbench_tasks.loadgen.evidence import Check, ClosedPlan, OpenPlan, ShardUsage
@@ -28,7 +29,7 @@ _BACKLOG_FACTOR, _BACKLOG_REQUESTS = 2.0, 8.0
 
 
 class Certificate(BaseModel):
-    """``valid`` only if every check holds; ``reasons`` says in words, with both numbers, which do not.
+    """``valid`` only if every check holds; ``reasons`` says which do not, each with its check, figure and bound.
 
     ``warnings`` tell what a reader of the figures should know though it doesn't invalidate them.
     ``figures`` holds what was measured on the way, units in the names; None where nothing was.
@@ -37,7 +38,7 @@ class Certificate(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     valid: bool
-    reasons: list[str]
+    reasons: list[Reason]
     warnings: list[str]
     checks: list[Check]
     figures: dict[str, Any]
@@ -46,7 +47,7 @@ class Certificate(BaseModel):
     def and_check(self, check: Check) -> Certificate:
         """The same with one more check."""
         checks = [*self.checks, check]
-        reasons = [check.reason for check in checks if not check.ok]
+        reasons = [check.against() for check in checks if not check.ok]
         return self.model_copy(update={"valid": not reasons, "reasons": reasons, "checks": checks})
 
 
@@ -86,7 +87,7 @@ def certify(
     figures |= measured
     return Certificate(
         valid=all(check.ok for check in checks),
-        reasons=[check.reason for check in checks if not check.ok],
+        reasons=[check.against() for check in checks if not check.ok],
         warnings=_warnings(window, answered=p50_ms is not None),
         checks=checks,
         figures=figures,

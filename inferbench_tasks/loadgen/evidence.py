@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from inferbench_tasks.contracts.verdict import Reason
+
 
 @dataclass(frozen=True)
 class OpenPlan:
@@ -61,3 +63,14 @@ class Check(BaseModel):
     def at_most(cls, name: str, value: float, limit: float, unit: str, reason: str) -> Check:
         """The only kind there is."""
         return cls(name=name, value=value, limit=limit, unit=unit, ok=bool(value <= limit), reason=reason)
+
+    def against(self) -> Reason:
+        """What a verdict holds against the run, if the check fails."""
+        return Reason(
+            check=self.name, figure=self.value, bound=self.limit, unit=self.unit or None, text=self.reason
+        )
+
+
+def ended_early(why: str) -> Reason:
+    """What a verdict holds against a run whose load was ended before its time."""
+    return Reason(check="ended_early", text=f"the load ended early: {why}")

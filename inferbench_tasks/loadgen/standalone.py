@@ -12,9 +12,11 @@ import numpy as np
 
 from inferbench_tasks.backends.probes.base import Refused
 from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.contracts.verdict import Reason, Verdict
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.ceiling import Ceiling, ceiling, check_ceiling
 from inferbench_tasks.loadgen.certificate import Certificate
+from inferbench_tasks.loadgen.evidence import ended_early
 from inferbench_tasks.loadgen.live import Snapshot
 from inferbench_tasks.loadgen.outcome import Outcome, apply_load
 from inferbench_tasks.loadgen.payloads import read_inputs
@@ -62,16 +64,16 @@ class Result:
         return self.outcome.applied.problem
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Verdict:
         """As a run's: valid, invalid, failed or cancelled."""
         applied = self.outcome.applied
         if applied.cancelled:
-            return "cancelled: load"
+            return Verdict.cancelled("load")
         if applied.problem:
-            return f"failed: load, {applied.problem.splitlines()[0]}"
-        reasons = [f"the load ended early: {applied.stopped_early}"] if applied.stopped_early else []
-        reasons += self.certificate.reasons if self.certificate else ["nothing was measured"]
-        return f"invalid: {'; '.join(reasons)}" if reasons else "valid"
+            return Verdict.failed("load", applied.problem.splitlines()[0])
+        reasons = [ended_early(applied.stopped_early)] if applied.stopped_early else []
+        reasons += self.certificate.reasons if self.certificate else [Reason(text="nothing was measured")]
+        return Verdict.judged(reasons)
 
     def document(self) -> dict[str, Any]:
         """Everything, as plain data."""
@@ -79,7 +81,7 @@ class Result:
         if certificate:
             certificate["warnings"] += self.warnings
         return {
-            "verdict": self.verdict,
+            **self.verdict.as_stored(),
             "endpoint": self.plan.endpoint.model_dump(),
             "samples_path": str(self.outcome.samples_path),
             "window": {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any, ClassVar
 
+from inferbench_tasks.contracts.verdict import INTERFERENCE, Reason
 from inferbench_tasks.metrics.base import Block, Measured
 from inferbench_tasks.monitors.gpu import HELD_BACK
 
@@ -37,7 +38,10 @@ class Interference(Block):
     path: ClassVar[str] = "interference"
 
     def compute(self, measured: Measured) -> dict[str, Any]:
-        """{findings: [{kind, value, quarantine, text}], not_watched: [...]}, the gravest first."""
+        """{findings: [{kind, value, bound, quarantine, text}], not_watched: [...]}, the gravest first.
+
+        ``bound``: what ``value`` reached, the quarantine threshold of a finding that is above it, else the warning's.
+        """
         findings: list[dict[str, Any]] = []
         missing: list[str] = []
         _cpu(measured, findings, missing)
@@ -48,18 +52,19 @@ class Interference(Block):
         return {"findings": findings, "not_watched": missing}
 
 
-def reasons(ledger: dict[str, Any]) -> list[str]:
-    """Why the run is quarantined, as parts of its verdict; what counts is the user's choice (``MODE``)."""
+def reasons(ledger: dict[str, Any]) -> list[Reason]:
+    """Why the run is quarantined, for its verdict; what counts is the user's choice (``MODE``)."""
     mode = os.environ.get(MODE)
     if mode == "note":
         return []
     findings = ledger.get("findings", [])
-    return [f"interference: {f['text']}" for f in findings if f["quarantine"] or mode == "strict"]
-
-
-def quarantined(verdict: str) -> bool:
-    """Whether a verdict was given for something that happened on the machine, and may not happen again."""
-    return verdict.startswith("invalid") and "interference: " in verdict
+    return [
+        Reason(
+            check=finding["kind"], figure=finding["value"], bound=finding.get("bound"), text=finding["text"]
+        ).within(INTERFERENCE, INTERFERENCE)
+        for finding in findings
+        if finding["quarantine"] or mode == "strict"
+    ]
 
 
 def _cpu(measured: Measured, findings: list[dict[str, Any]], missing: list[str]) -> None:
@@ -184,4 +189,5 @@ def _judge(
 ) -> None:
     if value >= warn:
         grave = quarantine is not None and value >= quarantine
-        findings.append({"kind": kind, "value": value, "quarantine": grave, "text": text})
+        bound = quarantine if grave else warn
+        findings.append({"kind": kind, "value": value, "bound": bound, "quarantine": grave, "text": text})

@@ -7,28 +7,16 @@ are open dicts; everything else is typed. Keys may be any text: the store makes 
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, computed_field, model_validator
 
+from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.perfdb.values import Attachment
 
 Extension = dict[str, Any]
-_VERDICT = re.compile(r"valid|(invalid|failed|cancelled): \S.*", re.DOTALL)
-
-
-def _is_verdict(text: str) -> str:
-    if not _VERDICT.fullmatch(text):
-        raise ValueError(
-            f"{text!r} is no verdict; allowed: 'valid', 'invalid: <reasons>', 'failed: <stage>, <cause>', "
-            "'cancelled: <stage>'"
-        )
-    return text
-
-
-Verdict = Annotated[str, AfterValidator(_is_verdict)]
+VerdictAsText = Annotated[Verdict, PlainSerializer(str, return_type=str)]
 RunStatus = Literal["running", "done", "failed", "cancelled"]
 StageState = Literal["running", "done", "failed", "cancelled"]
 
@@ -49,6 +37,18 @@ class OpenDocument(Document):
     """Like Document, and a part may add keys of its own."""
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False, protected_namespaces=())
+
+
+class Judged(Document):
+    """A document with a verdict, which is stored twice: its text as ``verdict``, its value as ``judgement``."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_verdict(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or isinstance(values.get("verdict"), Verdict):
+            return values
+        others = {name: value for name, value in values.items() if name != "judgement"}
+        return {**others, "verdict": Verdict.of(values)} if "verdict" in values else others
 
 
 class SubmissionInfo(Document):
@@ -174,7 +174,7 @@ class Provenance(OpenDocument):
     seeds: dict[str, int | None] = {}
 
 
-class ResultDocument(Document):
+class ResultDocument(Judged):
     """The result of one attempt at one run; unique by ``(run_id, attempt)``."""
 
     run_id: Annotated[str, Field(min_length=1, max_length=300)]
@@ -190,7 +190,7 @@ class ResultDocument(Document):
     load: LoadInfo
     summary: Summary
     certificate: Extension = {}
-    verdict: Verdict
+    verdict: VerdictAsText
     environment: Extension = {}
     provenance: Provenance = Provenance()
     #: The raw samples; filled in by the store.
@@ -198,10 +198,16 @@ class ResultDocument(Document):
     #: What other parts add (a batch scenario's result, MLPerf's log summary, ...).
     extensions: Extension = {}
 
+    @computed_field  # type: ignore[prop-decorator]  # mypy does not know pydantic's
+    @property
+    def judgement(self) -> dict[str, Any]:
+        """The verdict's kind, and its reasons with check, figure, bound and stage."""
+        return self.verdict.value()
+
     @property
     def valid(self) -> bool:
         """Whether the figures may be compared with others."""
-        return self.verdict == "valid"
+        return self.verdict.valid
 
 
 class StageRecord(Document):
@@ -219,7 +225,7 @@ class StageRecord(Document):
     host: str | None = None
 
 
-class RunDocument(Document):
+class RunDocument(Judged):
     """The execution of a job, from its first stage on; ``stages`` in the order of their starts.
 
     ``status`` says how the execution went; ``verdict`` whether its figures count. A run that was
@@ -232,11 +238,22 @@ class RunDocument(Document):
     submission: SubmissionInfo
     job: Extension = {}
     status: RunStatus = "running"
-    verdict: Verdict | None = None
+    verdict: VerdictAsText | None = None
     started_at: datetime
     updated_at: datetime
     ended_at: datetime | None = None
     stages: list[StageRecord] = []
+
+    @computed_field  # type: ignore[prop-decorator]  # mypy does not know pydantic's
+    @property
+    def judgement(self) -> dict[str, Any] | None:
+        """As a result's; None until it is known."""
+        return self.verdict.value() if self.verdict else None
+
+    @property
+    def said(self) -> str:
+        """Its verdict in words; its status while it has none."""
+        return str(self.verdict) if self.verdict else self.status
 
     def stage(self, name: str) -> StageRecord | None:
         """The latest execution of that stage."""

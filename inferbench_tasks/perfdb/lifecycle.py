@@ -11,6 +11,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.perfdb.documents import (
     InvocationDocument,
@@ -110,7 +111,7 @@ class Lifecycle:
             self._update(
                 "runs",
                 run_id,
-                {"$set": {"status": "running"}, "$unset": {"ended_at": "", "verdict": ""}},
+                {"$set": {"status": "running"}, "$unset": {"ended_at": "", "verdict": "", "judgement": ""}},
                 only_if={"status": {"$in": ["failed", "cancelled"]}},
             )
 
@@ -139,31 +140,28 @@ class Lifecycle:
     ) -> None:
         """Record that a stage failed or was cancelled, and with it the run; the first cause is kept."""
         self._end_stage(run_id, stage, attempt, state=state, error=error)
-        cancelled = state == "cancelled"
         cause = error.strip().split("\n")[0][:500] or "no cause given"
+        verdict = Verdict.cancelled(stage) if state == "cancelled" else Verdict.failed(stage, cause)
         self._update(
             "runs",
             run_id,
             {
                 "$set": {
-                    "status": "cancelled" if cancelled else "failed",
-                    "verdict": f"cancelled: {stage}" if cancelled else f"failed: {stage}, {cause}",
+                    "status": _status_after(verdict),
+                    **to_stored(verdict.as_stored()),
                     "ended_at": utc_now(),
                 }
             },
             only_if={"status": "running"},
         )
 
-    def end_run(self, run_id: str, verdict: str) -> None:
+    def end_run(self, run_id: str, verdict: Verdict) -> None:
         """End a run whose stages could not do it (their process was killed, a stage was never reached)."""
-        ends: dict[str, RunStatus] = {"failed": "failed", "cancelled": "cancelled"}
-        status = ends.get(verdict.partition(":")[0], "done")
-        now = utc_now()
-        self._update(
-            "runs", run_id, {"$set": {"verdict": to_stored(verdict), "status": status, "ended_at": now}}
-        )
+        status = _status_after(verdict)
+        end = {**to_stored(verdict.as_stored()), "status": status, "ended_at": utc_now()}
+        self._update("runs", run_id, {"$set": end})
         if status != "done":
-            self._update_running_stages(run_id, status, verdict)
+            self._update_running_stages(run_id, status, str(verdict))
 
     def get_run(self, run_id: str) -> RunDocument:
         """Raises InputError if there is none of that id."""
@@ -290,6 +288,13 @@ class Lifecycle:
             raise InputError(f"PerfDB has no {collection.removesuffix('s')} {document_id!r}.")
         plain: dict[str, Any] = to_plain(found)
         return plain
+
+
+def _status_after(verdict: Verdict) -> RunStatus:
+    """How the execution of a run with that verdict went: whether its figures count is another question."""
+    if verdict.measured:
+        return "done"
+    return "cancelled" if verdict.kind == "cancelled" else "failed"
 
 
 def _info(spec: dict[str, Any], digest: str | None) -> dict[str, Any]:

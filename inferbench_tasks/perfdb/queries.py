@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from inferbench_tasks.contracts.verdict import KINDS
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.fields import Field, field
@@ -29,7 +30,7 @@ _TERM = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)\s*(!=|>=|<=|=|>|<)(.*)", re.DOTA
 _ORDER = {">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
 _AGE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(s|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-VERDICTS = ("valid", "invalid", "failed", "cancelled", "running")
+VERDICTS = (*KINDS, "running")
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,7 @@ _GLOB = {"*": ".*", "?": "."}
 
 
 def _verdict(text: str) -> Any:
-    if text in ("valid",):
+    if text == "valid":
         return text
     if text == "running":
         return None

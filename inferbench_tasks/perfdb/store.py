@@ -182,9 +182,8 @@ class PerfDB(Lifecycle):
                 if known is not None:
                     self._require_same(known, document, samples_path)
                 return False
-        self._update(
-            "runs", document.run_id, {"$set": {"verdict": document.verdict}}, only_if={"status": "running"}
-        )
+        verdict = to_stored(document.verdict.as_stored())
+        self._update("runs", document.run_id, {"$set": verdict}, only_if={"status": "running"})
         return True
 
     def get_result(self, run_id: str, attempt: int | None = None) -> ResultDocument:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from inferbench_tasks import settings
+from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import StageError
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
@@ -79,7 +80,7 @@ def run_session(
     while any(left.values()) and not stopped():
         side = _next_side(position, left)
         rows = one_run(file, sides[side], db, data_dir)
-        valid = bool(rows) and all(row["verdict"] == "valid" for row in rows)
+        valid = bool(rows) and all(Verdict.read(row["verdict"]).valid for row in rows)
         session.runs += [
             SessionRun(run_id=row["run_id"], side=side, job=job, position=position)
             for job, row in enumerate(rows)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from inferbench_tasks import settings
+from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.launchers import records
-from inferbench_tasks.metrics import interference
 from inferbench_tasks.perfdb.documents import ResultDocument, RunStatus
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.plan.compile import compile_plan
@@ -47,10 +47,8 @@ def conclude(
         run = runs.get(run_id)
         if run is not None and run.status == "running":
             stage = run.stages[-1].stage if run.stages else plan.of_job(job.index)[0].stage
-            why = (
-                f"cancelled: {stage}" if cancelled else f"failed: {stage}, the process that ran it was killed"
-            )
-            db.end_run(run_id, why)
+            killed = Verdict.failed(stage, "the process that ran it was killed")
+            db.end_run(run_id, Verdict.cancelled(stage) if cancelled else killed)
     repeated = [] if cancelled else again(invocation, db, plan, say)
     for node in plan.of_submission() if runs else ():
         if repeated or not output_path(invocation, node.stage).exists():
@@ -74,7 +72,7 @@ def again(invocation: Invocation, db: PerfDB, plan: RunPlan, say: Callable[[str]
     repeated = []
     for job, run_id in zip(plan.jobs, run_ids, strict=True):
         first = latest.get(run_id)
-        if first is None or first.attempt > 1 or not interference.quarantined(first.verdict):
+        if first is None or first.attempt > 1 or not first.verdict.disturbed:
             continue
         if invocation.cancelled():
             break

@@ -49,7 +49,7 @@ def run(inp: Input, ctx: Context) -> Output:
         db.keep_submission(inp.invocation_id, submission)
         db.attach(inp.invocation_id, path)
     ctx.progress(1, 1, str(path))
-    return Output(report_path=str(path), verdicts={view.run_id: view.verdict for view in views})
+    return Output(report_path=str(path), verdicts={view.run_id: view.said for view in views})
 
 
 def _ceilings(submission: Submission, ctx: Context) -> Ceilings | None:

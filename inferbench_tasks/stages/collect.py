@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.handles import Handle
+from inferbench_tasks.contracts.verdict import Reason, Verdict, reasons_of
 from inferbench_tasks.metrics import interference
 from inferbench_tasks.networks.base import RECORD_FILE, find_network
 from inferbench_tasks.stages import convert, generate, load, serve
@@ -41,7 +42,7 @@ class Output(Handle):
     """The result is in PerfDB under ``run_id`` and ``attempt``."""
 
     run_id: str
-    verdict: str
+    verdict: Verdict
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -85,7 +86,7 @@ def run(inp: Input, ctx: Context) -> Output:
         "requests": inp.generate.requests.model_dump(exclude=_PLACES),
     }
     if inp.attempt > 1 and (before := db.find_results({"run_id": inp.run_id}, limit=1)):
-        extensions["repeats"] = {"attempt": before[0].attempt, "verdict": before[0].verdict}
+        extensions["repeats"] = {"attempt": before[0].attempt, "verdict": str(before[0].verdict)}
     if inp.job.share:
         extensions["sharing"] = {"method": inp.job.share.method, "neighbours": list(inp.load.neighbours)}
     if inp.load.monitors_path:
@@ -101,7 +102,7 @@ def run(inp: Input, ctx: Context) -> Output:
         extensions["mlperf"] = {**inp.load.mlperf, "logs": logs}
     document = describe(inp, summary, surroundings, verdict, extensions)
     db.save_result(document, samples_path)
-    ctx.progress(3, 3, verdict.partition(":")[0])
+    ctx.progress(3, 3, verdict.kind)
     return Output(run_id=inp.run_id, verdict=verdict)
 
 
@@ -136,22 +137,23 @@ def judge(
     stopped_early: str | None,
     ledger: dict[str, Any],
     beside: Sequence[dict[str, Any]] = (),
-) -> str:
-    """``valid``, or ``invalid:`` with every reason. Whether the SLO was met is no part of it.
+) -> Verdict:
+    """Valid, or invalid with every reason. Whether the SLO was met is no part of it.
 
     ``beside``: the neighbours of a share, see ``sharing.neighbours``.
     """
+    from inferbench_tasks.loadgen.evidence import ended_early
     from inferbench_tasks.stages import neighbours
 
-    reasons = [f"the load ended early: {stopped_early}"] if stopped_early else []
-    reasons += [*certificate["reasons"], *neighbours.reasons(beside), *interference.reasons(ledger)]
+    reasons = [ended_early(stopped_early)] if stopped_early else []
+    reasons += [*reasons_of(certificate), *neighbours.reasons(beside), *interference.reasons(ledger)]
     if not certificate["valid"] and not reasons:
-        reasons = ["the certificate of the load is not valid"]
-    return f"invalid: {'; '.join(reasons)}" if reasons else "valid"
+        reasons = [Reason(check="certificate", text="the certificate of the load is not valid")]
+    return Verdict.judged(reasons)
 
 
 def describe(
-    inp: Input, summary: Summary, surroundings: dict[str, Any], verdict: str, extensions: dict[str, Any]
+    inp: Input, summary: Summary, surroundings: dict[str, Any], verdict: Verdict, extensions: dict[str, Any]
 ) -> ResultDocument:
     """The result document: what was asked for, what ran, what came out."""
     from inferbench_tasks.monitors import environment

@@ -15,6 +15,7 @@ import pyarrow as pa
 from inferbench_tasks import settings
 from inferbench_tasks.clients.base import CANCELLED
 from inferbench_tasks.contracts.handles import ServerHandle
+from inferbench_tasks.contracts.verdict import Reason, reasons_of
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.loadgen.outcome import Outcome, apply_load
@@ -105,12 +106,12 @@ def judged_until(table: pa.Table, start_ns: int, end_ns: int) -> int:
     return first_ns if end_ns - first_ns <= _MOST_OPEN_RATIO * (end_ns - start_ns) else end_ns
 
 
-def reasons(neighbours: Sequence[dict[str, Any]]) -> list[str]:
-    """Why a result beside them is not valid, as parts of its verdict: a load that was not there slows nothing down."""
+def reasons(neighbours: Sequence[dict[str, Any]]) -> list[Reason]:
+    """Why a result beside them is not valid, for its verdict: a load that was not there slows nothing down."""
     return [
-        f"the neighbour {neighbour['model']}: {reason}"
+        reason.within("neighbour", f"the neighbour {neighbour['model']}")
         for neighbour in neighbours
-        for reason in neighbour.get("certificate", {}).get("reasons", [])
+        for reason in reasons_of(neighbour.get("certificate", {}))
     ]
 
 

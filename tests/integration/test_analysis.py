@@ -92,7 +92,7 @@ def stage_input(
 def test_a_result_holds_what_the_records_say(perfdb: PerfDB, ctx: Context) -> None:
     """Figures, CPU, memory, accuracy, cold start, environment and provenance land in one document, once."""
     inp = stage_input(ctx)
-    assert collect.run(inp, ctx).verdict == "valid"
+    assert collect.run(inp, ctx).verdict.valid
     result = perfdb.get_result("inv.000")
     raw = perfdb.samples("inv.000").to_pandas()
     measured = raw[raw.phase == "measure"]
@@ -106,7 +106,7 @@ def test_a_result_holds_what_the_records_say(perfdb: PerfDB, ctx: Context) -> No
     assert result.provenance.versions["numpy"] == np.__version__
     assert result.provenance.seeds == {"load": 1}
     assert perfdb.files.get(result.extensions["monitors"]["id"])[:4] == b"PAR1"
-    assert collect.run(inp, ctx).verdict == "valid"
+    assert collect.run(inp, ctx).verdict.valid
     assert len(perfdb.find_results()) == 1
 
 
@@ -116,7 +116,10 @@ def test_a_bad_certificate_makes_the_run_invalid_with_its_reasons(perfdb: PerfDB
     inp = stage_input(ctx, certificate=bad)
     inp = inp.model_copy(update={"load": inp.load.model_copy(update={"stopped_early": "too many errors"})})
     verdict = collect.run(inp, ctx).verdict
-    assert verdict == "invalid: the load ended early: too many errors; the client stalled; 5 requests failed"
+    assert (
+        str(verdict)
+        == "invalid: the load ended early: too many errors; the client stalled; 5 requests failed"
+    )
     assert perfdb.get_result("inv.000").verdict == verdict
 
 
@@ -133,7 +136,7 @@ def test_every_started_run_ends_with_a_result(perfdb: PerfDB, ctx: Context) -> N
     perfdb.stage_failed("inv.001", "serve", 1, state="failed", error="The server died: <script>")
     perfdb.stage_failed("inv.002", "serve", 1, state="cancelled", error="Ctrl-C")
     assert finalise(perfdb, [f"inv.{i:03d}" for i in range(5)]) != []
-    verdicts = {view.run_id: view.verdict for view in load_runs(perfdb, [f"inv.{i:03d}" for i in range(5)])}
+    verdicts = {view.run_id: view.said for view in load_runs(perfdb, [f"inv.{i:03d}" for i in range(5)])}
     assert verdicts["inv.000"] == "valid"
     assert verdicts["inv.001"] == "failed: serve, The server died: <script>"
     assert verdicts["inv.002"] == "cancelled: serve"

@@ -241,7 +241,7 @@ def test_a_sender_that_was_stopped_for_200_ms_makes_the_certificate_invalid(tmp_
         thread.join()
     found = certificate(plan, outcome)
     assert not found.valid
-    assert any("held up" in reason for reason in found.reasons)
+    assert any("held up" in reason.text for reason in found.reasons)
     assert outcome.requests == planned(plan)
 
 
@@ -285,7 +285,9 @@ def test_100_000_requests_at_one_instant_are_all_recorded(tmp_path: Path) -> Non
     assert outcome.requests == 100_000
     assert len(set(column(outcome.table(), "request_id").tolist())) == 100_000
     assert errors(outcome) == {}
-    assert all("the client was the bottleneck" in reason for reason in certificate(plan, outcome).reasons)
+    assert all(
+        "the client was the bottleneck" in reason.text for reason in certificate(plan, outcome).reasons
+    )
 
 
 def test_a_saturated_server_ends_the_load_where_that_is_asked_for(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_stages_are_recorded_though_the_server_dies_between_and_during_them(home
     assert [(s.attempt, s.state, s.output) for s in run.stages] == [
         (n, "done", {"attempt": n}) for n in range(1, attempts + 1)
     ]
-    assert run.verdict == "valid"
+    assert run.said == "valid"
     db.close()
 
 
@@ -347,7 +347,7 @@ def test_a_full_disk(small_disk: Path) -> None:
         with pytest.raises(StorageError, match=r"No space in PerfDB for 20 MB: \d+ MB are needed") as caught:
             db.files.put(b"x" * 20_000_000, "samples")
         db.stage_failed("run-1", "load", error=str(caught.value))
-        assert (db.get_run("run-1").verdict or "").startswith("failed: load, No space in PerfDB")
+        assert db.get_run("run-1").said.startswith("failed: load, No space in PerfDB")
         assert db.sizes()["files"] == 0
 
 

@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from inferbench_tasks.contracts.verdict import VALID, Reason, Verdict
 from inferbench_tasks.errors import InputError, PerfDBError, StorageError
 from inferbench_tasks.perfdb import frames
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import to_stored
 from tests.unit.perfdb.builders import latency, result
 
 
@@ -54,7 +56,7 @@ def test_a_result_is_written_once(perfdb: PerfDB, tmp_path: Path) -> None:
     path = samples(tmp_path / "s.parquet")
     assert perfdb.save_result(result(), path)
     assert not perfdb.save_result(result(verdict="invalid: changed my mind"), path)
-    assert perfdb.get_result("run-1").verdict == "valid"
+    assert str(perfdb.get_result("run-1").verdict) == "valid"
     assert perfdb.sizes()["files"] == 1
     with pytest.raises(PerfDBError, match="made from other samples"):
         perfdb.save_result(result(), samples(path, rows=5))
@@ -66,7 +68,7 @@ def test_each_attempt_has_its_result(perfdb: PerfDB) -> None:
     perfdb.save_result(result(attempt=2, verdict="valid"))
     perfdb.save_result(result(attempt=1, verdict="invalid: late"))
     assert perfdb.get_result("run-1").attempt == 2
-    assert perfdb.get_result("run-1", attempt=1).verdict == "invalid: late"
+    assert str(perfdb.get_result("run-1", attempt=1).verdict) == "invalid: late"
     with pytest.raises(InputError, match="no result of run 'run-1', attempt 3"):
         perfdb.get_result("run-1", attempt=3)
 
@@ -152,7 +154,7 @@ def test_the_course_of_a_run(perfdb: PerfDB) -> None:
         perfdb.stage_finished("run-1", stage, output={"a.b": {"$c": 1}}, duration_s=1.5, last=last)
     run = perfdb.get_run("run-1")
     assert [s.stage for s in run.stages] == ["generate", "load", "collect", "release"]
-    assert (run.status, run.verdict, run.submission.user) == ("done", "valid", "u")
+    assert (run.status, run.said, run.submission.user) == ("done", "valid", "u")
     assert run.job["model"] == {"name": "m"}
     assert run.ended_at is not None
     load = run.stage("load")
@@ -169,12 +171,12 @@ def test_the_first_failure_is_the_verdict(perfdb: PerfDB) -> None:
     perfdb.stage_started("r", "release", cleans_up=True)
     perfdb.stage_failed("r", "release", error="no such process")
     run = perfdb.get_run("r")
-    assert (run.status, run.verdict) == ("failed", "failed: load, The server died")
+    assert (run.status, run.said) == ("failed", "failed: load, The server died")
     perfdb.stage_started("r", "load", attempt=2)
     assert (perfdb.get_run("r").status, perfdb.get_run("r").verdict) == ("running", None)
     perfdb.stage_failed("r", "load", attempt=2, state="cancelled", error="Ctrl-C")
     run = perfdb.get_run("r")
-    assert (run.status, run.verdict) == ("cancelled", "cancelled: load")
+    assert (run.status, run.said) == ("cancelled", "cancelled: load")
     assert [(s.stage, s.attempt, s.state) for s in run.stages] == [
         ("load", 1, "failed"), ("release", 1, "failed"), ("load", 2, "cancelled"),
     ]  # fmt: skip
@@ -184,12 +186,12 @@ def test_a_run_whose_process_was_killed_can_be_ended(perfdb: PerfDB) -> None:
     """end_run ends the stages that never could say so."""
     perfdb.start_run("r", "inv", "job", {"name": "s"})
     perfdb.stage_started("r", "serve")
-    perfdb.end_run("r", "failed: serve, its process was killed")
+    perfdb.end_run("r", Verdict.failed("serve", "its process was killed"))
     run = perfdb.get_run("r")
     assert run.status == "failed"
     assert run.stages[0].state == "failed"
     with pytest.raises(InputError, match="no run 'nobody'"):
-        perfdb.end_run("nobody", "valid")
+        perfdb.end_run("nobody", VALID)
     with pytest.raises(PerfDBError, match="start_run comes before"):
         perfdb.stage_started("nobody", "load")
     with pytest.raises(PerfDBError, match="stage_started comes first"):
@@ -232,6 +234,36 @@ def test_queries_find_what_they_say(perfdb: PerfDB) -> None:
     assert runs("", "p99") == ["b", "a", "c"]
     assert runs("", "-p99", limit=2) == ["a", "b"]
     assert runs("model=none") == []
+
+
+def test_verdicts_of_earlier_versions_are_read_and_found_as_new_ones(perfdb: PerfDB) -> None:
+    """They stored the text alone; the same words find both, and the reasons of both are values."""
+    stall = Reason(check="client_stall", figure=203.0, bound=100.0, unit="ms", text="the sender was held up")
+    steal = "interference: the hypervisor took 30.0% of the machine's CPU time (at most 5%)"
+    texts = {"old-valid": "valid", "old-bad": f"invalid: {steal}", "old-failed": "failed: serve, port taken"}
+    for run_id, text in texts.items():
+        old = to_stored(latency(run_id, 10.0, verdict=text))
+        assert old.pop("judgement")["kind"] == text.partition(":")[0]
+        perfdb.collection("results").insert_one(old)
+        perfdb.start_run(run_id, "inv", "job", {"name": "s"})
+        change = {"$set": {"verdict": text, "status": "failed" if "failed" in text else "done"}}
+        perfdb.collection("runs").update_one({"_id": run_id}, change)
+    perfdb.save_result(latency("new-valid", 10.0))
+    perfdb.save_result(latency("new-bad", 10.0, verdict=Verdict.judged([stall])))
+
+    def runs(query: str) -> list[str]:
+        return sorted(row["run"] for row in frames.rows(perfdb, query))
+
+    assert runs("verdict=valid") == ["new-valid", "old-valid"]
+    assert runs("verdict=invalid") == ["new-bad", "old-bad"]
+    assert runs("verdict=failed") == ["old-failed"]
+    assert perfdb.get_result("new-bad").verdict.reasons == (stall,)
+    assert perfdb.get_result("old-bad").verdict.reasons == (Reason(check="interference.steal", text=steal),)
+    assert perfdb.get_result("old-bad").verdict.disturbed
+    assert perfdb.get_run("old-failed").verdict == Verdict.failed("serve", "port taken")
+    perfdb.stage_started("old-failed", "serve", attempt=2)
+    perfdb.stage_failed("old-failed", "serve", attempt=2, error="no space left")
+    assert perfdb.get_run("old-failed").verdict == Verdict.failed("serve", "no space left")
 
 
 def test_runs_without_a_result_are_listed(perfdb: PerfDB) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression import store
 from inferbench_tasks.regression.overview import overview
@@ -74,7 +75,7 @@ def test_runs_that_are_not_valid_count_for_nothing(perfdb: PerfDB) -> None:
     run_id = "quick-000-0.000"
     document = perfdb.get_result(run_id)
     perfdb.delete_result(run_id)
-    perfdb.save_result(document.model_copy(update={"verdict": "invalid: the sender was late"}))
+    perfdb.save_result(document.model_copy(update={"verdict": Verdict.read("invalid: the sender was late")}))
     (history, *_) = store.histories(perfdb).values()
     assert (len(history[0].baseline), len(history[0].candidate)) == (5, 6)
 

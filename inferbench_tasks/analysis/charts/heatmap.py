@@ -52,7 +52,7 @@ def heat_map(views: Sequence[RunView], across: Axis, down: Axis, figure: Figure)
             numbers[y][x] = figure.displayed(value)
             labels[y][x] = number(figure.displayed(value))
         elif not view.valid:
-            labels[y][x] = text(view.verdict.partition(":")[0])
+            labels[y][x] = text(view.state)
     if all(value is None for line in numbers for value in line):
         return None
     trace: dict[str, Any] = {

@@ -26,7 +26,7 @@ _FAR = 3.0
 
 def name(view: RunView) -> str:
     """The run's label, marked when its figures don't count."""
-    return text(view.label if view.valid else f"{view.label} — {view.verdict.partition(':')[0]}")
+    return text(view.label if view.valid else f"{view.label} — {view.state}")
 
 
 def cdf(views: Sequence[RunView], slo_ms: dict[str, float]) -> Chart | None:

@@ -57,9 +57,7 @@ def _bar(part: str, values: list[Any], views: Sequence[RunView], colour: str) ->
 
 
 def _stacked(data: list[dict[str, Any]], title: str, unit: str, views: Sequence[RunView]) -> Chart:
-    labels = [
-        view.label if view.valid else f"{view.label} — {view.verdict.partition(':')[0]}" for view in views
-    ]
+    labels = [view.label if view.valid else f"{view.label} — {view.state}" for view in views]
     return chart(
         data,
         title=title,

@@ -14,6 +14,7 @@ from inferbench_tasks.analysis.report.missing import missing_notes
 from inferbench_tasks.analysis.report.provenance import provenance_tables
 from inferbench_tasks.analysis.report.runs import RunView, load_runs
 from inferbench_tasks.analysis.report.sections import sections
+from inferbench_tasks.contracts.verdict import reasons_of
 from inferbench_tasks.perfdb.store import PerfDB
 
 REPORT_FILE = "report.html"
@@ -77,7 +78,13 @@ def html(
 def row_of(view: RunView, columns: Sequence[Column], advice: Advice) -> dict[str, Any]:
     """A run's line in the table of runs."""
     cells = [column.cell(view) for column in columns]
-    return {"label": view.label, "cells": cells, "verdict": view.verdict, "best": view is advice.best}
+    return {
+        "label": view.label,
+        "cells": cells,
+        "verdict": view.said,
+        "state": view.state,
+        "best": view is advice.best,
+    }
 
 
 def _certificate(view: RunView) -> dict[str, Any]:
@@ -86,7 +93,7 @@ def _certificate(view: RunView) -> dict[str, Any]:
     return {
         "label": view.label,
         "valid": found.get("valid"),
-        "reasons": found.get("reasons", []),
+        "reasons": [reason.text for reason in reasons_of(found)],
         "warnings": found.get("warnings", []),
         "checks": [
             {

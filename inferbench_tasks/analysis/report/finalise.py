@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inferbench_tasks.contracts.device import DeviceSpec
+from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.perfdb.documents import (
     BackendRecord,
     DeviceInfo,
@@ -32,7 +33,7 @@ def finalise(db: PerfDB, run_ids: Sequence[str]) -> list[str]:
         if run.run_id in known:
             continue
         verdict = run.verdict or _ended_without_a_word(run)
-        if verdict == "valid" or verdict.startswith("invalid"):
+        if verdict.measured:
             # Its result was deleted by someone: nothing is made up in its place.
             continue
         if run.status == "running":
@@ -42,14 +43,14 @@ def finalise(db: PerfDB, run_ids: Sequence[str]) -> list[str]:
     return written
 
 
-def _ended_without_a_word(run: RunDocument) -> str:
+def _ended_without_a_word(run: RunDocument) -> Verdict:
     stage = run.stages[-1].stage if run.stages else "generate"
-    return (
-        f"failed: {stage}, it ended without a word: its process was killed, or the next stage never started"
+    return Verdict.failed(
+        stage, "it ended without a word: its process was killed, or the next stage never started"
     )
 
 
-def _without_figures(run: RunDocument, verdict: str) -> ResultDocument:
+def _without_figures(run: RunDocument, verdict: Verdict) -> ResultDocument:
     """What was asked for and why there are no figures; how far it got is in ``extensions.stages``."""
     job = run.job
     model, serve, load = job.get("model", {}), job.get("serve", {}), job.get("load", {})

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.analysis.labels import name_by_difference
+from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.figure import Figure
@@ -28,7 +29,8 @@ class RunView:
 
     run_id: str
     job: dict[str, Any]
-    verdict: str
+    #: None of a run that has none yet.
+    verdict: Verdict | None
     result: ResultDocument | None
     run: RunDocument | None
     #: Reads its raw records; None if it has none.
@@ -39,7 +41,19 @@ class RunView:
     @property
     def valid(self) -> bool:
         """Whether its figures count."""
-        return self.verdict == "valid"
+        return self.verdict is not None and self.verdict.valid
+
+    @property
+    def state(self) -> str:
+        """The kind of its verdict; how its execution stands where it has none."""
+        if self.verdict is not None:
+            return self.verdict.kind
+        return self.run.status if self.run else "unknown"
+
+    @property
+    def said(self) -> str:
+        """Its verdict in words, reasons included; its ``state`` where it has none."""
+        return str(self.verdict) if self.verdict else self.state
 
     @property
     def measured(self) -> bool:
@@ -100,7 +114,7 @@ def load_runs(db: PerfDB, run_ids: Sequence[str]) -> list[RunView]:
         if result is None and run is None:
             continue
         job = run.job if run else (result.provenance.model_dump().get("job") if result else None) or {}
-        verdict = result.verdict if result else (run.verdict or run.status) if run else "unknown"
+        verdict = result.verdict if result else run.verdict if run else None
         records = partial(db.samples, run_id, result.attempt) if result and result.samples else None
         views.append(RunView(run_id, job, verdict, result, run, records))
     name_by_difference(views)

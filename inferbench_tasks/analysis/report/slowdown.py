@@ -83,7 +83,7 @@ def sharing_table(views: Sequence[RunView]) -> list[dict[str, Any]]:
 def _compare(alone: RunView, together: RunView) -> dict[str, Any]:
     share = together.job["share"]
     ratios = {name: _ratio(_latency(together, name), _latency(alone, name)) for name in LATENCIES}
-    verdicts = {view.verdict for view in (alone, together) if not view.valid}
+    verdicts = {view.said for view in (alone, together) if not view.valid}
     cores = share.get("cores")
     return {
         "member": share.get("member") or 0,

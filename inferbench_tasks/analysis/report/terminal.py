@@ -10,6 +10,7 @@ from typing import Any
 from inferbench_tasks.analysis.labels import name_by_difference
 from inferbench_tasks.analysis.report.advice import advise
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.contracts.verdict import VALID
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.output import OutputFormat, emit, safe, say
@@ -28,7 +29,7 @@ def show_results(results: Sequence[ResultDocument], report: Path | None, output:
     _table(views)
     for view in views:
         if not view.valid:
-            print(f"{safe(view.label)}: {safe(view.verdict)}")  # noqa: T201 - results go to stdout
+            print(f"{safe(view.label)}: {safe(view.said)}")  # noqa: T201 - results go to stdout
     print(safe(advise(views).text))  # noqa: T201
     if report is not None:
         print(f"report    {report}")  # noqa: T201
@@ -61,7 +62,7 @@ def row(view: RunView) -> dict[str, Any]:
         "errors": sum(errors.values()) if view.figure("requests") else None,
         "slo_met": view.figure("slo.met"),
         **{figure.name: view.value(figure) for figure in after},
-        "verdict": view.verdict,
+        "verdict": view.said,
     }
 
 
@@ -94,7 +95,7 @@ def _table(views: Sequence[RunView]) -> None:
 
     # Into a pipe or a file: wide enough for every column.
     console = Console() if sys.stdout.isatty() else Console(width=140)
-    rows = [row(view) for view in views]
+    rows = [row(view) | {"verdict": view.state} for view in views]
     # A column in which nothing was measured, or nothing else than in its neighbour, says nothing.
     columns = [name for name in rows[0] if name != "run_id" and any(r[name] is not None for r in rows)]
     # What is left out where the terminal is narrow is in the report.
@@ -115,9 +116,8 @@ def _table(views: Sequence[RunView]) -> None:
             min_width=16 if name == "job" else None,
         )
     for r in rows:
-        verdict = r["verdict"].partition(":")[0]
-        cells = [_cell(name, r[name]) if name != "verdict" else verdict for name in columns]
-        table.add_row(*(Text(safe(c)) for c in cells), style="" if verdict == "valid" else "yellow")
+        cells = [_cell(name, r[name]) for name in columns]
+        table.add_row(*(Text(safe(c)) for c in cells), style="" if r["verdict"] == VALID.kind else "yellow")
     console.print(table)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from inferbench_tasks.analysis.recommend.candidates import Bound, per_request_note, value_of
 from inferbench_tasks.analysis.recommend.recommender import Recommendation, choose
 from inferbench_tasks.analysis.search.searcher import Goal, Search
+from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.dotted import last
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.store import PerfDB
@@ -81,11 +82,12 @@ class LiveSearch:
         self.say(f"{len(core.trials)} of {len(self.jobs)} configuration(s) measured before; budget {budget}")
         while len(core.trials) < budget and (index := core.ask()) is not None:
             made = self._measure(self.jobs[index], f"{len(core.trials) + 1}/{budget}")
-            if made is None or made["verdict"].startswith("invalid"):
+            verdict = Verdict.of(made) if made else None
+            if made is None or verdict is None or (verdict.measured and not verdict.valid):
                 core.skip(index)  # disturbed: that says nothing of the configuration
                 budget -= 1
             else:
-                core.tell(index, _figures(made, core.figures()) if made["verdict"] == "valid" else {})
+                core.tell(index, _figures(made, core.figures()) if verdict.valid else {})
             if core.best is not None and core.best.index == index:
                 self.say("    the best so far")
 
@@ -113,13 +115,13 @@ class LiveSearch:
             if document is None:
                 return None
             self.run_ids.append(document["run_id"])
-            verdict = document["verdict"]
-            if verdict == "valid":
+            verdict = Verdict.of(document)
+            if verdict is not None and verdict.valid:
                 self.documents.append(document)
                 self.say(f"    {self._text(_figures(document, self.goal.figures()))}")
                 return document
             self.say(f"    {verdict}")
-            if not verdict.startswith("invalid"):
+            if verdict is None or not verdict.measured:
                 return document
         return document
 

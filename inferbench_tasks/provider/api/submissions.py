@@ -125,7 +125,7 @@ def progress(run: str, db: Store) -> Progress:
         invocation = Invocation.of_dag_run(settings.data_dir(), validated["dag_id"], started)
         answer.invocation = invocation.id
         runs = db.find_runs({"invocation_id": invocation.id})
-        answer.verdicts = {r.run_id: r.verdict or r.status for r in runs}
+        answer.verdicts = {r.run_id: r.said for r in runs}
         if (invocation.dir / "report.html").is_file():
             answer.report = f"/inferbench/report/{invocation.id}"
     return answer

@@ -24,6 +24,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.cluster.dispatcher import Action, Dispatcher
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.cluster.waiting import waiting_jobs
+from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.perfdb.documents import RunDocument
@@ -198,7 +199,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
         self.log.warning("job=%s device=%s %s: %s", action.job, action.device_id, action.kind, action.reason)
         if action.kind == "lost":
             # First, for it may fail and is then tried again: what follows is done once.
-            self._end_run(ref, f"failed: scheduler, {action.reason}; it is run again")
+            self._end_run(ref, Verdict.failed("scheduler", f"{action.reason}; it is run again"))
             if (key := self._waiting.pop(action.job, None)) is not None:
                 self.queued_tasks.pop(key, None)
             self._drop_celery_tasks(ref)
@@ -211,9 +212,9 @@ class DeviceCeleryExecutor(CeleryExecutor):
             self.queued_tasks.pop(key, None)
             self.fail(key, action.reason)
         if action.kind in ("stop", "give_up"):
-            self._end_run(ref, f"failed: scheduler, {action.reason}")
+            self._end_run(ref, Verdict.failed("scheduler", action.reason))
 
-    def _end_run(self, ref: TaskRef, verdict: str) -> None:
+    def _end_run(self, ref: TaskRef, verdict: Verdict) -> None:
         """In PerfDB; a night has no run there. Raises PerfDBError if it is away."""
         if ref.is_night:
             return
@@ -270,16 +271,17 @@ class DeviceCeleryExecutor(CeleryExecutor):
         if now - self._unexplained.setdefault(ref.job, now) < EXPLAIN_S:
             return
         del self._unexplained[ref.job]
-        reason = f"{stage}, it was killed, or Airflow lost sight of it"
+        cause = "it was killed, or Airflow lost sight of it"
+        reason = f"{stage}, {cause}"
         if metadata.ended_by_user(ref):
             self._dispatcher.ended(ref.job, ok=False)
-            self._end_run(ref, f"cancelled: {stage}")
+            self._end_run(ref, Verdict.cancelled(stage))
         elif self._dispatcher.failed(ref.job, reason):
             self.log.warning("job=%s is run again: %s", ref.job, reason)
             metadata.run_again(ref)
-            self._end_run(ref, f"failed: {reason}, and is run again")
+            self._end_run(ref, Verdict.failed(stage, f"{cause}, and is run again"))
         else:
-            self._end_run(ref, f"failed: {reason}, for the last time")
+            self._end_run(ref, Verdict.failed(stage, f"{cause}, for the last time"))
 
     def _said_how(self, ref: TaskRef, run: RunDocument, stage: str, attempt: int) -> bool:
         """Whether a stage that Airflow calls failed told PerfDB how it failed, or that its user ended it.

@@ -153,4 +153,4 @@ class AwaitSubmission(BaseOperator):
 
         with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
             runs = db.find_runs({"invocation_id": invocation.id})
-        return {run.run_id: run.verdict or run.status for run in runs}
+        return {run.run_id: run.said for run in runs}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from urllib.parse import urlencode
 from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.analysis.report.page import number, script_json
+from inferbench_tasks.contracts.verdict import split
 from inferbench_tasks.provider.navigation import PAGES
 
 if TYPE_CHECKING:
@@ -76,12 +78,14 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
+    filters: dict[str, Callable[..., Any]] = {
         "figure": number,
         "moment": moment,
         "cell": cell,
         "chance": chance,
         "script_json": script_json,
+        "verdict_parts": split,
     }
+    environment.filters |= filters
     environment.globals["query"] = query
     return environment

@@ -15,6 +15,7 @@ from inferbench_tasks.analysis.report.missing import missing_notes
 from inferbench_tasks.analysis.report.provenance import provenance_tables
 from inferbench_tasks.analysis.report.runs import RunView, load_runs
 from inferbench_tasks.analysis.report.sections import sections
+from inferbench_tasks.contracts.verdict import reasons_of
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.runs import find
 from inferbench_tasks.provider.ui.render import page, query
@@ -37,7 +38,7 @@ def run_page(run: str, db: Store) -> HTMLResponse:
         "run.html",
         here="runs",
         run_id=run_id,
-        verdict=view.verdict,
+        verdict=view.said,
         valid=view.valid,
         running=now if running else "",
         result=result,
@@ -126,4 +127,8 @@ def _certificate(view: RunView) -> dict[str, Any] | None:
     checks = [
         {"limit": None, "unit": "", "value": None, "ok": None, **check} for check in found.get("checks", [])
     ]
-    return {"valid": found.get("valid"), "reasons": found.get("reasons", []), "checks": checks}
+    return {
+        "valid": found.get("valid"),
+        "reasons": [reason.text for reason in reasons_of(found)],
+        "checks": checks,
+    }

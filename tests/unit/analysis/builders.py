@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from inferbench_tasks.analysis.labels import name_by_difference
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.loadgen.summary import summarise
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.submission.schema import JobSpec
@@ -82,7 +83,7 @@ def view(
     return RunView(
         run_id=run_id,
         job=spec.model_dump(mode="json"),
-        verdict=verdict,
+        verdict=Verdict.read(verdict),
         result=document,
         run=None,
         records=(lambda: table) if table is not None else None,

@@ -66,6 +66,11 @@ def _failed(certificate: Certificate) -> set[str]:
     return {check.name for check in certificate.checks if not check.ok}
 
 
+def texts(certificate: Certificate) -> list[str]:
+    """Its reasons in words."""
+    return [reason.text for reason in certificate.reasons]
+
+
 @pytest.mark.parametrize("rate_rps", [5, 50, 500, 5000])
 def test_plain_scheduling_noise_is_valid(rate_rps: float) -> None:
     """Lateness as timers have it on a busy machine passes at any rate, and no check is skipped silently."""
@@ -95,8 +100,14 @@ def test_a_sender_stopped_for_200_ms_is_invalid(rate_rps: float, duration_s: flo
     certificate = _open(planned, sent, duration_s=duration_s)
     assert not certificate.valid
     assert "lateness_max" in _failed(certificate)
-    reason = next(r for r in certificate.reasons if r.startswith("the worst request left"))
-    assert f"{certificate.figures['lateness_max_ms']:.1f} ms late (at most 100 ms)" in reason
+    reason = next(r for r in certificate.reasons if r.check == "lateness_max")
+    assert (
+        reason.figure == certificate.figures["lateness_max_ms"]
+        and reason.bound == 100
+        and reason.unit == "ms"
+    )
+    assert reason.text.startswith("the worst request left")
+    assert f"{certificate.figures['lateness_max_ms']:.1f} ms late (at most 100 ms)" in reason.text
 
 
 def test_a_stop_that_no_request_met_is_seen_by_the_heartbeat() -> None:
@@ -105,7 +116,7 @@ def test_a_stop_that_no_request_met_is_seen_by_the_heartbeat() -> None:
     held = (ShardUsage(shard=3, cpu_s=1, wall_s=20, max_stall_ns=203 * MS),)
     certificate = _open(planned, planned, shards=held)
     assert _failed(certificate) == {"client_stall"}
-    assert "shard 3 was held up for 203.0 ms (at most 100 ms)" in certificate.reasons[0]
+    assert "shard 3 was held up for 203.0 ms (at most 100 ms)" in certificate.reasons[0].text
 
 
 def test_a_client_out_of_cpu_is_invalid() -> None:
@@ -113,7 +124,10 @@ def test_a_client_out_of_cpu_is_invalid() -> None:
     shards = (*QUIET, ShardUsage(shard=1, cpu_s=19.0, wall_s=20.0, max_stall_ns=0))
     planned = _poisson(50, 20)
     certificate = _open(planned, planned, shards=shards)
-    assert certificate.reasons == [
+    assert certificate.reasons[0].model_dump(exclude={"text"}, exclude_none=True) == {
+        "check": "client_cpu", "figure": 0.95, "bound": 0.85, "unit": "cores",
+    }  # fmt: skip
+    assert texts(certificate) == [
         "the sender of shard 1 used 95% of a core (at most 85%): the client was the bottleneck; use more "
         "shards or a lower load"
     ]
@@ -124,9 +138,8 @@ def test_requests_without_a_record_are_invalid() -> None:
     planned = _poisson(100, 20)
     certificate = _open(planned[5:], planned[5:], plan=OpenPlan(planned))
     assert _failed(certificate) == {"unrecorded"}
-    assert (
-        f"{len(planned)} requests were planned and {len(planned) - 5} recorded: 5 differ"
-        in certificate.reasons
+    assert f"{len(planned)} requests were planned and {len(planned) - 5} recorded: 5 differ" in texts(
+        certificate
     )
 
 
@@ -163,7 +176,9 @@ def test_a_percentile_made_of_lateness_is_invalid() -> None:
     sent = planned + np.where(np.arange(len(planned)) % 500 == 0, 60 * MS, 0)
     certificate = _open(planned, sent)
     assert _failed(certificate) == {"client_share"}
-    assert "the p999 is 65.0 ms from the intended moment but 5.0 ms from the send" in certificate.reasons[0]
+    assert (
+        "the p999 is 65.0 ms from the intended moment but 5.0 ms from the send" in certificate.reasons[0].text
+    )
 
 
 def test_lateness_is_judged_against_the_latency_of_the_server() -> None:
@@ -258,7 +273,7 @@ def test_a_closed_loop_whose_client_pauses_is_invalid() -> None:
     """A client that needs 5 ms for each answer of 20 ms understates the server by a fifth."""
     certificate = _certify_closed(_closed(8, 20, 5), ClosedPlan(8))
     assert _failed(certificate) == {"in_flight", "littles_law"}
-    assert "on average 6.40 of 8 users were in flight or thinking: 20.0% off" in certificate.reasons[0]
+    assert "on average 6.40 of 8 users were in flight or thinking: 20.0% off" in certificate.reasons[0].text
 
 
 def test_a_closed_loop_that_ended_before_its_first_answer_is_invalid() -> None:
@@ -267,7 +282,7 @@ def test_a_closed_loop_that_ended_before_its_first_answer_is_invalid() -> None:
     table = samples_table({"intended_ns": sent, "done_ns": sent + 12 * MS})
     certificate = certify(table, ClosedPlan(16), QUIET, measure_start_ns=START, measure_end_ns=START + 1)
     assert not certificate.valid
-    assert any("no answer arrived while requests were being sent" in reason for reason in certificate.reasons)
+    assert any("no answer arrived while requests were being sent" in reason for reason in texts(certificate))
 
 
 def test_a_window_that_cuts_half_of_the_requests_is_invalid() -> None:
@@ -283,7 +298,7 @@ def test_a_window_that_cuts_half_of_the_requests_is_invalid() -> None:
 def test_more_requests_in_flight_than_users_are_invalid() -> None:
     """45 asked for, 74 observed: another load."""
     certificate = _certify_closed(_closed(10, 20, 0.1), ClosedPlan(8))
-    assert "10 requests were in flight at once, 8 were asked for" in certificate.reasons
+    assert "10 requests were in flight at once, 8 were asked for" in texts(certificate)
 
 
 def test_nothing_measured_is_invalid() -> None:
@@ -291,7 +306,7 @@ def test_nothing_measured_is_invalid() -> None:
     empty = samples_table({"intended_ns": np.empty(0, np.int64)})
     for plan in (OpenPlan(np.empty(0, np.int64)), ClosedPlan(4)):
         certificate = certify(empty, plan, QUIET, measure_start_ns=0, measure_end_ns=S)
-        assert certificate.reasons == ["0 requests were measured, at least 1 is needed"]
+        assert texts(certificate) == ["0 requests were measured, at least 1 is needed"]
 
 
 def test_a_certificate_without_the_senders_word_is_refused() -> None:

@@ -174,7 +174,7 @@ def test_interference_quarantines_with_its_figure(
 ) -> None:
     """Steal and foreign processes above their threshold make the run invalid."""
     found = reasons(measure(series)["interference"])
-    assert len(found) == 1 and found[0].startswith("interference: ") and expected in found[0]
+    assert len(found) == 1 and found[0].text.startswith("interference: ") and expected in found[0].text
 
 
 def test_gpu_interference() -> None:
@@ -207,7 +207,7 @@ def test_a_neighbour_on_the_gpu_is_no_interference(told: dict[str, float], text:
     """By the processes' ids where they are seen, however many the server has; else by their number."""
     series = {("gpu", name): gauge(value) for name, value in told.items()}
     found = reasons(measure({**series, ("server", "processes"): gauge(1)}, T4, "gpu")["interference"])
-    assert [text in reason for reason in found if text] == ([True] if text else [])
+    assert [text in reason.text for reason in found if text] == ([True] if text else [])
     assert bool(found) == bool(text)
 
 
@@ -244,7 +244,7 @@ def test_a_pinned_job_is_judged_by_its_own_cores() -> None:
     here = {("host", "core0_busy_s_total"): counter(0.1), ("host", "core1_busy_s_total"): counter(1.0)}
     assert measure(ours | elsewhere, pinned)["interference"]["findings"] == []
     [found] = reasons(measure(ours | here, pinned)["interference"])
-    assert "while other processes used 0.90 of 1 cores" in found
+    assert "while other processes used 0.90 of 1 cores" in found.text
 
 
 def test_rapl_counters_are_summed_and_their_wraps_undone(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.analysis.recommend.candidates import value_of
-from inferbench_tasks.metrics import interference
+from inferbench_tasks.contracts.verdict import reasons_of
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.comparison import compare
 from inferbench_tasks.perfdb.held import configuration_of
@@ -59,7 +59,8 @@ def test_the_verdict_is_the_same(key: str) -> None:
     result, then = results()[key], RESULTS[key]
     assert str(result.verdict) == then["verdict"]
     assert result.valid == then["valid"] == (then["kind"] == "valid")
-    assert interference.quarantined(result.verdict) == then["quarantined"]
+    assert result.verdict.kind == then["kind"]
+    assert result.verdict.disturbed == then["quarantined"]
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if RESULTS[key]["kind"] == "invalid"])
@@ -67,17 +68,21 @@ def test_an_invalid_verdict_names_all_reasons(key: str) -> None:
     """Those of the load, its certificate, the neighbours and the machine; a reason may have a semicolon of its own."""
     result, then = results()[key], RESULTS[key]
     assert str(result.verdict) == f"invalid: {'; '.join(then['reasons'])}"
+    assert [reason.text for reason in result.verdict.reasons] == then["reasons"]
     neighbours = (result.extensions.get("sharing") or {}).get("neighbours", [])
-    known = [*result.certificate.get("reasons", []), *reasons_of_neighbours(neighbours)]
-    assert [reason for reason in then["reasons"] if reason in known] == known
+    known = [*reasons_of(result.certificate), *reasons_of_neighbours(neighbours)]
+    assert [reason for reason in result.verdict.reasons if reason in known] == known
+    assert all(reason.check for reason in result.verdict.reasons)
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if RESULTS[key]["kind"] in ("failed", "cancelled")])
 def test_a_failed_or_cancelled_verdict_names_its_stage(key: str) -> None:
     """And the cause of a failure, in which anything may stand; ``scheduler`` counts as a stage here."""
-    verdict, then = str(results()[key].verdict), RESULTS[key]
+    verdict, then = results()[key].verdict, RESULTS[key]
     cause = f", {then['cause']}" if then["kind"] == "failed" else ""
-    assert verdict == f"{then['kind']}: {then['stage']}{cause}"
+    assert str(verdict) == f"{then['kind']}: {then['stage']}{cause}"
+    (reason,) = verdict.reasons
+    assert (reason.stage, reason.text) == (then["stage"], then["cause"] or "")
 
 
 @pytest.mark.parametrize("kind", ["valid", "invalid", "failed", "cancelled"])

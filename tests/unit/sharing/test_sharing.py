@@ -180,7 +180,7 @@ def test_a_neighbour_with_its_load_leaves_the_verdict_valid(tmp_path: Path) -> N
     found = beside(tmp_path, status=outside | {749: "cancelled"})  # in flight when it was ended
     assert found["certificate"]["reasons"] == []
     assert found["error_ratio"] == 0 and found["throughput_rps"] == pytest.approx(50, rel=0.01)
-    assert judge({"valid": True, "reasons": []}, None, {}, [found]) == "valid"
+    assert judge({"valid": True, "reasons": []}, None, {}, [found]).valid
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,9 @@ def test_a_neighbour_without_its_load_makes_the_verdict_invalid(
 ) -> None:
     """Time-outs, drops, a stalled sender, a server that hangs: each is a reason, with the neighbour's name."""
     verdict = judge({"valid": True, "reasons": []}, None, {}, [beside(tmp_path, **case)])
-    assert verdict.startswith("invalid: the neighbour mlp: ") and words in verdict
+    assert str(verdict).startswith("invalid: the neighbour mlp: ") and words in str(verdict)
+    assert {reason.group for reason in verdict.reasons} == {"neighbour"}
+    assert all(reason.figure is not None and reason.bound is not None for reason in verdict.reasons)
 
 
 def test_the_report_tells_what_the_neighbours_loads_were() -> None:

@@ -12,6 +12,7 @@ import pytest
 from inferbench_tasks.backends import first_answer, startup
 from inferbench_tasks.backends.base import BACKENDS
 from inferbench_tasks.contracts.handles import BackendInfo, ModelArtifact, RequestSet
+from inferbench_tasks.contracts.verdict import VALID
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.perfdb.documents import Summary
@@ -106,6 +107,6 @@ def test_the_result_has_the_samples_of_a_request_as_its_batch() -> None:
         convert=SimpleNamespace(model=MODEL), generate=SimpleNamespace(model=MODEL),
         serve=SimpleNamespace(backend=backend), load=SimpleNamespace(certificate={}),
     )  # fmt: skip
-    result = collect.describe(inp, Summary(), {"hardware": {"cpu": "Example CPU", "gpus": []}}, "valid", {})
+    result = collect.describe(inp, Summary(), {"hardware": {"cpu": "Example CPU", "gpus": []}}, VALID, {})
     assert result.load.batch_size == 8
     assert result.provenance.model_dump()["job"]["load"]["batch_size"] == 1

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.provider.executors.jobs import TaskRef
 
@@ -21,18 +22,18 @@ def test_a_run_that_is_not_there_keeps_nothing_from_being_done(found: Exception 
 
     asked: list[str] = []
 
-    def end_run(run_id: str, verdict: str) -> None:
+    def end_run(run_id: str, verdict: Verdict) -> None:
         asked.append(run_id)
         if found:
             raise found
 
     executor: Any = SimpleNamespace(_db=SimpleNamespace(end_run=end_run), log=logging.getLogger("test"))
-    end = DeviceCeleryExecutor._end_run
-    end(executor, TaskRef("nightly.digits", "manual", 0, "serve"), "failed: lost")
+    end, lost = DeviceCeleryExecutor._end_run, Verdict.failed("serve", "lost")
+    end(executor, TaskRef("nightly.digits", "manual", 0, "serve"), lost)
     assert asked == []
     if isinstance(found, PerfDBError):
         with pytest.raises(PerfDBError):
-            end(executor, TaskRef("digits", "manual", 0, "serve"), "failed: lost")
+            end(executor, TaskRef("digits", "manual", 0, "serve"), lost)
     else:
-        end(executor, TaskRef("digits", "manual", 0, "serve"), "failed: lost")
+        end(executor, TaskRef("digits", "manual", 0, "serve"), lost)
     assert len(asked) == 1
