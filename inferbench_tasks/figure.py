@@ -11,8 +11,8 @@ from inferbench_tasks.dotted import value_at
 Better = Literal["lower", "higher"]
 #: Where figures are shown: the report's table of runs; the terminal's after a run (``wide``: where there is room); the
 #: list of results; beside the leaderboard's figure; the charts over a sweep; the Pareto table; a replay's judgement;
-#: the nights' series.
-View = Literal["report", "terminal", "wide", "list", "board", "sweep", "pareto", "replay", "night"]
+#: the nights' series; the fields of the form that takes a submission.
+View = Literal["report", "terminal", "wide", "list", "board", "sweep", "pareto", "replay", "night", "form"]
 
 
 @dataclass(frozen=True)

@@ -55,16 +55,18 @@ def _of_a_sample(path: str) -> Callable[[Mapping[str, Any]], float | None]:
 
 SHIPPED: tuple[Figure, ...] = (
     _latency("mean", "Mean latency", 1, "report"),
-    _latency("p50", "Median latency", 2, "report", "terminal", "list", "board", "sweep", "pareto", "replay", "night"),
+    _latency(
+        "p50", "Median latency", 2, "report", "terminal", "list", "board", "sweep", "pareto", "replay", "night", "form"
+    ),
     _latency("p90", "p90 latency", 3),
-    _latency("p95", "p95 latency", 4, "report", "replay", "night"),
-    _latency("p99", "p99 latency", 5, "report", "terminal", "list", "board", "sweep", "replay"),
+    _latency("p95", "p95 latency", 4, "report", "replay", "night", "form"),
+    _latency("p99", "p99 latency", 5, "report", "terminal", "list", "board", "sweep", "replay", "form"),
     _latency("p999", "p99.9 latency", 6, "report"),
     Figure(
         "throughput_rps", "throughput_rps", "requests/s", "Throughput in requests", "higher",
         "good answers that arrived in the window / its length", noun="throughput", head="requests/s",
         per_sample="throughput_samples_per_s", held=7, aliases=("throughput", "min_throughput_rps"),
-        views=("report", "terminal", "list", "board", "replay", "night"),
+        views=("report", "terminal", "list", "board", "replay", "night", "form"),
     ),
     Figure(
         "throughput_samples_per_s", "throughput_samples_per_s", "samples/s", "Throughput", "higher",

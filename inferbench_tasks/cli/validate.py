@@ -80,11 +80,11 @@ def warnings(jobs: list[Job]) -> list[str]:
         expected = None if rate_rps is None else rate_rps * load.duration_s
         if load.max_requests is not None:
             expected = min(expected or load.max_requests, load.max_requests)
-        for name, bound_ms in (slo.latency_bounds_ms() if slo else {}).items():
+        for name, bound_ms in (slo.percentile_bounds_ms() if slo else {}).items():
             if expected is not None and expected < floors[name]:
                 found.setdefault(
                     name,
-                    f"{job.job_id}: about {expected:,.0f} requests are too few to judge slo.latency_{name}_ms "
+                    f"{job.job_id}: about {expected:,.0f} requests are too few to judge slo.{name}_ms "
                     f"({bound_ms:g}), which needs {floors[name]:,}; raise load.duration_s or the rate",
                 )
     return list(found.values())

@@ -1,7 +1,7 @@
 """InferBench over its REST API.
 
     with InferBench("http://localhost:8080", "ann", password) as bench:
-        started = bench.submit(open("x.yaml").read(), slo={"latency_p99_ms": 20})
+        started = bench.submit(open("x.yaml").read(), slo={"p99_ms": 20})
         print(bench.wait(started["run"])["verdicts"])
         best = bench.recommend("throughput_rps", slo=["p99_ms<=20"])
 

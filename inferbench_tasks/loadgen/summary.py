@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from inferbench_tasks.loadgen.objective import judge
 from inferbench_tasks.loadgen.statistics import FLOORS, NAMES, intervals, percentiles
 from inferbench_tasks.loadgen.timeseries import per_second
 from inferbench_tasks.loadgen.window import Window
-from inferbench_tasks.submission.schema import SloSpec
+from inferbench_tasks.submission.slo import SloSpec
 
 _NS_PER_MS = 1e6
 _NS_PER_US = 1e3
@@ -44,7 +45,7 @@ def summarise_window(window: Window, slo: SloSpec | None = None) -> dict[str, An
     error_ratio = sum(errors.values()) / requests if requests else None
     limit_ms = _request_limit_ms(slo)
     within = completed & (window.done_ns - window.intended_ns <= (limit_ms or 0) * _NS_PER_MS)
-    return {
+    summary: dict[str, Any] = {
         "requests": requests,
         "ok": int(answered.sum()),
         "errors": errors,
@@ -64,7 +65,7 @@ def summarise_window(window: Window, slo: SloSpec | None = None) -> dict[str, An
         "goodput_rps": int(within.sum()) / window.duration_s if limit_ms is not None else None,
         "goodput_limit_ms": limit_ms,
         "in_flight_mean": window.in_flight_mean(),
-        "slo": _judge(slo, e2e_stats, throughput_rps, error_ratio),
+        "slo": None,
         "stages_ms": _server_stages(window),
         "cold_start": _cold_start(window, e2e_stats),
         "timeseries": per_second(window),
@@ -74,6 +75,8 @@ def summarise_window(window: Window, slo: SloSpec | None = None) -> dict[str, An
             if np.any((window.phase == code) & ~window.measured)
         },
     }
+    summary["slo"] = judge(slo, summary)
+    return summary
 
 
 def distribution(values: NDArray[Any], *, with_intervals: bool = True) -> dict[str, Any]:
@@ -102,36 +105,9 @@ def distribution(values: NDArray[Any], *, with_intervals: bool = True) -> dict[s
 
 def _request_limit_ms(slo: SloSpec | None) -> float | None:
     """What a single request has to keep: the bound of the highest percentile that has one."""
-    bounds = slo.latency_bounds_ms() if slo else {}
+    bounds = slo.percentile_bounds_ms() if slo else {}
     ordered = [name for name in NAMES.values() if name in bounds]
     return bounds[ordered[-1]] if ordered else None
-
-
-def _judge(
-    slo: SloSpec | None, latency_ms: dict[str, Any], throughput_rps: float, error_ratio: float | None
-) -> dict[str, Any] | None:
-    """Each part of the objective as {value, bound, met}; ``met`` is None where there is no value."""
-    if slo is None:
-        return None
-    checks: dict[str, dict[str, Any]] = {}
-    for name, bound in slo.latency_bounds_ms().items():
-        value = latency_ms[name]
-        checks[f"latency_{name}_ms"] = {
-            "value": value,
-            "bound": bound,
-            "met": value <= bound if value is not None else None,
-        }
-    if slo.min_throughput_rps is not None:
-        bound = slo.min_throughput_rps
-        checks["throughput_rps"] = {"value": throughput_rps, "bound": bound, "met": throughput_rps >= bound}
-    checks["error_ratio"] = {
-        "value": error_ratio,
-        "bound": slo.max_error_ratio,
-        "met": error_ratio <= slo.max_error_ratio if error_ratio is not None else None,
-    }
-    verdicts = [check["met"] for check in checks.values()]
-    met = False if False in verdicts else None if None in verdicts else True
-    return {"met": met, "checks": checks}
 
 
 def _server_stages(window: Window) -> dict[str, Any]:

@@ -76,7 +76,13 @@ FIELDS: tuple[fields.Field, ...] = (
     _plain("parameters", "number", "number of weights"),
     _plain("flops", "number", "FLOP per sample"),
     _plain("bytes", "number", "bytes read and written per sample"),
-    _plain("accuracy", "number", "on its held-out test set, 0 to 1", "accuracy_ratio"),
+    fields.Field(
+        "accuracy_ratio",
+        "accuracy_ratio",
+        "number",
+        "on its held-out test set, 0 to 1",
+        aliases=("accuracy",),
+    ),
     _plain("digest", "text", "SHA-256 of its files"),
     _plain("created", "time", "when it was registered", "created_at"),
 )
@@ -85,7 +91,7 @@ FIELDS: tuple[fields.Field, ...] = (
 def field(name: str) -> fields.Field:
     """The field of that name; InputError lists what is allowed."""
     for known in FIELDS:
-        if known.name == name:
+        if name in (known.name, *known.aliases):
             return known
     raise fields.unknown(name, FIELDS)
 

@@ -9,6 +9,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, TaskGroup, TriggerRule
 
 from inferbench_tasks.dotted import value_at
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.plan.compile import compile_plan, group_id
 from inferbench_tasks.plan.graph import Node, RunPlan
 from inferbench_tasks.plan.overrides import PARAMETERS
@@ -138,6 +139,7 @@ def documentation(submission: Submission, plan: RunPlan) -> str:
         f"* digest: `{plan.submission_digest[:16]}`",
     ]
     if submission.slo:
-        bounds = submission.slo.latency_bounds_ms()
-        lines.append("* SLO: " + ", ".join(f"{k} <= {v:g} ms" for k, v in bounds.items()))
+        bounds = submission.slo.bounds().items()
+        sides = {name: ">=" if FIGURES[name].higher else "<=" for name, _ in bounds}
+        lines.append("* SLO: " + ", ".join(f"{name} {sides[name]} {bound:g}" for name, bound in bounds))
     return "\n".join(lines)

@@ -108,6 +108,7 @@ def run(inp: Input, ctx: Context) -> Output:
 
 def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summary:
     """All figures of the run: the load's, the monitors', then the metrics that are made from both."""
+    from inferbench_tasks.loadgen import objective
     from inferbench_tasks.loadgen.records import read_samples
     from inferbench_tasks.loadgen.summary import summarise_window
     from inferbench_tasks.loadgen.window import Window
@@ -127,9 +128,11 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
     if (processing := inp.generate.requests.processing) and processing.client_ms:
         summary["client_processing_ms"] = processing.client_ms
     trace = inp.serve.backend.settings.get("trace") or {}
-    return Summary.model_validate(
-        derive(Measured(window, recording, summary, hardware, inp.job.serve.device, trace.get("file")))
-    )
+    measured = Measured(window, recording, summary, hardware, inp.job.serve.device, trace.get("file"))
+    made = derive(measured)
+    # Again, now that every figure is there that may be bounded.
+    made["slo"] = objective.judge(inp.job.slo, made)
+    return Summary.model_validate(made)
 
 
 def judge(

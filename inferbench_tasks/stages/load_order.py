@@ -41,7 +41,7 @@ def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadP
         inputs_path=inp.generate.requests.sent_path,
         base_dir=ctx.base_dir,
         expected=_expected(inp, reference),
-        target_latency_ms=inp.job.slo.latency_p99_ms if inp.job.slo else None,
+        target_latency_ms=inp.job.slo.bound("p99_ms") if inp.job.slo else None,
         server_spans=inp.serve.tells_spans,
         processing=client_processing(inp.generate.requests),
     )

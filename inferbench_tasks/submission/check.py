@@ -148,14 +148,14 @@ def engine_findings(load: LoadSpec, target_latency_ms: float | None) -> Iterator
         )
     if load.arrivals.kind == "server" and target_latency_ms is None:
         yield Finding(
-            ("load.engine", "slo.latency_p99_ms"),
+            ("load.engine", "slo.p99_ms"),
             "MLPerf LoadGen's server scenario judges by a bound on the latency of 99% of the queries: set "
-            "slo.latency_p99_ms",
+            "slo.p99_ms",
         )
 
 
 def _engine(spec: JobSpec) -> Iterator[Finding]:
-    yield from engine_findings(spec.load, spec.slo.latency_p99_ms if spec.slo else None)
+    yield from engine_findings(spec.load, spec.slo.bound("p99_ms") if spec.slo else None)
 
 
 def _schedule(spec: JobSpec) -> Iterator[Finding]:
@@ -176,30 +176,30 @@ def _slo(spec: JobSpec) -> Iterator[Finding]:
     slo, load = spec.slo, spec.load
     if slo is None:
         return
-    bounds = list(slo.latency_bounds_ms().items())
+    bounds = list(slo.percentile_bounds_ms().items())
     for (low, low_ms), (high, high_ms) in pairwise(bounds):
         if low_ms > high_ms:
             yield Finding(
-                (f"slo.latency_{low}_ms", f"slo.latency_{high}_ms"),
-                f"{low_ms:g} is above latency_{high}_ms ({high_ms:g}), which {low} can never exceed; are they swapped?",
+                (f"slo.{low}_ms", f"slo.{high}_ms"),
+                f"{low_ms:g} is above {high}_ms ({high_ms:g}), which {low} can never exceed; are they swapped?",
             )
     for name, bound_ms in bounds:
         if bound_ms >= load.timeout_ms:
             yield Finding(
-                (f"slo.latency_{name}_ms", "load.timeout_ms"),
+                (f"slo.{name}_ms", "load.timeout_ms"),
                 f"{bound_ms:g} can never be exceeded: a request is given up after load.timeout_ms "
                 f"({load.timeout_ms:g}) and then counts as an error",
             )
     rate_rps = load.arrivals.mean_rate_rps(load.duration_s) if load.arrivals.loop == "open" else None
-    if load.arrivals.paced and rate_rps is not None and (slo.min_throughput_rps or 0) > rate_rps:
+    if load.arrivals.paced and rate_rps is not None and (rate := slo.bound("throughput_rps") or 0) > rate_rps:
         yield Finding(
-            ("slo.min_throughput_rps", "load.arrivals"),
-            f"{slo.min_throughput_rps:g} can't be reached: load.arrivals sends {rate_rps:g} requests per second",
+            ("slo.throughput_rps", "load.arrivals"),
+            f"{rate:g} can't be reached: load.arrivals sends {rate_rps:g} requests per second",
         )
-    if slo.max_error_ratio > load.max_error_ratio:
+    if (errors := slo.bound("error_ratio") or 0.0) > load.max_error_ratio:
         yield Finding(
-            ("slo.max_error_ratio", "load.max_error_ratio"),
-            f"{slo.max_error_ratio:g} can't be used: the load ends early at load.max_error_ratio "
+            ("slo.error_ratio", "load.max_error_ratio"),
+            f"{errors:g} can't be used: the load ends early at load.max_error_ratio "
             f"({load.max_error_ratio:g})",
         )
 

@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.slo import PERCENTILES
 
 #: Fields that name, describe or schedule a job and leave what it measures alone.
 LABELS = frozenset({"name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s"})
@@ -29,15 +30,32 @@ LABELS = frozenset({"name", "user", "description", "tags", "priority", "expected
 #: Part of what is hashed; raised when the canonical form itself changes.
 FORM = "inferbench-job-1"
 
+#: Figure -> what its bound is called in what is hashed: names of before each figure had one.
+_FIRST_BOUNDS = {
+    **{f"{name}_ms": f"latency_{name}_ms" for name in PERCENTILES},
+    "throughput_rps": "min_throughput_rps",
+    "error_ratio": "max_error_ratio",
+}
+
 
 def job_digest(spec: JobSpec) -> str:
     """64 hex digits; see the module."""
     fields = spec.model_dump(mode="json", exclude={*LABELS, "sweep", "files"})
+    if fields["slo"] is not None:
+        fields["slo"] = _hashed_bounds(fields["slo"])
     path = fields["load"]["arrivals"].get("path")
     if path in spec.files:
         fields["files"] = {path: spec.files[path]}
     text = json.dumps(_one_zero(fields), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(f"{FORM}\n{text}".encode()).hexdigest()
+
+
+def _hashed_bounds(bounds: dict[str, float]) -> dict[str, float | None]:
+    """An objective in the form that is hashed: the bounds that there always were, with their names and defaults of
+    then, and any other one under its figure's name.
+    """
+    others = {name: value for name, value in bounds.items() if name not in _FIRST_BOUNDS}
+    return {**{then: bounds.get(name) for name, then in _FIRST_BOUNDS.items()}, **others}
 
 
 def digest_of_jobs(digests: Iterable[str]) -> str:

@@ -12,8 +12,10 @@ from pydantic.fields import FieldInfo
 
 from inferbench_tasks.arrivals.base import ARRIVALS, ArrivalProcess
 from inferbench_tasks.contracts.spec import PATTERNS, Spec, stays_inside
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.problem import FieldPath
 from inferbench_tasks.submission.schema import Submission
+from inferbench_tasks.submission.slo import SloSpec, bound_type
 
 #: Fields by which one of several classes is chosen, in this order.
 DISCRIMINATORS = ("kind", "family")
@@ -116,11 +118,20 @@ def find_slot(data: Any, path: FieldPath, root: type[Spec] = Submission) -> Slot
             value = value[part] if isinstance(value, list) and part < len(value) else None
         else:
             model = slot.model_for(value)
-            if model is None or part not in model.model_fields:
+            if model is not None and part in model.model_fields:
+                slot = slot_of(model.model_fields[part])
+            elif model is SloSpec and part in FIGURES:
+                slot = Slot.of(bound_type(FIGURES[part]))
+            else:
                 return None
-            slot = slot_of(model.model_fields[part])
             value = value.get(part) if isinstance(value, dict) else None
     return slot
+
+
+def bounds_figure(path: str) -> bool:
+    """Whether a dotted path is that of a bound on a figure, which a package may have brought."""
+    section, _, name = path.partition(".")
+    return section == "slo" and name in FIGURES and FIGURES[name].better is not None
 
 
 @cache

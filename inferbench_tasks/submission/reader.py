@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from inferbench_tasks.submission.document import MAX_BYTES, Document, read_docum
 from inferbench_tasks.submission.explain import explain
 from inferbench_tasks.submission.files import changed_files, content_digests, missing_files
 from inferbench_tasks.submission.schema import Submission, SweepSpec
+from inferbench_tasks.submission.slo import current_field, current_names, current_paths
 from inferbench_tasks.submission.sweep import check_structure, try_expand
 
 #: More problems than this are only counted.
@@ -89,6 +91,7 @@ def _decode(data: bytes, source: str) -> str:
 
 
 def _validate(document: Document, abilities: Abilities, base_dir: Path | None) -> Submission:
+    document = _under_current_names(document)
     problems = list(document.problems)
     submission: Submission | None = None
     try:
@@ -105,6 +108,27 @@ def _validate(document: Document, abilities: Abilities, base_dir: Path | None) -
     if problems or submission is None:
         raise SubmissionError(_in_order(problems))
     return submission.model_copy(update={"files": {**submission.files, **files}})
+
+
+def _under_current_names(document: Document) -> Document:
+    """The same with bounds of the objective called as today, in the sweep too; each keeps its line."""
+    data = dict(document.data)
+    if "slo" in data:
+        data["slo"] = current_names(data["slo"])
+    if isinstance(data.get("sweep"), dict):
+        sweep = current_paths(data["sweep"])
+        if isinstance(groups := sweep.get("zip"), list):
+            sweep["zip"] = [current_paths(group) for group in groups]
+        elif groups is not None:
+            sweep["zip"] = current_paths(groups)
+        data["sweep"] = sweep
+    return replace(
+        document,
+        data=data,
+        lines={current_field(path): line for path, line in document.lines.items()},
+        broken={current_field(path) for path in document.broken},
+        written={current_field(path): text for path, text in document.written.items()},
+    )
 
 
 def _follows_from_broken(path: FieldPath, document: Document) -> bool:

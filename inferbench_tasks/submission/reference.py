@@ -33,10 +33,10 @@ from inferbench_tasks.submission.schema import (
     LoadSpec,
     RequestsSpec,
     ServeSpec,
-    SloSpec,
     Submission,
 )
 from inferbench_tasks.submission.share import NeighbourSpec, ShareSpec
+from inferbench_tasks.submission.slo import SloSpec
 from inferbench_tasks.submission.sweep import MAX_JOBS
 
 COMMAND = "python -m inferbench_tasks.submission.reference docs/reference"
@@ -55,7 +55,7 @@ serve:
 load:
   arrivals: {kind: poisson, rate_rps: 80}
   duration_s: 60
-slo: {latency_p99_ms: 100}
+slo: {p99_ms: 100}
 sweep:
   serve.batching.max_batch_size: [1, 4, 8]
   load.arrivals.rate_rps: [20, 40, 80]

@@ -21,6 +21,7 @@ from inferbench_tasks.contracts.spec import (
 from inferbench_tasks.submission.model import ModelSpec
 from inferbench_tasks.submission.processors import ProcessorsSpec
 from inferbench_tasks.submission.share import ShareSpec
+from inferbench_tasks.submission.slo import SloSpec, current_paths
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 
@@ -136,30 +137,6 @@ class LoadSpec(Spec):
         return self.arrivals.samples_per_request(self.batch_size)
 
 
-class SloSpec(Spec):
-    """The service-level objective: upper bounds on latency, and what must be reached beside it."""
-
-    latency_p50_ms: Annotated[float, Field(gt=0)] | None = None
-    """Upper bound on the median latency."""
-    latency_p90_ms: Annotated[float, Field(gt=0)] | None = None
-    """Upper bound on the latency of 90% of the requests."""
-    latency_p95_ms: Annotated[float, Field(gt=0)] | None = None
-    """Upper bound on the latency of 95% of the requests."""
-    latency_p99_ms: Annotated[float, Field(gt=0)] | None = None
-    """Upper bound on the latency of 99% of the requests."""
-    latency_p999_ms: Annotated[float, Field(gt=0)] | None = None
-    """Upper bound on the latency of 99.9% of the requests."""
-    min_throughput_rps: Annotated[float, Field(gt=0)] | None = None
-    """Least successful requests per second."""
-    max_error_ratio: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """The largest share of requests that may fail."""
-
-    def latency_bounds_ms(self) -> dict[str, float]:
-        """The latency bounds that are set: percentile name ("p99") -> ms."""
-        bounds = {k: getattr(self, f"latency_{k}_ms") for k in ("p50", "p90", "p95", "p99", "p999")}
-        return {k: v for k, v in bounds.items() if v is not None}
-
-
 class JobSpec(Spec):
     """One concrete point: what a submission says once its sweep is taken away."""
 
@@ -227,4 +204,6 @@ class Submission(JobSpec):
         dumped = set(value) <= {"grid", "zip"} and isinstance(value.get("grid"), dict)
         grid = value["grid"] if dumped else {k: v for k, v in value.items() if k != "zip"}
         groups = value.get("zip", [])
-        return {"grid": grid, "zip": [groups] if isinstance(groups, dict) else groups}
+        groups = [groups] if isinstance(groups, dict) else groups
+        named = [current_paths(group) for group in groups] if isinstance(groups, list) else groups
+        return {"grid": current_paths(grid), "zip": named}

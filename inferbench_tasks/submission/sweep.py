@@ -18,7 +18,7 @@ from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.check import check
 from inferbench_tasks.submission.digest import LABELS, job_digest
 from inferbench_tasks.submission.explain import explain
-from inferbench_tasks.submission.fields import DISCRIMINATORS, all_paths
+from inferbench_tasks.submission.fields import DISCRIMINATORS, all_paths, bounds_figure
 from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.schema import JobSpec, Submission, SweepSpec
 from inferbench_tasks.submission.share import members
@@ -135,7 +135,7 @@ def _path_problem(path: str) -> str | None:
     if top in LABELS or top in ("sweep", "files"):
         measured = ", ".join(k for k in JobSpec.model_fields if k not in LABELS and k != "files")
         return f"{top} can't be swept, since it changes nothing that is measured; sweep what is below: {measured}"
-    if path not in all_paths():
+    if path not in all_paths() and not bounds_figure(path):
         hint = did_you_mean(path, all_paths() - LABELS)
         return f"no field of a submission{hint or '; give a dotted path such as serve.threads'}"
     return None

@@ -18,7 +18,7 @@ load:
   arrivals: {kind: closed_loop, concurrency: 2}
   duration_s: 1
   warmup_s: 0.3
-slo: {latency_p50_ms: 5000}
+slo: {p50_ms: 5000}
 sweep:
   load.batch_size: [1, 16]
 """

@@ -78,7 +78,7 @@ def test_a_failing_server_ends_loadgen_early_and_keeps_the_records(tmp_path: Pat
         ({"arrivals": {"kind": "poisson", "rate_rps": 10}}, "does not make 'poisson'"),
         ({"shards": 2}, "one sender"),
         ({"batch_size": 2}, "samples_per_query"),
-        ({"target_latency_ms": None}, "slo.latency_p99_ms"),
+        ({"target_latency_ms": None}, "slo.p99_ms"),
     ],
 )
 def test_what_loadgen_cannot_do_is_refused(tmp_path: Path, more: dict[str, Any], message: str) -> None:

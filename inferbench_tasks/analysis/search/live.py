@@ -17,7 +17,7 @@ from inferbench_tasks.dotted import last
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
-from inferbench_tasks.submission.schema import SloSpec
+from inferbench_tasks.submission.slo import SloSpec
 from inferbench_tasks.submission.sweep import Job
 
 #: Runs a job to its end and returns its result document as plain values, None if it left none.
@@ -29,12 +29,9 @@ ATTEMPTS = 2
 def goal_of(objective: str, slo: SloSpec | None, extra: Iterable[Bound] = ()) -> Goal:
     """The submission's SLO and further bounds as a search's goal. Raises InputError for an unknown figure."""
     figure = FIGURES.ranking(objective)
-    bounds = []
+    bounds: list[Bound] = []
     if slo is not None:
-        bounds += [Bound(f"{name}_ms", True, value) for name, value in slo.latency_bounds_ms().items()]
-        if slo.min_throughput_rps is not None:
-            bounds.append(Bound("throughput_rps", False, slo.min_throughput_rps))
-        bounds.append(Bound("error_ratio", True, slo.max_error_ratio))
+        bounds += [Bound(name, not FIGURES[name].higher, value) for name, value in slo.bounds().items()]
     return Goal(figure.name, figure.higher, tuple(dict.fromkeys((*bounds, *extra))))
 
 

@@ -10,6 +10,8 @@ from airflow.sdk import DAG, Param, get_parsing_context
 from pydantic import ValidationError
 
 from inferbench_tasks import settings
+from inferbench_tasks.figure import Figure
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.provider.loader import BrokenSubmission, _knows_no_devices, submissions_dir
 from inferbench_tasks.provider.queues import HOST
 from inferbench_tasks.provider.render import START, render
@@ -108,6 +110,11 @@ def submit_dag(folder: Path) -> DAG:
     return dag
 
 
+def _bound_title(figure: Figure) -> str:
+    """``p99 at most, ms``."""
+    return f"{figure.word} at {'least' if figure.higher else 'most'}, {figure.unit}"
+
+
 def parameters(folder: Path) -> dict[str, Any]:
     """The form."""
     return {
@@ -142,8 +149,5 @@ def parameters(folder: Path) -> dict[str, Any]:
             title="Priority",
             description="Higher runs first; the submission's own unless given.",
         ),
-        "slo_latency_p50_ms": Param(None, title="p50 at most, ms", **_BOUND),
-        "slo_latency_p95_ms": Param(None, title="p95 at most, ms", **_BOUND),
-        "slo_latency_p99_ms": Param(None, title="p99 at most, ms", **_BOUND),
-        "slo_min_throughput_rps": Param(None, title="Throughput at least, requests/s", **_BOUND),
+        **{figure.name: Param(None, title=_bound_title(figure), **_BOUND) for figure in FIGURES.on("form")},
     }

@@ -7,18 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.problem import Problem, did_you_mean, show
+from inferbench_tasks.submission.fields import bounds_figure
 from inferbench_tasks.submission.reader import read_submission, read_submission_data, read_submission_text
-from inferbench_tasks.submission.schema import SloSpec, Submission
+from inferbench_tasks.submission.schema import Submission
+from inferbench_tasks.submission.slo import current_name, current_names
 
 #: How problems call a submission that came without a file.
 SOURCE = "submission"
-#: The parameters of the form that are parts of the SLO: ``slo_latency_p99_ms`` -> ``latency_p99_ms``.
-SLO_PREFIX = "slo_"
+#: Before a figure had one name, the form's bounds began with it: ``slo_latency_p99_ms`` is ``p99_ms``.
+_EARLIER_PREFIX = "slo_"
 _SUFFIXES = (".yaml", ".yml")
 
 
@@ -37,18 +40,27 @@ class SubmissionRequest(BaseModel):
     priority: int | None = Field(None, description="Higher runs first, -100 to 100.")
     slo: dict[str, Any] | None = Field(None, description="Bounds that replace the submission's own.")
 
+    @field_validator("slo", mode="before")
+    @classmethod
+    def _names_of_today(cls, value: Any) -> Any:
+        return current_names(value)
+
     @classmethod
     def of_parameters(cls, given: dict[str, Any]) -> SubmissionRequest:
         """From the parameters of the ``submit`` DAG; a blank field of a form is nothing."""
         filled = {key: value for key, value in given.items() if value not in (None, "")}
-        slo = {k.removeprefix(SLO_PREFIX): v for k, v in filled.items() if k.startswith(SLO_PREFIX)}
-        rest = {k: v for k, v in filled.items() if k in cls.model_fields}
-        return cls.model_validate({**rest, **({"slo": {**rest.get("slo", {}), **slo}} if slo else {})})
+        rest = {key: value for key, value in filled.items() if key in cls.model_fields}
+        bounds = {
+            current_name(key.removeprefix(_EARLIER_PREFIX)): value
+            for key, value in filled.items()
+            if key not in cls.model_fields and (key in FIGURES or key.startswith(_EARLIER_PREFIX))
+        }
+        return cls.model_validate({**rest, **({"slo": {**rest.get("slo", {}), **bounds}} if bounds else {})})
 
     def parameters(self) -> dict[str, Any]:
         """The inverse: the ``conf`` of a run of the ``submit`` DAG."""
         given = self.model_dump(exclude_none=True, exclude={"slo"})
-        return {**given, **{f"{SLO_PREFIX}{key}": value for key, value in (self.slo or {}).items()}}
+        return {**given, **(self.slo or {})}
 
 
 @dataclass(frozen=True)
@@ -74,7 +86,7 @@ def resolve(request: SubmissionRequest, folder: Path, *, login: str | None = Non
     if request.priority is not None:
         changes["priority"] = request.priority
     if request.slo:
-        if unknown := [name for name in request.slo if name not in SloSpec.model_fields]:
+        if unknown := [name for name in request.slo if not bounds_figure(f"slo.{name}")]:
             raise SubmissionError([Problem(SOURCE, None, f"slo.{n}", _unknown_bound(n)) for n in unknown])
         kept = submission.slo.model_dump(mode="json") if submission.slo else {}
         changes["slo"] = {**kept, **request.slo}
@@ -112,6 +124,5 @@ def _read(request: SubmissionRequest, folder: Path) -> tuple[Submission, Path]:
 
 
 def _unknown_bound(name: str) -> str:
-    return (
-        f"unknown bound{did_you_mean(name, SloSpec.model_fields)}; known: {', '.join(SloSpec.model_fields)}"
-    )
+    known = [figure.name for figure in FIGURES.values() if figure.better]
+    return f"unknown bound{did_you_mean(name, known)}; known: {', '.join(known)}"

@@ -97,7 +97,7 @@ def job_spec(**changes: Any) -> JobSpec:
         "name": "quickstart",
         "model": {"kind": "zoo", "name": "digits"},
         "load": {"arrivals": {"kind": "poisson", "rate_rps": 200.0}, "duration_s": 8.0},
-        "slo": {"latency_p99_ms": 20.0},
+        "slo": {"p99_ms": 20.0},
     }
     for path, value in changes.items():
         *parents, last = path.split("__")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.summary import summarise
-from inferbench_tasks.submission.schema import SloSpec
+from inferbench_tasks.submission.slo import SloSpec
 from tests.samples import samples_table
 
 S, MS, US = 1_000_000_000, 1_000_000, 1_000
@@ -115,22 +115,22 @@ def test_goodput_and_objective() -> None:
     columns = _steady()
     late = np.arange(len(columns["intended_ns"])) % 10 == 0
     columns["done_ns"] = columns["done_ns"] + np.where(late, 50 * MS, 0)
-    slo = SloSpec(latency_p50_ms=30.0, latency_p99_ms=60.0, min_throughput_rps=90.0)
+    slo = SloSpec.model_validate({"p50_ms": 30.0, "p99_ms": 60.0, "throughput_rps": 90.0})
     found = _summary(columns, 100, 110, slo)
     assert found["goodput_rps"] == pytest.approx(90.0, abs=0.3)
     assert found["goodput_limit_ms"] == 60.0
     assert found["slo"]["met"] is False
     assert {k: c["met"] for k, c in found["slo"]["checks"].items()} == {
-        "latency_p50_ms": True, "latency_p99_ms": False, "throughput_rps": True, "error_ratio": True,
+        "p50_ms": True, "p99_ms": False, "throughput_rps": True, "error_ratio": True,
     }  # fmt: skip
-    assert found["slo"]["checks"]["latency_p99_ms"] == {"value": 70.0, "bound": 60.0, "met": False}
+    assert found["slo"]["checks"]["p99_ms"] == {"value": 70.0, "bound": 60.0, "met": False}
 
 
 def test_an_objective_without_enough_samples_is_neither_met_nor_missed() -> None:
     """p99.9 of a thousand requests is unknown, and unknown is not "met"; without an SLO there is no goodput."""
-    found = _summary(_steady(), 100, 110, SloSpec(latency_p999_ms=100.0))
+    found = _summary(_steady(), 100, 110, SloSpec.model_validate({"p999_ms": 100.0}))
     assert found["slo"]["met"] is None
-    assert found["slo"]["checks"]["latency_p999_ms"]["value"] is None
+    assert found["slo"]["checks"]["p999_ms"]["value"] is None
     plain = _summary(_steady(), 100, 110)
     assert (plain["goodput_rps"], plain["goodput_limit_ms"], plain["slo"]) == (None, None, None)
 
@@ -185,11 +185,14 @@ def test_a_summary_is_plain_json_and_the_same_each_time() -> None:
     columns["done_ns"] = columns["intended_ns"] + rng.gamma(2, 10 * MS, 1400).astype(int)
     table = samples_table({**columns, "request_id": np.arange(1400)})
     first = summarise(
-        table, measure_start_ns=100 * S, measure_end_ns=110 * S, slo=SloSpec(latency_p99_ms=50.0)
+        table, measure_start_ns=100 * S, measure_end_ns=110 * S, slo=SloSpec.model_validate({"p99_ms": 50.0})
     )
     shuffled = pa.concat_tables([table.slice(900), table.slice(0, 900)])
     again = summarise(
-        shuffled, measure_start_ns=100 * S, measure_end_ns=110 * S, slo=SloSpec(latency_p99_ms=50.0)
+        shuffled,
+        measure_start_ns=100 * S,
+        measure_end_ns=110 * S,
+        slo=SloSpec.model_validate({"p99_ms": 50.0}),
     )
     assert json.loads(json.dumps(first, allow_nan=False)) == again
 

@@ -119,9 +119,9 @@ def test_a_submission_that_went_through_json_expands_the_same() -> None:
 def test_whole_sections_can_be_swept_and_absent_ones_begun() -> None:
     """A mapping replaces a section; a path into an absent section begins it; null takes it away."""
     arrivals = [{"kind": "poisson", "rate_rps": 5}, {"kind": "closed_loop", "concurrency": 4}]
-    made = jobs({"load.arrivals": arrivals, "slo.latency_p99_ms": [10]})
+    made = jobs({"load.arrivals": arrivals, "slo.p99_ms": [10]})
     assert [j.spec.load.arrivals.kind for j in made] == ["poisson", "closed_loop"]
-    assert [j.spec.slo.latency_p99_ms for j in made if j.spec.slo] == [10, 10]
+    assert [j.spec.slo.bound("p99_ms") for j in made if j.spec.slo] == [10, 10]
     made = jobs({"serve.batching": [None, {"max_batch_size": 4}]})
     assert [j.spec.serve.batching.max_batch_size if j.spec.serve.batching else None for j in made] == [
         None,
@@ -138,7 +138,7 @@ def test_every_measured_path_is_known_and_no_label() -> None:
         "load.arrivals.rate_rps",
         "model.heads",
     } <= paths
-    assert {"load.arrivals.concurrency", "slo.latency_p99_ms", "model.training.epochs"} <= paths
+    assert {"load.arrivals.concurrency", "slo.p99_ms", "model.training.epochs"} <= paths
     assert not [path for path in paths if path.startswith("sweep")]
 
 
@@ -189,10 +189,9 @@ def test_what_is_wrong_without_the_sweep_is_told_without_it() -> None:
     """Once, at its own line."""
     with pytest.raises(SubmissionError) as caught:
         read_submission_text(TEXT.replace("timeout_ms: 100", "network: pigeon\n  timeout_ms: 100")
-                             + "  load.seed: [1, 2]\nslo: {latency_p99_ms: 500}\n", "x.yaml", INSTALLED)  # fmt: skip
+                             + "  load.seed: [1, 2]\nslo: {p99_ms: 500}\n", "x.yaml", INSTALLED)  # fmt: skip
     assert any(
-        str(p).startswith("x.yaml:9: slo.latency_p99_ms: 500 can never be exceeded")
-        for p in caught.value.problems
+        str(p).startswith("x.yaml:9: slo.p99_ms: 500 can never be exceeded") for p in caught.value.problems
     )
     assert not any("job" in p.message for p in caught.value.problems)
 

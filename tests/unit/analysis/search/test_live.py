@@ -10,7 +10,8 @@ from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.search.live import LiveSearch, goal_of, measured_before, told
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.submission.schema import SloSpec, Submission
+from inferbench_tasks.submission.schema import Submission
+from inferbench_tasks.submission.slo import SloSpec
 from inferbench_tasks.submission.sweep import Job, expand
 from tests.unit.perfdb.builders import result
 
@@ -19,7 +20,7 @@ SUBMISSION = Submission.model_validate(
         "name": "space",
         "model": {"kind": "zoo", "name": "digits"},
         "load": {"arrivals": {"kind": "closed_loop", "concurrency": 1}},
-        "slo": {"latency_p99_ms": 20},
+        "slo": {"p99_ms": 20},
         "sweep": {
             "serve.threads": [1, 2],
             "load.batch_size": [1, 2, 4, 8],
@@ -133,7 +134,7 @@ def test_an_unsure_order_is_settled_by_repeats() -> None:
 
 def test_the_goal_is_the_submissions_slo_and_what_is_added() -> None:
     """Every part of the SLO becomes a bound; latency is minimised; an unknown figure is refused."""
-    slo = SloSpec(latency_p95_ms=50, min_throughput_rps=10)
+    slo = SloSpec.model_validate({"p95_ms": 50, "throughput_rps": 10})
     goal = goal_of("p50_ms", slo, [Bound("rss_bytes", True, 1e9)])
     assert not goal.higher
     assert [str(bound) for bound in goal.bounds] == [

@@ -51,7 +51,7 @@ def test_the_form_is_checked_before_a_run_exists() -> None:
     assert "quickstart" in form["name"].schema["examples"]
     for good in (TEXT, {"name": "x"}, None):
         assert form["submission"].resolve(good) == good
-    for field, bad in (("priority", 101), ("priority", "high"), ("slo_latency_p99_ms", 0), ("submission", 3)):
+    for field, bad in (("priority", 101), ("priority", "high"), ("p99_ms", 0), ("submission", 3)):
         with pytest.raises(ParamValidationError):
             form[field].resolve(bad)
 

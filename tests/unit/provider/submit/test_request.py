@@ -32,9 +32,11 @@ def test_a_form_changes_user_priority_and_slo() -> None:
     form = {"submission": GOOD, "name": "", "user": "me", "priority": 7, "slo_latency_p99_ms": 95.5}
     found = resolve(SubmissionRequest.of_parameters(form), CONFIGS).submission
     assert (found.user, found.priority) == ("me", 7)
-    assert found.slo and found.slo.latency_bounds_ms() == {"p50": 20.0, "p99": 95.5}
+    assert found.slo and found.slo.percentile_bounds_ms() == {"p50": 20.0, "p99": 95.5}
     assert found.sweep and found.sweep.grid == {"serve.threads": [1, 2]}
     assert len(found.sweep.zip) == 1
+    named = {**form, "p99_ms": form.pop("slo_latency_p99_ms")}
+    assert resolve(SubmissionRequest.of_parameters(form | named), CONFIGS).submission == found
 
 
 def test_the_login_is_the_user_of_a_submission_without_one() -> None:
@@ -61,7 +63,7 @@ def test_what_the_form_changes_is_checked_too() -> None:
     """An impossible user or bound names its own field."""
     assert [f for f, _, _ in problems(submission=GOOD, user="<script>")] == ["user"]
     assert [f for f, _, _ in problems(submission=GOOD, slo={"latency_p98_ms": 1})] == ["slo.latency_p98_ms"]
-    assert [f for f, _, _ in problems(submission=GOOD, slo={"latency_p99_ms": -1})] == ["slo.latency_p99_ms"]
+    assert [f for f, _, _ in problems(submission=GOOD, slo={"latency_p99_ms": -1})] == ["slo.p99_ms"]
 
 
 @pytest.mark.parametrize(
