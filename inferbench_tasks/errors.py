@@ -46,9 +46,18 @@ def _rebuild(cls: type[InferBenchError], args: tuple[Any, ...], state: dict[str,
 
 
 class InputError(InferBenchError):
-    """The user's input is wrong; nothing was started."""
+    """The user's input is wrong; nothing was started.
+
+    ``field``: the dotted path of what is wrong in a submission, or a parameter's name; None where it is no single one.
+    ``message``: what is wrong with it; the error's text is ``field: message``.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: str = "", *, field: str | None = None) -> None:
+        super().__init__(f"{field}: {message}" if field else message)
+        self.field = field
+        self.message = message
 
 
 class SubmissionError(InputError):

@@ -26,9 +26,9 @@ def inside(base_dir: Path, path: str, field: str) -> Path:
     try:
         found = (base / path).resolve(strict=True)
     except (OSError, RuntimeError) as error:
-        raise InputError(f"{field}: {path} is not there, below {base}") from error
+        raise InputError(f"{path} is not there, below {base}", field=field) from error
     if not found.is_relative_to(base):
-        raise InputError(f"{field}: {path} leads out of the submission's folder {base}")
+        raise InputError(f"{path} leads out of the submission's folder {base}", field=field)
     return found
 
 
@@ -37,12 +37,12 @@ def check_size(path: Path) -> None:
     total = 0
     for file in [path] if path.is_file() else sorted(path.rglob("*")):
         if not file.resolve().is_relative_to(path):
-            raise InputError(f"model.path: {file} is a link that leads out of the model's folder")
+            raise InputError(f"{file} is a link that leads out of the model's folder", field="model.path")
         total += file.stat().st_size if file.is_file() else 0
     if total > MAX_BYTES:
-        raise InputError(f"model.path: {path} has {total:,} bytes, allowed are {MAX_BYTES:,}")
+        raise InputError(f"{path} has {total:,} bytes, allowed are {MAX_BYTES:,}", field="model.path")
     if total == 0:
-        raise InputError(f"model.path: {path} is empty")
+        raise InputError(f"{path} is empty", field="model.path")
 
 
 def external_data(path: Path) -> list[Path]:
@@ -55,10 +55,10 @@ def external_data(path: Path) -> list[Path]:
         model = onnx.load(path, load_external_data=False)
     except (DecodeError, ValueError) as error:
         raise InputError(
-            f"model.path: {path} is damaged or no ONNX model: {error}; export or copy it again"
+            f"{path} is damaged or no ONNX model: {error}; export or copy it again", field="model.path"
         ) from error
     if not model.graph.node:
-        raise InputError(f"model.path: {path} is damaged or no ONNX model: its graph is empty")
+        raise InputError(f"{path} is damaged or no ONNX model: its graph is empty", field="model.path")
     found: set[Path] = set()
     for tensor in model.graph.initializer:
         if uses_external_data(tensor):
@@ -66,7 +66,9 @@ def external_data(path: Path) -> list[Path]:
             found.add(inside(path.parent, location, f"model.path: the external data of {tensor.name}"))
     total = sum(file.stat().st_size for file in found)
     if total > MAX_BYTES:
-        raise InputError(f"model.path: {path} has {total:,} bytes of external data, allowed: {MAX_BYTES:,}")
+        raise InputError(
+            f"{path} has {total:,} bytes of external data, allowed: {MAX_BYTES:,}", field="model.path"
+        )
     return sorted(found)
 
 
@@ -77,28 +79,32 @@ def check_torch_archive(path: Path, form: str) -> None:
             members = archive.infolist()
             names = [member.filename for member in members]
             if len(members) > MAX_MEMBERS:
-                raise InputError(f"model.path: {path} has {len(members)} members, allowed: {MAX_MEMBERS}")
+                raise InputError(
+                    f"{path} has {len(members)} members, allowed: {MAX_MEMBERS}", field="model.path"
+                )
             unpacked = sum(member.file_size for member in members)
             if unpacked > MAX_BYTES or unpacked > MAX_RATIO * max(path.stat().st_size, 1 << 16):
                 raise InputError(
-                    f"model.path: {path} has {path.stat().st_size:,} bytes and would unpack to {unpacked:,}; "
-                    f"that is no model, and is not unpacked. Weights are stored uncompressed: save the model again"
+                    f"{path} has {path.stat().st_size:,} bytes and would unpack to {unpacked:,}; "
+                    f"that is no model, and is not unpacked. Weights are stored uncompressed: save the model again",
+                    field="model.path",
                 )
             if any(name.startswith("/") or ".." in name.split("/") for name in names):
-                raise InputError(f"model.path: {path} has members that lead out of it")
+                raise InputError(f"{path} has members that lead out of it", field="model.path")
             damaged = archive.testzip()
     except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
         raise InputError(
-            f"model.path: {path} is damaged or no {form} archive: {error}; save or copy it again"
+            f"{path} is damaged or no {form} archive: {error}; save or copy it again", field="model.path"
         ) from error
     if damaged:
         raise InputError(
-            f"model.path: {path} is damaged: {damaged} does not match its checksum; copy it again"
+            f"{path} is damaged: {damaged} does not match its checksum; copy it again", field="model.path"
         )
     if form == "torchscript" and not any("/code/" in name for name in names):
         raise InputError(
-            f"model.path: {path} is a pickled PyTorch checkpoint, not TorchScript: nothing is unpickled here; "
-            f"save it with torch.jit.trace(...).save(...) or export it to ONNX"
+            f"{path} is a pickled PyTorch checkpoint, not TorchScript: nothing is unpickled here; "
+            f"save it with torch.jit.trace(...).save(...) or export it to ONNX",
+            field="model.path",
         )
     if form == "pt2":
         _check_exported_program(path)
@@ -111,7 +117,9 @@ def _check_exported_program(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         if not any("/models/" in name and name.endswith(".json") for name in names):
-            raise InputError(f"model.path: {path} is no exported program; write it with torch.export.save")
+            raise InputError(
+                f"{path} is no exported program; write it with torch.export.save", field="model.path"
+            )
         pickled = [n for n in names if n.rsplit("/", 1)[-1].startswith(("custom_obj_", "opaque_obj_"))]
         for name in names:
             if name.endswith("_config.json"):
@@ -119,7 +127,7 @@ def _check_exported_program(path: Path) -> None:
                     entries = json.loads(archive.read(name))["config"]
                     pickled += [key for key, entry in entries.items() if entry["use_pickle"]]
                 except (ValueError, KeyError, TypeError, AttributeError) as error:
-                    raise InputError(f"model.path: {path} is damaged: {name}: {error!r}") from error
+                    raise InputError(f"{path} is damaged: {name}: {error!r}", field="model.path") from error
             elif name.endswith(".pt"):
                 try:
                     torch.load(io.BytesIO(archive.read(name)), weights_only=True, map_location="cpu")
@@ -127,8 +135,9 @@ def _check_exported_program(path: Path) -> None:
                     pickled.append(name)
     if pickled:
         raise InputError(
-            f"model.path: {path} has pickled objects in it ({', '.join(sorted(pickled)[:3])}): nothing is "
-            f"unpickled here; export the model without custom objects, or to ONNX"
+            f"{path} has pickled objects in it ({', '.join(sorted(pickled)[:3])}): nothing is "
+            f"unpickled here; export the model without custom objects, or to ONNX",
+            field="model.path",
         )
 
 
@@ -141,7 +150,7 @@ def check_saved_model(path: Path) -> None:
     try:
         model.ParseFromString((path / "saved_model.pb").read_bytes())
     except DecodeError as error:
-        raise InputError(f"model.path: {path}/saved_model.pb is damaged: {error}") from error
+        raise InputError(f"{path}/saved_model.pb is damaged: {error}", field="model.path") from error
     used = {
         node.op
         for meta in model.meta_graphs
@@ -149,9 +158,10 @@ def check_saved_model(path: Path) -> None:
         for node in nodes
     }
     if not used:
-        raise InputError(f"model.path: {path}/saved_model.pb has no graph in it")
+        raise InputError(f"{path}/saved_model.pb has no graph in it", field="model.path")
     if forbidden := sorted(used & FORBIDDEN_OPERATORS):
         raise InputError(
-            f"model.path: {path} has operators that run code or touch files: {', '.join(forbidden)}; "
-            f"export it without them"
+            f"{path} has operators that run code or touch files: {', '.join(forbidden)}; "
+            f"export it without them",
+            field="model.path",
         )

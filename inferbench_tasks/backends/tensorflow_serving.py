@@ -65,7 +65,8 @@ class TensorFlowServing(Backend):
         spec, model = deployment.spec, deployment.model
         if spec.instances != 1:
             raise InputError(
-                "serve.instances: TensorFlow Serving has one session per model; use batching and threads"
+                "TensorFlow Serving has one session per model; use batching and threads",
+                field="serve.instances",
             )
         container = spec.launcher == "container"
         self._image = self.image(spec) if container else None

@@ -220,7 +220,7 @@ def _batching(deployment: Deployment) -> tuple[int, int]:
     if batching is None:
         return 1, 0
     if batching.preferred_batch_sizes:
-        raise InputError("serve.batching.preferred_batch_sizes: TorchServe has none; leave them out")
+        raise InputError("TorchServe has none; leave them out", field="serve.batching.preferred_batch_sizes")
     return batching.max_batch_size, math.ceil(batching.max_delay_ms)
 
 

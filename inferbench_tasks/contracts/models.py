@@ -93,6 +93,7 @@ def noise_like(
     if dtype.kind in "iu":
         return rng.integers(0, below, shape).astype(dtype)
     raise InputError(
-        f"requests.kind: no random values can be made for input {spec.name} ({spec.dtype}); "
-        f"give requests: {{kind: files, path: ...}}"
+        f"no random values can be made for input {spec.name} ({spec.dtype}); "
+        f"give requests: {{kind: files, path: ...}}",
+        field="requests.kind",
     )

@@ -89,11 +89,13 @@ def _convert(
     target = FORMATS.load(hop.target)()
     what = f"{source.name}: {hop.source} -> {hop.target} ({hop.precision})"
     if reason := target.unavailable():
-        raise InputError(f"convert.format: {hop.target} can't be made here: {reason}")
+        raise InputError(f"{hop.target} can't be made here: {reason}", field="convert.format")
     if target.extra:
         require(target.extra)  # before the cache's key is made of its version
     if hop.precision in target.calibrated and not calibration:
-        raise InputError(f"convert.precision: {hop.precision} needs real samples to measure its scales on")
+        raise InputError(
+            f"{hop.precision} needs real samples to measure its scales on", field="convert.precision"
+        )
 
     def make(folder: Path) -> dict[str, object]:
         try:

@@ -24,9 +24,11 @@ def find(base_dir: Path, path: str) -> Path:
     """The module of a submission. InputError where it is no Python file below its folder."""
     found = inside(base_dir, path, "model.module")
     if found.suffix != ".py" or not found.is_file():
-        raise InputError(f"model.module: {path} is no Python file (.py)")
+        raise InputError(f"{path} is no Python file (.py)", field="model.module")
     if found.stat().st_size > MAX_BYTES:
-        raise InputError(f"model.module: {path} has more than the {MAX_BYTES:,} bytes that are allowed")
+        raise InputError(
+            f"{path} has more than the {MAX_BYTES:,} bytes that are allowed", field="model.module"
+        )
     return found
 
 
@@ -52,16 +54,19 @@ def build(folder: Path, factory: str) -> Any:
         if not callable(function):
             known = ", ".join(n for n in vars(module) if not n.startswith("_") and callable(vars(module)[n]))
             raise InputError(
-                f"model.factory: the module has no function {factory}; it has: {known or 'none'}"
+                f"the module has no function {factory}; it has: {known or 'none'}", field="model.factory"
             )
         network = function()
     except InputError:
         raise
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise InputError(f"model.module: {_place(error, path)}{type(error).__name__}: {error}") from error
+        raise InputError(
+            f"{_place(error, path)}{type(error).__name__}: {error}", field="model.module"
+        ) from error
     if not isinstance(network, torch.nn.Module):
         raise InputError(
-            f"model.factory: {factory}() returned {type(network).__name__}; it has to return a torch.nn.Module"
+            f"{factory}() returned {type(network).__name__}; it has to return a torch.nn.Module",
+            field="model.factory",
         )
     return network
 

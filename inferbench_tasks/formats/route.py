@@ -31,7 +31,7 @@ def route(source: str, target: str, precision: str = "fp32", framework: str | No
         return ()
     best = _search(source, target, precision)
     if best is None:
-        raise InputError(_refusal(source, target, precision, framework or source))
+        raise _refusal(source, target, precision, framework or source)
     return best
 
 
@@ -75,12 +75,14 @@ def targets(source: str) -> dict[str, tuple[str, ...]]:
     return {kind: precisions for kind, precisions in found.items() if precisions}
 
 
-def _refusal(source: str, target: str, precision: str, name: str) -> str:
+def _refusal(source: str, target: str, precision: str, name: str) -> InputError:
     here = possible_precisions(source, target)
     if here:
-        return (
-            f"convert.precision: {name} -> {target} is not possible in {precision}; "
-            f"allowed: {', '.join(here)}"
+        return InputError(
+            f"{name} -> {target} is not possible in {precision}; allowed: {', '.join(here)}",
+            field="convert.precision",
         )
     known = ", ".join(f"{kind} ({', '.join(ps)})" for kind, ps in targets(source).items())
-    return f"convert.format: {name} can't be converted to {target}; allowed: {known or 'nothing'}"
+    return InputError(
+        f"{name} can't be converted to {target}; allowed: {known or 'nothing'}", field="convert.format"
+    )

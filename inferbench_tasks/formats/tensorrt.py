@@ -56,7 +56,7 @@ class TensorRtFormat(Format):
 
     def convert(self, source: ModelArtifact, folder: Path, settings: Settings) -> None:
         if reason := self.unavailable():
-            raise InputError(f"convert.format: tensorrt can't be made here: {reason}")
+            raise InputError(f"tensorrt can't be made here: {reason}", field="convert.format")
         import tensorrt as trt
 
         logger = trt.Logger(trt.Logger.WARNING)

@@ -164,10 +164,11 @@ def check_ceiling(plan: LoadPlan, answer_bytes: int, cache: Path, *, allow_unsaf
     rate = peak_rate_rps(plan)
     if rate is not None and rate > SAFE_SHARE * found.requests_per_s and not allow_unsafe:
         raise InputError(
-            f"load.arrivals: {rate:,.0f} requests/s are {rate / found.requests_per_s:.0%} of what this client can send "
+            f"{rate:,.0f} requests/s are {rate / found.requests_per_s:.0%} of what this client can send "
             f"({found.requests_per_s:,.0f} requests/s of {found.request_bytes:,} bytes against a server that does "
             f"nothing, {found.shards} sender(s)); above {SAFE_SHARE:.0%} the client itself is measured. Lower the "
-            "rate, raise load.shards, use a machine with more cores, or set load.allow_unsafe_load: true"
+            "rate, raise load.shards, use a machine with more cores, or set load.allow_unsafe_load: true",
+            field="load.arrivals",
         )
     return found
 
@@ -184,8 +185,9 @@ def check_processing(plan: LoadPlan, sample_ms: Mapping[str, float], *, allow_un
     if rate is None or allow_unsafe or rate * request_ms / 1e3 <= SAFE_SHARE * plan.shards:
         return
     raise InputError(
-        f"load.arrivals: {rate:,.0f} requests/s, of which each keeps the client busy for {request_ms:.2f} ms with "
+        f"{rate:,.0f} requests/s, of which each keeps the client busy for {request_ms:.2f} ms with "
         f"{', '.join(sample_ms)}, need {rate * request_ms / 1e3:.2f} of {plan.shards} sender(s); above "
         f"{SAFE_SHARE:.0%} the client itself is measured. Lower the rate, raise load.shards, "
-        "set processors.side: server, or set load.allow_unsafe_load: true"
+        "set processors.side: server, or set load.allow_unsafe_load: true",
+        field="load.arrivals",
     )

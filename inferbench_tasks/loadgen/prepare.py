@@ -64,12 +64,12 @@ def prepare(
     """
     folder.mkdir(parents=True, exist_ok=True)
     if spec.realtime and (problem := realtime_problem()):
-        raise InputError(f"load.realtime: {problem}")
+        raise InputError(f"{problem}", field="load.realtime")
     arrivals = spec.arrivals.bind(base_dir)
     try:
         arrivals.check(spec.duration_s)
     except ValueError as error:
-        raise InputError(f"load.arrivals: {error}") from error
+        raise InputError(f"{error}", field="load.arrivals") from error
     warmup_ns, duration_ns = round(spec.warmup_s * _NS), round(spec.duration_s * _NS)
     segments = _segments(spec, arrivals, folder, warmup_ns, duration_ns)
     users = segments[-1].concurrency
@@ -109,7 +109,7 @@ def _mlperf(
     spec: LoadSpec, arrivals: ArrivalProcess, target_latency_ms: float | None
 ) -> MlperfSettings | None:
     for finding in engine_findings(spec, target_latency_ms):
-        raise InputError(f"{finding.fields[0]}: {finding.message}")
+        raise finding.as_error()
     if spec.engine != "mlperf_loadgen":
         return None
     require("mlperf")
@@ -173,7 +173,8 @@ def _segments(
     offsets = arrivals.offsets_ns(spec.duration_s, rng)
     if not len(offsets):
         raise InputError(
-            f"load.arrivals: {arrivals.kind} gives no request in {spec.duration_s:g} s; raise the rate or the duration"
+            f"{arrivals.kind} gives no request in {spec.duration_s:g} s; raise the rate or the duration",
+            field="load.arrivals",
         )
     end_ns = warmup_ns + round(arrivals.lasts_s(spec.duration_s) * _NS)
     if spec.max_requests is not None and spec.max_requests < len(offsets):

@@ -119,8 +119,9 @@ class FileSource(ModelSource):
             example = {"inputs": [{"name": "input", "dtype": "float32", "shape": [3, 224, 224]}]}
             example["outputs"] = [{"name": "scores", "dtype": "float32", "shape": [1000]}]
             raise InputError(
-                f"model.path: {self.path.name} doesn't say what it takes; put {sidecar.name} beside it, for "
-                f"instance {json.dumps(example)} (shapes without the batch axis, -1 for a free size)"
+                f"{self.path.name} doesn't say what it takes; put {sidecar.name} beside it, for "
+                f"instance {json.dumps(example)} (shapes without the batch axis, -1 for a free size)",
+                field="model.path",
             ) from None
         except ValidationError as error:
             problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
@@ -146,9 +147,9 @@ def _format_of(path: Path, spec: FileModel) -> str:
             else f"has an unknown ending {ending!r}"
         )
     if found is None:
-        raise InputError(f"model.path: {spec.path} {what}; {SAFE}")
+        raise InputError(f"{spec.path} {what}; {SAFE}", field="model.path")
     if spec.format not in (None, found):
-        raise InputError(f"model.format: {spec.path} is {found}, not {spec.format}; leave format out")
+        raise InputError(f"{spec.path} is {found}, not {spec.format}; leave format out", field="model.format")
     return found
 
 
@@ -160,14 +161,16 @@ def _onnx_signature(path: Path, given: str) -> tuple[tuple[TensorSpec, ...], tup
     except InputError as error:
         cause = str(error.__cause__ or error).replace(str(path), given)
         raise InputError(
-            f"model.path: ONNX Runtime here can't load {given}: {cause}. Export it with standard operators, of an "
-            f"opset that this version knows"
+            f"ONNX Runtime here can't load {given}: {cause}. Export it with standard operators, of an "
+            f"opset that this version knows",
+            field="model.path",
         ) from error
     for value in session.get_inputs():
         if not value.shape or isinstance(value.shape[0], int):
             raise InputError(
-                f"model.path: input {value.name} has shape {value.shape}: its first axis must be a free batch "
-                f"axis; export the model with a dynamic batch"
+                f"input {value.name} has shape {value.shape}: its first axis must be a free batch "
+                f"axis; export the model with a dynamic batch",
+                field="model.path",
             )
     return signature(session)
 
@@ -182,7 +185,8 @@ def _saved_model_signature(path: Path) -> tuple[tuple[TensorSpec, ...], tuple[Te
         for name, tensor in named.items():
             if tensor.shape.rank is None or tensor.shape.rank == 0 or tensor.shape[0] is not None:
                 raise InputError(
-                    f"model.path: {name} has shape {tensor.shape}: its first axis must be a free batch axis"
+                    f"{name} has shape {tensor.shape}: its first axis must be a free batch axis",
+                    field="model.path",
                 )
             shape = tuple(-1 if size is None else int(size) for size in tensor.shape[1:])
             dtype = "str" if tensor.dtype.name == "string" else tensor.dtype.name

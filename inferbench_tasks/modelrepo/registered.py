@@ -46,8 +46,9 @@ class RegisteredSource(ModelSource):
             path = ModelRepository(db).fetch(self.card, folder)
         if any(folder.rglob("*.py")):  # a submission names the code that it runs; a record can't
             raise InputError(
-                f"model.name: {self.card.name}@{self.card.version} has Python code in it, and code from the "
-                f"repository is not run; register the model's ONNX or TorchScript form"
+                f"{self.card.name}@{self.card.version} has Python code in it, and code from the "
+                f"repository is not run; register the model's ONNX or TorchScript form",
+                field="model.name",
             )
         assert self.card.format is not None
         return Made(

@@ -29,7 +29,8 @@ class Digits(ModelSource):
     def __init__(self, name: str, framework: str | None = None) -> None:
         if framework is not None:
             raise InputError(
-                f"model.framework: the zoo model {name!r} is trained by scikit-learn; leave framework out"
+                f"the zoo model {name!r} is trained by scikit-learn; leave framework out",
+                field="model.framework",
             )
         self.name = name
 

@@ -46,7 +46,7 @@ class EfficientNetLite0(ModelSource):
 
     def __init__(self, name: str, framework: str | None = None) -> None:
         if framework == "tensorflow":
-            raise InputError(f"model.framework: the zoo model {name!r} is only to be had in torch")
+            raise InputError(f"the zoo model {name!r} is only to be had in torch", field="model.framework")
         self.name = name
 
     def settings(self) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class RandomWeights(ModelSource):
         self.framework = framework or "torch"
         self.task = self.network.task
         if self.framework == "tensorflow" and self.network.tensorflow_shape is None:
-            raise InputError(f"model.framework: the zoo model {name!r} is only to be had in torch")
+            raise InputError(f"the zoo model {name!r} is only to be had in torch", field="model.framework")
 
     def settings(self) -> dict[str, Any]:
         package = "torch" if self.framework == "torch" else "tensorflow"

@@ -71,7 +71,7 @@ def custom_problem(name: str) -> str | None:
     try:
         _custom(name)
     except UnknownKindError as error:
-        return str(error).removeprefix("load.network: ")
+        return error.message
     return None
 
 
@@ -79,10 +79,12 @@ def _custom(name: str) -> Network:
     pairs = [pair.partition("=") for pair in name.removeprefix(CUSTOM).split(",")]
     fields = {key.strip(): value.strip() for key, _, value in pairs}
     if unknown := [key for key in fields if key not in FIGURES]:
-        raise UnknownKindError(f"load.network: {unknown[0]!r} in {name!r}; known: {', '.join(FIGURES)}")
+        raise UnknownKindError(
+            f"{unknown[0]!r} in {name!r}; known: {', '.join(FIGURES)}", field="load.network"
+        )
     try:
         return Network.model_validate({"name": name, "source": "the submission", "date": "2024", **fields})
     except ValidationError as error:
         first = error.errors()[0]
         where = f"{first['loc'][0]} in {name!r}" if first["loc"] else repr(name)
-        raise UnknownKindError(f"load.network: {where}: {first['msg']}") from error
+        raise UnknownKindError(f"{where}: {first['msg']}", field="load.network") from error

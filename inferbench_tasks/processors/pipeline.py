@@ -50,7 +50,9 @@ class Pipeline:
         if isinstance(value, dict) and set(self._inputs) <= value.keys():
             return {name: value[name] for name in self._inputs}
         given = list(value) if isinstance(value, dict) else type(value).__name__
-        raise InputError(f"processors.before: they give {given}, the model takes {', '.join(self._inputs)}")
+        raise InputError(
+            f"they give {given}, the model takes {', '.join(self._inputs)}", field="processors.before"
+        )
 
 
 def _build(step: ProcessorStep) -> Processor:
@@ -58,7 +60,7 @@ def _build(step: ProcessorStep) -> Processor:
     try:
         return factory(**step.settings)
     except TypeError as error:
-        raise InputError(f"processors: the settings of {step.kind} are wrong: {error}") from error
+        raise InputError(f"the settings of {step.kind} are wrong: {error}", field="processors") from error
 
 
 def _run(processors: Sequence[Processor], value: Any) -> tuple[Any, dict[str, int]]:
@@ -78,4 +80,4 @@ def _as_arrays(last: Processor, value: Any) -> Arrays:
         return {last.kind: value}
     if isinstance(value, dict) and all(isinstance(array, np.ndarray) for array in value.values()):
         return value
-    raise InputError(f"processors.after: {last.kind} gives {type(value).__name__}, which is no array")
+    raise InputError(f"{last.kind} gives {type(value).__name__}, which is no array", field="processors.after")

@@ -37,10 +37,12 @@ class Files(Dataset):
     def __init__(self, arrays: Arrays, labels: NDArray[np.int64] | None = None) -> None:
         lengths = {name: len(array) for name, array in arrays.items()}
         if len(set(lengths.values())) != 1 or min(lengths.values()) == 0:
-            raise InputError(f"requests.path: every input needs the same number of samples, >= 1: {lengths}")
+            raise InputError(
+                f"every input needs the same number of samples, >= 1: {lengths}", field="requests.path"
+            )
         if labels is not None and len(labels) != next(iter(lengths.values())):
             raise InputError(
-                f"requests.path: {len(labels)} labels for {next(iter(lengths.values()))} samples"
+                f"{len(labels)} labels for {next(iter(lengths.values()))} samples", field="requests.path"
             )
         self._arrays, self._labels = arrays, labels
 
@@ -91,13 +93,13 @@ def open_files(
         elif ending == ".txt":
             arrays = _texts(found, model, encode)
         else:
-            raise InputError(f"requests.path: {path} has an unknown ending {ending!r}; {ALLOWED}")
+            raise InputError(f"{path} has an unknown ending {ending!r}; {ALLOWED}", field="requests.path")
     except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error) as error:
         raise InputError(
-            f"requests.path: {path} can't be read: {error}; write it again; {ALLOWED}"
+            f"{path} can't be read: {error}; write it again; {ALLOWED}", field="requests.path"
         ) from error
     except MemoryError as error:
-        raise InputError(f"requests.path: {path} is larger than the memory here: {error}") from error
+        raise InputError(f"{path} is larger than the memory here: {error}", field="requests.path") from error
     return Files(_fitted(arrays, model), None if labels is None else _classes(labels))
 
 
@@ -107,8 +109,9 @@ def _classes(labels: Array) -> NDArray[np.int64]:
     numbers = flat.dtype.kind in "biuf" and flat.ndim == 1
     if not numbers or not np.all(np.isfinite(flat)) or not np.all(flat == np.floor(flat)) or np.any(flat < 0):
         raise InputError(
-            f"requests.path: {LABELS} must be one class number (0, 1, 2, ...) per sample, not {labels.dtype} of shape "
-            f"{labels.shape}"
+            f"{LABELS} must be one class number (0, 1, 2, ...) per sample, not {labels.dtype} of shape "
+            f"{labels.shape}",
+            field="requests.path",
         )
     return flat.astype(np.int64)
 
@@ -119,8 +122,9 @@ def _refuse_bomb(path: Path) -> None:
         unpacked = sum(member.file_size for member in archive.infolist())
     if unpacked > MAX_BYTES:
         raise InputError(
-            f"requests.path: {path.name} has {path.stat().st_size:,} bytes and would unpack to {unpacked:,}, "
-            f"allowed are {MAX_BYTES:,}; give fewer samples"
+            f"{path.name} has {path.stat().st_size:,} bytes and would unpack to {unpacked:,}, "
+            f"allowed are {MAX_BYTES:,}; give fewer samples",
+            field="requests.path",
         )
 
 
@@ -144,8 +148,8 @@ def _fitted(arrays: Arrays, model: ModelArtifact) -> Arrays:
     if problems:
         takes = ", ".join(f"{s.name} {s.dtype}{list(s.shape)}" for s in model.inputs)
         raise InputError(
-            f"requests.path: the files don't fit the model {model.name}: {'; '.join(sorted(problems))}. It "
-            f"takes: {takes}"
+            f"the files don't fit the model {model.name}: {'; '.join(sorted(problems))}. It takes: {takes}",
+            field="requests.path",
         )
     return {spec.name: fitted[spec.name] for spec in model.inputs}
 
@@ -153,7 +157,7 @@ def _fitted(arrays: Arrays, model: ModelArtifact) -> Arrays:
 def _only_input(model: ModelArtifact, path: str) -> TensorSpec:
     if len(model.inputs) != 1:
         names = ", ".join(spec.name for spec in model.inputs)
-        raise InputError(f"requests.path: {path} holds one array, the model takes {names}; use .npz")
+        raise InputError(f"{path} holds one array, the model takes {names}; use .npz", field="requests.path")
     return model.inputs[0]
 
 
@@ -164,7 +168,7 @@ def _parquet(path: Path, model: ModelArtifact) -> Arrays:
     try:
         table = pq.read_table(path)
     except pa.ArrowException as error:
-        raise InputError(f"requests.path: {path} can't be read: {error}") from error
+        raise InputError(f"{path} can't be read: {error}", field="requests.path") from error
     shapes = {spec.name: spec.shape for spec in model.inputs}
     arrays: Arrays = {}
     for name in table.column_names:
@@ -185,12 +189,15 @@ def _images(folder: Path, model: ModelArtifact, pixels: tuple[float, float]) -> 
     first, last = len(shape) == 3 and shape[0] in (1, 3), len(shape) == 3 and shape[-1] in (1, 3)
     if not (first or last) or -1 in shape:
         raise InputError(
-            f"requests.path: {folder.name} is a folder of images, the model's input {spec.name} has shape "
-            f"{list(shape)}, which is no image"
+            f"{folder.name} is a folder of images, the model's input {spec.name} has shape "
+            f"{list(shape)}, which is no image",
+            field="requests.path",
         )
     files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in IMAGES)[:MAX_IMAGES]
     if not files:
-        raise InputError(f"requests.path: {folder} has no image in it; allowed: {', '.join(sorted(IMAGES))}")
+        raise InputError(
+            f"{folder} has no image in it; allowed: {', '.join(sorted(IMAGES))}", field="requests.path"
+        )
     size = (shape[1], shape[2]) if first else (shape[0], shape[1])
     processor = Image(
         size,
@@ -204,20 +211,20 @@ def _images(folder: Path, model: ModelArtifact, pixels: tuple[float, float]) -> 
         try:
             rows.append(processor([file.read_bytes()]))
         except InputError as error:
-            raise InputError(f"requests.path: {file.name}: {error}") from error
+            raise InputError(f"{file.name}: {error}", field="requests.path") from error
     return {spec.name: np.concatenate(rows)}
 
 
 def _texts(path: Path, model: ModelArtifact, encode: Encode | None) -> Arrays:
     texts = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     if not texts:
-        raise InputError(f"requests.path: {path.name} has no text in it")
+        raise InputError(f"{path.name} has no text in it", field="requests.path")
     if encode is not None:
         return encode(texts)
     spec = _only_input(model, path.name)
     if spec.dtype != "str":
         raise InputError(
-            f"requests.path: {path.name} holds texts, the model takes {spec.name} {spec.dtype}; tokenise them "
-            f"and give .npz"
+            f"{path.name} holds texts, the model takes {spec.name} {spec.dtype}; tokenise them and give .npz",
+            field="requests.path",
         )
     return {spec.name: np.array(texts).reshape(len(texts), *([1] * len(spec.shape)))}

@@ -37,8 +37,8 @@ def sample(
     else:
         if spec.samples > len(dataset) and spec.kind == "dataset":
             raise InputError(
-                f"requests.samples: {spec.samples} are asked for, {dataset.name} has {len(dataset)} "
-                f"held-out samples"
+                f"{spec.samples} are asked for, {dataset.name} has {len(dataset)} held-out samples",
+                field="requests.samples",
             )
         indices = rng.permutation(len(dataset))[: spec.samples]
         _refuse_too_much(dataset.inputs(indices[:1]), len(indices))
@@ -72,8 +72,9 @@ def _refuse_too_much(one: Arrays, count: int) -> None:
     size = sum(array.nbytes for array in one.values())
     if size * count > MAX_BYTES:
         raise InputError(
-            f"requests.samples: {count} samples of {size} bytes are more than the {MAX_BYTES >> 30} GiB that "
-            f"fit; allowed for this model: {MAX_BYTES // size}"
+            f"{count} samples of {size} bytes are more than the {MAX_BYTES >> 30} GiB that "
+            f"fit; allowed for this model: {MAX_BYTES // size}",
+            field="requests.samples",
         )
 
 

@@ -34,16 +34,19 @@ def raw_samples(
     else:
         if dataset is None:
             raise InputError(
-                "requests.kind: this model has no data set; give requests: {kind: files, path: ...}"
+                "this model has no data set; give requests: {kind: files, path: ...}", field="requests.kind"
             )
         if spec.samples > len(dataset):
-            raise InputError(f"requests.samples: {spec.samples} asked for, {dataset.name} has {len(dataset)}")
+            raise InputError(
+                f"{spec.samples} asked for, {dataset.name} has {len(dataset)}", field="requests.samples"
+            )
         indices = rng.permutation(len(dataset))[: spec.samples]
         raw = dataset.raw(indices)
         if raw is None:
             raise InputError(
-                f"requests.kind: {dataset.name} has tensors and no raw samples; leave processors.before out, "
-                "or give requests: {kind: files, path: ...}"
+                f"{dataset.name} has tensors and no raw samples; leave processors.before out, "
+                "or give requests: {kind: files, path: ...}",
+                field="requests.kind",
             )
         known = dataset.labels()
         rows, labels = objects(raw), None if known is None else known[indices]
@@ -65,10 +68,12 @@ def _files(base_dir: Path, path: str) -> list[bytes]:
             plain = [p for p in plain if not p.name.startswith(".")]
             size = sum(p.stat().st_size for p in plain)
             if size > MAX_BYTES:
-                raise InputError(f"requests.path: {path} has {size} bytes, at most {MAX_BYTES} are allowed")
+                raise InputError(
+                    f"{path} has {size} bytes, at most {MAX_BYTES} are allowed", field="requests.path"
+                )
             samples = [p.read_bytes() for p in plain]
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"requests.path: {path} can't be read: {error}") from error
+        raise InputError(f"{path} can't be read: {error}", field="requests.path") from error
     if not samples:
-        raise InputError(f"requests.path: {path} has no sample in it")
+        raise InputError(f"{path} has no sample in it", field="requests.path")
     return samples

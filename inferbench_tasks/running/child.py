@@ -204,6 +204,8 @@ _shelf = _Shelf()
 
 def _error(told: dict[str, str], stage: str) -> InferBenchError:
     kind = getattr(errors, told["type"], None)
+    if kind is not errors.SubmissionError and isinstance(kind, type) and issubclass(kind, errors.InputError):
+        return kind(told["message"], field=told.get("field"))
     if isinstance(kind, type) and issubclass(kind, InferBenchError) and kind is not errors.SubmissionError:
         return kind(told["message"])
     return StageError(f"{stage}: {told['type']}: {told['message']}")

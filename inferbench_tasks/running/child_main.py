@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.stages.base import Context
 
 _PR_SET_PDEATHSIG = 1
@@ -51,6 +51,8 @@ def _carry_out(order: dict[str, Any], told: TextIO) -> dict[str, Any]:
     except Exception as error:
         logging.exception("stage failed stage=%s", order["module"])
         kind = type(error).__name__
+        if isinstance(error, InputError):
+            return {"error": {"type": kind, "message": error.message, "field": error.field}}
         message = str(error)
         if isinstance(error, OSError) and not isinstance(error, InferBenchError):
             kind, message = "StorageError", f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")

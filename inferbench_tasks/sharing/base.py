@@ -63,7 +63,7 @@ def placed(job: JobSpec, folder: Path) -> Iterator[None]:
         return
     kind = SHARINGS.load(share.method, "share.method")
     if reason := kind.unavailable(job.serve.device):
-        raise InputError(f"share.method: {share.method} can't be used here: {reason}")
+        raise InputError(f"{share.method} can't be used here: {reason}", field="share.method")
     method = kind(folder)
     method.start()
     environment = method.environment(share.percentage)
@@ -88,7 +88,7 @@ def on_cores(cores: tuple[int, ...]) -> Iterator[None]:
         return
     usable = os.sched_getaffinity(0)
     if unknown := sorted(set(cores) - usable):
-        raise InputError(f"share.cores: {unknown} can't be used here; usable: {sorted(usable)}")
+        raise InputError(f"{unknown} can't be used here; usable: {sorted(usable)}", field="share.cores")
     os.sched_setaffinity(0, cores)
     try:
         yield

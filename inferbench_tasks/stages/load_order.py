@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.contracts.handles import Endpoint, RequestSet
-from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.plan import ClientProcessing, LoadPlan, OutputShape
 from inferbench_tasks.stages import generate, serve
 from inferbench_tasks.stages.base import Context, StageInput
@@ -31,7 +30,7 @@ def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadP
     from inferbench_tasks.loadgen.prepare import prepare
 
     for finding in changed_files(inp.job, content_digests([inp.job], ctx.base_dir)):
-        raise InputError(f"{finding.fields[0]}: {finding.message}")
+        raise finding.as_error()
     spec = inp.job.load
     reference = load_samples(inp.generate.requests.answered_path)
     return prepare(

@@ -54,7 +54,7 @@ def run(inp: Input, ctx: Context) -> Output:
     check_possible(inp.job, backend, inp.convert.model.format)
     launcher = LAUNCHERS.load(spec.launcher, "serve.launcher")()
     if reason := launcher.unavailable():
-        raise InputError(f"serve.launcher: {spec.launcher} can't be used here: {reason}")
+        raise InputError(f"{spec.launcher} can't be used here: {reason}", field="serve.launcher")
     requests = inp.generate.requests
     samples, reference = first_answer.load_sent(requests)
     seen = requests.as_served(inp.convert.model)
@@ -132,9 +132,9 @@ def is_light(job: JobSpec) -> bool:
 def check_possible(job: JobSpec, backend: Backend, model_format: str) -> None:
     """InputError where the backend can't do what the submission asks of it; nothing is started."""
     for finding in backend_findings(job, type(backend), model_format):
-        raise InputError(str(finding))
+        raise finding.as_error()
     spec = job.serve
     if reason := backend.unavailable(spec.launcher, spec.device):
         raise InputError(
-            f"serve.backend: {spec.backend} can't run here ({spec.launcher}, {spec.device}): {reason}"
+            f"{spec.backend} can't run here ({spec.launcher}, {spec.device}): {reason}", field="serve.backend"
         )

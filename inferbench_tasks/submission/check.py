@@ -242,10 +242,9 @@ def _conversion(spec: JobSpec, abilities: Abilities) -> Iterator[Finding]:
     try:
         abilities.require_route(framework, spec.convert.format, spec.convert.precision)
     except InputError as error:
-        field, _, message = str(error).partition(": ")
-        if field in ("convert.format", "convert.precision"):
+        if error.field in ("convert.format", "convert.precision"):
             others = ("convert.format", "convert.precision", "model.kind", "model.name", "model.framework")
-            yield Finding((field, *(other for other in others if other != field)), message)
+            yield Finding((error.field, *(other for other in others if other != error.field)), error.message)
         else:
             yield Finding(("convert.format", "model.kind"), str(error))
 
@@ -259,7 +258,8 @@ def _framework(spec: JobSpec, abilities: Abilities) -> str | Finding | None:
     try:
         return abilities.framework(spec.model)
     except InputError as error:
-        return Finding(("model.framework", "model.name"), str(error).removeprefix("model.framework: "))
+        message = error.message if error.field == "model.framework" else str(error)
+        return Finding(("model.framework", "model.name"), message)
 
 
 def parameters(model: MlpModel | CnnModel | RnnModel | TransformerModel) -> int:

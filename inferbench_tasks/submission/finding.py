@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.problem import did_you_mean, show
 from inferbench_tasks.submission.abilities import Names
 
@@ -14,6 +15,10 @@ class Finding:
 
     fields: tuple[str, ...]
     message: str
+
+    def as_error(self) -> InputError:
+        """For who can't go on."""
+        return InputError(self.message, field=self.fields[0])
 
     def __str__(self) -> str:
         return f"{self.fields[0]}: {self.message}"

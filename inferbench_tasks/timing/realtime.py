@@ -28,4 +28,4 @@ def become_realtime() -> None:
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
     except (OSError, AttributeError) as error:
-        raise InputError(f"load.realtime: {realtime_problem()}") from error
+        raise InputError(f"{realtime_problem()}", field="load.realtime") from error

@@ -39,6 +39,17 @@ def test_an_error_survives_pickling_and_copying(cls: type[InferBenchError]) -> N
         assert again.exit_code == error.exit_code
 
 
+def test_wrong_input_names_its_field_apart_from_the_message() -> None:
+    """The text has both, as people read it; the field is asked for, not read from the text, and survives pickling."""
+    error = InputError("x: is not there", field="model.path")
+    again: InputError = pickle.loads(pickle.dumps(error))
+    for one in (error, again):
+        assert str(one) == "model.path: x: is not there"
+        assert (one.field, one.message) == ("model.path", "x: is not there")
+    without = InputError("load.network: nothing of it is a field")
+    assert (without.field, without.message) == (None, str(without))
+
+
 class _Demanding(InferBenchError):
     """A subclass whose __init__ takes something else than its message."""
 

@@ -43,13 +43,15 @@ def size_of(spec: CanonicalSpec) -> Size:
     size = Size(module.macs(spec), module.parameters(spec), module.activations(spec))
     if size.parameters > MAX_PARAMETERS:
         raise InputError(
-            f"model: this {spec.family} has {size.parameters:,} parameters, allowed are {MAX_PARAMETERS:,}; "
-            f"use fewer layers or a smaller width"
+            f"this {spec.family} has {size.parameters:,} parameters, allowed are {MAX_PARAMETERS:,}; "
+            f"use fewer layers or a smaller width",
+            field="model",
         )
     if 4 * size.activations > MAX_ACTIVATION_BYTES:
         raise InputError(
-            f"model: one sample of this {spec.family} needs {4 * size.activations:,} bytes of activations, "
-            f"allowed are {MAX_ACTIVATION_BYTES:,}; use a smaller input or width"
+            f"one sample of this {spec.family} needs {4 * size.activations:,} bytes of activations, "
+            f"allowed are {MAX_ACTIVATION_BYTES:,}; use a smaller input or width",
+            field="model",
         )
     return size
 

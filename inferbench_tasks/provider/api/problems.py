@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class FieldError(InputError):
-    """A parameter of a request is wrong; ``field`` names it."""
+    """A parameter of a request is wrong; ``field`` names it and the text does not, for it stands beside the field."""
 
     def __init__(self, field: str, message: str, where: str = "query") -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ def detail(error: InputError) -> list[dict[str, Any]]:
         ]
     if isinstance(error, FieldError):
         return [{"loc": [error.where, error.field], "msg": str(error), "type": "value"}]
-    return [{"loc": [], "msg": str(error), "type": "value"}]
+    return [{"loc": ["body", error.field] if error.field else [], "msg": str(error), "type": "value"}]
 
 
 def install(app: FastAPI) -> None:

@@ -48,11 +48,13 @@ def test_the_next_order_goes_to_the_same_process_and_none_is_left(tmp_path: Path
 def test_a_failure_a_death_and_too_much_memory_end_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is not as new is not used again; the next order gets a fresh process."""
+    """What is not as new is not used again, the next order gets a fresh process; an error keeps its field."""
     with child.keeping():
         generated(tmp_path, 1)
-        with pytest.raises(InputError):
+        with pytest.raises(InputError) as refused:
             generated(tmp_path, 1, kind="zoo", name="digits", framework="torch")
+        assert refused.value.field == "model.framework"
+        assert str(refused.value) == f"model.framework: {refused.value.message}"
         generated(tmp_path, 2)
         (kept,) = pids()
         psutil.Process(kept).kill()
