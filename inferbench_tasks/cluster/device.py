@@ -15,7 +15,7 @@ Outcome = Literal["ended", "returned", "lost"]
 
 
 class Last(BaseModel):
-    """How a device's latest lease ended."""
+    """How the latest lease of a device ended, with its token."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -77,5 +77,5 @@ class Device(BaseModel):
     last: Last | None = None
 
     def present(self, ttl_s: float) -> bool:
-        """Whether its worker is there."""
+        """Whether the device's worker runs: it gave a sign of life within ``ttl_s`` and was not stopped."""
         return not self.stopped and self.age_s <= ttl_s

@@ -48,7 +48,7 @@ class Held:
 
 
 class Dispatcher:
-    """One scheduler's."""
+    """What one scheduler does with the cluster's devices and its own waiting jobs."""
 
     def __init__(
         self, cluster: Cluster, policy: Policy, log: EventLog, clock: Callable[[], float] = time.time
@@ -69,7 +69,7 @@ class Dispatcher:
     # -- told by the executor -----------------------------------------------------------------------
 
     def knows(self, job: str) -> bool:
-        """Whether the job waits or runs."""
+        """Whether the job waits or runs here."""
         return job in self.index.jobs
 
     def submit(self, job: QueuedJob, run_id: str) -> None:

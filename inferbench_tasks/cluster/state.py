@@ -12,7 +12,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 
 
 class WaitingJob(BaseModel):
-    """A job without a device."""
+    """A job that waits for a device, and why it waits."""
 
     job: str
     user: str
@@ -55,7 +55,7 @@ class QueueState(BaseModel):
 
 
 class ClusterState(BaseModel):
-    """All of it at one moment."""
+    """The whole state of the cluster at one moment."""
 
     devices: list[DeviceState]
     queues: list[QueueState]

@@ -49,7 +49,7 @@ class Cluster:
         self._write(DEVICES, {"_id": device_id}, [{"$set": {**set_, "heartbeat_at": "$$NOW"}}])
 
     def stop(self, device_id: str) -> None:
-        """The worker ends on purpose."""
+        """Say that the worker of a device ends on purpose."""
         self._write(DEVICES, {"_id": device_id}, {"$set": {"stopped": True}})
 
     def forget(self, device_id: str) -> bool:
@@ -90,8 +90,8 @@ class Cluster:
             {"$set": {"lease": {"$mergeObjects": [{"$literal": lease}, {"token": "$token"}]}}},
         ]
         self._write(DEVICES, free, change)
-        found = self.get(device_id)
-        return found.lease if found and found.lease and found.lease.nonce == nonce else None
+        device = self.get(device_id)
+        return device.lease if device and device.lease and device.lease.nonce == nonce else None
 
     def release(self, device_id: str, token: int, outcome: Outcome) -> bool:
         """End a lease; False if somebody else did. The outcome tells other schedulers what became of the job."""
@@ -103,19 +103,19 @@ class Cluster:
     # -- looking ------------------------------------------------------------------------------------
 
     def get(self, device_id: str) -> Device | None:
-        """One device."""
-        found = self._devices({"_id": device_id})
-        return found[0] if found else None
+        """The device of this id; None where it was never registered."""
+        devices = self._devices({"_id": device_id})
+        return devices[0] if devices else None
 
     def devices(self) -> list[Device]:
-        """All of them, by id."""
+        """All registered devices, ordered by id."""
         return self._devices({})
 
     def _devices(self, where: dict[str, Any]) -> list[Device]:
         age = {"$divide": [{"$subtract": ["$$NOW", "$heartbeat_at"]}, 1000]}
         pipeline = [{"$match": where}, {"$set": {"age_s": age}}, {"$sort": {"_id": 1}}]
-        found = self._do(lambda c: list(c.aggregate(pipeline)))
-        return [Device.model_validate({**d, "device_id": d["_id"]}) for d in found]
+        documents = self._do(lambda c: list(c.aggregate(pipeline)))
+        return [Device.model_validate({**d, "device_id": d["_id"]}) for d in documents]
 
     # -- what waits, and what a job went through ----------------------------------------------------
 
@@ -125,10 +125,10 @@ class Cluster:
         self._write(WAITING, {"_id": scheduler}, change, upsert=True)
 
     def waiting(self) -> list[dict[str, Any]]:
-        """What living schedulers published, in order."""
+        """The waiting jobs that living schedulers published, in their order."""
         recent = {"$expr": {"$lt": [{"$subtract": ["$$NOW", "$at"]}, TTL_S * 1000]}}
-        found = self._do(lambda c: list(c.find(recent)), WAITING)
-        return [job for document in found for job in document["jobs"]]
+        documents = self._do(lambda c: list(c.find(recent)), WAITING)
+        return [job for document in documents for job in document["jobs"]]
 
     def remember(self, job: str, attempt: int, avoid: Sequence[str]) -> None:
         """A job lost a device: how often, and which it avoids from now on."""
@@ -137,8 +137,8 @@ class Cluster:
 
     def history(self, job: str) -> tuple[int, frozenset[str]]:
         """(lost devices so far, what it avoids)."""
-        found = self._do(lambda c: c.find_one({"_id": job}), HISTORY)
-        return (found["attempt"], frozenset(found["avoid"])) if found else (0, frozenset())
+        document = self._do(lambda c: c.find_one({"_id": job}), HISTORY)
+        return (document["attempt"], frozenset(document["avoid"])) if document else (0, frozenset())
 
     def _do(self, operation: Any, collection: str = DEVICES) -> Any:
         return self.db.retrying(
@@ -146,5 +146,5 @@ class Cluster:
         )
 
     def _write(self, collection: str, where: Any, change: Any, *, upsert: bool = False) -> bool:
-        done = self._do(lambda c: c.update_one(where, change, upsert=upsert), collection)
-        return bool(done.matched_count or done.upserted_id)
+        result = self._do(lambda c: c.update_one(where, change, upsert=upsert), collection)
+        return bool(result.matched_count or result.upserted_id)

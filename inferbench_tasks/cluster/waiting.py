@@ -36,13 +36,13 @@ def waiting_jobs(index: Index, devices: Mapping[str, Device], now: float) -> tup
 
 def why(spec: QueuedJob, place: int, devices: Mapping[str, Device], now: float) -> str:
     """What keeps the job from a device."""
-    wanted = " or ".join(sorted(spec.device_types))
-    able = [d for d in devices.values() if d.device_type in spec.device_types]
-    if not able:
-        return f"no device of type {wanted} was ever registered; start one: inferbench worker --device ..."
-    there = [d for d in able if d.present(TTL_S)]
+    types = " or ".join(sorted(spec.device_types))
+    suited = [d for d in devices.values() if d.device_type in spec.device_types]
+    if not suited:
+        return f"no device of type {types} was ever registered; start one: inferbench worker --device ..."
+    there = [d for d in suited if d.present(TTL_S)]
     if not there:
-        return f"no worker of a device of type {wanted} is running ({', '.join(d.device_id for d in able)})"
+        return f"no worker of a device of type {types} is running ({', '.join(d.device_id for d in suited)})"
     fit = [d for d in there if d.health == "ok"]
     if not fit:
         reasons = "; ".join(f"{d.device_id}: {d.reason}" for d in there)

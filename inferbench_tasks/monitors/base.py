@@ -55,7 +55,7 @@ class Monitor(ABC):
         """The figures now; those that can't be read are left out."""
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Close the files and connections that the monitor holds."""
         return
 
 

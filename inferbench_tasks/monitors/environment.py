@@ -91,17 +91,17 @@ def gpus() -> list[dict[str, Any]]:
         return []
     try:
         driver = pynvml.nvmlSystemGetDriverVersion()
-        found = []
+        rows = []
         for index in range(pynvml.nvmlDeviceGetCount()):
             device = pynvml.nvmlDeviceGetHandleByIndex(index)
-            found.append(
+            rows.append(
                 {
                     "name": pynvml.nvmlDeviceGetName(device),
                     "driver": driver,
                     "memory_bytes": pynvml.nvmlDeviceGetMemoryInfo(device).total,
                 }
             )
-        return found
+        return rows
     finally:
         pynvml.nvmlShutdown()
 
@@ -118,12 +118,12 @@ def gpu_used(pid: int, *, by_bus: bool = False) -> dict[str, Any] | None:
         return None
     try:
         device = device_of(pynvml, pid, by_bus=by_bus)
-        found = {"name": pynvml.nvmlDeviceGetName(device), "uuid": pynvml.nvmlDeviceGetUUID(device)}
+        identity = {"name": pynvml.nvmlDeviceGetName(device), "uuid": pynvml.nvmlDeviceGetUUID(device)}
     except (pynvml.NVMLError, ValueError):
         return None
     finally:
         pynvml.nvmlShutdown()
-    return {key: text.decode() if isinstance(text, bytes) else text for key, text in found.items()}
+    return {key: text.decode() if isinstance(text, bytes) else text for key, text in identity.items()}
 
 
 def device_name(kind: str, hardware: dict[str, Any]) -> str | None:
@@ -133,10 +133,10 @@ def device_name(kind: str, hardware: dict[str, Any]) -> str | None:
     """
     if kind == "cpu":
         return hardware.get("cpu")
-    used, all_gpus = hardware.get("gpu"), hardware.get("gpus") or []
-    if used is None and len(all_gpus) == 1:
-        used = all_gpus[0]
-    return used["name"] if used else None
+    gpu, all_gpus = hardware.get("gpu"), hardware.get("gpus") or []
+    if gpu is None and len(all_gpus) == 1:
+        gpu = all_gpus[0]
+    return gpu["name"] if gpu else None
 
 
 def versions() -> dict[str, str | None]:
@@ -162,8 +162,8 @@ def container() -> str | None:
         return "docker"
     if os.path.exists("/run/.containerenv"):
         return "podman"
-    found = re.search(r"docker|containerd|kubepods|lxc", _text(Path("/proc/1/cgroup")) or "")
-    return found.group() if found else None
+    match = re.search(r"docker|containerd|kubepods|lxc", _text(Path("/proc/1/cgroup")) or "")
+    return match.group() if match else None
 
 
 def cpu_limit_cores() -> float | None:
@@ -184,17 +184,17 @@ def granted_cores(hardware: dict[str, Any]) -> float | None:
 
 
 def _cpuinfo() -> dict[str, str]:
-    """The first processor's fields."""
+    """The fields of the first processor in ``/proc/cpuinfo``."""
     text = _text(Path("/proc/cpuinfo")) or ""
     pairs = (line.partition(":") for line in text.split("\n\n")[0].split("\n"))
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
+    process = subprocess.run(
         ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=True
     )
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def _text(path: Path) -> str | None:

@@ -62,7 +62,7 @@ class GpuMonitor(Monitor):
 
     @classmethod
     def unavailable(cls, target: Target) -> str | None:
-        """Why NVML can't be used."""
+        """The reason why NVML can't be used; None where it can."""
         try:
             import pynvml
         except ImportError:
@@ -110,9 +110,9 @@ class GpuMonitor(Monitor):
                 read[name] = reader()
             except nvml.NVMLError_NotSupported:
                 self._missing.add(name)
-        found: dict[str, float] = {**read.get("processes", {})}
+        figures: dict[str, float] = {**read.get("processes", {})}
         if rates := read.get("utilisation"):
-            found |= {"utilisation_ratio": rates.gpu / 100, "memory_utilisation_ratio": rates.memory / 100}
+            figures |= {"utilisation_ratio": rates.gpu / 100, "memory_utilisation_ratio": rates.memory / 100}
         for name, metric, factor in (
             ("memory", "memory_used_bytes", 1.0),
             ("power", "power_w", 1e-3),
@@ -126,11 +126,11 @@ class GpuMonitor(Monitor):
             ("ecc", "ecc_uncorrected_total", 1.0),
         ):
             if name in read:
-                found[metric] = float(read[name]) * factor
-        return found
+                figures[metric] = float(read[name]) * factor
+        return figures
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """End the use of the driver by NVML."""
         self._nvml.nvmlShutdown()
 
 

@@ -21,13 +21,13 @@ class GpuProcesses:
 
     def sample(self, pids: set[int]) -> dict[str, float]:
         """``pids``: those that NVML tells. Where one is of another PID namespace, only their number means anything."""
-        found = {"processes": float(len(pids))}
+        figures = {"processes": float(len(pids))}
         if all(pid > 0 and os.path.exists(f"/proc/{pid}") for pid in pids):
-            found["foreign_processes"] = float(len(self._foreign_of(pids)))
+            figures["foreign_processes"] = float(len(self._foreign_of(pids)))
         elif self._beside:
             self._scan()
-            found["beside_processes"] = float(sum(len(group.pids) for group in self._beside))
-        return found
+            figures["beside_processes"] = float(sum(len(group.pids) for group in self._beside))
+        return figures
 
     def _foreign_of(self, pids: set[int]) -> set[int]:
         # Groups grow: they are read again (all of /proc) only for a process that was not seen before.

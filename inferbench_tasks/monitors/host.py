@@ -56,11 +56,11 @@ class HostMonitor(Monitor):
 
     def sample(self) -> dict[str, float]:
         """CPU and memory each time; network, disks and clocks each tenth time."""
-        found = self._cpu() | self._memory()
+        figures = self._cpu() | self._memory()
         if self._turn % 10 == 0:
-            found |= self._network() | self._disks() | self._frequency() | self._pressure()
+            figures |= self._network() | self._disks() | self._frequency() | self._pressure()
         self._turn += 1
-        return found
+        return figures
 
     def close(self) -> None:
         """Close the files."""
@@ -75,7 +75,7 @@ class HostMonitor(Monitor):
         return file.read(size) or b""
 
     def _cpu(self) -> dict[str, float]:
-        found: dict[str, float] = {}
+        figures: dict[str, float] = {}
         for line in self._read("stat").split(b"\n"):
             if not line.startswith(b"cpu"):
                 break
@@ -84,17 +84,17 @@ class HostMonitor(Monitor):
             user, nice, system, idle, iowait, irq, softirq, steal = (int(c) / _TICKS for c in columns[:8])
             busy = user + nice + system + irq + softirq
             if name == b"cpu":
-                found["cpu_busy_s_total"], found["cpu_steal_s_total"] = busy, steal
+                figures["cpu_busy_s_total"], figures["cpu_steal_s_total"] = busy, steal
                 whole = busy + idle + iowait + steal
                 if self._last is not None and whole > self._last[0]:
                     passed = whole - self._last[0]
-                    found["cpu_ratio"] = max(0.0, busy - self._last[1]) / passed
-                    found["steal_ratio"] = max(0.0, steal - self._last[2]) / passed
+                    figures["cpu_ratio"] = max(0.0, busy - self._last[1]) / passed
+                    figures["steal_ratio"] = max(0.0, steal - self._last[2]) / passed
                 self._last = (whole, busy, steal)
             else:
                 core = f"core{name[3:].decode()}"
-                found[f"{core}_busy_s_total"], found[f"{core}_steal_s_total"] = busy, steal
-        return found
+                figures[f"{core}_busy_s_total"], figures[f"{core}_steal_s_total"] = busy, steal
+        return figures
 
     def _memory(self) -> dict[str, float]:
         for line in self._read("meminfo", 512).split(b"\n"):
@@ -123,12 +123,12 @@ class HostMonitor(Monitor):
         if self._clocks:
             clocks_mhz = {path.parent.parent.name[3:]: int(path.read_text()) / 1000 for path in self._clocks}
         else:
-            told = [
+            lines = [
                 line.split(b":")[1]
                 for line in self._read("cpuinfo").split(b"\n")
                 if line.startswith(b"cpu MHz")
             ]
-            clocks_mhz = {str(core): float(mhz) for core, mhz in enumerate(told)}
+            clocks_mhz = {str(core): float(mhz) for core, mhz in enumerate(lines)}
         if not clocks_mhz:
             return {}
         each = {f"core{core}_frequency_mhz": mhz for core, mhz in clocks_mhz.items()}

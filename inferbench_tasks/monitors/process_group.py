@@ -68,18 +68,18 @@ class ProcessGroup:
         read_ns = time.monotonic_ns()
         if not processes:
             return {}
-        found = {
+        figures = {
             "cpu_s_total": self._used_ns / 1e9,
             "rss_bytes": float(rss_pages * _PAGE_BYTES),
             "threads": float(threads),
             "processes": float(processes),
         }
         if waited_s is not None:
-            found["waited_s_total"] = waited_s
+            figures["waited_s_total"] = waited_s
         if self._last is not None and read_ns > self._last[0]:
-            found["cpu_cores"] = (self._used_ns - self._last[1]) / (read_ns - self._last[0])
+            figures["cpu_cores"] = (self._used_ns - self._last[1]) / (read_ns - self._last[0])
         self._last = (read_ns, self._used_ns)
-        return found
+        return figures
 
     def _wait_s(self) -> float | None:
         """From each thread's schedstat; what a thread waited stays counted when it ends. None without one."""

@@ -38,7 +38,7 @@ class ServerMetricsMonitor(Monitor):
 
     @classmethod
     def unavailable(cls, target: Target) -> str | None:
-        """Whether the address answers."""
+        """The reason why the address does not answer; None where it does."""
         if target.metrics_url is None:
             return "the backend tells no address of Prometheus metrics"
         try:
@@ -72,19 +72,19 @@ class ExportersMonitor(Monitor):
 
     @classmethod
     def unavailable(cls, target: Target) -> str | None:
-        """Whether any is named."""
+        """A reason where no exporter is named; None where one is."""
         return None if target.exporters else "no exporter is named (INFERBENCH_EXPORTERS)"
 
     def sample(self) -> dict[str, float]:
         """Those that answer; one that does not hides no other."""
-        found: dict[str, float] = {}
+        figures: dict[str, float] = {}
         for name, url in self.target.exporters:
             try:
                 series = self._readers[name].read(fetch(url))
             except (OSError, http.client.HTTPException, ValueError):
                 continue
-            found |= {f"{name}.{metric}": value for metric, value in series.items()}
-        return found
+            figures |= {f"{name}.{metric}": value for metric, value in series.items()}
+        return figures
 
 
 def fetch(url: str) -> str:

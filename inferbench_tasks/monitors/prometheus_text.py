@@ -81,8 +81,8 @@ class TextReader:
             return None
         if name.startswith("container_") and not _is_of(sample.labels.get("id", ""), self._container_id):
             return None
-        kept = "".join(f"[{key}={sample.labels[key]}]" for key in _KEPT_LABELS if key in sample.labels)
-        return f"{name}{kept}{sample.name.removeprefix(name)}"
+        labels = "".join(f"[{key}={sample.labels[key]}]" for key in _KEPT_LABELS if key in sample.labels)
+        return f"{name}{labels}{sample.name.removeprefix(name)}"
 
 
 def _is_of(group: str, container_id: str | None) -> bool:

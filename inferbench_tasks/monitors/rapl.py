@@ -31,15 +31,15 @@ class RaplMonitor(Monitor):
 
     @classmethod
     def unavailable(cls, target: Target) -> str | None:
-        """Why RAPL can't be read."""
-        found = zones(cls.root)
-        if not found:
+        """The reason why RAPL can't be read; None where it can."""
+        packages = zones(cls.root)
+        if not packages:
             return f"{cls.root} has no intel-rapl zones: the kernel or the hypervisor does not show them"
-        unreadable = [folder for _, folder in found if not os.access(folder / "energy_uj", os.R_OK)]
+        unreadable = [folder for _, folder in packages if not os.access(folder / "energy_uj", os.R_OK)]
         return f"{unreadable[0] / 'energy_uj'} can't be read: it needs root" if unreadable else None
 
     def sample(self) -> dict[str, float]:
-        """Joules since the monitor started."""
+        """The joules of each kind of zone since the monitor started."""
         for kind, folder, range_uj in self._zones:
             now_uj = int((folder / "energy_uj").read_text())
             passed = now_uj - self._last_uj.get(folder, now_uj)
@@ -51,7 +51,7 @@ class RaplMonitor(Monitor):
 
 def zones(root: Path) -> list[tuple[str, Path]]:
     """("package" or "dram", folder) of each counter; a package's cores are contained in it and left out."""
-    found = []
+    packages = []
     for folder in sorted(root.glob("intel-rapl:*")):
         try:
             name = (folder / "name").read_text().strip()
@@ -59,8 +59,8 @@ def zones(root: Path) -> list[tuple[str, Path]]:
             continue  # a zone without a name is no counter
         kind = name.partition("-")[0]
         if kind in ("package", "dram"):
-            found.append((kind, folder))
-    return found
+            packages.append((kind, folder))
+    return packages
 
 
 def _range_uj(folder: Path) -> int:

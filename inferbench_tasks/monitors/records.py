@@ -63,7 +63,7 @@ class Recording:
         return self.series.get((source, metric))
 
     def sources(self) -> list[str]:
-        """The sources that said anything."""
+        """The names of the sources that have at least one value."""
         return sorted({source for source, _ in self.series})
 
 
@@ -121,12 +121,12 @@ def read_recording(path: Path | bytes) -> Recording:
         raise StorageError(
             f"{path if isinstance(path, Path) else 'The file'} holds no monitors: {error}"
         ) from error
-    found: dict[tuple[str, str], Series] = {}
+    series: dict[tuple[str, str], Series] = {}
     for source, metric in dict.fromkeys(zip(sources, metrics, strict=True)):
         rows = np.flatnonzero((sources == source) & (metrics == metric))
         rows = rows[np.argsort(t_ns[rows], kind="stable")]
-        found[source, metric] = Series(t_ns[rows], values[rows])
-    return Recording(found, json.loads((table.schema.metadata or {}).get(_ABOUT, b"{}")))
+        series[source, metric] = Series(t_ns[rows], values[rows])
+    return Recording(series, json.loads((table.schema.metadata or {}).get(_ABOUT, b"{}")))
 
 
 def _numbers(column: pa.ChunkedArray) -> NDArray[Any]:

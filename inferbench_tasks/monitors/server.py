@@ -21,7 +21,7 @@ class ServerMonitor(Monitor):
 
     @classmethod
     def unavailable(cls, target: Target) -> str | None:
-        """Processes are read from /proc."""
+        """The reason why the process cannot be read from /proc; None where it can."""
         return None if os.path.exists(f"/proc/{target.pid}/stat") else f"process {target.pid} is not running"
 
     def sample(self) -> dict[str, float]:
@@ -44,7 +44,7 @@ class ClientMonitor(Monitor):
         self._group = ProcessGroup(os.getppid(), session=False, excluded=self._server_pids)
 
     def sample(self) -> dict[str, float]:
-        """The group's figures."""
+        """The figures of the server's process group at this moment."""
         return self._group.sample()
 
     def _server_pids(self) -> set[int]:

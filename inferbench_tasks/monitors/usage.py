@@ -24,28 +24,28 @@ def usage(recording: Recording, start_ns: int, end_ns: int) -> dict[str, Any]:
     ``server.cpu_cores.mean`` comes from the CPU-time counter, so it is exact and not a mean of samples.
     ``timeseries``: see ``COURSES``. ``monitor``: what watching cost, and what could not be watched and why.
     """
-    found: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     for (source, metric), series in sorted(recording.series.items()):
         if source == "monitor":
             continue
-        found.setdefault(source, {})[metric] = _figure(metric, series, start_ns, end_ns)
+        document.setdefault(source, {})[metric] = _figure(metric, series, start_ns, end_ns)
     seconds = (end_ns - start_ns) / 1e9
     for source, counter, gauge, scale in (
         ("server", "cpu_s_total", "cpu_cores", 1.0),
         ("host", "cpu_busy_s_total", "cpu_cores", 1.0),
         ("host", "cpu_steal_s_total", "steal_cores", 1.0),
     ):
-        used = found.get(source, {}).get(counter)
-        if used is not None:
-            found[source].setdefault(gauge, {})["mean"] = used / seconds * scale
-    found["timeseries"] = {
+        total = document.get(source, {}).get(counter)
+        if total is not None:
+            document[source].setdefault(gauge, {})["mean"] = total / seconds * scale
+    document["timeseries"] = {
         f"{source}.{metric}": _course(series, start_ns)
         for source, metric in COURSES
         for series in [recording.get(source, metric)]
         if series is not None
     }
-    found["monitor"] = {key: recording.about.get(key) for key in ("cpu_cores", "unavailable", "problem")}
-    return found
+    document["monitor"] = {key: recording.about.get(key) for key in ("cpu_cores", "unavailable", "problem")}
+    return document
 
 
 def _figure(metric: str, series: Series, start_ns: int, end_ns: int) -> Any:

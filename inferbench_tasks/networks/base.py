@@ -45,9 +45,9 @@ def emulated(name: str, endpoint: Endpoint, folder: Path, seed: int = 1) -> Iter
     if network is None:
         yield endpoint
         return
-    with shaped_path(network, endpoint.host, endpoint.port, folder / "network.log", seed) as found:
-        (folder / RECORD_FILE).write_text(json.dumps(found["about"]))
-        yield endpoint.model_copy(update={"host": found["host"], "port": found["port"]})
+    with shaped_path(network, endpoint.host, endpoint.port, folder / "network.log", seed) as path:
+        (folder / RECORD_FILE).write_text(json.dumps(path["about"]))
+        yield endpoint.model_copy(update={"host": path["host"], "port": path["port"]})
 
 
 @contextmanager
@@ -66,8 +66,8 @@ def shaped_path(
                 "netns": path.name,
             }
             with _proxy({**order, "listen": path.server}, network.name, log_path) as child:
-                made = {"emulation": "netem", "namespace": path.name}
-                yield {"host": path.server, "port": child["port"], "about": made}
+                record = {"emulation": "netem", "namespace": path.name}
+                yield {"host": path.server, "port": child["port"], "about": record}
         return
     with shaping_proxy(network, host, port, log_path, seed) as shaped:
         about: dict[str, Any] = {
@@ -93,14 +93,14 @@ def shaping_proxy(
         order: dict[str, Any] = {"network": network.model_dump(), "host": host, "port": port, "seed": seed}
         over = _PLAIN | {"latency_ms": _CALIBRATION_MS}
         order["calibration"] = {"port": echo_port, "network": over}
-        with _proxy(order, network.name, log_path) as told:
+        with _proxy(order, network.name, log_path) as child:
             direct = pings.quick_ms(echo_port, _CALIBRATION_PINGS)
-            through = pings.quick_ms(told["calibration"], _CALIBRATION_PINGS)
+            through = pings.quick_ms(child["calibration"], _CALIBRATION_PINGS)
             own = min(max(0.0, through - direct - 2 * _CALIBRATION_MS), _OWN_DELAY_LIMIT_MS)
-            told["say"](json.dumps({"own_delay_ms": own}))
-            found = ProxyPort(told["port"])
-            found.own_delay_ms = own
-            yield found
+            child["say"](json.dumps({"own_delay_ms": own}))
+            proxy_port = ProxyPort(child["port"])
+            proxy_port.own_delay_ms = own
+            yield proxy_port
 
 
 _PLAIN: dict[str, Any] = Network(name="plain", source="nothing is shaped", date="2024").model_dump()
@@ -126,8 +126,8 @@ def _proxy(order: dict[str, Any], name: str, log_path: Path) -> Iterator[dict[st
         if not line:
             end = log_path.read_text(errors="replace").strip().split("\n")[-1]
             raise LoadError(f"The network proxy for {name} did not start: {end or 'it said nothing'}")
-        found: dict[str, Any] = json.loads(line)
-        return found
+        document: dict[str, Any] = json.loads(line)
+        return document
 
     def say(text: str) -> None:
         stdin.write(text.encode() + b"\n")

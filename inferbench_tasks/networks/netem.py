@@ -76,7 +76,7 @@ def namespace(network: Network) -> Iterator[Path]:
 
 
 def qdisc(network: Network, mbit_s: float | None) -> list[str]:
-    """One direction, in tc's words."""
+    """The arguments of ``tc`` that emulate one direction."""
     words = ["netem", "limit", str(_LIMIT), "delay", f"{network.latency_ms}ms"]
     if network.jitter_ms:
         words += [f"{network.jitter_ms}ms", "distribution", "normal"]
@@ -105,7 +105,7 @@ def _enter(descriptor: int) -> None:
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip().replace("\n", " ")
-        raise LoadError(f"netem: `{' '.join(command)}`: {said}")
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        output = (process.stderr or process.stdout).strip().replace("\n", " ")
+        raise LoadError(f"netem: `{' '.join(command)}`: {output}")

@@ -15,7 +15,7 @@ _TIMEOUT_S = 60.0
 
 def round_trips_ms(port: int, count: int, connections: int = 1, host: str = "127.0.0.1") -> list[float]:
     """At least ``count`` round trips of single bytes, ms, over so many connections at once."""
-    found: list[float] = []
+    times_ms: list[float] = []
     with ExitStack() as stack:
         selector = stack.enter_context(selectors.DefaultSelector())
         sent_ns: dict[socket.socket, int] = {}
@@ -25,7 +25,7 @@ def round_trips_ms(port: int, count: int, connections: int = 1, host: str = "127
             selector.register(connection, selectors.EVENT_READ)
             sent_ns[connection] = time.monotonic_ns()
             connection.sendall(b"p")
-        while len(found) < count:
+        while len(times_ms) < count:
             ready = selector.select(_TIMEOUT_S)
             now_ns = time.monotonic_ns()
             if not ready:
@@ -34,10 +34,10 @@ def round_trips_ms(port: int, count: int, connections: int = 1, host: str = "127
                 connection = key.fileobj  # type: ignore[assignment]
                 if not connection.recv(1):
                     raise ConnectionError("the echo server closed the connection")
-                found.append((now_ns - sent_ns[connection]) / 1e6)
+                times_ms.append((now_ns - sent_ns[connection]) / 1e6)
                 sent_ns[connection] = time.monotonic_ns()
                 connection.sendall(b"p")
-    return found
+    return times_ms
 
 
 def quick_ms(port: int, count: int) -> float:

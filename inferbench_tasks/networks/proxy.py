@@ -140,7 +140,7 @@ class Side(asyncio.Protocol):
             transport.resume_reading()
 
     def abort(self) -> None:
-        """End at once."""
+        """End the connection at once, without what is still under way."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -159,7 +159,7 @@ class Way:
         self._background: set[asyncio.Task[None]] = set()
 
     def accepted(self) -> Side:
-        """A client is there."""
+        """Take in a new client and connect it to the server behind."""
         client, server = Side(self._conveyor, self.up), Side(self._conveyor, self.down)
         client.peer, server.peer = server, client
         task = self._loop.create_task(self._connect(client, server))
@@ -190,13 +190,13 @@ async def serve(order: dict[str, Any]) -> None:
     else:
         sock = socket.create_server(("127.0.0.1", 0), backlog=1024)
     servers = [await loop.create_server(way.accepted, sock=sock)]
-    told = {"port": sock.getsockname()[1]}
+    document = {"port": sock.getsockname()[1]}
     if calibration := order.get("calibration"):
         network = Network.model_validate(calibration["network"])
         other = Way(loop, network, "127.0.0.1", calibration["port"], order["seed"])
         servers.append(await loop.create_server(other.accepted, "127.0.0.1", 0))
-        told["calibration"] = servers[-1].sockets[0].getsockname()[1]
-    _say(told)
+        document["calibration"] = servers[-1].sockets[0].getsockname()[1]
+    _say(document)
     ended = asyncio.Event()
 
     def read() -> None:
@@ -212,8 +212,8 @@ async def serve(order: dict[str, Any]) -> None:
     await ended.wait()
 
 
-def _say(told: dict[str, Any]) -> None:
-    print(json.dumps(told), flush=True)  # noqa: T201 - the answer to whoever started it
+def _say(answer: dict[str, Any]) -> None:
+    print(json.dumps(answer), flush=True)  # noqa: T201 - the answer to whoever started it
 
 
 if __name__ == "__main__":

@@ -33,42 +33,42 @@ def self_test(
     with pings.echo() as port:
         direct = pings.round_trips_ms(port, count)
         if network is None:
-            found = [
+            figures = [
                 _judge("round_trip_ms", 0.0, statistics.median(direct), note="nothing is emulated", met=True)
             ]
-            return {"figures": found, "emulation": None, "met": True}
+            return {"figures": figures, "emulation": None, "met": True}
         with shaped_path(network, "127.0.0.1", port, folder / "network-selftest.log") as path:
             where = {"host": path["host"]}
             connections = max(1, round(network.latency_ms / _MS_PER_CONNECTION))
             through = pings.round_trips_ms(path["port"], count, connections, **where)
             asked_ms = 2 * network.latency_ms
             middle = statistics.median(through)
-            found = [_judge("round_trip_ms", asked_ms, middle - statistics.median(direct))]
+            figures = [_judge("round_trip_ms", asked_ms, middle - statistics.median(direct))]
             if network.jitter_ms:
                 in_time = [value for value in through if not _late(network, value, middle)]
                 spread = math.sqrt(max(0.0, _spread(in_time) ** 2 - _spread(direct) ** 2))
-                found.append(
+                figures.append(
                     _judge("jitter_ms", network.jitter_ms * math.sqrt(2), spread, note="of the round trip")
                 )
             if network.loss_ratio:
-                found.append(_loss(network, through, middle))
+                figures.append(_loss(network, through, middle))
             for direction, mbit_s in (("up", network.up_mbit_s), ("down", network.down_mbit_s)):
                 if mbit_s and bulk:
                     size = int(mbit_s * 1e6 / 8 * _BULK_S)
                     seconds = pings.transfer_s(path["port"], size, direction, **where) - asked_ms / 1e3
-                    found.append(_judge(f"{direction}_mbit_s", mbit_s, size * 8 / 1e6 / seconds))
-    return {"figures": found, **path["about"], "met": all(figure["met"] for figure in found)}
+                    figures.append(_judge(f"{direction}_mbit_s", mbit_s, size * 8 / 1e6 / seconds))
+    return {"figures": figures, **path["about"], "met": all(figure["met"] for figure in figures)}
 
 
 def _judge(
-    figure: str, asked: float, measured: float, *, note: str = "", met: bool | None = None
+    figure: str, target: float, measured: float, *, note: str = "", met: bool | None = None
 ) -> dict[str, Any]:
     if met is None:
-        met = abs(measured - asked) <= TOLERANCE_RATIO * asked
-    off = (measured - asked) / asked if asked else None
+        met = abs(measured - target) <= TOLERANCE_RATIO * target
+    off = (measured - target) / target if target else None
     return {
         "figure": figure,
-        "asked": asked,
+        "asked": target,
         "measured": measured,
         "off_ratio": off,
         "met": met,

@@ -29,13 +29,13 @@ class NodeQueue:
     def first(self, count: int) -> list[Entry]:
         """The next ``count`` jobs; the queue stays as it is."""
         keys: list[Key] = []
-        seen: set[str] = set()
+        visited: set[str] = set()
         while self.heap and len(keys) < count:
             key = heappop(self.heap)
             entry: Entry = key[4]
-            if entry.waiting and entry.keys[0] is key and entry.spec.job_id not in seen:
+            if entry.waiting and entry.keys[0] is key and entry.spec.job_id not in visited:
                 keys.append(key)
-                seen.add(entry.spec.job_id)
+                visited.add(entry.spec.job_id)
         for key in keys:
             heappush(self.heap, key)
         return [key[4] for key in keys]

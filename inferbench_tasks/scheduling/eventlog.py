@@ -35,7 +35,7 @@ _SETS = {"device_types", "avoid"}
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What was decided at ``now_s``."""
+    """The decisions that the scheduler took at ``now_s``."""
 
     now_s: float
     decisions: tuple[dec.Decision, ...]
@@ -62,7 +62,7 @@ class EventLog:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A log that was read."""
+    """A recorded log: its parameters and its events and decisions in order."""
 
     policy: str
     params: Params
@@ -133,14 +133,14 @@ def to_json(value: Any) -> Any:
 
 
 def job_from_json(values: Mapping[str, Any]) -> QueuedJob:
-    """A job that ``to_json`` wrote."""
+    """The job that ``to_json`` wrote as this mapping."""
     return QueuedJob(**_values(dict(values)))
 
 
 def _record(line: dict[str, Any]) -> ev.Event | Decided:
     if "decide" in line:
-        found = [_build(_DECISIONS, d.pop("decision"), d) for d in line["decisions"]]
-        return Decided(line["decide"], tuple(found))
+        decisions = [_build(_DECISIONS, d.pop("decision"), d) for d in line["decisions"]]
+        return Decided(line["decide"], tuple(decisions))
     event: ev.Event = _build(_EVENTS, line.pop("event"), line)
     return event
 

@@ -27,8 +27,8 @@ def draw(outcomes: Sequence[Outcome], baseline: Outcome, path: Path) -> None:
     for outcome in outcomes:
         minutes = np.sort(np.asarray(outcome.jct_s())) / 60.0
         ratio = np.arange(1, len(minutes) + 1) / len(minutes)
-        kept = np.unique(np.linspace(0, len(minutes) - 1, min(POINTS, len(minutes))).astype(int))
-        x, y = minutes[kept].tolist(), ratio[kept].tolist()
+        picks = np.unique(np.linspace(0, len(minutes) - 1, min(POINTS, len(minutes))).astype(int))
+        x, y = minutes[picks].tolist(), ratio[picks].tolist()
         figure.add_trace(go.Scatter(x=x, y=y, name=outcome.policy, mode="lines"), row=1, col=2)
     figure.update_yaxes(title_text="speed-up", rangemode="tozero", row=1, col=1)
     figure.update_xaxes(title_text="job completion time [min]", type="log", row=1, col=2)

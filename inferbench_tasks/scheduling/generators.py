@@ -75,7 +75,7 @@ class Recipe:
 
 
 def batch(lengths: Lengths, recipe: Recipe, *, devices: str = "16", jobs: int = 1000) -> Trace:
-    """All jobs at once."""
+    """All jobs are submitted at second 0."""
     import numpy as np
 
     rng = np.random.default_rng(recipe.seed)
@@ -84,7 +84,7 @@ def batch(lengths: Lengths, recipe: Recipe, *, devices: str = "16", jobs: int = 
 
 
 def arrivals(lengths: Lengths, rho: float, recipe: Recipe, *, devices: str = "16", jobs: int = 3000) -> Trace:
-    """Poisson arrivals."""
+    """The jobs are submitted by a Poisson process."""
     import numpy as np
 
     rng = np.random.default_rng(recipe.seed)

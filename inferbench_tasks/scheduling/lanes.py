@@ -186,18 +186,18 @@ class Lane:
             self.shortest = [(e.est_us, e.spec.job_id, e) for e in entries if e.waiting and e.lane is self]
             heapify(self.shortest)
         heap, left = self.shortest, []
-        found = None
-        while heap and found is None:
+        shortest = None
+        while heap and shortest is None:
             est_us, job_id, entry = heap[0]
             if not entry.waiting or entry.est_us != est_us or entry.lane is not self:
                 heappop(heap)
             elif entry in leave:
                 left.append(heappop(heap))
             else:
-                found = (est_us, job_id, entry)
+                shortest = (est_us, job_id, entry)
         for item in left:
             heappush(heap, item)
-        return found
+        return shortest
 
     def compact(self) -> None:
         """Forget the stale entries, once they are many."""

@@ -23,7 +23,7 @@ from inferbench_tasks.scheduling.reservation import Shadow, Used, shadow_on
 
 
 class Round:
-    """One call of ``decide``."""
+    """The state of one call of ``decide``: what is still free, and what was decided so far."""
 
     def __init__(self, index: Index, queue: LateQueue, now: float) -> None:
         self.index = index
@@ -73,16 +73,16 @@ class Round:
 
     def first(self, lane: Lane) -> tuple[Rank, Entry] | None:
         """The first waiting job of a lane, promoted or not."""
-        found = self._firsts.get(lane)
-        if found is None and lane.live:
-            found = self._promoted(lane)
-            if found is None:
+        candidate = self._firsts.get(lane)
+        if candidate is None and lane.live:
+            candidate = self._promoted(lane)
+            if candidate is None:
                 ranking = self._ranking
                 best = self.queue.best(lane, self._classes, ranking.tenant_class, ranking.clip_us)
-                found = None if best is None else ((1, *best[0]), best[1])
-            if found is not None:
-                self._firsts[lane] = found
-        return found
+                candidate = None if best is None else ((1, *best[0]), best[1])
+            if candidate is not None:
+                self._firsts[lane] = candidate
+        return candidate
 
     def _promoted(self, lane: Lane) -> tuple[Rank, Entry] | None:
         due = lane.first_deadline() if lane.deadlines else None
@@ -99,9 +99,9 @@ class Round:
         while self._free and open_lanes:
             best: tuple[Rank, Entry] | None = None
             for lane in open_lanes:
-                found = self.first(lane)
-                if found is not None and (best is None or found[0] < best[0]):
-                    best = found
+                candidate = self.first(lane)
+                if candidate is not None and (best is None or candidate[0] < best[0]):
+                    best = candidate
             if best is None:
                 return
             rank, entry = best
@@ -190,7 +190,7 @@ class Round:
                 continue
             if not pool.fits(node_id, lane.n_devices, lane.avoid):
                 continue
-            found = lane.shortest_job(self.index.jobs.values(), reserved)
-            if found is not None and (best is None or found[:2] < best[:2]):
-                best = found
+            candidate = lane.shortest_job(self.index.jobs.values(), reserved)
+            if candidate is not None and (best is None or candidate[:2] < best[:2]):
+                best = candidate
         return best[2] if best and self.now + best[2].spec.est_s <= until_s else None

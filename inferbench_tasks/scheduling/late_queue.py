@@ -145,9 +145,9 @@ class LateQueue:
                 if claim is None:
                     claim = classes[held] = tenant_class(held)
                 if best is None or (key[0], claim) <= best[:2]:
-                    found = rank(key, claim, self.params.order, clip_us, self.ageing_milli)
-                    if best is None or found < best:
-                        best, first = found, key
+                    claim_rank = rank(key, claim, self.params.order, clip_us, self.ageing_milli)
+                    if best is None or claim_rank < best:
+                        best, first = claim_rank, key
             for held in empty:
                 del groups[held]
         return None if best is None or first is None else (best, first[4])

@@ -86,7 +86,7 @@ class NodeState:
 
     @property
     def usable(self) -> int:
-        """Healthy devices, busy or not."""
+        """The number of healthy devices, busy or not."""
         return 0 if self.down else self.devices - len(self.unfit)
 
 

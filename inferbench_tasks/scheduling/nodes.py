@@ -26,7 +26,7 @@ class Node:
 
     @property
     def usable(self) -> int:
-        """Healthy devices, busy or not."""
+        """The number of healthy devices, busy or not."""
         return 0 if self.down else self.total - len(self.bad)
 
     @property
@@ -61,7 +61,7 @@ class DeviceType:
 
 
 class Nodes:
-    """All nodes, kept by device type."""
+    """All nodes, by id and by device type."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, Node] = {}

@@ -43,7 +43,7 @@ class Outcome:
     """Jobs that still waited when nothing more could happen."""
 
     def jct_s(self, where: Callable[[JobOutcome], bool] = lambda job: True) -> list[float]:
-        """Of the finished jobs."""
+        """The job completion times of the finished jobs, from submission to end, in seconds."""
         return [j.jct_s for j in self.jobs if j.status == "finished" and where(j)]
 
     def mean_jct_s(self, where: Callable[[JobOutcome], bool] = lambda job: True) -> float:

@@ -57,8 +57,8 @@ def preempt(
         job, promoted = entry.spec, rank[0] == 0
         if promoted or (index.params.priorities and lowest < job.priority):
             below = [run[3] for run in runs if promoted or run[0] < job.priority]
-            kept = {n for n, holder in holders.items() if holder is not entry}
-            chosen = _choose(index, free_of, kept, job, below)
+            reserved = {n for n, holder in holders.items() if holder is not entry}
+            chosen = _choose(index, free_of, reserved, job, below)
             if chosen:
                 why = "its deadline is near" if promoted else f"priority {job.priority}"
                 return [Preempt(v.spec.job_id, v.run.node_id, job.job_id, why) for v in chosen if v.run]
@@ -66,9 +66,9 @@ def preempt(
 
 
 def _choose(
-    index: Index, free_of: FreeOf, kept: Container[str], job: QueuedJob, candidates: list[Entry]
+    index: Index, free_of: FreeOf, reserved: Container[str], job: QueuedJob, candidates: list[Entry]
 ) -> list[Entry]:
-    """The fewest, least important, latest started jobs of one node whose devices suffice; of none in ``kept``."""
+    """The fewest, least important, latest started jobs of one node whose devices suffice; of none in ``reserved``."""
     by_node: dict[str, list[Entry]] = {}
     for entry in candidates:
         if entry.run is not None:
@@ -76,7 +76,7 @@ def _choose(
     choices: list[tuple[int, int, str, list[Entry]]] = []
     for node_id, entries in by_node.items():
         node = index.nodes.by_id[node_id]
-        if node.type_name not in job.device_types or node.usable < job.n_devices or node_id in kept:
+        if node.type_name not in job.device_types or node.usable < job.n_devices or node_id in reserved:
             continue
         have = len(usable_devices(node_id, free_of(node), job.avoid))
         fit = set(node.fit())

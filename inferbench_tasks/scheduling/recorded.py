@@ -98,8 +98,8 @@ def _rows(path: Path) -> list[dict[str, Any]]:
         table = pyarrow.csv.read_csv(path) if path.suffix == ".csv" else pyarrow.parquet.read_table(path)
     except pyarrow.ArrowInvalid as error:
         raise InputError(f"{path} is not {path.suffix[1:].upper()}: {error}") from error
-    found: list[dict[str, Any]] = table.to_pylist()
-    return found
+    records: list[dict[str, Any]] = table.to_pylist()
+    return records
 
 
 def _job(number: int, row: dict[str, Any], everything: frozenset[str]) -> TraceJob:

@@ -258,8 +258,8 @@ class Reference:
         return []
 
     def _victims(self, job: QueuedJob, node: NodeView, *, promoted: bool) -> list[RunView]:
-        kept = self.held_by.get(node.node_id)
-        if node.device_type not in job.device_types or (kept and kept[0].job_id != job.job_id):
+        reservation = self.held_by.get(node.node_id)
+        if node.device_type not in job.device_types or (reservation and reservation[0].job_id != job.job_id):
             return []
         fit = self._fit(node, job)
         have = len(fit.intersection(self.free[node.node_id]))

@@ -32,10 +32,10 @@ class LeaseTable:
 
     def grant(self, place: Place) -> int | None:
         """A fencing token, None if a device is held already."""
-        wanted = [(place.node_id, device) for device in place.devices]
-        if any(device in self._holder for device in wanted):
+        slots = [(place.node_id, device) for device in place.devices]
+        if any(device in self._holder for device in slots):
             return None
-        self._holder.update(dict.fromkeys(wanted, place.job_id))
+        self._holder.update(dict.fromkeys(slots, place.job_id))
         self._token += 1
         return self._token
 
@@ -80,7 +80,7 @@ class Simulator:
             self._plan(outage.at_s, "outage", str(number))
 
     def run(self) -> Outcome:
-        """Until nothing more can happen."""
+        """Simulate until no event is left that could change anything."""
         for node in self.trace.nodes:
             self._apply(node)
         while self._happenings:

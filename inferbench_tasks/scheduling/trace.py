@@ -41,7 +41,7 @@ class Trace:
         return sum(node.n_devices for node in self.nodes)
 
     def clairvoyant(self) -> Trace:
-        """The same with every estimate right."""
+        """The same trace with every estimate equal to the actual duration."""
         jobs = tuple(TraceJob(replace(j.spec, est_s=j.actual_s), j.actual_s) for j in self.jobs)
         return replace(self, jobs=jobs)
 

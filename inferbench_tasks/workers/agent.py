@@ -78,25 +78,25 @@ class Agent:
         self._stop = True
 
     def _serve(self) -> None:
-        seen = self.cluster.get(self.device.device_id)
-        if seen is None:
+        record = self.cluster.get(self.device.device_id)
+        if record is None:
             self.cluster.register(self.device)
             return
         now = time.monotonic()
-        token = seen.lease.token if seen.lease else None
+        token = record.lease.token if record.lease else None
         if self._lease is not None and token != self._lease:
             self._sweep()  # usually nothing: its release has ended the server
         self._lease = token
-        if seen.lease is None or seen.lease.state == "granted":
+        if record.lease is None or record.lease.state == "granted":
             self._look(now)
-        if seen.lease is not None and seen.lease.state == "granted":
+        if record.lease is not None and record.lease.state == "granted":
             if self._child_ready() and not self.fault and self._faulty_since is None:
-                self.cluster.answer(self.device.device_id, seen.lease.token, "confirmed")
+                self.cluster.answer(self.device.device_id, record.lease.token, "confirmed")
             elif self.fault:
-                self.cluster.answer(self.device.device_id, seen.lease.token, "refused", self.fault)
+                self.cluster.answer(self.device.device_id, record.lease.token, "refused", self.fault)
         if now >= self._beat_at:
             self._beat_at = now + BEAT_S
-            left = max(0.0, seen.lease.est_end_s - time.time()) if seen.lease else 0.0
+            left = max(0.0, record.lease.est_end_s - time.time()) if record.lease else 0.0
             health = "quarantined" if self.fault else "ok"
             self.cluster.beat(self.device.device_id, health=health, reason=self.fault, queue_s=left)
 
@@ -115,9 +115,9 @@ class Agent:
 
     def _lose_lease(self, reason: str) -> None:
         """A job that was on the device has lost its server and its task."""
-        seen = self.cluster.get(self.device.device_id)
-        if seen is not None and seen.lease is not None:
-            self.cluster.lose(self.device.device_id, seen.lease.token, f"{self.device.device_id}: {reason}")
+        record = self.cluster.get(self.device.device_id)
+        if record is not None and record.lease is not None:
+            self.cluster.lose(self.device.device_id, record.lease.token, f"{self.device.device_id}: {reason}")
 
     # -- the Celery worker --------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class Agent:
             spared |= {self._child.pid, *(p.pid for p in _members(self._child.pid))}
         for process in psutil.process_iter():
             try:
-                if process.pid not in spared and any(_has(process, wanted) for wanted in mine):
+                if process.pid not in spared and any(_has(process, variables) for variables in mine):
                     log.warning("ending a leftover pid=%s name=%s", process.pid, process.name())
                     process.kill()
             except (psutil.NoSuchProcess, psutil.AccessDenied):
@@ -193,24 +193,24 @@ class Agent:
             log.warning("ended the server of run %s", run_id)
 
 
-def _has(process: psutil.Process, wanted: dict[str, str]) -> bool:
-    given = process.environ()
-    return all(given.get(name) == value for name, value in wanted.items())
+def _has(process: psutil.Process, variables: dict[str, str]) -> bool:
+    environment = process.environ()
+    return all(environment.get(name) == value for name, value in variables.items())
 
 
 def _members(leader: int) -> list[psutil.Process]:
     """A process's descendants, and what is left of its session."""
-    found: list[psutil.Process] = []
+    members: list[psutil.Process] = []
     with contextlib.suppress(psutil.NoSuchProcess):
-        found += psutil.Process(leader).children(recursive=True)
-    return found + of_session(leader)
+        members += psutil.Process(leader).children(recursive=True)
+    return members + of_session(leader)
 
 
 def gpu_environment(device: Device) -> dict[str, str]:
     """What lets CUDA see just this device: by its UUID, for CUDA and NVML may count devices differently."""
     uuid = device.capabilities.get("uuid")
-    seen = uuid or ("" if device.gpu_index is None else str(device.gpu_index))
-    return {"CUDA_VISIBLE_DEVICES": seen, ORDER: BY_BUS}
+    visible = uuid or ("" if device.gpu_index is None else str(device.gpu_index))
+    return {"CUDA_VISIBLE_DEVICES": visible, ORDER: BY_BUS}
 
 
 def celery_command(queue: str, name: str, concurrency: int) -> list[str]:

@@ -53,21 +53,21 @@ def partitions(workers: int) -> list[str]:
 
 def spare_cores(devices: Iterable[Device]) -> list[int]:
     """The cores of this machine that none of these devices has: for everything that is not measured."""
-    taken = {core for device in devices for core in device.cores}
-    return sorted(os.sched_getaffinity(0) - taken)
+    device_cores = {core for device in devices for core in device.cores}
+    return sorted(os.sched_getaffinity(0) - device_cores)
 
 
-def _cpu(asked: DeviceSpec) -> Device:
+def _cpu(device: DeviceSpec) -> Device:
     mine = os.sched_getaffinity(0)
-    if not asked.detail:
+    if not device.detail:
         cores = tuple(sorted(mine))
-    elif found := _CORES.fullmatch(asked.detail):
-        first, last = int(found[1]), int(found[2] or found[1])
+    elif match := _CORES.fullmatch(device.detail):
+        first, last = int(match[1]), int(match[2] or match[1])
         cores = tuple(range(first, last + 1))
     else:
-        raise InputError(f"--device {str(asked)!r}: {FORM}")
+        raise InputError(f"--device {str(device)!r}: {FORM}")
     if not cores or not mine.issuperset(cores):
-        raise InputError(f"--device {str(asked)!r}: the cores that may be used here are {sorted(mine)}")
+        raise InputError(f"--device {str(device)!r}: the cores that may be used here are {sorted(mine)}")
     name = f"cpu-{cores[0]}" if len(cores) == 1 else f"cpu-{cores[0]}-{cores[-1]}"
     return Device(
         device_id=f"{host_name()}.{name}",
@@ -93,23 +93,23 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def _gpu(asked: DeviceSpec) -> Device:
+def _gpu(device: DeviceSpec) -> Device:
     try:
         import pynvml
     except ImportError as error:
         raise InputError(
-            f"--device {str(asked)!r}: NVML's package is missing; install the extra: inferbench[gpu]"
+            f"--device {str(device)!r}: NVML's package is missing; install the extra: inferbench[gpu]"
         ) from error
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         raise InputError(
-            f"--device {str(asked)!r}: no NVIDIA driver is to be found here ({error})"
+            f"--device {str(device)!r}: no NVIDIA driver is to be found here ({error})"
         ) from error
     count = pynvml.nvmlDeviceGetCount()
-    index = int(asked.detail) if asked.detail.isdigit() else -1 if asked.detail else 0
+    index = int(device.detail) if device.detail.isdigit() else -1 if device.detail else 0
     if not 0 <= index < count:
-        raise InputError(f"--device {str(asked)!r}: this machine has {count} GPU(s), counted from 0; {FORM}")
+        raise InputError(f"--device {str(device)!r}: this machine has {count} GPU(s), counted from 0; {FORM}")
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
     name = _text(pynvml.nvmlDeviceGetName(handle))
