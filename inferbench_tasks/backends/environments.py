@@ -91,22 +91,24 @@ class Environment:
 
 
 def python(folder: Path) -> Path:
-    """An environment's interpreter."""
+    """The path of an environment's Python interpreter."""
     return folder / "bin" / "python"
 
 
 def site_packages(folder: Path) -> Path:
-    """Where an environment's packages lie."""
+    """The folder of an environment's packages."""
     return folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
 
 
 def _run(command: list[str], name: str) -> None:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=INSTALL_TIMEOUT_S)
+        process = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=INSTALL_TIMEOUT_S
+        )
     except subprocess.TimeoutExpired as error:
         raise ServerError(
             f"Installing {name} took longer than {INSTALL_TIMEOUT_S} s; was stopped."
         ) from error
-    if done.returncode:
-        end = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
+    if process.returncode:
+        end = "\n".join((process.stderr or process.stdout).strip().splitlines()[-8:])
         raise ServerError(f"Installing {name} failed; is a package index reachable?\n{end}")

@@ -32,11 +32,11 @@ def load_samples(path: str) -> Arrays:
 
 def check_requests(samples: Arrays, model: ModelArtifact) -> None:
     """InputError unless the requests fit the model's inputs in name, dtype and shape."""
-    wanted = {spec.name: spec for spec in model.inputs}
-    problems = [f"input {name} is missing" for name in wanted.keys() - samples.keys()]
-    problems += [f"the model has no input {name}" for name in samples.keys() - wanted.keys()]
-    for name in wanted.keys() & samples.keys():
-        spec, array = wanted[name], samples[name]
+    specs = {spec.name: spec for spec in model.inputs}
+    problems = [f"input {name} is missing" for name in specs.keys() - samples.keys()]
+    problems += [f"the model has no input {name}" for name in samples.keys() - specs.keys()]
+    for name in specs.keys() & samples.keys():
+        spec, array = specs[name], samples[name]
         if array.dtype.name != spec.dtype and array.dtype.kind not in "OSU":
             problems.append(f"input {name} is {array.dtype.name}, the model takes {spec.dtype}")
         shape = array.shape[1:]
@@ -75,32 +75,35 @@ def check_answer(
         expected = first_rows({key: reference[key]}, rows)[key]
         if spec.name not in answer:
             raise ServerError(f"The server's first answer lacks output {spec.name}; it has {list(answer)}")
-        got = answer[spec.name]
-        if got.dtype.kind not in "OSU" and got.nbytes != expected.nbytes * got.itemsize // expected.itemsize:
+        actual = answer[spec.name]
+        if (
+            actual.dtype.kind not in "OSU"
+            and actual.nbytes != expected.nbytes * actual.itemsize // expected.itemsize
+        ):
             raise ServerError(
-                f"Output {spec.name} of the server's first answer has {got.nbytes} bytes, "
-                f"{expected.size * got.itemsize} are expected"
+                f"Output {spec.name} of the server's first answer has {actual.nbytes} bytes, "
+                f"{expected.size * actual.itemsize} are expected"
             )
-        if got.shape != expected.shape:
+        if actual.shape != expected.shape:
             raise ServerError(
-                f"Output {spec.name} of the server's first answer has shape {list(got.shape)}, "
+                f"Output {spec.name} of the server's first answer has shape {list(actual.shape)}, "
                 f"the source model's has {list(expected.shape)}"
             )
         if expected.dtype.kind not in "fc":
-            if model.precision == "fp32" and not _equal(got, expected):
+            if model.precision == "fp32" and not _equal(actual, expected):
                 raise ServerError(
                     f"Output {spec.name} of the server's first answer differs from the source model's: "
-                    f"{_show(got)} against {_show(expected)}"
+                    f"{_show(actual)} against {_show(expected)}"
                 )
             continue
-        worst = max(worst, _difference(spec.name, got, expected, tolerance_ratio))
+        worst = max(worst, _difference(spec.name, actual, expected, tolerance_ratio))
     return worst
 
 
-def _difference(name: str, got: NDArray[Any], expected: NDArray[Any], tolerance_ratio: float) -> float:
-    got, expected = got.astype(np.float64), expected.astype(np.float64)
-    if not np.array_equal(np.isfinite(got), np.isfinite(expected)):
-        count, allowed = np.count_nonzero(~np.isfinite(got)), np.count_nonzero(~np.isfinite(expected))
+def _difference(name: str, actual: NDArray[Any], expected: NDArray[Any], tolerance_ratio: float) -> float:
+    actual, expected = actual.astype(np.float64), expected.astype(np.float64)
+    if not np.array_equal(np.isfinite(actual), np.isfinite(expected)):
+        count, allowed = np.count_nonzero(~np.isfinite(actual)), np.count_nonzero(~np.isfinite(expected))
         raise ServerError(
             f"Output {name} of the server's first answer has {count} values that are NaN or infinite, "
             f"the source model's has {allowed}, or elsewhere"
@@ -108,25 +111,26 @@ def _difference(name: str, got: NDArray[Any], expected: NDArray[Any], tolerance_
     finite = np.isfinite(expected)
     if not finite.any():
         raise ServerError(f"Output {name}: the source model itself answers nothing but NaN or infinity")
-    got, expected = got[finite], expected[finite]
+    actual, expected = actual[finite], expected[finite]
     scale = float(np.abs(expected).max()) or 1.0
-    ratio = float(np.abs(got - expected).max()) / scale
+    ratio = float(np.abs(actual - expected).max()) / scale
     if ratio > tolerance_ratio:
-        at = int(np.abs(got - expected).argmax())
+        at = int(np.abs(actual - expected).argmax())
         raise ServerError(
             f"Output {name} of the server's first answer differs from the source model's by {ratio:.3g} of "
-            f"its largest value, {tolerance_ratio:.3g} is allowed: {got[at]:.6g} against {expected[at]:.6g}"
+            f"its largest value, {tolerance_ratio:.3g} is allowed: {actual[at]:.6g} against {expected[at]:.6g}"
         )
     return ratio
 
 
-def _equal(got: NDArray[Any], expected: NDArray[Any]) -> bool:
-    if got.dtype.kind in "OSU" or expected.dtype.kind in "OSU":
+def _equal(actual: NDArray[Any], expected: NDArray[Any]) -> bool:
+    if actual.dtype.kind in "OSU" or expected.dtype.kind in "OSU":
         text = [
-            [v.decode() if isinstance(v, bytes) else str(v) for v in a.reshape(-1)] for a in (got, expected)
+            [v.decode() if isinstance(v, bytes) else str(v) for v in a.reshape(-1)]
+            for a in (actual, expected)
         ]
         return text[0] == text[1]
-    return bool(np.array_equal(got, expected))
+    return bool(np.array_equal(actual, expected))
 
 
 def _show(array: NDArray[Any]) -> str:

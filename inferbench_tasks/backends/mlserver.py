@@ -45,11 +45,11 @@ class MLServer(Backend):
         return None
 
     def version(self) -> str:
-        """Pinned in its environment."""
+        """MLServer's version, as its environment pins it."""
         return MLSERVER
 
     def label(self) -> str:
-        """Server and runtime."""
+        """The server and its runtime with their versions, for people."""
         return f"MLServer {MLSERVER} with ONNX Runtime {version('onnxruntime')} as a custom runtime"
 
     def prepare(self, deployment: Deployment) -> Prepared:
@@ -106,19 +106,19 @@ class MLServer(Backend):
             model_name=deployment.model_name,
             model_version=str(model.version),
         )
-        told = {"threads": spec.threads, "settings": settings, "model_settings": model_settings, "env": env}
-        return Prepared(launch, lambda: endpoint, told)
+        about = {"threads": spec.threads, "settings": settings, "model_settings": model_settings, "env": env}
+        return Prepared(launch, lambda: endpoint, about)
 
     def statistics(self, probe: Probe) -> dict[str, Any] | None:
         """Runs and rows, from the metrics of the custom runtime; the protocol's statistics are not there."""
         url = f"http://127.0.0.1:{self._metrics_port}/metrics"
         with urllib.request.urlopen(url, timeout=10) as response:
             text = response.read().decode()
-        found = {
+        sums = {
             what: re.search(rf"^inferbench_executed_rows_{what}(?:{{.*}})? (\S+)$", text, re.MULTILINE)
             for what in ("count", "sum")
         }
-        runs, rows = found["count"], found["sum"]
+        runs, rows = sums["count"], sums["sum"]
         if runs is None or rows is None:
             return None
         return {"execution_count": int(float(runs[1])), "inference_count": int(float(rows[1]))}

@@ -53,7 +53,7 @@ class OwnServer(Backend):
         return version(self.package)
 
     def label(self) -> str:
-        """Runtime and server."""
+        """The runtime and the server with their versions, for people."""
         return f"{self.title} {self.version()} in InferBench's FastAPI server"
 
     def image(self, spec: ServeSpec) -> str | None:
@@ -65,7 +65,7 @@ class OwnServer(Backend):
         return self.engine
 
     def engine_settings(self, deployment: Deployment) -> dict[str, Any]:
-        """More settings of the engine."""
+        """Further settings that the engine needs; none by default."""
         return {}
 
     def prepare(self, deployment: Deployment) -> Prepared:

@@ -41,22 +41,24 @@ class TensorFlowServing(Backend):
         self._image: str | None = None
 
     def image(self, spec: ServeSpec) -> str | None:
-        """The official image, pinned."""
+        """The submission's image, or the official one with a pinned tag."""
         return spec.image or f"tensorflow/serving:{TAG}"
 
     def version(self) -> str:
         """What the binary says of itself; of a container, the image's tag."""
         if self._image is not None:
             return self._image.rpartition(":")[2] or self._image
-        told = subprocess.run([BINARY, "--version"], capture_output=True, text=True, timeout=30, check=False)
-        return told.stdout.split("\n")[0].removeprefix("TensorFlow ModelServer: ") or "unknown"
+        process = subprocess.run(
+            [BINARY, "--version"], capture_output=True, text=True, timeout=30, check=False
+        )
+        return process.stdout.split("\n")[0].removeprefix("TensorFlow ModelServer: ") or "unknown"
 
     def label(self) -> str:
-        """The real one."""
+        """TensorFlow Serving itself with its version, for people."""
         return f"TensorFlow Serving {self.version()}"
 
     def endpoint_protocol(self, protocol: str) -> str:
-        """Its own Predict."""
+        """The protocol is TensorFlow Serving's own ``Predict`` over gRPC."""
         return "grpc_tfs"
 
     def prepare(self, deployment: Deployment) -> Prepared:

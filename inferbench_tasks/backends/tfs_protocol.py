@@ -43,5 +43,5 @@ class TfsProtocol(OwnServer):
             beside.close()
 
     def endpoint_protocol(self, protocol: str) -> str:
-        """TensorFlow Serving's Predict."""
+        """The protocol is TensorFlow Serving's ``Predict`` over gRPC."""
         return "grpc_tfs"

@@ -29,6 +29,6 @@ class TorchExport(TorchScript):
         )
 
     def prepare(self, deployment: Deployment) -> Prepared:
-        """As for every server of ours."""
+        """Prepare the launch as every server of ours does."""
         self._compiled = deployment.model.format == "aotinductor"
         return super().prepare(deployment)

@@ -59,8 +59,8 @@ def environment() -> Environment:
 def java() -> str | None:
     """The Java that runs the front end; None if there is none."""
     home = os.environ.get("JAVA_HOME")
-    found = Path(home) / "bin" / "java" if home else None
-    return str(found) if found and found.is_file() else shutil.which("java")
+    program = Path(home) / "bin" / "java" if home else None
+    return str(program) if program and program.is_file() else shutil.which("java")
 
 
 class TorchServe(Backend):
@@ -88,11 +88,11 @@ class TorchServe(Backend):
         return None
 
     def version(self) -> str:
-        """Pinned in its environment."""
+        """TorchServe's version, as its environment pins it."""
         return TORCHSERVE
 
     def label(self) -> str:
-        """Server and runtime."""
+        """The server and its runtime with their versions, for people."""
         return f"TorchServe {TORCHSERVE}, TorchScript by PyTorch {version('torch')}"
 
     def prepare(self, deployment: Deployment) -> Prepared:
@@ -177,8 +177,8 @@ class TorchServe(Backend):
             leftovers=(str(short),),
         )
         endpoint = Endpoint(protocol="http", host=deployment.host, port=inference, model_name=name)
-        told = {"threads": spec.threads, "model": served, "options": {k: str(v) for k, v in options.items()}}
-        return Prepared(launch, lambda: endpoint, {**told, "env": {key: env[key] for key in thread_env(1)}})
+        about = {"threads": spec.threads, "model": served, "options": {k: str(v) for k, v in options.items()}}
+        return Prepared(launch, lambda: endpoint, {**about, "env": {key: env[key] for key in thread_env(1)}})
 
     def ready(self, probe: Probe) -> bool:
         """By the management API: all workers. A worker that can't load its model is started again for ever."""
@@ -186,8 +186,8 @@ class TorchServe(Backend):
             return False
         self._asked_s = time.monotonic()
         log = self._folder / "logs" / "model_log.log"
-        if log.is_file() and DIED in (told := log.read_text(errors="replace")):
-            raise ServerError(f"TorchServe's worker died: {told.partition(DIED)[2][:1500].strip()}")
+        if log.is_file() and DIED in (text := log.read_text(errors="replace")):
+            raise ServerError(f"TorchServe's worker died: {text.partition(DIED)[2][:1500].strip()}")
         return self._ready_workers() >= self._instances
 
     def _ready_workers(self) -> int:
@@ -227,7 +227,7 @@ def _batching(deployment: Deployment) -> tuple[int, int]:
 def write_archive(deployment: Deployment, folder: Path) -> None:
     """``<name>.mar``: the model, our handler and what the handler needs to know."""
     model = deployment.model
-    told = {
+    document = {
         "name": deployment.model_name,
         "folder": str(folder),
         "threads": deployment.spec.threads,
@@ -244,7 +244,7 @@ def write_archive(deployment: Deployment, folder: Path) -> None:
     with zipfile.ZipFile(folder / "store" / f"{deployment.model_name}.mar", "w") as archive:
         archive.writestr("MAR-INF/MANIFEST.json", json.dumps(manifest))
         archive.writestr("handler.py", handler.read_text())
-        archive.writestr("inferbench.json", json.dumps(told))
+        archive.writestr("inferbench.json", json.dumps(document))
         archive.write(model.path, "model.pt")
 
 

@@ -64,7 +64,7 @@ class Triton(Backend):
         return None
 
     def version(self) -> str:
-        """Triton's own version."""
+        """Triton's version, as it is pinned here."""
         return TRITON
 
     def label(self) -> str:
@@ -73,7 +73,7 @@ class Triton(Backend):
         return f"Triton {TRITON}, python backend with {runtime} (not Triton's native ONNX backend)"
 
     def image(self, spec: ServeSpec) -> str:
-        """Built from ``docker/triton``."""
+        """The submission's image, or the one that is built from ``docker/triton``."""
         return spec.image or "inferbench/server:triton"
 
     def prepare(self, deployment: Deployment) -> Prepared:

@@ -87,7 +87,7 @@ class Sink(ABC):
 
     @abstractmethod
     def ready(self) -> None:
-        """There is room for another call."""
+        """Say that there is room for another call."""
 
     @abstractmethod
     def again(self, call: Call) -> None:

@@ -93,7 +93,7 @@ class GrpcClient(Pool[GrpcConnection]):
             self.replace()
 
     def replace(self) -> None:
-        """As many connections as there were."""
+        """Open as many connections as are missing."""
         if not self._closed:
             self.want(self.settings.connections - len(self._all))
 

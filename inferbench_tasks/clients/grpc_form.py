@@ -40,13 +40,13 @@ class AnswerForm:
         """The stream that a whole answer of this form at ``at`` belongs to; 0 if there is none."""
         if len(data) - at < self.bytes:
             return 0
-        found = self._unpack(data, at)
-        stream_id: int = found[1]
+        frame = self._unpack(data, at)
+        stream_id: int = frame[1]
         head, trailers = self._around
         whole = (
             self._head, stream_id, head, self._middle, stream_id, self._trailers, stream_id, trailers
         )  # fmt: skip
-        return stream_id if found == whole else 0
+        return stream_id if frame == whole else 0
 
 
 class RequestForm:
@@ -58,7 +58,7 @@ class RequestForm:
         self._between: dict[int, bytes] = {}
 
     def head(self, stream_id: int) -> bytes:
-        """The HEADERS frame alone."""
+        """The HEADERS frame of a request without its DATA frames."""
         return b"".join((self._start, _ID.pack(stream_id), self.headers))
 
     def whole(self, stream_id: int, wire: bytes) -> bytes:

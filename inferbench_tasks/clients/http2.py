@@ -47,7 +47,7 @@ class ProtocolError(Exception):
 
 
 def frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:
-    """A whole frame."""
+    """A whole frame: its header of nine bytes and its payload."""
     return HEAD.pack(len(payload) >> 16, len(payload) & 0xFFFF, kind, flags, stream_id) + payload
 
 
@@ -122,8 +122,8 @@ class HeaderBlocks:
         """The block's headers; ProtocolError if they can't be read."""
         if b"x-inferbench-" in block:
             return self._telling(block)
-        found = self._known.get(block)
-        return found if found is not None else self._decode(block)
+        answered = self._known.get(block)
+        return answered if answered is not None else self._decode(block)
 
     def _telling(self, block: bytes) -> Answered:
         """The times cut out, the rest as any other block."""
@@ -136,13 +136,13 @@ class HeaderBlocks:
             return match[0]
 
         rest = _TOLD.sub(take, block)
-        found = self._known.get(rest)
-        if found is None:
-            found = self._decode(rest)
+        answered = self._known.get(rest)
+        if answered is None:
+            answered = self._decode(rest)
         if any(name not in spans for name in HEADER_BYTES):
-            return found
+            return answered
         queue, inference, preprocess, postprocess = (spans[name] for name in HEADER_BYTES)
-        return replace(found, spans=(queue, inference, preprocess, postprocess))
+        return replace(answered, spans=(queue, inference, preprocess, postprocess))
 
     def _decode(self, block: bytes) -> Answered:
         from hpack import Decoder, HPACKError

@@ -29,7 +29,7 @@ Bytes = bytes | memoryview
 
 
 class Stream:
-    """One request on a connection."""
+    """The state of one request on a connection."""
 
     __slots__ = ("call", "chunks", "head", "http_status", "pending", "received", "send_window")
 
@@ -73,7 +73,7 @@ class Http2Connection(asyncio.Protocol, ABC):
 
     @abstractmethod
     def data(self, flags: int, stream_id: int, payload: bytes, now_ns: int) -> None:
-        """A DATA frame."""
+        """Take in a DATA frame of a stream."""
 
     @abstractmethod
     def header_block(self, flags: int, stream_id: int, block: bytes, now_ns: int) -> None:
@@ -81,7 +81,7 @@ class Http2Connection(asyncio.Protocol, ABC):
 
     @abstractmethod
     def reset(self, stream_id: int, code: int, now_ns: int) -> None:
-        """RST_STREAM."""
+        """Take in an RST_STREAM frame: the server gave a request up."""
 
     @abstractmethod
     def gone_away(self, last_id: int, code: int, text: bytes) -> None:

@@ -17,7 +17,7 @@ _TEXT_KINDS = "OSU"
 
 def encode_request(endpoint: Endpoint, inputs: Outputs, *, binary: bool = True) -> bytes:
     """A whole HTTP request. ``binary``: by the binary-tensor extension, both ways; otherwise JSON only."""
-    described: list[dict[str, object]] = []
+    items: list[dict[str, object]] = []
     tail: list[bytes] = []
     for name, value in inputs.items():
         array = np.ascontiguousarray(value)
@@ -31,8 +31,8 @@ def encode_request(endpoint: Endpoint, inputs: Outputs, *, binary: bool = True) 
             item["data"] = [v.decode() if isinstance(v, bytes) else str(v) for v in array.reshape(-1)]
         else:
             item["data"] = array.reshape(-1)
-        described.append(item)
-    document: dict[str, object] = {"inputs": described}
+        items.append(item)
+    document: dict[str, object] = {"inputs": items}
     if binary:
         document["parameters"] = {"binary_data_output": True}
     head = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)

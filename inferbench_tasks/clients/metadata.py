@@ -28,7 +28,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class ModelMetadata:
-    """A model's signature."""
+    """The name, the inputs and the outputs of a model as its server describes them."""
 
     name: str
     inputs: tuple[Tensor, ...]
@@ -64,9 +64,9 @@ def _http(endpoint: Endpoint) -> ModelMetadata:
             "model's name right? With --input FILE.npz no metadata is needed."
         )
     try:
-        found = orjson.loads(body)
+        document = orjson.loads(body)
         return ModelMetadata(
-            endpoint.model_name, _kserve(found["inputs"], dict.get), _kserve(found["outputs"], dict.get)
+            endpoint.model_name, _kserve(document["inputs"], dict.get), _kserve(document["outputs"], dict.get)
         )
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise InputError(
@@ -75,16 +75,16 @@ def _http(endpoint: Endpoint) -> ModelMetadata:
 
 
 def _kserve(tensors: Any, get: Callable[[Any, str], Any]) -> tuple[Tensor, ...]:
-    made = []
+    specs = []
     for tensor in tensors:
         datatype = get(tensor, "datatype").removeprefix("TYPE_")
         if datatype not in NUMPY_OF:
             known = ", ".join(NUMPY_OF)
             raise InputError(f"{get(tensor, 'name')}: datatype {datatype!r} is not supported; known: {known}")
-        made.append(
+        specs.append(
             Tensor(get(tensor, "name"), NUMPY_OF[datatype].name, tuple(map(int, get(tensor, "shape"))))
         )
-    return tuple(made)
+    return tuple(specs)
 
 
 def _ask(endpoint: Endpoint, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
@@ -119,8 +119,10 @@ def _grpc(endpoint: Endpoint) -> ModelMetadata:
 
     request = message("ModelMetadataRequest")(name=endpoint.model_name, version=endpoint.model_version)
     raw = _unary(endpoint, f"/{SERVICE}/ModelMetadata", request.SerializeToString())
-    found = message("ModelMetadataResponse").FromString(raw)
-    return ModelMetadata(endpoint.model_name, _kserve(found.inputs, getattr), _kserve(found.outputs, getattr))
+    metadata = message("ModelMetadataResponse").FromString(raw)
+    return ModelMetadata(
+        endpoint.model_name, _kserve(metadata.inputs, getattr), _kserve(metadata.outputs, getattr)
+    )
 
 
 def _tfs(endpoint: Endpoint) -> ModelMetadata:
@@ -130,8 +132,8 @@ def _tfs(endpoint: Endpoint) -> ModelMetadata:
     request = message("Request")(metadata_field=["signature_def"])
     request.model_spec.name = endpoint.model_name
     raw = _unary(endpoint, METHOD, request.SerializeToString())
-    found = message("Response").FromString(raw)
-    signatures = message("SignatureDefMap").FromString(found.metadata["signature_def"].value).signature_def
+    response = message("Response").FromString(raw)
+    signatures = message("SignatureDefMap").FromString(response.metadata["signature_def"].value).signature_def
     if SIGNATURE not in signatures:
         known = ", ".join(signatures) or "none"
         raise InputError(f"{endpoint.model_name} has no signature {SIGNATURE}; it has: {known}")

@@ -49,8 +49,8 @@ class Pool(Client, Generic[C]):
         """That connection can take a request."""
 
     async def open(self, connections: int) -> None:
-        wanted = min(connections, self.settings.connections)
-        results = await asyncio.gather(*(self._connect() for _ in range(wanted)), return_exceptions=True)
+        count = min(connections, self.settings.connections)
+        results = await asyncio.gather(*(self._connect() for _ in range(count)), return_exceptions=True)
         if not self._all:
             endpoint = self.settings.endpoint
             cause = next(r for r in results if isinstance(r, BaseException))
@@ -90,13 +90,13 @@ class Pool(Client, Generic[C]):
             # A protocol object is what the loop wants; ours says so by what it does.
             factory: Any = self.make
             _, connection = await self._loop.create_connection(factory, endpoint.host, endpoint.port)
-            made: C = connection
+            protocol: C = connection
             try:
-                await made.established()
+                await protocol.established()
             except BaseException:
-                made.drop()  # it took too long, or broke the rules: it must not stay open
+                protocol.drop()  # it took too long, or broke the rules: it must not stay open
                 raise
-            return made
+            return protocol
 
         connection = await asyncio.wait_for(establish(), self.settings.connect_timeout_s)
         self._all.add(connection)

@@ -1,4 +1,4 @@
-"""HTTP/1.1 by aiohttp."""
+"""The reference client of HTTP/1.1, by aiohttp."""
 
 from __future__ import annotations
 

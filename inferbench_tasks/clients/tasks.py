@@ -35,7 +35,7 @@ class TaskClient(Client):
         return True
 
     def want(self, waiting: int) -> None:
-        """The library opens connections by itself."""
+        """Nothing is to be done: the library opens connections by itself."""
 
     def abandon(self, call: Call) -> None:
         task, call.connection = call.connection, None

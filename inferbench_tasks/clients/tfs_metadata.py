@@ -26,5 +26,5 @@ NAMES = {number: name for name, (number, _) in DTYPES.items()}
 
 
 def message(name: str) -> Any:
-    """The class of a message."""
+    """The class of the message of this name."""
     return message_class(_PACKAGE, name, _MESSAGES)

@@ -73,5 +73,5 @@ def processor() -> str:
     """A digest of the processor's instruction sets; its name where it does not tell them."""
     text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").is_file() else " ".join(os.uname())
     flags = re.search(r"^(?:flags|Features)\s*:\s*(.*)$", text, re.MULTILINE)
-    told = " ".join(sorted(flags[1].split())) if flags else os.uname().machine
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    features = " ".join(sorted(flags[1].split())) if flags else os.uname().machine
+    return hashlib.sha256(features.encode()).hexdigest()[:16]

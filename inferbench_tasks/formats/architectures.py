@@ -31,10 +31,10 @@ def write(folder: Path, architecture: dict[str, Any]) -> None:
 def build(folder: Path, framework: str) -> Any:
     """The network of a model's folder, without its weights. InputError where it is not known."""
     try:
-        described = json.loads((folder / FILE).read_bytes())
-        if described["name"] == USER_MODULE:
-            return module_file.build(folder, described["arguments"]["factory"])
-        return construct(framework, {"name": described["name"], "arguments": described["arguments"]})
+        description = json.loads((folder / FILE).read_bytes())
+        if description["name"] == USER_MODULE:
+            return module_file.build(folder, description["arguments"]["factory"])
+        return construct(framework, {"name": description["name"], "arguments": description["arguments"]})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"The model {folder} has no readable {FILE}: {error}") from error
 

@@ -63,7 +63,7 @@ class Format(ABC):
         return f"the optional part {self.extra!r} is not installed (run `make all`)"
 
     def digest(self, path: Path) -> str:
-        """SHA-256 over the model's files."""
+        """The SHA-256 over the model's files, in hex digits."""
         return tree_digest(path)
 
     @abstractmethod
@@ -81,13 +81,13 @@ class Format(ABC):
         """The libraries that decide what ``convert`` writes; part of the cache key."""
         from importlib.metadata import PackageNotFoundError, version
 
-        found: dict[str, Any] = {}
+        version_of: dict[str, Any] = {}
         for package in self.packages:
             try:
-                found[package] = version(package)
+                version_of[package] = version(package)
             except PackageNotFoundError:
-                found[package] = "missing"
-        return found
+                version_of[package] = "missing"
+        return version_of
 
 
 FORMATS: Registry[type[Format]] = Registry(

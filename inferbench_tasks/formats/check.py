@@ -37,38 +37,38 @@ def compare(converted: Arrays, source: Arrays, exact_integers: bool = True) -> D
     by_name = converted.keys() == source.keys()
     worst = Difference()
     for position, (name, expected) in enumerate(source.items()):
-        got = converted[name] if by_name else list(converted.values())[position]
-        found = _compare(name, got, expected, exact_integers)
-        if found.undecidable:
-            return found
-        if found.ratio >= worst.ratio:
-            worst = found
+        actual = converted[name] if by_name else list(converted.values())[position]
+        difference = _compare(name, actual, expected, exact_integers)
+        if difference.undecidable:
+            return difference
+        if difference.ratio >= worst.ratio:
+            worst = difference
     return worst
 
 
-def _compare(name: str, got: Array, expected: Array, exact_integers: bool) -> Difference:
-    if got.shape != expected.shape:
+def _compare(name: str, actual: Array, expected: Array, exact_integers: bool) -> Difference:
+    if actual.shape != expected.shape:
         return Difference(
             output=name,
-            undecidable=f"output {name} has shape {list(got.shape)}, the source's {list(expected.shape)}",
+            undecidable=f"output {name} has shape {list(actual.shape)}, the source's {list(expected.shape)}",
         )
     if expected.dtype.kind not in "fc":
-        return _compare_exact(name, got, expected) if exact_integers else Difference(output=name)
-    got, expected = got.astype(np.float64), expected.astype(np.float64)
+        return _compare_exact(name, actual, expected) if exact_integers else Difference(output=name)
+    actual, expected = actual.astype(np.float64), expected.astype(np.float64)
     # Infinities that both have are equal; everything else that is not finite is wrong.
-    same = (got == expected) & ~np.isfinite(expected)
-    bad = ~np.isfinite(got) & ~same
+    same = (actual == expected) & ~np.isfinite(expected)
+    bad = ~np.isfinite(actual) & ~same
     if bad.any():
         at = tuple(int(i) for i in np.argwhere(bad)[0])
         return Difference(
             output=name,
             index=at,
-            converted=str(got[at]),
+            converted=str(actual[at]),
             source=str(expected[at]),
             undecidable=f"output {name} has {int(bad.sum())} values that are NaN or infinite, for instance "
-            f"{got[at]} at {list(at)} where its source answers {expected[at]:.6g}",
+            f"{actual[at]} at {list(at)} where its source answers {expected[at]:.6g}",
         )
-    distance = np.where(same, 0.0, np.abs(got - np.where(np.isfinite(expected), expected, 0.0)))
+    distance = np.where(same, 0.0, np.abs(actual - np.where(np.isfinite(expected), expected, 0.0)))
     if not distance.size:
         return Difference(output=name)
     finite = np.abs(expected[np.isfinite(expected)])
@@ -78,17 +78,17 @@ def _compare(name: str, got: Array, expected: Array, exact_integers: bool) -> Di
     # A source that answers nothing but zeros leaves no scale: then any difference is a whole one.
     ratio = largest / scale if scale else float(largest > 0)
     return Difference(
-        ratio=ratio, output=name, index=at, converted=float(got[at]), source=float(expected[at])
+        ratio=ratio, output=name, index=at, converted=float(actual[at]), source=float(expected[at])
     )
 
 
-def _compare_exact(name: str, got: Array, expected: Array) -> Difference:
-    wrong = got.astype(expected.dtype) != expected
-    if not np.any(wrong):
+def _compare_exact(name: str, actual: Array, expected: Array) -> Difference:
+    differs = actual.astype(expected.dtype) != expected
+    if not np.any(differs):
         return Difference(output=name)
-    at = tuple(int(i) for i in np.argwhere(wrong)[0])
+    at = tuple(int(i) for i in np.argwhere(differs)[0])
     return Difference(
-        ratio=1.0, output=name, index=at, converted=_plain(got[at]), source=_plain(expected[at])
+        ratio=1.0, output=name, index=at, converted=_plain(actual[at]), source=_plain(expected[at])
     )
 
 

@@ -38,13 +38,13 @@ def convert_model(
     """The source in another format. Raises InputError without a way, ConversionError where one fails."""
     model, cached = source, True
     for hop in route(source.format, target, precision, source.framework):
-        found = find_hop(model, hop, cache, calibration_digest)
-        if found is None:
+        artefact = find_hop(model, hop, cache, calibration_digest)
+        if artefact is None:
             if watch:
                 watch.step(0, None, f"{hop.source} -> {hop.target} {hop.precision}")
-            found = _convert(model, hop, cache, calibration or {}, calibration_digest)
+            artefact = _convert(model, hop, cache, calibration or {}, calibration_digest)
             cached = False
-        model = found
+        model = artefact
     return Converted(model, cached)
 
 
@@ -63,7 +63,7 @@ def find_converted(
 def find_hop(
     source: ModelArtifact, hop: Hop, cache: ArtifactCache, calibration_digest: str
 ) -> ModelArtifact | None:
-    """One hop's cached artefact."""
+    """The artefact of one hop from the cache; None where it was never converted."""
     target = FORMATS.load(hop.target)()
     entry = cache.find(_settings(source, hop, target, calibration_digest))
     return _artifact(source, hop, target, entry.folder, entry.facts["outputs"]) if entry else None

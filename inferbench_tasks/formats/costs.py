@@ -44,7 +44,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class Value:
-    """Shape and size of one tensor."""
+    """The shape and the size in bytes of one tensor."""
 
     shape: Shape
     nbytes: int
@@ -153,8 +153,8 @@ def _run_exposed(
             exposed.SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
         names = [output.name for output in session.get_outputs()]
-        wanted = {value.name for value in session.get_inputs()}
-        arrays = session.run(names, {n: a for n, a in feeds.items() if n in wanted})
+        input_names = {value.name for value in session.get_inputs()}
+        arrays = session.run(names, {n: a for n, a in feeds.items() if n in input_names})
     except Exception as error:
         raise InputError(f"The model can't be run with its values exposed: {error}") from error
     values = {name: _value(array) for name, array in zip(names, arrays, strict=True)}
@@ -296,12 +296,12 @@ def _macs(node: Any, values: dict[str, Value]) -> int:
 
 
 def _all_nodes(graph: Any) -> list[Any]:
-    found = list(graph.node)
+    nodes = list(graph.node)
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                found += _all_nodes(attribute.g)
-    return found
+                nodes += _all_nodes(attribute.g)
+    return nodes
 
 
 # -- bytes --------------------------------------------------------------------------------------------

@@ -32,8 +32,8 @@ class KerasFormat(Format):
         network = load(Path(model.path))
 
         def predict(arrays: Arrays) -> Arrays:
-            given = [arrays[spec.name] for spec in model.inputs]
-            answer = network(given[0] if len(given) == 1 else given, training=False)
+            inputs = [arrays[spec.name] for spec in model.inputs]
+            answer = network(inputs[0] if len(inputs) == 1 else inputs, training=False)
             parts = answer if isinstance(answer, (list, tuple)) else [answer]
             return {spec.name: part.numpy() for spec, part in zip(model.outputs, parts, strict=True)}
 

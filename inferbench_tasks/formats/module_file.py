@@ -22,21 +22,21 @@ MAX_BYTES = 1 << 20
 
 def find(base_dir: Path, path: str) -> Path:
     """The module of a submission. InputError where it is no Python file below its folder."""
-    found = inside(base_dir, path, "model.module")
-    if found.suffix != ".py" or not found.is_file():
+    module = inside(base_dir, path, "model.module")
+    if module.suffix != ".py" or not module.is_file():
         raise InputError(f"{path} is no Python file (.py)", field="model.module")
-    if found.stat().st_size > MAX_BYTES:
+    if module.stat().st_size > MAX_BYTES:
         raise InputError(
             f"{path} has more than the {MAX_BYTES:,} bytes that are allowed", field="model.module"
         )
-    return found
+    return module
 
 
 class _Unwritten(SourceFileLoader):
     """Leaves no bytecode beside the module: the folder's digest is the model's."""
 
     def set_data(self, path: str, data: Any, *, _mode: int = 0) -> None:
-        """Called with the bytecode."""
+        """Ignore the bytecode that the import system would write."""
 
 
 def build(folder: Path, factory: str) -> Any:

@@ -39,22 +39,22 @@ class OnnxFormat(Format):
     def open(self, model: ModelArtifact) -> Predict:
         session = open_session(Path(model.path))
         names = [output.name for output in session.get_outputs()]
-        wanted = {value.name for value in session.get_inputs()}
+        input_names = {value.name for value in session.get_inputs()}
 
         def predict(arrays: Arrays) -> Arrays:
-            values = session.run(names, {n: a for n, a in arrays.items() if n in wanted})
+            values = session.run(names, {n: a for n, a in arrays.items() if n in input_names})
             return dict(zip(names, values, strict=True))
 
         return predict
 
     def convert(self, source: ModelArtifact, folder: Path, settings: Settings) -> None:
-        path, given = folder / self.file, Path(source.path)
+        path, source_path = folder / self.file, Path(source.path)
         if source.format == "sklearn":
             _from_sklearn(source, path)
         elif source.format == "torch":
             from inferbench_tasks.formats import onnx_torch, torch
 
-            onnx_torch.export(torch.load(given), source, path, OPSET)
+            onnx_torch.export(torch.load(source_path), source, path, OPSET)
         elif source.format == "savedmodel":
             from inferbench_tasks.formats import onnx_tensorflow
 
@@ -63,9 +63,9 @@ class OnnxFormat(Format):
             from inferbench_tasks.formats import onnx_reduced
 
             if settings.precision == "fp16":
-                onnx_reduced.to_fp16(given, path)
+                onnx_reduced.to_fp16(source_path, path)
             else:
-                onnx_reduced.to_int8(given, path, settings.calibration)
+                onnx_reduced.to_int8(source_path, path, settings.calibration)
                 onnx_reduced.require_quantised(path, source)
 
 
@@ -118,10 +118,10 @@ def _from_sklearn(source: ModelArtifact, path: Path) -> None:
     from inferbench_tasks.formats.sklearn import classifier
 
     estimator = classifier(Path(source.path))
-    (given,), (output,) = source.inputs, source.outputs
+    (spec,), (output,) = source.inputs, source.outputs
     model = to_onnx(
         estimator,
-        initial_types=[(given.name, FloatTensorType([None, *given.shape]))],
+        initial_types=[(spec.name, FloatTensorType([None, *spec.shape]))],
         options={"zipmap": False},
         target_opset=OPSET,
     )
@@ -142,13 +142,13 @@ def keep_outputs(graph: Any, names: tuple[str, ...]) -> None:
     del graph.output[:]
     graph.output.extend(outputs)
     needed = set(names)
-    kept = []
+    nodes = []
     for node in reversed(graph.node):
         if needed & set(node.output):
             needed |= set(node.input)
-            kept.append(node)
+            nodes.append(node)
     weights = [tensor for tensor in graph.initializer if tensor.name in needed]
     del graph.node[:]
-    graph.node.extend(reversed(kept))
+    graph.node.extend(reversed(nodes))
     del graph.initializer[:]
     graph.initializer.extend(weights)

@@ -21,8 +21,8 @@ def export(source: ModelArtifact, path: Path, opset: int) -> None:
 
         loaded, call = savedmodel.load(Path(source.path))
 
-        def serve(*given: object) -> object:
-            return call(**{spec.name: value for spec, value in zip(source.inputs, given, strict=True)})
+        def serve(*values: object) -> object:
+            return call(**{spec.name: value for spec, value in zip(source.inputs, values, strict=True)})
 
         specs = [savedmodel.tensor_spec(spec) for spec in source.inputs]
         # The calls by name are what keeps the names, so no further signature is needed.

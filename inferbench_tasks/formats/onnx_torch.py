@@ -21,7 +21,7 @@ def export(module: Any, source: ModelArtifact, path: Path, opset: int) -> None:
     """Write ``path``; every -1 in the signature and the batch become dynamic axes."""
     import torch
 
-    given = torch_format.examples(source.inputs)
+    examples = torch_format.examples(source.inputs)
     names = {
         "input_names": [spec.name for spec in source.inputs],
         "output_names": [spec.name for spec in source.outputs],
@@ -31,7 +31,7 @@ def export(module: Any, source: ModelArtifact, path: Path, opset: int) -> None:
         try:
             torch.onnx.export(
                 module,
-                given,
+                examples,
                 str(path),
                 opset_version=opset,
                 dynamic_axes={spec.name: _axes(spec) for spec in (*source.inputs, *source.outputs)},
@@ -42,7 +42,7 @@ def export(module: Any, source: ModelArtifact, path: Path, opset: int) -> None:
             log.info("tracing failed, exporting the program instead model=%s: %s", source.name, error)
             torch.onnx.export(
                 module,
-                given,
+                examples,
                 str(path),
                 dynamic_shapes=tuple(_dims(spec) for spec in source.inputs),
                 dynamo=True,

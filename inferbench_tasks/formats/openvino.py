@@ -25,7 +25,7 @@ class OpenVinoFormat(Format):
     given = False
 
     def digest(self, path: Path) -> str:
-        """Weights included."""
+        """The SHA-256 over the network's description and its weights."""
         return digest_of_files([path, path.with_suffix(".bin")])
 
     def open(self, model: ModelArtifact) -> Predict:

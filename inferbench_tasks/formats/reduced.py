@@ -20,8 +20,8 @@ def at_precision(module: Any, precision: str) -> Any:
             super().__init__()
             self.module = module.to(dtype)
 
-        def forward(self, *given: Any) -> Any:
-            answer = self.module(*(v.to(dtype) if v.is_floating_point() else v for v in given))
+        def forward(self, *inputs: Any) -> Any:
+            answer = self.module(*(v.to(dtype) if v.is_floating_point() else v for v in inputs))
             if isinstance(answer, dict):
                 answer = tuple(answer.values())
             if isinstance(answer, (tuple, list)):

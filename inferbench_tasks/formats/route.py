@@ -13,7 +13,7 @@ PRECISIONS = ("fp32", "fp16", "bf16", "int8")
 
 @dataclass(frozen=True)
 class Hop:
-    """One conversion of a way."""
+    """One conversion of a way: from a format to another, at a precision."""
 
     source: str
     target: str
@@ -39,11 +39,11 @@ def _search(source: str, target: str, precision: str) -> tuple[Hop, ...] | None:
     """Breadth first over (format, whether the precision is reached); FIFO order keeps it deterministic."""
     start = (source, "fp32")
     queue: deque[tuple[tuple[str, str], tuple[Hop, ...]]] = deque([(start, ())])
-    seen = {start}
-    found: list[tuple[Hop, ...]] = []
+    visited = {start}
+    routes: list[tuple[Hop, ...]] = []
     while queue:
         (at, reached), hops = queue.popleft()
-        if found and len(hops) >= len(found[0]):
+        if routes and len(hops) >= len(routes[0]):
             break
         for kind in FORMATS:
             for possible in FORMATS.load(kind).sources.get(at, ()):
@@ -53,13 +53,13 @@ def _search(source: str, target: str, precision: str) -> tuple[Hop, ...] | None:
                     continue
                 now = precision if reached != "fp32" else possible
                 if (kind, now) == (target, precision):
-                    found.append((*hops, Hop(at, kind, possible)))
-                elif (kind, now) not in seen:
-                    seen.add((kind, now))
+                    routes.append((*hops, Hop(at, kind, possible)))
+                elif (kind, now) not in visited:
+                    visited.add((kind, now))
                     queue.append(((kind, now), (*hops, Hop(at, kind, possible))))
-    if not found:
+    if not routes:
         return None
-    return max(found, key=lambda hops: [hop.precision != "fp32" for hop in reversed(hops)])
+    return max(routes, key=lambda hops: [hop.precision != "fp32" for hop in reversed(hops)])
 
 
 def possible_precisions(source: str, target: str) -> tuple[str, ...]:
@@ -71,8 +71,10 @@ def possible_precisions(source: str, target: str) -> tuple[str, ...]:
 
 def targets(source: str) -> dict[str, tuple[str, ...]]:
     """Every format that can be served and reached -> its precisions."""
-    found = {kind: possible_precisions(source, kind) for kind in FORMATS if FORMATS.load(kind).servable}
-    return {kind: precisions for kind, precisions in found.items() if precisions}
+    precisions_of = {
+        kind: possible_precisions(source, kind) for kind in FORMATS if FORMATS.load(kind).servable
+    }
+    return {kind: precisions for kind, precisions in precisions_of.items() if precisions}
 
 
 def _refusal(source: str, target: str, precision: str, name: str) -> InputError:

@@ -41,8 +41,8 @@ class SavedModelFormat(Format):
         network = keras_format.load(Path(source.path))
         import tensorflow as tf
 
-        def serve(**given: Any) -> dict[str, Any]:
-            values = [given[spec.name] for spec in source.inputs]
+        def serve(**tensors: Any) -> dict[str, Any]:
+            values = [tensors[spec.name] for spec in source.inputs]
             answer = network(values[0] if len(values) == 1 else values, training=False)
             parts = answer if isinstance(answer, (list, tuple)) else [answer]
             return {spec.name: part for spec, part in zip(source.outputs, parts, strict=True)}

@@ -25,10 +25,10 @@ class SklearnFormat(Format):
 
     def open(self, model: ModelArtifact) -> Predict:
         estimator = classifier(Path(model.path))
-        (given,), (output,) = model.inputs, model.outputs
+        (features,), (output,) = model.inputs, model.outputs
 
         def predict(arrays: Arrays) -> Arrays:
-            return {output.name: estimator.predict_proba(arrays[given.name]).astype(np.float32)}
+            return {output.name: estimator.predict_proba(arrays[features.name]).astype(np.float32)}
 
         return predict
 

@@ -28,24 +28,26 @@ class TensorRtRunner:
         self._context: Any = self._engine.create_execution_context()
         self._stream: Any = torch.cuda.Stream()
         names = [self._engine.get_tensor_name(at) for at in range(self._engine.num_io_tensors)]
-        made = [n for n in names if self._engine.get_tensor_mode(n) == trt.TensorIOMode.OUTPUT]
-        if len(made) != len(outputs):
-            raise InputError(f"The TensorRT engine gives {made}, the model {outputs}")
-        self._outputs = dict(zip(outputs, outputs if set(outputs) == set(made) else made, strict=True))
+        engine_outputs = [n for n in names if self._engine.get_tensor_mode(n) == trt.TensorIOMode.OUTPUT]
+        if len(engine_outputs) != len(outputs):
+            raise InputError(f"The TensorRT engine gives {engine_outputs}, the model {outputs}")
+        self._outputs = dict(
+            zip(outputs, outputs if set(outputs) == set(engine_outputs) else engine_outputs, strict=True)
+        )
 
     def run(self, inputs: Arrays) -> Arrays:
         """Outputs by name; returns when the GPU is done."""
         torch = self._torch
-        kept = []
+        buffers = []
         with torch.cuda.stream(self._stream):
             for name, array in inputs.items():
-                given = torch.from_numpy(np.ascontiguousarray(array)).cuda(non_blocking=True)
-                if not self._context.set_input_shape(name, tuple(given.shape)):
+                buffer = torch.from_numpy(np.ascontiguousarray(array)).cuda(non_blocking=True)
+                if not self._context.set_input_shape(name, tuple(buffer.shape)):
                     raise InputError(
                         f"inputs.{name}: shape {list(array.shape)} is outside of the engine's profile"
                     )
-                self._context.set_tensor_address(name, given.data_ptr())
-                kept.append(given)
+                self._context.set_tensor_address(name, buffer.data_ptr())
+                buffers.append(buffer)
             answers = {}
             for name, own in self._outputs.items():
                 dtype = getattr(torch, np.dtype(self._trt.nptype(self._engine.get_tensor_dtype(own))).name)

@@ -80,9 +80,9 @@ def predictor(module: Any, model: ModelArtifact) -> Predict:
     import torch
 
     def predict(arrays: Arrays) -> Arrays:
-        given = [torch.from_numpy(np.ascontiguousarray(arrays[spec.name])) for spec in model.inputs]
+        inputs = [torch.from_numpy(np.ascontiguousarray(arrays[spec.name])) for spec in model.inputs]
         with torch.inference_mode():
-            answer = module(*given)
+            answer = module(*inputs)
         if isinstance(answer, dict):
             answer = tuple(answer.values())
         parts = answer if isinstance(answer, (tuple, list)) else (answer,)

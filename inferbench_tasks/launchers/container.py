@@ -148,7 +148,7 @@ class ContainerLauncher:
         return log_end(server.log_path, lines)
 
     def stop(self, record: ServerRecord, grace_s: float = 5.0) -> bool:
-        """Stop, keep the log, remove."""
+        """Stop the container, keep its log, and remove it."""
         if record.server is not None:
             self._save_log(record.server)
         return self._remove(record.token, record.server, grace_s)

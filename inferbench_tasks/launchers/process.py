@@ -78,7 +78,7 @@ class ProcessLauncher:
         return server
 
     def alive(self, server: ServerHandle) -> bool:
-        """Whether its first process runs."""
+        """Whether the first process of the server still runs."""
         if (child := _children.get(server.pid)) is not None and child.poll() is not None:
             return False
         return processes.is_alive(server.pid, server.started_ns)
@@ -98,14 +98,14 @@ class ProcessLauncher:
     def stop(self, record: ServerRecord, grace_s: float = 5.0) -> bool:
         """End all its processes, gently first; ServerError if one of them can't be ended."""
         pid, started_ns = (record.server.pid, record.server.started_ns) if record.server else (0, 0)
-        found = processes.members(record.token, pid, started_ns)
-        left = processes.end(found, grace_s)
+        members = processes.members(record.token, pid, started_ns)
+        survivors = processes.end(members, grace_s)
         # What was started while the others were being ended.
-        left += processes.end(processes.members(record.token, pid, started_ns), 0.0)
+        survivors += processes.end(processes.members(record.token, pid, started_ns), 0.0)
         if (child := _children.pop(pid, None)) is not None:
             child.wait(timeout=5)
-        if left:
+        if survivors:
             raise ServerError(
-                f"Processes of the server can't be ended: {', '.join(str(p.pid) for p in left)}"
+                f"Processes of the server can't be ended: {', '.join(str(p.pid) for p in survivors)}"
             )
-        return bool(found)
+        return bool(members)

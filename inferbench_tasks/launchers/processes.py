@@ -34,16 +34,16 @@ def members(token: str, pid: int = 0, started_ns: int = 0) -> list[psutil.Proces
 
     Without a ``pid`` (the server was not recorded any further) only the token counts.
     """
-    found: dict[int, psutil.Process] = {}
+    members_by_pid: dict[int, psutil.Process] = {}
     leader_is_ours = pid > 0 and is_alive(pid, started_ns)
     if leader_is_ours:
         try:
             leader = psutil.Process(pid)
-            found |= {p.pid: p for p in (leader, *leader.children(recursive=True))}
+            members_by_pid |= {p.pid: p for p in (leader, *leader.children(recursive=True))}
         except psutil.NoSuchProcess:
             pass  # it ended between the two looks: its session and token are searched below
     for process in psutil.process_iter():
-        if process.pid == os.getpid() or process.pid in found:
+        if process.pid == os.getpid() or process.pid in members_by_pid:
             continue
         try:
             if int(process.create_time() * 1e9) < started_ns - CREATED_TOLERANCE_NS:
@@ -53,22 +53,22 @@ def members(token: str, pid: int = 0, started_ns: int = 0) -> list[psutil.Proces
             # While a session has a member, its leader's pid is not given to anyone else.
             same_session = pid > 0 and os.getsid(process.pid) == pid and (leader_is_ours or not is_taken(pid))
             if same_session or (token and process.environ().get(MARK) == token):
-                found[process.pid] = process
+                members_by_pid[process.pid] = process
         except (psutil.Error, ProcessLookupError, PermissionError):
             continue  # gone meanwhile, or another user's: not ours
-    return list(found.values())
+    return list(members_by_pid.values())
 
 
 def of_session(leader: int) -> list[psutil.Process]:
     """What is alive of a session, whether its leader is or not."""
-    found = []
+    in_session = []
     for process in psutil.process_iter():
         try:
             if os.getsid(process.pid) == leader:
-                found.append(process)
+                in_session.append(process)
         except (ProcessLookupError, PermissionError):
             continue
-    return found
+    return in_session
 
 
 def end(processes: list[psutil.Process], grace_s: float) -> list[psutil.Process]:

@@ -30,15 +30,15 @@ def write(servers_dir: Path, record: ServerRecord) -> Path:
 
 def read_all(servers_dir: Path) -> dict[Path, ServerRecord]:
     """Every record; a file that can't be understood is skipped and logged."""
-    found: dict[Path, ServerRecord] = {}
+    records: dict[Path, ServerRecord] = {}
     for path in sorted(servers_dir.glob("*.json")):
         try:
-            found[path] = ServerRecord.model_validate_json(path.read_bytes())
+            records[path] = ServerRecord.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             continue  # its server was ended meanwhile
         except (ValidationError, json.JSONDecodeError) as error:
             log.warning("server record can't be read path=%s error=%s", path, error)
-    return found
+    return records
 
 
 def end_worker(servers_dir: Path, worker: str) -> list[str]:
@@ -56,7 +56,7 @@ def _sweep(servers_dir: Path, is_over: Callable[[ServerRecord], bool]) -> list[s
 
     Of a start that was interrupted nothing is known but its token: it is ended once its run is over.
     """
-    ended = []
+    run_ids = []
     for path, record in read_all(servers_dir).items():
         launcher = LAUNCHERS.load(record.launcher)()
         over = is_over(record)
@@ -64,12 +64,12 @@ def _sweep(servers_dir: Path, is_over: Callable[[ServerRecord], bool]) -> list[s
             continue
         if launcher.stop(record):
             log.info("ended a server run_id=%s token=%s", record.run_id, record.token)
-            ended.append(record.run_id)
+            run_ids.append(record.run_id)
         for pattern in record.leftovers:
-            for left in glob.glob(pattern):
-                Path(left).unlink(missing_ok=True)
+            for partial in glob.glob(pattern):
+                Path(partial).unlink(missing_ok=True)
         path.unlink(missing_ok=True)
-    return ended
+    return run_ids
 
 
 def end_run(servers_dir: Path, run_id: str) -> bool:

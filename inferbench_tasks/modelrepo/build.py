@@ -41,19 +41,19 @@ def build_model(source: ModelSource, data_dir: Path, watch: Watch) -> ModelArtif
 
     def make(folder: Path) -> dict[str, Any]:
         source.folder = folder
-        made = source.make(folder, watch)
+        source_model = source.make(folder, watch)
         facts: dict[str, Any] = {
-            "format": made.format,
-            "file": made.file,
-            "inputs": [s.model_dump(mode="json") for s in made.inputs],
-            "outputs": [s.model_dump(mode="json") for s in made.outputs],
-            "parameters": made.parameters,
+            "format": source_model.format,
+            "file": source_model.file,
+            "inputs": [s.model_dump(mode="json") for s in source_model.inputs],
+            "outputs": [s.model_dump(mode="json") for s in source_model.outputs],
+            "parameters": source_model.parameters,
             "accuracy_ratio": None,
         }
         model = _from_facts(source, folder, facts, digest="")
         dataset = source.dataset()
         if dataset is not None and is_classifier(model) and dataset.labels() is not None:
-            predict = FORMATS.load(made.format)().open(model)
+            predict = FORMATS.load(source_model.format)().open(model)
             facts["accuracy_ratio"] = evaluate(predict, model, dataset, watch)
         return facts
 
@@ -111,10 +111,10 @@ def _costs(model: ModelArtifact, data_dir: Path, dynamic_size: int, watch: Watch
             raise  # not for good: nothing is kept of it
         log.warning("FLOPs are not known model=%s: %s", model.name, error)
         return {"flops": None, "bytes": None}
-    found: dict[str, Any] = {"flops": costs.flops, "bytes": costs.bytes}
+    document: dict[str, Any] = {"flops": costs.flops, "bytes": costs.bytes}
     if model.parameters is None:
-        found["parameters"] = costs.parameters
-    return found
+        document["parameters"] = costs.parameters
+    return document
 
 
 def _artifact(source: ModelSource, entry: Entry) -> ModelArtifact:

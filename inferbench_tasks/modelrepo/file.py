@@ -114,7 +114,7 @@ class FileSource(ModelSource):
             return _saved_model_signature(path)
         sidecar = _sidecar(self.path)
         try:
-            told = TypeAdapter(Signature).validate_json(sidecar.read_bytes())
+            signature = TypeAdapter(Signature).validate_json(sidecar.read_bytes())
         except FileNotFoundError:
             example = {"inputs": [{"name": "input", "dtype": "float32", "shape": [3, 224, 224]}]}
             example["outputs"] = [{"name": "scores", "dtype": "float32", "shape": [1000]}]
@@ -126,7 +126,7 @@ class FileSource(ModelSource):
         except ValidationError as error:
             problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
             raise InputError(f"{sidecar}: {problems}") from None
-        return told.inputs, told.outputs
+        return signature.inputs, signature.outputs
 
 
 def _sidecar(path: Path) -> Path:
@@ -135,33 +135,33 @@ def _sidecar(path: Path) -> Path:
 
 def _format_of(path: Path, spec: FileModel) -> str:
     if path.is_dir():
-        found = "savedmodel" if (path / "saved_model.pb").is_file() else None
+        actual = "savedmodel" if (path / "saved_model.pb").is_file() else None
         what = "is a folder without saved_model.pb"
     else:
         ending = path.suffix.lower()
-        found = ENDINGS.get(ending)
+        actual = ENDINGS.get(ending)
         kind = UNSAFE.get(ending)
         what = (
             f"is {kind}, and reading that can run code: nothing is unpickled here"
             if kind
             else f"has an unknown ending {ending!r}"
         )
-    if found is None:
+    if actual is None:
         raise InputError(f"{spec.path} {what}; {SAFE}", field="model.path")
-    if spec.format not in (None, found):
-        raise InputError(f"{spec.path} is {found}, not {spec.format}; leave format out", field="model.format")
-    return found
+    if spec.format not in (None, actual):
+        raise InputError(f"{spec.path} is {actual}, not {spec.format}; leave format out", field="model.format")
+    return actual
 
 
-def _onnx_signature(path: Path, given: str) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+def _onnx_signature(path: Path, shown_path: str) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
     from inferbench_tasks.formats.onnx import open_session, signature
 
     try:
         session = open_session(path, optimise=False)
     except InputError as error:
-        cause = str(error.__cause__ or error).replace(str(path), given)
+        cause = str(error.__cause__ or error).replace(str(path), shown_path)
         raise InputError(
-            f"ONNX Runtime here can't load {given}: {cause}. Export it with standard operators, of an "
+            f"ONNX Runtime here can't load {shown_path}: {cause}. Export it with standard operators, of an "
             f"opset that this version knows",
             field="model.path",
         ) from error
@@ -180,9 +180,9 @@ def _saved_model_signature(path: Path) -> tuple[tuple[TensorSpec, ...], tuple[Te
 
     _, call = load(path)
 
-    def specs(named: Any) -> tuple[TensorSpec, ...]:
-        found = []
-        for name, tensor in named.items():
+    def specs(by_name: Any) -> tuple[TensorSpec, ...]:
+        tensors = []
+        for name, tensor in by_name.items():
             if tensor.shape.rank is None or tensor.shape.rank == 0 or tensor.shape[0] is not None:
                 raise InputError(
                     f"{name} has shape {tensor.shape}: its first axis must be a free batch axis",
@@ -190,7 +190,7 @@ def _saved_model_signature(path: Path) -> tuple[tuple[TensorSpec, ...], tuple[Te
                 )
             shape = tuple(-1 if size is None else int(size) for size in tensor.shape[1:])
             dtype = "str" if tensor.dtype.name == "string" else tensor.dtype.name
-            found.append(TensorSpec(name=name, dtype=dtype, shape=shape))
-        return tuple(found)
+            tensors.append(TensorSpec(name=name, dtype=dtype, shape=shape))
+        return tuple(tensors)
 
     return specs(call.structured_input_signature[1]), specs(call.structured_outputs)

@@ -51,12 +51,12 @@ def fetch(package: Package, target: Path, watch: Watch) -> None:
             ]  # fmt: skip
         command += ["--no-deps", "--require-hashes", "--target", str(target), "-r", str(requirements)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
-            failed, said = done.returncode != 0, done.stderr or done.stdout
+            process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
+            failed, output = process.returncode != 0, process.stderr or process.stdout
         except subprocess.TimeoutExpired:
-            failed, said = True, f"no answer within {TIMEOUT_S} s"
+            failed, output = True, f"no answer within {TIMEOUT_S} s"
     if failed:
-        end = "\n".join(said.strip().splitlines()[-6:])
+        end = "\n".join(output.strip().splitlines()[-6:])
         raise MissingExtraError(
             f"The package {package.name}=={package.version} can't be fetched; is a package index reachable?\n"
             f"{end}"

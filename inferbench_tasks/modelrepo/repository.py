@@ -56,8 +56,8 @@ class ModelRepository:
         """
         _require_words(words)
         facts = artifact.model_dump(include=set(ModelCard.model_fields) - {"name", "version"})
-        given = {k: v for k, v in words.items() if v is not None}
-        card = _validated({**facts, **given, "name": name, "version": 1, "user": user, "origin": origin})
+        labels = {k: v for k, v in words.items() if v is not None}
+        card = _validated({**facts, **labels, "name": name, "version": 1, "user": user, "origin": origin})
         latest = self._latest(name)
         if latest is not None and latest.digest == artifact.digest and latest.inputs == card.inputs:
             return latest, False
@@ -91,12 +91,12 @@ class ModelRepository:
 
     def show(self, name: str, version: int | None = None) -> ModelCard:
         """A version, the latest by default; InputError names what there is."""
-        known = self._find({"name": name, "deleted_at": None}, limit=0)
-        for card in known:
+        cards = self._find({"name": name, "deleted_at": None}, limit=0)
+        for card in cards:
             if version is None or card.version == version:
                 return card
-        if known:
-            versions = ", ".join(str(card.version) for card in known)
+        if cards:
+            versions = ", ".join(str(card.version) for card in cards)
             raise InputError(f"The model {name!r} has no version {version}; it has {versions}")
         raise InputError(
             f"The model repository has no model {name[:100]!r}; `inferbench models search` lists what it has."
@@ -106,25 +106,25 @@ class ModelRepository:
         self, query: str | Iterable[str] = "", limit: int = 0, *, all_versions: bool = False
     ) -> list[ModelCard]:
         """Models that match a query (fields: ``card.FIELDS``), by name; the latest matching version of each."""
-        asked = parse(query, lookup=field).filter
-        found = self._find({"$and": [{"deleted_at": None}, asked]}, limit if all_versions else 0)
+        condition = parse(query, lookup=field).filter
+        cards = self._find({"$and": [{"deleted_at": None}, condition]}, limit if all_versions else 0)
         if not all_versions:
             latest: dict[str, ModelCard] = {}
-            for card in found:
+            for card in cards:
                 latest.setdefault(card.name, card)
-            found = list(latest.values())
-        return found[:limit] if limit else found
+            cards = list(latest.values())
+        return cards[:limit] if limit else cards
 
     def delete(self, name: str, version: int | None = None) -> list[ModelCard]:
         """Remove the files of a version, or of all versions; their numbers are not given again."""
-        gone = [self.show(name, version)] if version else self._find({"name": name, "deleted_at": None}, 0)
-        if not gone:
+        cards = [self.show(name, version)] if version else self._find({"name": name, "deleted_at": None}, 0)
+        if not cards:
             self.show(name)  # says what there is
-        for card in gone:
+        for card in cards:
             self._set(card, {"deleted_at": utc_now(), "files": []})
             for file in card.files:
                 self._db.files.delete(file)
-        return gone
+        return cards
 
     def fetch(self, card: ModelCard, folder: Path) -> Path:
         """Write a version's files into a folder and return the model's own path there.
@@ -171,16 +171,16 @@ class ModelRepository:
         )
 
     def _latest(self, name: str) -> ModelCard | None:
-        found = self._find({"name": name, "deleted_at": None}, limit=1)
-        return found[0] if found else None
+        cards = self._find({"name": name, "deleted_at": None}, limit=1)
+        return cards[0] if cards else None
 
     def _find(self, filter: dict[str, Any], limit: int) -> list[ModelCard]:
         order = [("name", 1), ("version", -1)]
-        found = self._db.retrying(
+        documents = self._db.retrying(
             lambda: list(self._db.collection(COLLECTION).find(filter, {"_id": 0}, sort=order, limit=limit)),
             "finding models",
         )
-        return [ModelCard.model_validate(to_plain(document)) for document in found]
+        return [ModelCard.model_validate(to_plain(document)) for document in documents]
 
 
 class _Taken(Exception):

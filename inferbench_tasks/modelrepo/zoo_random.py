@@ -62,7 +62,7 @@ NETWORKS = {
 
 
 class RandomWeights(ModelSource):
-    """One of ``NETWORKS``."""
+    """A network of ``NETWORKS`` with random weights."""
 
     licence = "weights are random"
 

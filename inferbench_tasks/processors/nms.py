@@ -40,23 +40,23 @@ class NonMaximumSuppression:
         enough = np.flatnonzero(scores >= self.min_score)
         order = enough[np.argsort(-scores[enough], kind="stable")]
         boxes = raw[:, :4]
-        kept: list[int] = []
-        while len(order) and len(kept) < self.max_detections:
+        survivors: list[int] = []
+        while len(order) and len(survivors) < self.max_detections:
             best, rest = int(order[0]), order[1:]
-            kept.append(best)
+            survivors.append(best)
             same = classes[rest] == classes[best]
             order = rest[~(same & (overlap_ratio(boxes[best], boxes[rest]) > self.max_overlap_ratio))]
-        return Detections(boxes[kept], scores[kept], classes[kept].astype(np.int64))
+        return Detections(boxes[survivors], scores[survivors], classes[survivors].astype(np.int64))
 
-    def tensors(self, found: list[Detections]) -> Arrays:
+    def tensors(self, detections: list[Detections]) -> Arrays:
         """``boxes`` n x max_detections x 4, ``scores``, ``classes`` (-1 where there is none) and ``count`` n."""
-        size = (len(found), self.max_detections)
+        size = (len(detections), self.max_detections)
         boxes, scores = np.zeros((*size, 4), np.float32), np.zeros(size, np.float32)
         classes = np.full(size, -1, dtype=np.int64)
-        for row, one in enumerate(found):
+        for row, one in enumerate(detections):
             count = len(one.scores)
             boxes[row, :count], scores[row, :count], classes[row, :count] = one.boxes, one.scores, one.classes
-        count_of = np.array([len(one.scores) for one in found], dtype=np.int64)
+        count_of = np.array([len(one.scores) for one in detections], dtype=np.int64)
         return {"boxes": boxes, "scores": scores, "classes": classes, "count": count_of}
 
 

@@ -49,9 +49,9 @@ class Pipeline:
             return {self._inputs[0]: value}
         if isinstance(value, dict) and set(self._inputs) <= value.keys():
             return {name: value[name] for name in self._inputs}
-        given = list(value) if isinstance(value, dict) else type(value).__name__
+        names = list(value) if isinstance(value, dict) else type(value).__name__
         raise InputError(
-            f"they give {given}, the model takes {', '.join(self._inputs)}", field="processors.before"
+            f"they give {names}, the model takes {', '.join(self._inputs)}", field="processors.before"
         )
 
 

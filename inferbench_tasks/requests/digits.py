@@ -32,7 +32,7 @@ class Split(NamedTuple):
 
 @cache
 def split() -> Split:
-    """The same split in every process."""
+    """The digits for training and those held out; the split is the same in every process."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
@@ -55,14 +55,14 @@ def resize(images: NDArray[np.float32], height: int, width: int) -> NDArray[np.f
     return np.asarray(np.einsum("hi,nij,wj->nhw", rows, images, columns, optimize=True), dtype=np.float32)
 
 
-def _interpolation(size: int, wanted: int) -> NDArray[np.float32]:
-    """The matrix of linear interpolation from ``size`` points to ``wanted``."""
-    positions = np.linspace(0, size - 1, wanted)
+def _interpolation(size: int, new_size: int) -> NDArray[np.float32]:
+    """The matrix of linear interpolation from ``size`` points to ``new_size``."""
+    positions = np.linspace(0, size - 1, new_size)
     low = np.minimum(positions.astype(np.int64), size - 2)
     weight = positions - low
-    matrix = np.zeros((wanted, size), dtype=np.float32)
-    matrix[np.arange(wanted), low] = 1 - weight
-    matrix[np.arange(wanted), low + 1] += weight
+    matrix = np.zeros((new_size, size), dtype=np.float32)
+    matrix[np.arange(new_size), low] = 1 - weight
+    matrix[np.arange(new_size), low + 1] += weight
     return matrix
 
 

@@ -48,17 +48,17 @@ def _read(path: Path, magic: int, axes: int) -> NDArray[np.uint8]:
     """One IDX file: big-endian magic number, sizes, then bytes."""
     try:
         data = gzip.decompress(path.read_bytes())
-        found, *sizes = struct.unpack_from(f">{1 + axes}I", data)
+        number, *sizes = struct.unpack_from(f">{1 + axes}I", data)
         values = np.frombuffer(data, dtype=np.uint8, offset=4 * (1 + axes))
-        if found != magic:
-            raise ValueError(f"magic number {found}, expected {magic}")
+        if number != magic:
+            raise ValueError(f"magic number {number}, expected {magic}")
         return values.reshape(sizes)
     except (OSError, EOFError, ValueError, struct.error) as error:
         raise StorageError(f"{path} can't be read: {error}") from error
 
 
 class Fashion(Dataset):
-    """The 10,000 held-out images."""
+    """The 10,000 held-out images of Fashion-MNIST."""
 
     name = "fashion-mnist"
 

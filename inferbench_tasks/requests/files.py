@@ -30,7 +30,7 @@ Encode = Callable[[list[str]], Arrays]
 
 
 class Files(Dataset):
-    """Samples that were read already."""
+    """A data set of samples that were read from the user's file."""
 
     name = "files"
 
@@ -73,25 +73,25 @@ def open_files(
     ``pixels``: mean and std, in units of 0 to 255, that the model wants images normalised with.
     Raises InputError where they can't be read or don't fit.
     """
-    found = inside(base_dir, path, "requests.path")
-    ending = found.suffix.lower()
+    source = inside(base_dir, path, "requests.path")
+    ending = source.suffix.lower()
     labels: Array | None = None
     try:
-        if found.is_dir():
-            arrays = _images(found, model, pixels)
+        if source.is_dir():
+            arrays = _images(source, model, pixels)
         elif ending == ".npz":
-            _refuse_bomb(found)
+            _refuse_bomb(source)
             # Opened here: on a damaged archive numpy would leave its own file open.
-            with open(found, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            with open(source, "rb") as file, np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
             labels = arrays.pop(LABELS, None)
         elif ending == ".npy":
-            arrays = {_only_input(model, path).name: np.load(found, allow_pickle=False)}
+            arrays = {_only_input(model, path).name: np.load(source, allow_pickle=False)}
         elif ending == ".parquet":
-            arrays = _parquet(found, model)
+            arrays = _parquet(source, model)
             labels = arrays.pop(LABELS, None)
         elif ending == ".txt":
-            arrays = _texts(found, model, encode)
+            arrays = _texts(source, model, encode)
         else:
             raise InputError(f"{path} has an unknown ending {ending!r}; {ALLOWED}", field="requests.path")
     except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error) as error:
@@ -130,12 +130,12 @@ def _refuse_bomb(path: Path) -> None:
 
 def _fitted(arrays: Arrays, model: ModelArtifact) -> Arrays:
     """The arrays in the model's own types; InputError where names or shapes don't fit."""
-    wanted = {spec.name: spec for spec in model.inputs}
-    problems = [f"input {name} is missing" for name in wanted.keys() - arrays.keys()]
-    problems += [f"the model has no input {name}" for name in arrays.keys() - wanted.keys()]
+    specs = {spec.name: spec for spec in model.inputs}
+    problems = [f"input {name} is missing" for name in specs.keys() - arrays.keys()]
+    problems += [f"the model has no input {name}" for name in arrays.keys() - specs.keys()]
     fitted: Arrays = {}
-    for name in wanted.keys() & arrays.keys():
-        spec, array = wanted[name], arrays[name]
+    for name in specs.keys() & arrays.keys():
+        spec, array = specs[name], arrays[name]
         sizes = array.shape[1:]
         if len(sizes) != len(spec.shape) or any(
             w not in (-1, s) for w, s in zip(spec.shape, sizes, strict=True)

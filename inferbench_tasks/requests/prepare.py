@@ -86,22 +86,22 @@ def answers(predict: Predict, arrays: Arrays, watch: Watch, batch_size: int = 16
         watch.step(start, count, "the source model answers the requests")
         rows = slice(start, start + batch_size)
         parts.append(predict({name: array[rows] for name, array in arrays.items()}))
-    found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    for name, array in found.items():
+    outputs = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    for name, array in outputs.items():
         if len(array) != count:
             raise InputError(f"Output {name} gives {len(array)} rows for {count} samples; one each is needed")
         if array.dtype.kind == "f" and np.isnan(array).any():
             rows_bad = int(np.isnan(array).reshape(count, -1).any(axis=1).sum())
-            if given := [n for n, a in arrays.items() if a.dtype.kind == "f" and np.isnan(a).any()]:
+            if nan_inputs := [n for n, a in arrays.items() if a.dtype.kind == "f" and np.isnan(a).any()]:
                 raise StageError(
-                    f"The requests themselves have NaN in input {', '.join(given)}, and the source model answers NaN "
-                    f"in output {name} for {rows_bad} of {count} samples; send samples without NaN"
+                    f"The requests themselves have NaN in input {', '.join(nan_inputs)}, and the source model "
+                    f"answers NaN in output {name} for {rows_bad} of {count} samples; send samples without NaN"
                 )
             raise StageError(
                 f"The source model itself answers NaN in output {name} for {rows_bad} of {count} samples; "
                 f"nothing that is measured with it would mean anything. Try other requests, or mend the model"
             )
-    return found
+    return outputs
 
 
 def write(folder: Path, arrays: Arrays, reference: Arrays, labels: NDArray[np.int64] | None) -> None:

@@ -19,15 +19,15 @@ ENDS = ":ends"
 
 def packed(arrays: Arrays) -> Arrays:
     """What ``numpy.savez`` can store; one-dimensional object arrays are taken apart, the rest stays."""
-    found: Arrays = {}
+    plain: Arrays = {}
     for name, array in arrays.items():
         if array.dtype.kind == "O" and array.ndim == 1:
             parts = [item.encode() if isinstance(item, str) else bytes(item) for item in array.tolist()]
-            found[name] = np.frombuffer(b"".join(parts), dtype=np.uint8)
-            found[name + ENDS] = np.cumsum([len(part) for part in parts], dtype=np.int64)
+            plain[name] = np.frombuffer(b"".join(parts), dtype=np.uint8)
+            plain[name + ENDS] = np.cumsum([len(part) for part in parts], dtype=np.int64)
         else:
-            found[name] = array.astype(np.str_) if array.dtype.kind == "O" else array
-    return found
+            plain[name] = array.astype(np.str_) if array.dtype.kind == "O" else array
+    return plain
 
 
 def unpacked(archive: Mapping[str, Array]) -> Arrays:
@@ -35,13 +35,13 @@ def unpacked(archive: Mapping[str, Array]) -> Arrays:
 
     Raises ValueError where the ends don't fit the bytes.
     """
-    found: Arrays = {}
+    arrays: Arrays = {}
     for name in archive:
         if name.endswith(ENDS):
             continue
         array = archive[name]
-        found[name] = objects(_cut(array, archive[name + ENDS])) if name + ENDS in archive else array
-    return found
+        arrays[name] = objects(_cut(array, archive[name + ENDS])) if name + ENDS in archive else array
+    return arrays
 
 
 def objects(items: list[Any]) -> Array:

@@ -29,8 +29,8 @@ def raw_samples(
     rng = np.random.default_rng([SEED_OF_SELECTION, seed])
     if spec.kind == "files":
         assert spec.path is not None
-        found = _files(base_dir, spec.path)
-        rows, labels = objects([found[i] for i in rng.permutation(len(found))[: spec.samples]]), None
+        files = _files(base_dir, spec.path)
+        rows, labels = objects([files[i] for i in rng.permutation(len(files))[: spec.samples]]), None
     else:
         if dataset is None:
             raise InputError(
@@ -58,13 +58,13 @@ def raw_samples(
 
 
 def _files(base_dir: Path, path: str) -> list[bytes]:
-    found = inside(base_dir, path, "requests.path")
+    source = inside(base_dir, path, "requests.path")
     try:
-        if found.suffix.lower() == ".txt":
-            lines = found.read_text(encoding="utf-8").splitlines()
+        if source.suffix.lower() == ".txt":
+            lines = source.read_text(encoding="utf-8").splitlines()
             samples = [line.encode() for line in lines if line.strip()]
         else:
-            plain = [found] if found.is_file() else sorted(p for p in found.rglob("*") if p.is_file())
+            plain = [source] if source.is_file() else sorted(p for p in source.rglob("*") if p.is_file())
             plain = [p for p in plain if not p.name.startswith(".")]
             size = sum(p.stat().st_size for p in plain)
             if size > MAX_BYTES:

@@ -18,14 +18,14 @@ def sentences() -> tuple[str, ...]:
     """Distinct sentences of 5 to 40 words, in the order of the topics' names."""
     from pydoc_data.topics import topics
 
-    found: dict[str, None] = {}
+    texts: dict[str, None] = {}
     for name in sorted(topics):
         for paragraph in topics[name].split("\n\n"):
             prose = " ".join(paragraph.split())
             for sentence in re.findall(r"[A-Z][^.!?]*[.!?](?= |$)", prose):
                 if 5 <= len(sentence.split()) <= 40:
-                    found.setdefault(sentence)
-    return tuple(found)
+                    texts.setdefault(sentence)
+    return tuple(texts)
 
 
 class Sentences(Dataset):

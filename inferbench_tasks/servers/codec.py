@@ -16,7 +16,7 @@ HEADER_LENGTH = "inference-header-content-length"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedOutput:
     """An output that the client asked for."""
 
     name: str
@@ -30,7 +30,7 @@ class DecodedRequest:
     id: str
     arrays: dict[str, Array]
     batch_size: int
-    wanted: tuple[Wanted, ...]
+    outputs: tuple[RequestedOutput, ...]
 
 
 def decode_request(body: bytes, header_length: int | None, signature: Signature) -> DecodedRequest:
@@ -71,7 +71,9 @@ def decode_request(body: bytes, header_length: int | None, signature: Signature)
     request_id = document.get("id", "")
     if not isinstance(request_id, str):
         raise RequestProblem("id: a string is needed")
-    return DecodedRequest(request_id, arrays, signature.batch_size(arrays), _wanted(document, signature))
+    return DecodedRequest(
+        request_id, arrays, signature.batch_size(arrays), _requested_outputs(document, signature)
+    )
 
 
 def _split(body: bytes, header_length: int | None) -> tuple[bytes | memoryview, memoryview]:
@@ -94,45 +96,45 @@ def _parameters(item: dict[str, Any], where: str) -> dict[str, Any]:
     return parameters
 
 
-def _wanted(document: dict[str, Any], signature: Signature) -> tuple[Wanted, ...]:
+def _requested_outputs(document: dict[str, Any], signature: Signature) -> tuple[RequestedOutput, ...]:
     binary = bool(_parameters(document, "request").get("binary_data_output", False))
     outputs = document.get("outputs")
     if not outputs:
-        return tuple(Wanted(name, binary) for name in signature.outputs)
+        return tuple(RequestedOutput(name, binary) for name in signature.outputs)
     if not isinstance(outputs, list) or not all(isinstance(item, dict) for item in outputs):
         raise RequestProblem("outputs: a list of objects is needed")
-    wanted = []
+    requested = []
     for item in outputs:
         name = signature.output(item.get("name")).name
         parameters = _parameters(item, f"outputs.{name}")
         if "classification" in parameters:
             raise RequestProblem(f"outputs.{name}.parameters.classification: not offered by this server")
-        wanted.append(Wanted(name, bool(parameters.get("binary_data", binary))))
-    return tuple(wanted)
+        requested.append(RequestedOutput(name, bool(parameters.get("binary_data", binary))))
+    return tuple(requested)
 
 
 def encode_response(
     name: str, version: str, request: DecodedRequest, outputs: dict[str, Array], signature: Signature
 ) -> tuple[list[bytes], int | None]:
     """The body's parts, and the JSON part's length if binary data follow it (else None)."""
-    described: list[dict[str, Any]] = []
+    items: list[dict[str, Any]] = []
     binary: list[bytes] = []
-    for want in request.wanted:
-        array = np.ascontiguousarray(outputs[want.name])
-        datatype = signature.outputs[want.name].datatype
-        item: dict[str, Any] = {"name": want.name, "datatype": datatype, "shape": list(array.shape)}
-        if want.binary:
+    for output in request.outputs:
+        array = np.ascontiguousarray(outputs[output.name])
+        datatype = signature.outputs[output.name].datatype
+        item: dict[str, Any] = {"name": output.name, "datatype": datatype, "shape": list(array.shape)}
+        if output.binary:
             raw = pack_bytes(array) if datatype == "BYTES" else array.tobytes()
             item["parameters"] = {"binary_data_size": len(raw)}
             binary.append(raw)
         elif datatype == "FP16":
-            raise RequestProblem(f"outputs.{want.name}: FP16 has no form in JSON; ask for binary data")
+            raise RequestProblem(f"outputs.{output.name}: FP16 has no form in JSON; ask for binary data")
         elif datatype == "BYTES":
             item["data"] = [_text(value) for value in array.reshape(-1)]
         else:
             item["data"] = array.reshape(-1)
-        described.append(item)
-    document: dict[str, Any] = {"model_name": name, "model_version": version, "outputs": described}
+        items.append(item)
+    document: dict[str, Any] = {"model_name": name, "model_version": version, "outputs": items}
     if request.id:
         document["id"] = request.id
     head = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)

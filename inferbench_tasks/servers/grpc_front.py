@@ -13,16 +13,16 @@ from inferbench_tasks.protocols.spans import HEADERS
 from inferbench_tasks.servers.model import ServedModel
 
 QUEUE, INFERENCE, PREPROCESS, POSTPROCESS = HEADERS
-Wanted = TypeVar("Wanted")
+Details = TypeVar("Details")
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded(Generic[Wanted]):
+class Decoded(Generic[Details]):
     """A request's tensors, its batch size, and whatever its answer needs to know of it."""
 
     arrays: dict[str, Array]
     rows: int
-    wanted: Wanted
+    details: Details
 
 
 class GrpcFront:
@@ -60,8 +60,8 @@ class GrpcFront:
     async def infer(
         self,
         context: Any,
-        decode: Callable[[], Decoded[Wanted]],
-        encode: Callable[[Decoded[Wanted], dict[str, Array]], Any],
+        decode: Callable[[], Decoded[Details]],
+        encode: Callable[[Decoded[Details], dict[str, Array]], Any],
     ) -> Any:
         """One request through the model; its spans come as trailing metadata, a refusal as a status."""
         started_ns = time.monotonic_ns()

@@ -10,7 +10,7 @@ import numpy as np
 from inferbench_tasks.protocols.datatypes import Array, pack_bytes
 from inferbench_tasks.protocols.kserve_proto import SERVICE, message
 from inferbench_tasks.protocols.problem import RequestProblem
-from inferbench_tasks.servers.codec import DecodedRequest, Wanted
+from inferbench_tasks.servers.codec import DecodedRequest, RequestedOutput
 from inferbench_tasks.servers.grpc_front import Decoded, GrpcFront
 from inferbench_tasks.servers.model import ServedModel
 from inferbench_tasks.servers.signature import Signature, from_binary
@@ -57,10 +57,10 @@ def decode(request: Any, signature: Signature) -> DecodedRequest:
             arrays[tensor.name] = np.array(values, dtype=tensor.dtype).reshape(shape)
         except OverflowError as error:
             raise RequestProblem(f"inputs.{tensor.name}.contents: {error}") from error
-    wanted = tuple(Wanted(signature.output(item.name).name, True) for item in request.outputs)
-    if not wanted:
-        wanted = tuple(Wanted(name, True) for name in signature.outputs)
-    return DecodedRequest(request.id, arrays, signature.batch_size(arrays), wanted)
+    outputs = tuple(RequestedOutput(signature.output(item.name).name, True) for item in request.outputs)
+    if not outputs:
+        outputs = tuple(RequestedOutput(name, True) for name in signature.outputs)
+    return DecodedRequest(request.id, arrays, signature.batch_size(arrays), outputs)
 
 
 def encode(model: ServedModel, request: DecodedRequest, outputs: dict[str, Array]) -> bytes:
@@ -68,10 +68,10 @@ def encode(model: ServedModel, request: DecodedRequest, outputs: dict[str, Array
     response = message("ModelInferResponse")(
         model_name=model.name, model_version=model.version, id=request.id
     )
-    for want in request.wanted:
-        array = np.ascontiguousarray(outputs[want.name])
-        datatype = model.signature.outputs[want.name].datatype
-        response.outputs.add(name=want.name, datatype=datatype, shape=array.shape)
+    for output in request.outputs:
+        array = np.ascontiguousarray(outputs[output.name])
+        datatype = model.signature.outputs[output.name].datatype
+        response.outputs.add(name=output.name, datatype=datatype, shape=array.shape)
         response.raw_output_contents.append(pack_bytes(array) if datatype == "BYTES" else array.tobytes())
     serialised: bytes = response.SerializeToString()
     return serialised
@@ -104,10 +104,10 @@ class GrpcServer(GrpcFront):
     async def _infer(self, request: Any, context: Any) -> Any:
         def decoded() -> Decoded[DecodedRequest]:
             self._check(request.model_name, request.model_version)
-            found = decode(request, self.model.signature)
-            return Decoded(found.arrays, found.batch_size, found)
+            decoded_request = decode(request, self.model.signature)
+            return Decoded(decoded_request.arrays, decoded_request.batch_size, decoded_request)
 
-        return await self.infer(context, decoded, lambda d, outputs: encode(self.model, d.wanted, outputs))
+        return await self.infer(context, decoded, lambda d, outputs: encode(self.model, d.details, outputs))
 
     async def _live(self, request: Any, context: Any) -> Any:
         return message("ServerLiveResponse")(live=True)

@@ -167,9 +167,10 @@ def _problem(request: Request, error: Exception) -> Response:
 def _add_routes(app: FastAPI, model: ServedModel, version: str) -> None:
     def check(name: str, model_version: str | None = None) -> None:
         if name != model.name or model_version not in (None, model.version):
-            asked = name if model_version is None else f"{name}, version {model_version}"
+            requested = name if model_version is None else f"{name}, version {model_version}"
             raise RequestProblem(
-                f"model: {asked} is not served here; known: {model.name}, version {model.version}", status=404
+                f"model: {requested} is not served here; known: {model.name}, version {model.version}",
+                status=404,
             )
 
     def ready(is_ready: bool) -> Response:

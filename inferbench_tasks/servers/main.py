@@ -35,7 +35,7 @@ BACKLOG = 4096
 
 
 def main() -> int:
-    """Serve until a signal ends it."""
+    """Serve the model of the configuration until a signal ends the process."""
     parser = argparse.ArgumentParser(description="Serve one model over KServe v2.")
     parser.add_argument("--config", type=Path, required=True)
     args = parser.parse_args()
@@ -147,8 +147,8 @@ def _tell(config: ServerConfig, ports: dict[str, int]) -> None:
     path = Path(config.address_path)
     partial = path.with_suffix(".partial")
     package = config.runtime_package
-    told = {"pid": os.getpid(), "ports": ports, "runtime_version": _version(package) if package else None}
-    partial.write_text(json.dumps(told))
+    document = {"pid": os.getpid(), "ports": ports, "runtime_version": _version(package) if package else None}
+    partial.write_text(json.dumps(document))
     partial.replace(path)
 
 

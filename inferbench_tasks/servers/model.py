@@ -81,16 +81,16 @@ class ServedModel:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
 
-        def done(_: Execution) -> None:
+        def wake(_: Execution) -> None:
             loop.call_soon_threadsafe(_wake, future)
 
-        execution = Execution(arrays, rows, done)
+        execution = Execution(arrays, rows, wake)
         self.scheduler.submit(execution)
         await future
         return execution
 
     def close(self) -> None:
-        """Finish what is queued."""
+        """Finish what is queued, then end the model's threads."""
         if self.scheduler is not None:
             self.scheduler.close()
         if self.processing is not None:

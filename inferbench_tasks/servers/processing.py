@@ -60,5 +60,5 @@ class ServerProcessing:
         return result, time.monotonic_ns() - started_ns
 
     def close(self) -> None:
-        """End the threads."""
+        """End the threads that decode and encode."""
         self._threads.shutdown(wait=False, cancel_futures=True)

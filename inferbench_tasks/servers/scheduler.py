@@ -114,10 +114,10 @@ class Scheduler:
                 count, complete = self._prefix()
                 left_ns = self._waiting[0].enqueued_ns + self._delay_ns - time.monotonic_ns()
                 if complete or left_ns <= 0 or self._closed:
-                    taken = [self._waiting.popleft() for _ in range(count)]
+                    batch = [self._waiting.popleft() for _ in range(count)]
                     if self._waiting:
                         self._changed.notify()
-                    return taken
+                    return batch
                 self._changed.wait(left_ns / 1e9)
 
     def _prefix(self) -> tuple[int, bool]:

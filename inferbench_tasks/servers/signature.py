@@ -29,7 +29,7 @@ class Tensor:
         return cls(spec.name, datatype, NUMPY_OF[datatype], (-1, *spec.shape))
 
     def metadata(self) -> dict[str, Any]:
-        """As the model's metadata tell it."""
+        """The tensor as the protocol's model metadata describe it."""
         return {"name": self.name, "datatype": self.datatype, "shape": list(self.shape)}
 
 
@@ -49,13 +49,13 @@ class Signature:
             raise RequestProblem(f"inputs.{name}.datatype: {datatype!r} given, {tensor.datatype} expected")
         if not isinstance(shape, list) or not all(type(size) is int for size in shape):
             raise RequestProblem(f"inputs.{name}.shape: a list of integers is needed, not {shape!r:.80}")
-        wanted = tensor.shape
-        fits = len(shape) == len(wanted) and all(
-            size >= 0 and want in (-1, size) for size, want in zip(shape, wanted, strict=True)
+        expected = tensor.shape
+        fits = len(shape) == len(expected) and all(
+            size >= 0 and want in (-1, size) for size, want in zip(shape, expected, strict=True)
         )
         if not fits or shape[0] < 1:
             raise RequestProblem(
-                f"inputs.{name}.shape: {shape!r:.80} given, {list(wanted)} expected "
+                f"inputs.{name}.shape: {shape!r:.80} given, {list(expected)} expected "
                 "(-1: any size, the batch at least 1)"
             )
         return tensor, tuple(shape)
@@ -110,15 +110,15 @@ def from_json(tensor: Tensor, shape: tuple[int, ...], data: Any) -> Array:
         raise RequestProblem(
             f"{where}: {array.size} values given, shape {list(shape)} needs {math.prod(shape)}"
         )
-    kind, wanted = array.dtype.kind, tensor.dtype.kind
-    allowed = {"f": "fiu", "i": "iu", "u": "iu", "b": "b", "O": "U"}[wanted]
+    kind, expected = array.dtype.kind, tensor.dtype.kind
+    allowed = {"f": "fiu", "i": "iu", "u": "iu", "b": "b", "O": "U"}[expected]
     if kind not in allowed:
         raise RequestProblem(f"{where}: the values don't fit {tensor.datatype}")
-    if wanted in "iu" and array.size:
+    if expected in "iu" and array.size:
         info = np.iinfo(tensor.dtype.name)
         if int(array.min()) < info.min or int(array.max()) > info.max:
             raise RequestProblem(f"{where}: a value is outside of {tensor.datatype}")
-    if wanted == "O":
+    if expected == "O":
         out = np.empty(array.size, dtype=np.object_)
         out[:] = [item.encode() for item in array.reshape(-1).tolist()]
         return out.reshape(shape)

@@ -21,7 +21,7 @@ class Duration:
         self.ns += ns * count
 
     def document(self) -> dict[str, int]:
-        """As the protocol tells it."""
+        """The count and the nanoseconds as the protocol's statistics describe them."""
         return {"count": self.count, "ns": self.ns}
 
 
@@ -88,9 +88,9 @@ class Statistics:
     def document(self, name: str, version: str) -> dict[str, Any]:
         """One entry of ``model_stats``."""
         with self._lock:
-            told = {kind: spent.document() for kind, spent in self.processors.items()}
+            processors = {kind: spent.document() for kind, spent in self.processors.items()}
             return {
-                **({"processor_stats": told} if told else {}),
+                **({"processor_stats": processors} if processors else {}),
                 "name": name,
                 "version": version,
                 "last_inference": self.last_inference_ms,

@@ -65,7 +65,7 @@ class TfsServer(GrpcFront):
         response.model_spec.name = self.model.name
         response.model_spec.signature_name = "serving_default"
         response.model_spec.version.value = int(self.model.version)
-        for name in decoded.wanted:
+        for name in decoded.details:
             response.outputs[name].CopyFrom(self._tf.make_tensor_proto(np.ascontiguousarray(outputs[name])))
         return response
 

@@ -16,17 +16,17 @@ class OnnxModel(mlserver.MLModel):  # type: ignore[misc]
         """One session, its threads waiting instead of spinning."""
         # Not mlserver.register: without worker processes its registry is not the one that is exported.
         self._executed_rows = Histogram(EXECUTED_ROWS, "Rows of each run of the model")
-        given = self.settings.parameters
+        parameters = self.settings.parameters
         options = ort.SessionOptions()
-        options.intra_op_num_threads = int(given.extra["threads"])
+        options.intra_op_num_threads = int(parameters.extra["threads"])
         options.inter_op_num_threads = 1
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self._session = ort.InferenceSession(given.uri, options, providers=["CPUExecutionProvider"])
-        self._outputs = given.extra["outputs"]
+        self._session = ort.InferenceSession(parameters.uri, options, providers=["CPUExecutionProvider"])
+        self._outputs = parameters.extra["outputs"]
         return True
 
     async def predict(self, payload):  # type: ignore[no-untyped-def]
-        """One run of the model."""
+        """Run the model once, for one request or one batch."""
         inputs = {item.name: NumpyCodec.decode_input(item) for item in payload.inputs}
         values = self._session.run(self._outputs, inputs)
         self._executed_rows.observe(len(values[0]))

@@ -15,28 +15,28 @@ from inferbench_tasks.protocols.kserve_proto import SERVICE, message
 
 
 class KserveGrpc:
-    """One channel."""
+    """A probe of a KServe v2 server over one gRPC channel."""
 
     def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
         self._endpoint = endpoint
         self._channel = GrpcChannel(endpoint, timeout_s)
 
     def live(self) -> bool:
-        """``ServerLive``."""
+        """Whether the server answers ``ServerLive`` with yes."""
         try:
             return bool(self._call("ServerLive").live)
         except (Refused, OSError):
             return False
 
     def ready(self) -> bool:
-        """``ModelReady``."""
+        """Whether the server answers ``ModelReady`` with yes."""
         try:
             return bool(self._call("ModelReady", name=self._endpoint.model_name).ready)
         except (Refused, OSError):
             return False
 
     def infer(self, inputs: Arrays) -> dict[str, NDArray[Any]]:
-        """Raw contents both ways."""
+        """Ask the model once; tensors travel as raw contents both ways."""
         request = message("ModelInferRequest")(model_name=self._endpoint.model_name)
         for name, value in inputs.items():
             array = as_array(value)
@@ -67,12 +67,12 @@ class KserveGrpc:
             response = self._call("ModelStatistics", name=self._endpoint.model_name)
         except Refused:
             return None
-        found: dict[str, Any] = MessageToDict(
+        document: dict[str, Any] = MessageToDict(
             response.model_stats[0],
             preserving_proto_field_name=True,
             always_print_fields_with_no_presence=True,
         )
-        integers: dict[str, Any] = _integers(found)
+        integers: dict[str, Any] = _integers(document)
         return integers
 
     def close(self) -> None:

@@ -24,39 +24,41 @@ class KserveHttp:
         self._model = f"/v2/models/{endpoint.model_name}"
 
     def live(self) -> bool:
-        """``GET /v2/health/live``."""
+        """Whether ``GET /v2/health/live`` answers 200."""
         return self._ok("/v2/health/live")
 
     def ready(self) -> bool:
-        """``GET /v2/models/{model}/ready``."""
+        """Whether ``GET /v2/models/{model}/ready`` answers 200."""
         return self._ok(f"{self._model}/ready")
 
     def infer(self, inputs: Arrays) -> dict[str, NDArray[Any]]:
-        """Binary both ways."""
-        described, tail = [], []
+        """Ask the model once; tensors travel as binary data both ways."""
+        items, tail = [], []
         for name, value in inputs.items():
             array = as_array(value)
             datatype = datatype_of("object" if array.dtype.kind in "OSU" else array.dtype.name)
             raw = pack_bytes(array) if datatype == "BYTES" else array.tobytes()
             parameters = {"binary_data_size": len(raw)}
-            described.append(
+            items.append(
                 {"name": name, "datatype": datatype, "shape": list(array.shape), "parameters": parameters}
             )
             tail.append(raw)
-        head = orjson.dumps({"inputs": described, "parameters": {"binary_data_output": True}})
+        head = orjson.dumps({"inputs": items, "parameters": {"binary_data_output": True}})
         headers = {HEADER_LENGTH: str(len(head)), "content-type": "application/octet-stream"}
-        status, answered, body = self._ask("POST", f"{self._model}/infer", b"".join([head, *tail]), headers)
+        status, answer_headers, body = self._ask(
+            "POST", f"{self._model}/infer", b"".join([head, *tail]), headers
+        )
         if status != 200:
             raise Refused(_error(body, status))
-        return _outputs(body, answered.get(HEADER_LENGTH))
+        return _outputs(body, answer_headers.get(HEADER_LENGTH))
 
     def statistics(self) -> dict[str, Any] | None:
-        """``GET /v2/models/{model}/stats``."""
+        """The answer of ``GET /v2/models/{model}/stats``; None where the server has none."""
         status, _, body = self._ask("GET", f"{self._model}/stats")
         if status != 200:
             return None
-        found: dict[str, Any] = orjson.loads(body)["model_stats"][0]
-        return found
+        document: dict[str, Any] = orjson.loads(body)["model_stats"][0]
+        return document
 
     def close(self) -> None:
         """Close the connection."""
@@ -74,8 +76,8 @@ class KserveHttp:
         try:
             self._connection.request(method, path, body, headers or {})
             response = self._connection.getresponse()
-            found = {key.lower(): value for key, value in response.getheaders()}
-            return response.status, found, response.read()
+            answer_headers = {key.lower(): value for key, value in response.getheaders()}
+            return response.status, answer_headers, response.read()
         except http.client.HTTPException as error:
             self._connection.close()
             raise ConnectionError(f"{self._endpoint.url}: {type(error).__name__}: {error}") from error

@@ -13,7 +13,7 @@ from inferbench_tasks.protocols import tfs_proto
 
 
 class TfsGrpc:
-    """One channel."""
+    """A probe of TensorFlow Serving's protocol over one gRPC channel."""
 
     def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
         self._endpoint = endpoint
@@ -38,7 +38,7 @@ class TfsGrpc:
         return any(version.state == tfs_proto.AVAILABLE for version in answer.model_version_status)
 
     def infer(self, inputs: Arrays) -> dict[str, NDArray[Any]]:
-        """``Predict`` of the signature ``serving_default``."""
+        """Ask the model once: ``Predict`` of the signature ``serving_default``."""
         arrays = {name: as_array(value) for name, value in inputs.items()}
         request = tfs_proto.predict_request(self._endpoint.model_name, "serving_default", arrays)
         response = self._channel.call(tfs_proto.PREDICT, request, tfs_proto.message("PredictResponse"))
@@ -48,7 +48,7 @@ class TfsGrpc:
             raise Refused(f"an output can't be read: {error}") from error
 
     def statistics(self) -> dict[str, Any] | None:
-        """The protocol has none."""
+        """None: the protocol has no statistics."""
         return None
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ class Handler:  # TorchServe takes the file's only class
         self.initialized = True
 
     def handle(self, data, context):
-        """One answer per request."""
+        """Answer a batch of requests; one answer per request."""
         answers = [b""] * len(data)
         groups: dict[tuple, list] = {}  # type: ignore[type-arg]
         for at, row in enumerate(data):
@@ -81,7 +81,7 @@ class Handler:  # TorchServe takes the file's only class
             document, tail = json.loads(bytes(body)), b""
         else:
             document, tail = json.loads(bytes(body[:length])), bytes(body[length:])
-        given, at = {}, 0
+        tensors, at = {}, 0
         for item in document["inputs"]:
             size = item.get("parameters", {}).get("binary_data_size")
             if size is None:
@@ -89,12 +89,12 @@ class Handler:  # TorchServe takes the file's only class
             else:
                 values = np.frombuffer(tail[at : at + size], dtype=DTYPES[item["datatype"]])
                 at += size
-            given[item["name"]] = (item["datatype"], values.reshape(item["shape"]))
+            tensors[item["name"]] = (item["datatype"], values.reshape(item["shape"]))
         arrays = []
         for spec in self.config["inputs"]:
-            if spec["name"] not in given:
+            if spec["name"] not in tensors:
                 raise ValueError(f"inputs: {spec['name']} is missing")
-            datatype, array = given[spec["name"]]
+            datatype, array = tensors[spec["name"]]
             if datatype != spec["datatype"]:
                 raise ValueError(f"inputs.{spec['name']}: {datatype} given, {spec['datatype']} expected")
             fits = array.ndim == len(spec["shape"]) and all(
@@ -105,16 +105,16 @@ class Handler:  # TorchServe takes the file's only class
                     f"inputs.{spec['name']}: {list(array.shape)} given, {spec['shape']} expected"
                 )
             arrays.append(array.copy())  # writable, as PyTorch wants it
-        if len(given) != len(arrays) or len({len(array) for array in arrays}) != 1:
+        if len(tensors) != len(arrays) or len({len(array) for array in arrays}) != 1:
             raise ValueError("inputs: unknown inputs, or different batch sizes")
         return arrays
 
     def encode(self, context, at, outputs):
         """Binary tensors behind a JSON part."""
-        described, parts = [], []
+        items, parts = [], []
         for spec, value in zip(self.config["outputs"], outputs, strict=True):
             raw = np.ascontiguousarray(value).tobytes()
-            described.append(
+            items.append(
                 {
                     "name": spec["name"],
                     "datatype": spec["datatype"],
@@ -123,7 +123,7 @@ class Handler:  # TorchServe takes the file's only class
                 }
             )
             parts.append(raw)
-        head = json.dumps({"model_name": self.config["name"], "outputs": described}).encode()
+        head = json.dumps({"model_name": self.config["name"], "outputs": items}).encode()
         context.set_response_content_type(at, "application/octet-stream")
         context.set_response_header(at, HEADER_LENGTH, str(len(head)))
         return b"".join([head, *parts])

@@ -11,7 +11,7 @@ import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
 
 
 class TritonPythonModel:
-    """One instance."""
+    """One instance of the model, as Triton's Python backend runs it."""
 
     def initialize(self, args):  # type: ignore[no-untyped-def]
         """Load the model that the configuration's parameters name."""
@@ -29,22 +29,22 @@ class TritonPythonModel:
 
     def execute(self, requests):  # type: ignore[no-untyped-def]
         """One run of the model for all requests."""
-        given = [
+        feeds = [
             {name: pb_utils.get_input_tensor_by_name(request, name).as_numpy() for name in self.inputs}
             for request in requests
         ]
         try:
-            if len(given) == 1:
-                inputs = given[0]
+            if len(feeds) == 1:
+                inputs = feeds[0]
             else:
-                inputs = {name: np.concatenate([item[name] for item in given]) for name in self.inputs}
+                inputs = {name: np.concatenate([item[name] for item in feeds]) for name in self.inputs}
             values = dict(zip(self.outputs, self.session.run(self.outputs, inputs), strict=True))
         except Exception as error:  # noqa: BLE001 - whatever the runtime raises is the requests' answer
             failure = pb_utils.TritonError(f"inference failed: {type(error).__name__}: {error}")
             return [pb_utils.InferenceResponse(error=failure) for _ in requests]
         responses = []
         at = 0
-        for item in given:
+        for item in feeds:
             rows = len(item[self.inputs[0]])
             tensors = [pb_utils.Tensor(name, value[at : at + rows]) for name, value in values.items()]
             responses.append(pb_utils.InferenceResponse(output_tensors=tensors))

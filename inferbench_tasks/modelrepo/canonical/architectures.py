@@ -11,7 +11,7 @@ from inferbench_tasks.submission.model import CanonicalModel
 
 
 def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
-    """The network, untrained."""
+    """The untrained network that a description of an architecture names."""
     spec: Any = TypeAdapter(CanonicalModel).validate_python(arguments)
     family = family_module(spec)
     return family.torch_module(spec) if framework == "torch" else family.keras_model(spec)

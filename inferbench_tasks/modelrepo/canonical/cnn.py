@@ -81,10 +81,10 @@ def keras_model(spec: CnnModel) -> Any:
         # PyTorch's momentum; with Keras' own 0.99 a short training ends before the statistics are right.
         return layers.BatchNormalization(momentum=0.9)(value)
 
-    given = keras.Input(input_shape(spec), name=INPUT)
-    value = layers.ReLU()(conv(layers.Permute((2, 3, 1))(given)))
+    inputs = keras.Input(input_shape(spec), name=INPUT)
+    value = layers.ReLU()(conv(layers.Permute((2, 3, 1))(inputs)))
     for _ in range(spec.layers):
         body = conv(layers.ReLU()(conv(value)))
         value = layers.ReLU()(layers.Add()([body, value]))
     value = layers.Flatten()(layers.AveragePooling2D(_window(spec))(value))
-    return keras.Model(given, layers.Dense(CLASSES, name=OUTPUT)(value))
+    return keras.Model(inputs, layers.Dense(CLASSES, name=OUTPUT)(value))

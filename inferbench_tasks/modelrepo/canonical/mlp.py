@@ -38,7 +38,7 @@ def torch_module(spec: MlpModel) -> Any:
 def keras_model(spec: MlpModel) -> Any:
     import keras
 
-    value = given = keras.Input(input_shape(spec), name=INPUT)
+    value = inputs = keras.Input(input_shape(spec), name=INPUT)
     for _ in range(spec.layers):
         value = keras.layers.Dense(spec.neurons, activation="relu")(value)
-    return keras.Model(given, keras.layers.Dense(CLASSES, name=OUTPUT)(value))
+    return keras.Model(inputs, keras.layers.Dense(CLASSES, name=OUTPUT)(value))

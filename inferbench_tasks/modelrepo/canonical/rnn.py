@@ -52,7 +52,7 @@ def keras_model(spec: RnnModel) -> Any:
     import keras
     from keras import layers
 
-    value = given = keras.Input(input_shape(spec), name=INPUT)
+    value = inputs = keras.Input(input_shape(spec), name=INPUT)
     for layer in range(spec.layers):
         value = layers.LSTM(spec.hidden_size, return_sequences=layer < spec.layers - 1)(value)
-    return keras.Model(given, layers.Dense(CLASSES, name=OUTPUT)(value))
+    return keras.Model(inputs, layers.Dense(CLASSES, name=OUTPUT)(value))

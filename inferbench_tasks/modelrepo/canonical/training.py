@@ -36,9 +36,9 @@ def schedule(spec: CanonicalSpec) -> Schedule:
     """``training.epochs`` over the training part, or as many steps as the work's bound allows."""
     size = size_of(spec)
     batch = max(1, min(BATCH_SIZE, MAX_STEP_BYTES // (4 * size.activations)))
-    wanted = spec.training.epochs * -(-len(digits.split().train_labels) // batch)
+    steps = spec.training.epochs * -(-len(digits.split().train_labels) // batch)
     allowed = max(1, MAX_FLOP // (3 * 2 * size.macs * batch))
-    return Schedule(min(wanted, allowed), batch)
+    return Schedule(min(steps, allowed), batch)
 
 
 def batches(

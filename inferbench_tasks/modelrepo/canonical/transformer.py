@@ -71,11 +71,11 @@ def keras_model(spec: TransformerModel) -> Any:
     from keras import layers
 
     h = spec.hidden_size
-    value = given = keras.Input(input_shape(spec), name=INPUT)
+    value = inputs = keras.Input(input_shape(spec), name=INPUT)
     for _ in range(spec.layers):
         mixed = layers.MultiHeadAttention(spec.heads, h // spec.heads)(value, value)
         value = layers.LayerNormalization(epsilon=1e-5)(layers.Add()([value, mixed]))
         wide = layers.Dense(WIDER * h, activation="relu")(value)
         value = layers.LayerNormalization(epsilon=1e-5)(layers.Add()([value, layers.Dense(h)(wide)]))
     value = layers.GlobalAveragePooling1D()(value)
-    return keras.Model(given, layers.Dense(CLASSES, name=OUTPUT)(value))
+    return keras.Model(inputs, layers.Dense(CLASSES, name=OUTPUT)(value))

@@ -38,7 +38,7 @@ def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
                 self.register_buffer(f"step_{level}", torch.tensor(float(step)))
 
         def forward(self, value: Tensor) -> Any:
-            found = []
+            detections = []
             for index, stage in enumerate(self.stages):
                 value = stage(value)
                 if index < 2:
@@ -48,7 +48,7 @@ def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
                 # Distances from the cell's centre to the four sides, never negative.
                 sides = nn.functional.softplus(raw[..., :4]) * step
                 boxes = torch.cat([grid - sides[..., :2], grid + sides[..., 2:]], -1)
-                found.append(torch.cat([boxes, raw[..., 4:].sigmoid()], -1))
-            return torch.cat(found, 1)
+                detections.append(torch.cat([boxes, raw[..., 4:].sigmoid()], -1))
+            return torch.cat(detections, 1)
 
     return Detector()

@@ -45,13 +45,13 @@ def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
             self._bn2 = norm(outputs)
             self.adds = stride == 1 and inputs == outputs
 
-        def forward(self, given: Tensor) -> Any:
-            value = given
+        def forward(self, inputs: Tensor) -> Any:
+            value = inputs
             if self.expands:
                 value = functional.relu6(self._bn0(self._expand_conv(value)))
             value = functional.relu6(self._bn1(self._depthwise_conv(value)))
             value = self._bn2(self._project_conv(value))
-            return value + given if self.adds else value
+            return value + inputs if self.adds else value
 
     class Lite(nn.Module):
         def __init__(self) -> None:

@@ -12,10 +12,10 @@ def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
     if framework == "tensorflow":
         import keras
 
-        value = given = keras.Input((STEPS, FEATURES))
+        value = inputs = keras.Input((STEPS, FEATURES))
         for layer in range(LAYERS):
             value = keras.layers.LSTM(HIDDEN, return_sequences=layer < LAYERS - 1)(value)
-        return keras.Model(given, value)
+        return keras.Model(inputs, value)
     from torch import Tensor, nn
 
     class Last(nn.Module):

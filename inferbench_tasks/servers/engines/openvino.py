@@ -27,9 +27,9 @@ class OpenVinoEngine:
         self._request: Any = compiled.create_infer_request()
         self._outputs = [spec.name for spec in config.outputs]
         names = [set(port.get_names()) for port in compiled.outputs]
-        found = [next((i for i, n in enumerate(names) if name in n), None) for name in self._outputs]
-        if None not in found:
-            self._at = [int(i) for i in found if i is not None]
+        positions = [next((i for i, n in enumerate(names) if name in n), None) for name in self._outputs]
+        if None not in positions:
+            self._at = [int(i) for i in positions if i is not None]
         elif len(names) == len(self._outputs):
             self._at = list(range(len(names)))  # a conversion may lose the names; the first answer is checked
         else:
@@ -40,8 +40,8 @@ class OpenVinoEngine:
 
     def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """By name; by position where the conversion lost the names."""
-        given: Any = inputs if self._by_name else [inputs[name] for name in self._inputs]
-        self._request.infer(given, share_inputs=True)
+        arguments: Any = inputs if self._by_name else [inputs[name] for name in self._inputs]
+        self._request.infer(arguments, share_inputs=True)
         # Copies: the output tensors are written again by the next inference.
         return {
             name: self._request.get_output_tensor(at).data.copy()

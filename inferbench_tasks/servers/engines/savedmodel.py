@@ -25,13 +25,13 @@ class SavedModelEngine:
             raise RuntimeError(f"the SavedModel has no signature serving_default; it has {known}")
         self._call: Any = self._model.signatures["serving_default"]
         accepted = list(self._call.structured_input_signature[1])
-        given = [spec.name for spec in config.inputs]
-        if set(given) != set(accepted):
-            raise RuntimeError(f"the signature takes {accepted}, the configuration says {given}")
+        names = [spec.name for spec in config.inputs]
+        if set(names) != set(accepted):
+            raise RuntimeError(f"the signature takes {accepted}, the configuration says {names}")
         self._outputs = [spec.name for spec in config.outputs]
 
     def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
-        """Outputs by name."""
+        """Run the signature once; the outputs come by name."""
         answer = self._call(**{name: self._tf.constant(array) for name, array in inputs.items()})
         return {name: answer[name].numpy() for name in self._outputs}
 

@@ -39,9 +39,9 @@ def answers(module: Any, arrays: list[Array], outputs: list[str], device: str) -
     import torch
 
     # A copy: a module may work in place, and the arrays are views of the request's bytes.
-    given = [torch.tensor(array, device=device) for array in arrays]
+    tensors = [torch.tensor(array, device=device) for array in arrays]
     with torch.inference_mode():
-        answer = module(*given)
+        answer = module(*tensors)
     if isinstance(answer, dict):
         values = [answer[name] for name in outputs] if outputs[0] in answer else list(answer.values())
     else:
