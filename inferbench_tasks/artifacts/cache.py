@@ -42,10 +42,12 @@ def key_of(settings: dict[str, Any]) -> str:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of one file. What this process has read already, and nobody touched since, is not read again."""
-    told = path.stat()
-    if time.time_ns() - max(told.st_mtime_ns, told.st_ctime_ns) < _SETTLED_NS:
+    status = path.stat()
+    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) < _SETTLED_NS:
         return _read_digest(path)
-    return _settled_digest(path, told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns)
+    return _settled_digest(
+        path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    )
 
 
 def _read_digest(path: Path) -> str:
@@ -121,14 +123,14 @@ class ArtifactCache:
         Raises StorageError without space or permission, and whatever ``make`` raises; then nothing is
         left behind.
         """
-        if found := self.find(settings):
-            return found
+        if entry := self.find(settings):
+            return entry
         folder = self.root / key_of(settings)
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             with FileLock(self.root / f".{folder.name}.lock"):
-                if found := self.find(settings):  # another process made it meanwhile
-                    return found
+                if entry := self.find(settings):  # another process made it meanwhile
+                    return entry
                 for leftover in self.root.glob(f".{folder.name}.tmp-*"):
                     shutil.rmtree(leftover)  # of a process that was killed; the lock is ours
                 return self._make(folder, settings, make)

@@ -24,12 +24,12 @@ def inside(base_dir: Path, path: str, field: str) -> Path:
     """The absolute path, links resolved. InputError where it is missing or leads out of ``base_dir``."""
     base = base_dir.resolve()
     try:
-        found = (base / path).resolve(strict=True)
+        target = (base / path).resolve(strict=True)
     except (OSError, RuntimeError) as error:
         raise InputError(f"{path} is not there, below {base}", field=field) from error
-    if not found.is_relative_to(base):
+    if not target.is_relative_to(base):
         raise InputError(f"{path} leads out of the submission's folder {base}", field=field)
-    return found
+    return target
 
 
 def check_size(path: Path) -> None:
@@ -59,17 +59,17 @@ def external_data(path: Path) -> list[Path]:
         ) from error
     if not model.graph.node:
         raise InputError(f"{path} is damaged or no ONNX model: its graph is empty", field="model.path")
-    found: set[Path] = set()
+    files: set[Path] = set()
     for tensor in model.graph.initializer:
         if uses_external_data(tensor):
             location = ExternalDataInfo(tensor).location
-            found.add(inside(path.parent, location, f"model.path: the external data of {tensor.name}"))
-    total = sum(file.stat().st_size for file in found)
+            files.add(inside(path.parent, location, f"model.path: the external data of {tensor.name}"))
+    total = sum(file.stat().st_size for file in files)
     if total > MAX_BYTES:
         raise InputError(
             f"{path} has {total:,} bytes of external data, allowed: {MAX_BYTES:,}", field="model.path"
         )
-    return sorted(found)
+    return sorted(files)
 
 
 def check_torch_archive(path: Path, form: str) -> None:

@@ -23,7 +23,7 @@ class DeviceSpec(str):
     _TEXT = re.compile(r"(?:cpu|gpu)(?::[A-Za-z0-9][A-Za-z0-9_-]{0,49})?")
 
     def __new__(cls, text: str) -> DeviceSpec:
-        """The device that a text names."""
+        """The device that a text such as ``cpu:0-3`` or ``gpu:1`` names."""
         if not cls._TEXT.fullmatch(text):
             raise ValueError(f"must be {cls.FORM}; got {text!r}")
         return super().__new__(cls, text)
@@ -35,7 +35,7 @@ class DeviceSpec(str):
 
     @property
     def detail(self) -> str:
-        """Which one of its kind."""
+        """What follows the kind: the cores of a CPU, the index of a GPU; empty where nothing does."""
         return self.partition(":")[2]
 
     @classmethod

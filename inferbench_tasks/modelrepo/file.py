@@ -149,7 +149,9 @@ def _format_of(path: Path, spec: FileModel) -> str:
     if actual is None:
         raise InputError(f"{spec.path} {what}; {SAFE}", field="model.path")
     if spec.format not in (None, actual):
-        raise InputError(f"{spec.path} is {actual}, not {spec.format}; leave format out", field="model.format")
+        raise InputError(
+            f"{spec.path} is {actual}, not {spec.format}; leave format out", field="model.format"
+        )
     return actual
 
 

@@ -38,11 +38,11 @@ class Abilities(Protocol):
 
     @property
     def backends(self) -> Names:
-        """The serving backends."""
+        """The kinds of serving backends that are installed."""
 
     @property
     def formats(self) -> Names:
-        """The formats of models."""
+        """The kinds of model formats that are installed."""
 
     @property
     def zoo(self) -> Names:

@@ -39,7 +39,7 @@ _FIRST_BOUNDS = {
 
 
 def job_digest(spec: JobSpec) -> str:
-    """64 hex digits; see the module."""
+    """The SHA-256 of what the job measures, as 64 hex digits; the module says what counts."""
     fields = spec.model_dump(mode="json", exclude={*LABELS, "sweep", "files"})
     if fields["slo"] is not None:
         fields["slo"] = _hashed_bounds(fields["slo"])

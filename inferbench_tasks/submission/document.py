@@ -53,7 +53,7 @@ class Document:
         return self.lines.get(path)
 
     def problem(self, path: FieldPath, message: str) -> Problem:
-        """A problem at a path."""
+        """The problem with this message at the line of a path."""
         return Problem(self.file, self.line(path), dotted(path), message)
 
 
@@ -168,7 +168,7 @@ class _Builder:
         )
 
     def build(self, node: yaml.Node) -> None:
-        """Fill the document."""
+        """Build the document's values and the lines of its paths."""
         self.document.lines[()] = node.start_mark.line + 1
         self.document.data = self._value(node, ())
 

@@ -29,23 +29,25 @@ def explain(
     ``written`` has the text of numbers as the user wrote them, by path.
     """
     errors = error.errors(include_url=False)
-    found: dict[FieldPath, str] = {}
+    messages: dict[FieldPath, str] = {}
     for item in errors:
         path = _path(item["loc"], data, missing=item["type"] == "missing")
         if item["type"] in ("union_tag_invalid", "union_tag_not_found"):
             path, message = _unknown_kind(path, data)
         else:
             message = _message(item, path, data, written.get(path))
-        found.setdefault(path, message)
-    return [(path, text) for path, text in found.items() if not _is_meant(path, errors, found, data)]
+        messages.setdefault(path, message)
+    return [(path, text) for path, text in messages.items() if not _is_meant(path, errors, messages, data)]
 
 
-def _is_meant(path: FieldPath, errors: list[Any], found: dict[FieldPath, str], data: dict[str, Any]) -> bool:
+def _is_meant(
+    path: FieldPath, errors: list[Any], messages: dict[FieldPath, str], data: dict[str, Any]
+) -> bool:
     """Whether a missing key is there under a misspelt name, which has a message of its own."""
-    if not found[path].startswith("missing"):
+    if not messages[path].startswith("missing"):
         return False
-    beside = [p for p in found if p[:-1] == path[:-1] and found[p].startswith("unknown key")]
-    return any(found[p].startswith(f"unknown key; did you mean {path[-1]!r}?") for p in beside)
+    beside = [p for p in messages if p[:-1] == path[:-1] and messages[p].startswith("unknown key")]
+    return any(messages[p].startswith(f"unknown key; did you mean {path[-1]!r}?") for p in beside)
 
 
 def _path(loc: tuple[str | int, ...], data: Any, *, missing: bool) -> FieldPath:
@@ -84,15 +86,15 @@ def _unknown_kind(path: FieldPath, data: dict[str, Any]) -> tuple[FieldPath, str
     known = ", ".join(by_kind)
     if not isinstance(value, dict) or name not in value:
         return (*path, name), f"missing; the {what}, one of: {known}"
-    given = value[name]
-    hint = did_you_mean(given, by_kind) if isinstance(given, str) else ""
-    return (*path, name), f"unknown {what} {show(given)}{hint or ';'} known: {known}"
+    kind = value[name]
+    hint = did_you_mean(kind, by_kind) if isinstance(kind, str) else ""
+    return (*path, name), f"unknown {what} {show(kind)}{hint or ';'} known: {known}"
 
 
 def _message(item: Any, path: FieldPath, data: dict[str, Any], written: str | None) -> str:
-    kind, given = item["type"], item["input"]
+    kind, value = item["type"], item["input"]
     if path[:1] == ("sweep",):
-        return _sweep_message(kind, given, path)
+        return _sweep_message(kind, value, path)
     if kind == "value_error":
         return str(item["ctx"]["error"])
     slot = find_slot(data, path)
@@ -102,8 +104,8 @@ def _message(item: Any, path: FieldPath, data: dict[str, Any], written: str | No
     if kind == "extra_forbidden":
         return _unknown_key(path, data)
     if slot is None:
-        return f"{item['msg']}; got {show(given)}"
-    return f"must be {slot.describe()}; got {written or show(given)}{_remedy(slot, given, written)}"
+        return f"{item['msg']}; got {show(value)}"
+    return f"must be {slot.describe()}; got {written or show(value)}{_remedy(slot, value, written)}"
 
 
 def _unknown_key(path: FieldPath, data: dict[str, Any]) -> str:
@@ -128,28 +130,28 @@ def _unknown_key(path: FieldPath, data: dict[str, Any]) -> str:
     return f"unknown key{hint or ';'} allowed: {', '.join(allowed)}"
 
 
-def _sweep_message(kind: str, given: Any, path: FieldPath) -> str:
+def _sweep_message(kind: str, value: Any, path: FieldPath) -> str:
     if len(path) == 1:
-        return f"must be a mapping of dotted paths to lists of values; got {show(given)}"
+        return f"must be a mapping of dotted paths to lists of values; got {show(value)}"
     if path[1] == "zip" and not (len(path) > 2 and isinstance(path[-1], str)):
-        return f"must be a mapping of dotted paths to lists of values, or a list of such mappings; got {show(given)}"
+        return f"must be a mapping of dotted paths to lists of values, or a list of such mappings; got {show(value)}"
     if kind == "too_long":
-        return f"must be a list of at most 1,000 values; got {len(given):,}"
-    return f"must be a list of values to try, at least one; got {show(given)}"
+        return f"must be a list of at most 1,000 values; got {len(value):,}"
+    return f"must be a list of values to try, at least one; got {show(value)}"
 
 
-def _remedy(slot: Slot, given: Any, written: str | None) -> str:
-    wanted = {member.annotation for member in slot.members()}
-    if isinstance(given, str):
-        if wanted & {int, float} and _is_number(given):
+def _remedy(slot: Slot, value: Any, written: str | None) -> str:
+    types = {member.annotation for member in slot.members()}
+    if isinstance(value, str):
+        if types & {int, float} and _is_number(value):
             return "; take the quotes away"
         values = [str(v) for m in slot.members() for v in getattr(m.annotation, "__args__", ())]
-        near = nearest(given, values)
+        near = nearest(value, values)
         return f"; did you mean {near!r}?" if near else ""
-    if str in wanted and isinstance(given, (int, float)):
-        return f"; put it in quotes: '{written or show(given)}'"
-    if int in wanted and isinstance(given, float) and given.is_integer():
-        return f"; write {int(given)}"
+    if str in types and isinstance(value, (int, float)):
+        return f"; put it in quotes: '{written or show(value)}'"
+    if int in types and isinstance(value, float) and value.is_integer():
+        return f"; write {int(value)}"
     return ""
 
 

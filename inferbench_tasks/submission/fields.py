@@ -48,13 +48,13 @@ class Slot:
 
     def models(self) -> list[type[Spec]]:
         """The classes that a mapping at this place may become; an arrival process for every known kind."""
-        found: list[type[Spec]] = []
+        nested: list[type[Spec]] = []
         for member in self.members():
             if member.annotation is ArrivalProcess:
-                found += [ARRIVALS.load(kind) for kind in ARRIVALS]
+                nested += [ARRIVALS.load(kind) for kind in ARRIVALS]
             elif isinstance(member.annotation, type) and issubclass(member.annotation, Spec):
-                found.append(member.annotation)
-        return found
+                nested.append(member.annotation)
+        return nested
 
     def model_for(self, value: Any) -> type[Spec] | None:
         """The class that a mapping's ``kind`` (and ``family``) chooses; None while more than one is left."""
@@ -81,7 +81,7 @@ class Slot:
 
 
 def slot_of(field: FieldInfo) -> Slot:
-    """The place of a model's field."""
+    """The place of this field of a model."""
     inner = Slot.of(field.annotation)
     return Slot(inner.annotation, (*inner.metadata, *field.metadata))
 
@@ -97,8 +97,8 @@ def kinds_at(slot: Slot, value: Any) -> tuple[str, dict[str, type[Spec]]]:
     models = slot.models()
     for name in DISCRIMINATORS:
         by_kind = {kind: m for m in models for kind in choices(m, name)}
-        given = value.get(name) if isinstance(value, dict) else None
-        remaining = [m for m in models if given in choices(m, name)]
+        choice = value.get(name) if isinstance(value, dict) else None
+        remaining = [m for m in models if choice in choices(m, name)]
         if len(by_kind) > 1 and not remaining:
             return name, by_kind
         models = remaining or models

@@ -20,12 +20,12 @@ def missing_files(spec: JobSpec, base_dir: Path) -> Iterator[Finding]:
 
 def content_digests(specs: Iterable[JobSpec], base_dir: Path) -> dict[str, str]:
     """The SHA-256 of the traces that the jobs replay, by path; of those that can be read."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for path in sorted({trace for spec in specs if (trace := _trace(spec))}):
         if not _problem(base_dir, path, may_be_folder=False):
             with contextlib.suppress(OSError), open(base_dir / path, "rb") as file:
-                found[path] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+                digests[path] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
 
 
 def changed_files(spec: JobSpec, digests: Mapping[str, str]) -> Iterator[Finding]:

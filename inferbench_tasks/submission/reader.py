@@ -166,8 +166,8 @@ def _beyond_the_schema(
         digests = content_digests((job.spec for job in jobs), base_dir)
         files: dict[str, Problem] = {}
         for job in jobs:
-            found = [*missing_files(job.spec, base_dir), *changed_files(job.spec, digests)]
-            for finding in found:
+            findings = [*missing_files(job.spec, base_dir), *changed_files(job.spec, digests)]
+            for finding in findings:
                 field = finding.fields[0]
                 swept = next((p for p in job.point if contains(p, field)), None)
                 place: FieldPath = ("sweep", swept) if swept else parts(field)

@@ -107,7 +107,7 @@ not lie outside of it.
 
 
 def markdown() -> str:
-    """The reference for people."""
+    """The reference of all keys as Markdown."""
     parts = [
         "# The submission",
         f"<!-- Made by `{COMMAND}`; don't edit. -->",
@@ -163,18 +163,18 @@ def _describe_fields(schema: dict[str, Any], model: type[Spec]) -> None:
 
 
 def _all_models() -> list[type[Spec]]:
-    found: dict[type[Spec], None] = {}
+    models: dict[type[Spec], None] = {}
 
     def visit(slot: Slot) -> None:
         for model in slot.models():
-            if model not in found:
-                found[model] = None
+            if model not in models:
+                models[model] = None
                 for name, field in model.model_fields.items():
                     if name != "sweep":
                         visit(slot_of(field))
 
     visit(Slot(Submission))
-    return list(found)
+    return list(models)
 
 
 def _section(path: str, model: type[Spec]) -> str:
@@ -238,12 +238,12 @@ def _docstrings(model: type) -> dict[str, str]:
     """The texts under a class's fields, as they stand in its source."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(model)))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-    found: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     for field, text in pairwise(body):
         match field, text:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
-                found[name] = " ".join(words.split())
-    return found
+                sentences[name] = " ".join(words.split())
+    return sentences
 
 
 def description(model: type[Spec], name: str, field: FieldInfo) -> str:
@@ -271,7 +271,7 @@ def _plain(text: str) -> str:
 
 
 def write(folder: Path) -> None:
-    """Write both files."""
+    """Write the reference and the JSON schema."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "submission.md").write_text(markdown())
     (folder / SCHEMA_ID).write_text(json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n")

@@ -95,39 +95,41 @@ def count_jobs(sweep: SweepSpec | None) -> int:
 
 def check_structure(sweep: SweepSpec) -> list[tuple[FieldPath, str]]:
     """What is wrong with a sweep whatever it sweeps, as (path, message)."""
-    found: list[tuple[FieldPath, str]] = []
+    problems: list[tuple[FieldPath, str]] = []
     places: list[tuple[str, FieldPath, list[Any]]] = [
         (path, ("sweep", path), values) for path, values in sweep.grid.items()
     ]
     for number, group in enumerate(sweep.zip):
         places += [(path, ("sweep", "zip", number, path), values) for path, values in group.items()]
-    seen: dict[str, FieldPath] = {}
+    place_of: dict[str, FieldPath] = {}
     for path, place, values in places:
         if problem := _path_problem(path):
-            found.append((place, problem))
-        elif clash := next((other for other in seen if _overlap(other, path)), None):
+            problems.append((place, problem))
+        elif clash := next((other for other in place_of if _overlap(other, path)), None):
             what = "is swept twice" if clash == path else f"overlaps with {clash}, which is swept too"
-            found.append((place, f"{what}; each value may come from one place only"))
-        seen[path] = place
+            problems.append((place, f"{what}; each value may come from one place only"))
+        place_of[path] = place
         if len(place) == 2:  # a zip's column may repeat a value; its rows may not repeat
-            found += [((*place, i), f"repeats an earlier value, {compact(v)}") for i, v in _repeated(values)]
+            problems += [
+                ((*place, i), f"repeats an earlier value, {compact(v)}") for i, v in _repeated(values)
+            ]
     for number, group in enumerate(sweep.zip):
         rows = [list(row) for row in zip(*group.values(), strict=False)]
-        found += [
+        problems += [
             (("sweep", "zip", number), f"row {i + 1} repeats an earlier one, {compact(row)}")
             for i, row in _repeated(rows)
         ]
         lengths = {path: len(values) for path, values in group.items()}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{path} has {count}" for path, count in lengths.items())
-            found.append((("sweep", "zip", number), f"the lists of a zip must be equally long; {shown}"))
+            problems.append((("sweep", "zip", number), f"the lists of a zip must be equally long; {shown}"))
         if not group:
-            found.append(
+            problems.append(
                 (("sweep", "zip", number), "an empty zip; give it dotted paths with lists of values")
             )
-    if not found and (count := count_jobs(sweep)) > MAX_JOBS:
-        found.append((("sweep",), f"makes {count:,} jobs; at most {MAX_JOBS:,} are allowed"))
-    return found
+    if not problems and (count := count_jobs(sweep)) > MAX_JOBS:
+        problems.append((("sweep",), f"makes {count:,} jobs; at most {MAX_JOBS:,} are allowed"))
+    return problems
 
 
 def _path_problem(path: str) -> str | None:
@@ -146,14 +148,14 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def _repeated(values: list[Any]) -> list[tuple[int, Any]]:
-    found = []
-    seen: set[str] = set()
+    repeats = []
+    keys: set[str] = set()
     for index, value in enumerate(values):
         key = repr(_comparable(value))
-        if key in seen:
-            found.append((index, value))
-        seen.add(key)
-    return found
+        if key in keys:
+            repeats.append((index, value))
+        keys.add(key)
+    return repeats
 
 
 def _comparable(value: Any) -> Any:
