@@ -94,7 +94,7 @@ class Entry:
 
 
 class ArtifactCache:
-    """Entries under one folder."""
+    """A cache of artefacts: one entry per key, under one folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

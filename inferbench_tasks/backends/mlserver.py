@@ -31,7 +31,7 @@ def environment() -> Environment:
 
 
 class MLServer(Backend):
-    """One process, or ``instances`` worker processes."""
+    """MLServer with one process, or with ``instances`` worker processes."""
 
     kind = "mlserver"
     formats = ("onnx",)

@@ -61,9 +61,9 @@ def start(
         try:
             return _wait(backend, prepared, deployment, launcher, server, began_s, cancelled)
         except ServerError:
-            taken = prepared.launch.port_in_use
+            port = prepared.launch.port_in_use
             may_choose = deployment.port == 0 and attempt < PORT_ATTEMPTS
-            if taken is None or not may_choose or taken not in launcher.log_end(server, lines=200):
+            if port is None or not may_choose or port not in launcher.log_end(server, lines=200):
                 raise
             log.warning("a chosen port was taken meanwhile, trying others run_id=%s", deployment.run_id)
             end_run(servers_dir, deployment.run_id)

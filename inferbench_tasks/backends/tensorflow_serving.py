@@ -23,7 +23,7 @@ TAG = "2.18.0"
 
 
 class TensorFlowServing(Backend):
-    """``PredictionService/Predict`` over gRPC."""
+    """TensorFlow Serving, asked by ``PredictionService/Predict`` over gRPC."""
 
     kind = "tensorflow_serving"
     formats = ("savedmodel",)

@@ -198,12 +198,12 @@ class TorchServe(Backend):
             if not listed:
                 return 0
             connection.request("GET", f"/models/{listed[0]['modelName']}")
-            described = json.loads(connection.getresponse().read())
+            models = json.loads(connection.getresponse().read())
         except (OSError, http.client.HTTPException, ValueError):
             return 0  # the management port opens a moment after the other
         finally:
             connection.close()
-        return sum(worker["status"] == "READY" for worker in described[0]["workers"])
+        return sum(worker["status"] == "READY" for worker in models[0]["workers"])
 
     def statistics(self, probe: Probe) -> dict[str, Any] | None:
         """Runs and rows, as the handler counts them."""
@@ -234,10 +234,10 @@ def write_archive(deployment: Deployment, folder: Path) -> None:
         "inputs": [_tensor(spec) for spec in model.inputs],
         "outputs": [_tensor(spec) for spec in model.outputs],
     }
-    described = {"modelName": deployment.model_name, "serializedFile": "model.pt", "handler": "handler.py"}
+    model_entry = {"modelName": deployment.model_name, "serializedFile": "model.pt", "handler": "handler.py"}
     manifest = {
         "runtime": "python",
-        "model": {**described, "modelVersion": "1.0"},
+        "model": {**model_entry, "modelVersion": "1.0"},
         "archiverVersion": TORCHSERVE,
     }
     handler = resources.files("inferbench_tasks.backends.torchserve_models") / "handler.py"

@@ -42,7 +42,7 @@ TRACES_PER_FILE = 10
 
 
 class Triton(Backend):
-    """HTTP and gRPC, KServe v2."""
+    """Triton, asked over HTTP or gRPC by KServe v2."""
 
     kind = "triton"
     formats = ("onnx",)

@@ -31,7 +31,7 @@ class HttpConnection(asyncio.Protocol):
         self.transport = transport
 
     async def established(self) -> None:
-        """Connected is all that is needed."""
+        """Nothing is to be awaited: a connection of HTTP/1.1 can be used at once."""
 
     def send(self, call: Call) -> None:
         """Send a request; the connection must be idle."""

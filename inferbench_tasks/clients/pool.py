@@ -42,11 +42,11 @@ class Pool(Client, Generic[C]):
 
     @abstractmethod
     def make(self) -> C:
-        """A connection's protocol, not yet connected."""
+        """The protocol of a new connection, not yet connected."""
 
     @abstractmethod
     def free(self, connection: C) -> None:
-        """That connection can take a request."""
+        """Say that this connection can take a request."""
 
     async def open(self, connections: int) -> None:
         count = min(connections, self.settings.connections)

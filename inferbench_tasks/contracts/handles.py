@@ -129,7 +129,7 @@ class Endpoint(Handle):
 
     @property
     def url(self) -> str:
-        """``host:port``, as tritonclient takes it."""
+        """The address as ``host:port``, the form that tritonclient takes."""
         return f"{self.host}:{self.port}"
 
 

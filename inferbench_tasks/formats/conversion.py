@@ -20,7 +20,7 @@ RECIPE = 4
 
 @dataclass(frozen=True)
 class Converted:
-    """``cached``: nothing had to be converted."""
+    """A model in the format asked for; ``cached``: nothing had to be converted."""
 
     model: ModelArtifact
     cached: bool

@@ -19,7 +19,7 @@ WEIGHTS = "model.weights.h5"
 
 
 class KerasFormat(Format):
-    """Run eagerly."""
+    """Keras models, run eagerly by TensorFlow."""
 
     kind = "keras"
     title = "Keras (TensorFlow)"

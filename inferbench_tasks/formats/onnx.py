@@ -17,7 +17,7 @@ OPSET = 17
 
 
 class OnnxFormat(Format):
-    """Run by ONNX Runtime."""
+    """ONNX models, run by ONNX Runtime."""
 
     kind = "onnx"
     title = "ONNX"

@@ -12,7 +12,7 @@ from inferbench_tasks.formats.base import Format, Predict, Settings
 
 
 class Pt2Format(Format):
-    """Run by PyTorch."""
+    """Programs of ``torch.export``, run by PyTorch."""
 
     kind = "pt2"
     title = "PyTorch exported program"

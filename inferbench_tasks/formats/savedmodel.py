@@ -15,7 +15,7 @@ SIGNATURE = "serving_default"
 
 
 class SavedModelFormat(Format):
-    """Run by TensorFlow."""
+    """SavedModels, run by TensorFlow."""
 
     kind = "savedmodel"
     title = "TensorFlow SavedModel"

@@ -41,7 +41,7 @@ class TensorRtFormat(Format):
         return None
 
     def versions(self) -> dict[str, str]:
-        """Another GPU needs another engine."""
+        """The packages' versions and the GPU, for another GPU needs another engine."""
         return {**super().versions(), "gpu": _gpu_name()}
 
     def open(self, model: ModelArtifact) -> Predict:

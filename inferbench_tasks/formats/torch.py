@@ -23,7 +23,7 @@ WEIGHTS = "model.safetensors"
 
 
 class TorchFormat(Format):
-    """Run eagerly."""
+    """PyTorch networks, run eagerly."""
 
     kind = "torch"
     title = "PyTorch"

@@ -12,7 +12,7 @@ from inferbench_tasks.formats.base import Format, Predict, Settings
 
 
 class TorchScriptFormat(Format):
-    """Run by PyTorch."""
+    """TorchScript modules, run by PyTorch."""
 
     kind = "torchscript"
     title = "TorchScript"

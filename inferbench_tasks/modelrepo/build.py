@@ -71,7 +71,7 @@ def build_model(source: ModelSource, data_dir: Path, watch: Watch) -> ModelArtif
 
 
 def is_classifier(model: ModelArtifact) -> bool:
-    """Whether its first output scores classes."""
+    """Whether the model's first output scores classes."""
     return (model.task or "").endswith("classification")
 
 

@@ -184,7 +184,7 @@ class ModelRepository:
 
 
 class _Taken(Exception):
-    """Somebody else registered that version."""
+    """Somebody else registered that version meanwhile."""
 
 
 def _require_words(words: dict[str, Any]) -> None:

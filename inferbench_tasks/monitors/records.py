@@ -34,7 +34,7 @@ class Series:
     values: NDArray[Any]
 
     def within(self, start_ns: int, end_ns: int) -> NDArray[np.float64]:
-        """The values sampled in [start, end]."""
+        """The values that were sampled in [start, end]."""
         return self.values[(self.t_ns >= start_ns) & (self.t_ns <= end_ns)]
 
     def increase(self, start_ns: int, end_ns: int) -> float | None:

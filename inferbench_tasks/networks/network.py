@@ -42,12 +42,12 @@ FIGURES = ("latency_ms", "jitter_ms", "up_mbit_s", "down_mbit_s", "loss_ratio")
 
 
 def networks() -> dict[str, Network]:
-    """The emulated networks by name."""
+    """All emulated networks, by their names."""
     return {row.name: row for row in read_table("networks.yaml", Network)}
 
 
 def network_names() -> tuple[str, ...]:
-    """All that ``load.network`` may name."""
+    """All names that ``load.network`` may have."""
     return (LAN, *networks())
 
 

@@ -122,7 +122,7 @@ class Side(asyncio.Protocol):
             self._conveyor.put(self._last_ns, self.peer, data)
 
     def deliver(self, data: bytes) -> None:
-        """Hand over to the real connection."""
+        """Hand the bytes over to the real connection."""
         if self._transport is None:
             self._early.append(data)  # the far connection is still being made
         elif not data:

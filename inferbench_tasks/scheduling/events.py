@@ -14,7 +14,7 @@ from inferbench_tasks.scheduling.model import QueuedJob
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A job waits from now on."""
+    """A job was submitted and waits from now on."""
 
     at_s: float
     job: QueuedJob

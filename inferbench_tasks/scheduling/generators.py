@@ -35,12 +35,12 @@ ANY = frozenset({"any"})
 
 
 def uniform(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Minutes, 1-60; Gini about 1/3."""
+    """Lengths in minutes, uniform between 1 and 60; their Gini coefficient is about 1/3."""
     return rng.uniform(1.0, 60.0, n)
 
 
 def exponential(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Minutes, mean 15; Gini 1/2."""
+    """Lengths in minutes, exponential with a mean of 15; their Gini coefficient is 1/2."""
     return rng.exponential(15.0, n) + 0.01
 
 

@@ -46,7 +46,7 @@ def rr_sjf() -> Policy:
 
 
 def qa_fcfs() -> Policy:
-    """Queue-aware placement alone."""
+    """First come, first served with queue-aware placement alone."""
     return _paper("qa_fcfs", "qa", "fcfs")
 
 

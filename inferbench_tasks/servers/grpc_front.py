@@ -54,7 +54,7 @@ class GrpcFront:
         return bound
 
     async def stop(self) -> None:
-        """End, giving running calls two seconds."""
+        """End the server and give running calls two seconds."""
         await self.server.stop(2)
 
     async def infer(

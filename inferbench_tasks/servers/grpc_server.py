@@ -78,7 +78,7 @@ def encode(model: ServedModel, request: DecodedRequest, outputs: dict[str, Array
 
 
 class GrpcServer(GrpcFront):
-    """The gRPC half of the server."""
+    """The gRPC half of the server: KServe v2's ``GRPCInferenceService``."""
 
     def __init__(self, model: ServedModel, version: str) -> None:
         super().__init__(model, version)

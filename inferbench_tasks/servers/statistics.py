@@ -86,7 +86,7 @@ class Statistics:
             self.requests["fail"].add(ns)
 
     def document(self, name: str, version: str) -> dict[str, Any]:
-        """One entry of ``model_stats``."""
+        """The model's entry in ``model_stats`` of the protocol's statistics."""
         with self._lock:
             processors = {kind: spent.document() for kind, spent in self.processors.items()}
             return {

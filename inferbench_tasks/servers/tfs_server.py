@@ -17,7 +17,7 @@ from inferbench_tasks.servers.model import ServedModel
 
 
 class TfsServer(GrpcFront):
-    """``PredictionService/Predict``, ``GetModelMetadata`` and ``ModelService/GetModelStatus``."""
+    """A server of ``PredictionService/Predict``, ``GetModelMetadata`` and ``ModelService/GetModelStatus``."""
 
     def __init__(self, model: ServedModel, version: str) -> None:
         super().__init__(model, version)

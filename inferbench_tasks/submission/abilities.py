@@ -46,11 +46,11 @@ class Abilities(Protocol):
 
     @property
     def zoo(self) -> Names:
-        """The models of ``model: {kind: zoo}``."""
+        """The names of the models of ``model: {kind: zoo}``."""
 
     @property
     def processors(self) -> Names:
-        """The kinds of pre- and post-processors."""
+        """The kinds of pre- and post-processors that are installed."""
 
     @property
     def networks(self) -> Names:

@@ -214,7 +214,7 @@ def gpu_environment(device: Device) -> dict[str, str]:
 
 
 def celery_command(queue: str, name: str, concurrency: int) -> list[str]:
-    """``airflow celery worker`` on one queue."""
+    """The command line of ``airflow celery worker`` for one queue."""
     return [
         sys.executable, "-m", "airflow", "celery", "worker", "--queues", queue, "--concurrency", str(concurrency),
         "--celery-hostname", f"{name}@%h", "--skip-serve-logs", "--without-mingle", "--without-gossip",

@@ -43,7 +43,7 @@ class Probe(Protocol):
 
 
 class ProbeFactory(Protocol):
-    """Makes a probe."""
+    """Makes the probe of an endpoint."""
 
     def __call__(self, endpoint: Endpoint, timeout_s: float) -> Probe: ...
 

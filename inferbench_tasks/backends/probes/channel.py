@@ -20,7 +20,7 @@ OPTIONS = [
 
 
 class GrpcChannel:
-    """Unary calls with a time limit."""
+    """A gRPC channel for unary calls with a time limit."""
 
     def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
         require("grpc")

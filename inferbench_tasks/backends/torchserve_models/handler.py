@@ -74,7 +74,7 @@ class Handler:  # TorchServe takes the file's only class
             start = end
 
     def decode(self, body, length):
-        """The inputs in the model's order."""
+        """Decode a request; the inputs come in the model's order."""
         if isinstance(body, dict):
             document, tail = body, b""
         elif length is None:
@@ -110,7 +110,7 @@ class Handler:  # TorchServe takes the file's only class
         return arrays
 
     def encode(self, context, at, outputs):
-        """Binary tensors behind a JSON part."""
+        """Encode an answer: binary tensors behind a JSON part."""
         items, parts = [], []
         for spec, value in zip(self.config["outputs"], outputs, strict=True):
             raw = np.ascontiguousarray(value).tobytes()
