@@ -114,11 +114,11 @@ class Bounds(Spec):
 
     def bounds(self) -> dict[str, float]:
         """Figure -> bound, in the order of the table."""
-        given = {
+        numbers = {
             **{name: getattr(self, name) for name in type(self).model_fields},
             **(self.model_extra or {}),
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in numbers.items() if value is not None}
 
     def bound(self, name: str) -> float | None:
         """The bound on that figure; None without one."""
