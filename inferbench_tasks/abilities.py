@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from inferbench_tasks.backends.base import BACKENDS, Backend
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.route import route
 from inferbench_tasks.modelrepo.zoo import ZOO
 from inferbench_tasks.networks.network import custom_problem, network_names
+from inferbench_tasks.pipelines.base import PIPELINES
 from inferbench_tasks.processors.base import PROCESSORS
 from inferbench_tasks.submission.abilities import Abilities
+from inferbench_tasks.submission.base import JobBase, SubmissionBase
+from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.model import ZooModel
 
 
@@ -31,11 +35,24 @@ class NetworkNames:
 class InstalledAbilities:
     """The registries, as ``submission.abilities.Abilities``."""
 
+    kinds = PIPELINES
     backends = BACKENDS
     formats = FORMATS
     zoo = ZOO
     processors = PROCESSORS
     networks = NetworkNames()
+
+    def schema(self, kind: str) -> type[SubmissionBase]:
+        """The pipeline's."""
+        return PIPELINES.load(kind).submission
+
+    def unknown_names(self, kind: str, data: Mapping[str, Any]) -> Sequence[Finding]:
+        """As the pipeline says."""
+        return PIPELINES.load(kind).unknown_names(data, self)
+
+    def findings(self, spec: JobBase) -> Sequence[Finding]:
+        """As the pipeline says."""
+        return PIPELINES.load(spec.kind).findings(spec, self)
 
     def backend(self, name: str) -> type[Backend]:
         """The backend's class, which carries its abilities."""

@@ -9,6 +9,7 @@ import typer
 
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.output import OutputFormat, emit
+from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.plan.compile import compile_plan, group_id
 from inferbench_tasks.plan.graph import Node, RunPlan
 from inferbench_tasks.submission.reader import read_submission
@@ -68,10 +69,8 @@ def _row(plan: RunPlan, index: int) -> dict[str, Any]:
     job = plan.jobs[index]
     return {
         "job": job.job_id,
-        "device": job.spec.serve.device,
-        "backend": job.spec.serve.backend,
-        "arrivals": job.spec.load.arrivals.kind,
-        "load_s": job.spec.load.warmup_s + job.spec.load.duration_s,
+        "device": job.spec.needed_device(),
+        **pipeline_of(job.spec).row(job.spec),
         **job.point,
     }
 

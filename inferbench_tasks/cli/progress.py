@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from inferbench_tasks.problem import compact
 from inferbench_tasks.running.invocation import Invocation
+from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.sweep import Job
 
 POLL_S = 0.1
@@ -26,7 +27,7 @@ class Watcher:
     ``stopped_by`` is the number of the signal by which the user stopped it, None otherwise.
     """
 
-    def __init__(self, invocation: Invocation, jobs: list[Job]) -> None:
+    def __init__(self, invocation: Invocation, jobs: list[Job[JobBase]]) -> None:
         self.stopped_by: int | None = None
         self._events = invocation.dir / "events.jsonl"
         self._jobs = {job.index: job for job in jobs}

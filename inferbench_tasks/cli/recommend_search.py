@@ -33,7 +33,7 @@ from inferbench_tasks.perfdb.values import to_plain
 from inferbench_tasks.running.conclude import conclude
 from inferbench_tasks.running.invocation import Invocation, Order
 from inferbench_tasks.submission.reader import read_submission
-from inferbench_tasks.submission.schema import Submission
+from inferbench_tasks.submission.schema import JobSpec, Submission, serving_only
 from inferbench_tasks.submission.sweep import Job, expand
 
 #: How long a run may take to clean up after a Ctrl-C before it is killed.
@@ -45,7 +45,7 @@ def search(
     file: Path, objective: str, bounds: list[Bound], *, runs: int | None, settle: int, seed: int
 ) -> Recommendation:
     """Search a submission's sweep and recommend from it; stopped by a signal, it exits with 128 + its number."""
-    submission = read_submission(file, INSTALLED)
+    submission = serving_only(read_submission(file, INSTALLED), "`inferbench recommend --search`")
     jobs = expand(submission)
     goal = goal_of(objective, submission.slo, bounds)
     data_dir = settings.writable(settings.data_dir())
@@ -80,7 +80,7 @@ class Runner:
         self._stopped_by: int | None = None
         self._console = Console(stderr=True)
 
-    def run(self, job: Job) -> dict[str, Any] | None:
+    def run(self, job: Job[JobSpec]) -> dict[str, Any] | None:
         """Its result; typer.Exit once a signal stopped it, after it was cleaned up and recorded."""
         submission = Submission.model_validate(job.spec.model_dump(mode="json"))
         invocation = Invocation.new(self._data_dir, submission.name)

@@ -10,6 +10,8 @@ import typer
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.pipelines.base import pipeline_of
+from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.digest import digest_of_jobs
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.sweep import Job, expand
@@ -68,26 +70,13 @@ def check_file(path: Path) -> dict[str, Any]:
     }
 
 
-def warnings(jobs: list[Job]) -> list[str]:
-    """What will run, but can't answer what is asked: an objective on a percentile of too few requests."""
-    from inferbench_tasks.loadgen.statistics import FLOORS, NAMES
-
-    floors = {NAMES[quantile]: count for quantile, count in FLOORS.items()}
-    found: dict[str, str] = {}
+def warnings(jobs: list[Job[JobBase]]) -> list[str]:
+    """What will run, but can't answer what is asked; each once, with the first job that it is true of."""
+    messages: dict[str, str] = {}
     for job in jobs:
-        load, slo = job.spec.load, job.spec.slo
-        rate_rps = load.arrivals.mean_rate_rps(load.duration_s)
-        expected = None if rate_rps is None else rate_rps * load.duration_s
-        if load.max_requests is not None:
-            expected = min(expected or load.max_requests, load.max_requests)
-        for name, bound_ms in (slo.percentile_bounds_ms() if slo else {}).items():
-            if expected is not None and expected < floors[name]:
-                found.setdefault(
-                    name,
-                    f"{job.job_id}: about {expected:,.0f} requests are too few to judge slo.{name}_ms "
-                    f"({bound_ms:g}), which needs {floors[name]:,}; raise load.duration_s or the rate",
-                )
-    return list(found.values())
+        for what, message in pipeline_of(job.spec).warnings(job.spec).items():
+            messages.setdefault(what, f"{job.job_id}: {message}")
+    return list(messages.values())
 
 
 def _print(entry: dict[str, Any]) -> None:

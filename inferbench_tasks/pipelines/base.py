@@ -1,18 +1,33 @@
-"""A pipeline: the stages that a job of its kind goes through, in their order.
+"""A pipeline: what one kind of submission may say, the stages that its jobs go through, and what is known of them.
 
-What is known of a stage stands on the stage's own module (``STAGE``); a pipeline lists the modules.
+What is known of a stage stands on the stage's own module (``STAGE``); a pipeline lists the modules. Whoever runs,
+schedules or shows a job asks its pipeline, or the nodes of its plan, and knows no kind and no stage by name.
 """
 
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
 
+from pydantic import PlainValidator, SerializeAsAny
+
+from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.launchers import records
 from inferbench_tasks.registry import Registry
 from inferbench_tasks.stages.base import Stage, name_of
+from inferbench_tasks.submission.abilities import Abilities
+from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase, SubmissionBase, submission_of
+from inferbench_tasks.submission.finding import Finding
+
+SpecT = TypeVar("SpecT", bound=JobBase)
+#: What a job takes on its device, seconds, where neither its submission nor its pipeline says.
+UNKNOWN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +39,80 @@ class StageEntry:
     facts: Stage
 
 
-class Pipeline:
-    """What one kind of submission is made of.
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a trigger may change: the dotted path in the submission, and what its form allows (JSON schema).
 
-    ``stages``: the modules of its stages in the order in which a job goes through them; one that is
-    ``of_submission`` stands last.
+    The submission's own schema has the last word.
+    """
+
+    path: str
+    form: dict[str, Any] = field(default_factory=dict)
+
+
+#: Of every submission.
+PARAMETERS = {
+    "user": Parameter("user", {"type": "string", "maxLength": 100, "description": "Who asks for it."}),
+    "priority": Parameter(
+        "priority",
+        {"type": "integer", "minimum": -100, "maximum": 100, "description": "Higher runs first."},
+    ),
+}
+
+
+class Pipeline(Generic[SpecT]):
+    """What one kind of submission is made of; a pipeline is one instance, which registers by its ``kind``.
+
+    ``job`` is the schema of its jobs. ``stages``: the modules of its stages in the order in which a job goes through
+    them; those that are ``of_submission`` stand last. ``parameters``: what a trigger may change, in the order of its
+    form.
     """
 
     kind: str
+    job: type[SpecT]
     stages: tuple[str, ...]
+    parameters: Mapping[str, Parameter] = PARAMETERS
+
+    @cached_property
+    def submission(self) -> type[SubmissionBase]:
+        """The schema of its submissions."""
+        return submission_of(self.job)
+
+    def unknown_names(self, data: Mapping[str, Any], abilities: Abilities) -> Sequence[Finding]:
+        """Names that nothing here has, in a submission that need not be valid otherwise."""
+        return ()
+
+    def findings(self, spec: SpecT, abilities: Abilities) -> Sequence[Finding]:
+        """What is impossible about a job although each of its values is allowed."""
+        return ()
+
+    def warnings(self, spec: SpecT) -> dict[str, str]:
+        """What will run although it can't answer what is asked: a name for each -> the message."""
+        return {}
+
+    def expected_s(self, spec: SpecT) -> float:
+        """The first guess of what a job takes on its device, until runs of it have been seen; seconds."""
+        return UNKNOWN_S
+
+    def length_s(self, spec: SpecT) -> float:
+        """What a job is expected to take on its device: as its submission says, else as the pipeline guesses."""
+        return spec.expected_duration_s or self.expected_s(spec)
+
+    def row(self, spec: SpecT) -> dict[str, Any]:
+        """What lists of jobs say of one, beside its device."""
+        return {}
+
+    def facts(self, submission: Any) -> dict[str, str]:
+        """What a submission's DAG says of it, beside its user, jobs and digest."""
+        return {}
+
+    def tags(self, submission: Any) -> tuple[str, ...]:
+        """What its DAG is found by, beside the submission's own tags."""
+        return (self.kind,)
+
+    def end_left_behind(self, spec: SpecT, data_dir: Path, run_id: str) -> bool:
+        """End what a run's process left running when it was killed; whether there was anything."""
+        return records.end_run(settings.servers_dir(data_dir), run_id)
 
     @cached_property
     def entries(self) -> tuple[StageEntry, ...]:
@@ -44,7 +124,7 @@ class Pipeline:
         self._check(entries)
         return entries
 
-    def of_job(self, job: Any) -> tuple[StageEntry, ...]:
+    def of_job(self, job: SpecT) -> tuple[StageEntry, ...]:
         """The stages that a job goes through: without those of blocks that it does not have."""
         return tuple(
             entry
@@ -78,8 +158,32 @@ class Pipeline:
 
 
 #: Submissions name their pipeline by ``kind``.
-PIPELINES: Registry[Pipeline] = Registry(
+PIPELINES: Registry[Pipeline[Any]] = Registry(
     "kind of submission",
     "inferbench.pipelines",
     {"serving": "inferbench_tasks.pipelines.serving:SERVING"},
 )
+
+
+def pipeline_of(document: Mapping[str, Any] | JobBase) -> Pipeline[Any]:
+    """The pipeline of a job or submission, or of its document; UnknownKindError if it is not installed (any more)."""
+    kind = document.kind if isinstance(document, JobBase) else document.get("kind", DEFAULT_KIND)
+    return PIPELINES.load(str(kind))
+
+
+def job_of(document: Mapping[str, Any]) -> JobBase:
+    """A job's document, validated by the schema of its kind."""
+    spec: JobBase = pipeline_of(document).job.model_validate_json(json.dumps(document))
+    return spec
+
+
+def submission_in(value: Any) -> SubmissionBase:
+    """A submission, or its document, as a submission of its kind."""
+    if isinstance(value, SubmissionBase):
+        return value
+    # As JSON, since documents were stored as such: lists stand for tuples.
+    return pipeline_of(value).submission.model_validate_json(json.dumps(value))
+
+
+#: A field for submissions of any kind, in what is written down as JSON.
+AnySubmission = Annotated[SerializeAsAny[SubmissionBase], PlainValidator(submission_in)]

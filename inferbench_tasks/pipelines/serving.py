@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from inferbench_tasks.pipelines.base import Pipeline
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks import settings
+from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.pipelines.base import PARAMETERS, Parameter, Pipeline
+from inferbench_tasks.submission.abilities import Abilities
+from inferbench_tasks.submission.check import check, unknown_names
+from inferbench_tasks.submission.finding import Finding
+from inferbench_tasks.submission.schema import JobSpec, Submission
+
+#: What starting a server, four tasks and the collection take beside the load, seconds: the first guess.
+AROUND_LOAD_S = 10.0
 
 
-class ServingPipeline(Pipeline):
+class ServingPipeline(Pipeline[JobSpec]):
     """The benchmark of a serving system."""
 
     kind = "serving"
+    job = JobSpec
     stages = (
         "inferbench_tasks.stages.generate",
         "inferbench_tasks.stages.convert",
@@ -18,6 +32,85 @@ class ServingPipeline(Pipeline):
         "inferbench_tasks.stages.release",
         "inferbench_tasks.stages.analyze",
     )
+    parameters = {
+        **PARAMETERS,
+        "duration_s": Parameter(
+            "load.duration_s",
+            {"type": "number", "exclusiveMinimum": 0, "description": "Measured load per job, seconds."},
+        ),
+        "warmup_s": Parameter(
+            "load.warmup_s",
+            {"type": "number", "minimum": 0, "description": "Load before it, reported apart, seconds."},
+        ),
+        "seed": Parameter(
+            "load.seed",
+            {"type": "integer", "minimum": 0, "description": "Of the schedule and the order of samples."},
+        ),
+    }
+    submission = Submission
+
+    def unknown_names(self, data: Mapping[str, Any], abilities: Abilities) -> Sequence[Finding]:
+        """Of backends, formats, networks, models and processors."""
+        return unknown_names(data, abilities)
+
+    def findings(self, spec: JobSpec, abilities: Abilities) -> Sequence[Finding]:
+        """See ``submission.check``."""
+        return check(spec, abilities)
+
+    def warnings(self, spec: JobSpec) -> dict[str, str]:
+        """An objective on a percentile of too few requests."""
+        from inferbench_tasks.loadgen.statistics import FLOORS, NAMES
+
+        floors = {NAMES[quantile]: count for quantile, count in FLOORS.items()}
+        load, messages = spec.load, {}
+        rate_rps = load.arrivals.mean_rate_rps(load.duration_s)
+        expected = None if rate_rps is None else rate_rps * load.duration_s
+        if load.max_requests is not None:
+            expected = min(expected or load.max_requests, load.max_requests)
+        for name, bound_ms in (spec.slo.percentile_bounds_ms() if spec.slo else {}).items():
+            if expected is not None and expected < floors[name]:
+                messages[name] = (
+                    f"about {expected:,.0f} requests are too few to judge slo.{name}_ms "
+                    f"({bound_ms:g}), which needs {floors[name]:,}; raise load.duration_s or the rate"
+                )
+        return messages
+
+    def expected_s(self, spec: JobSpec) -> float:
+        """The load, and what is around it."""
+        return AROUND_LOAD_S + spec.load.warmup_s + spec.load.duration_s
+
+    def end_left_behind(self, spec: JobSpec, data_dir: Path, run_id: str) -> bool:
+        """The servers of its share's neighbours too."""
+        from inferbench_tasks.stages.neighbours import end_all
+
+        neighbours = end_all(spec, settings.servers_dir(data_dir), run_id)
+        return super().end_left_behind(spec, data_dir, run_id) or neighbours
+
+    def row(self, spec: JobSpec) -> dict[str, Any]:
+        """What is served, and how it is loaded."""
+        return {
+            "backend": spec.serve.backend,
+            "arrivals": spec.load.arrivals.kind,
+            "load_s": spec.load.warmup_s + spec.load.duration_s,
+        }
+
+    def facts(self, submission: Submission) -> dict[str, str]:
+        """The model, the server, the traffic and the objective."""
+        spec = submission
+        facts = {
+            "model": f"`{spec.model.kind}`",
+            "backend": f"`{spec.serve.backend}` on `{spec.serve.device}`",
+            "arrivals": f"`{spec.load.arrivals.kind}`, {spec.load.duration_s:g} s",
+        }
+        if spec.slo:
+            bounds = spec.slo.bounds().items()
+            sides = {name: ">=" if FIGURES[name].higher else "<=" for name, _ in bounds}
+            facts["SLO"] = ", ".join(f"{name} {sides[name]} {bound:g}" for name, bound in bounds)
+        return facts
+
+    def tags(self, submission: Submission) -> tuple[str, ...]:
+        """The backend."""
+        return (submission.serve.backend,)
 
 
 SERVING = ServingPipeline()

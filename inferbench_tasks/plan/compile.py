@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from inferbench_tasks.pipelines.base import PIPELINES, Pipeline, StageEntry
+from inferbench_tasks.pipelines.base import Pipeline, StageEntry, pipeline_of
 from inferbench_tasks.plan.graph import Node, RunPlan
+from inferbench_tasks.submission.base import JobBase, SubmissionBase
 from inferbench_tasks.submission.digest import digest_of_jobs
-from inferbench_tasks.submission.schema import Submission
 from inferbench_tasks.submission.sweep import Job, expand
 
 #: Stages that run while a job holds its device.
@@ -24,9 +24,9 @@ def node_id(stage: str, job_index: int | None) -> str:
     return stage if job_index is None else f"{group_id(job_index)}.{stage}"
 
 
-def compile_plan(submission: Submission) -> RunPlan:
+def compile_plan(submission: SubmissionBase) -> RunPlan:
     """All nodes of a submission: the stages of each job, then those that follow all jobs."""
-    pipeline = PIPELINES.load("serving")
+    pipeline = pipeline_of(submission)
     jobs = expand(submission)
     nodes = [node for job in jobs for node in job_nodes(pipeline, job)]
     static = {"submission": submission.model_dump(mode="json"), "jobs": len(jobs)}
@@ -48,16 +48,24 @@ def compile_plan(submission: Submission) -> RunPlan:
     return RunPlan(digest_of_jobs(job.digest for job in jobs), tuple(jobs), (*nodes, *closing))
 
 
-def job_nodes(pipeline: Pipeline, job: Job) -> list[Node]:
+def job_nodes(pipeline: Pipeline[Any], job: Job[JobBase]) -> list[Node]:
     """A job's nodes, each after the one before it; needs of stages that the job does not have fall away."""
     entries = pipeline.of_job(job.spec)
     static = {"job_id": job.job_id, "job": job.spec.model_dump(mode="json")}
     leased = [entry.name for entry in entries if entry.facts.leased]
     names = [entry.name for entry in entries]
-    return [_node(entry, job, names, leased, static) for entry in entries]
+    expected_s = pipeline.length_s(job.spec)
+    return [_node(entry, job, names, leased, static, expected_s) for entry in entries]
 
 
-def _node(entry: StageEntry, job: Job, names: list[str], leased: list[str], static: dict[str, Any]) -> Node:
+def _node(
+    entry: StageEntry,
+    job: Job[JobBase],
+    names: list[str],
+    leased: list[str],
+    static: dict[str, Any],
+    expected_s: float,
+) -> Node:
     facts = entry.facts
     at = names.index(entry.name)
     needs = dict.fromkeys([*(need for need in facts.needs if need in names), *names[max(0, at - 1) : at]])
@@ -66,10 +74,11 @@ def _node(entry: StageEntry, job: Job, names: list[str], leased: list[str], stat
         stage=entry.name,
         module=entry.module,
         needs={need: node_id(need, job.index) for need in needs},
-        resource=job.spec.serve.device if facts.leased else "host",
+        resource=job.spec.needed_device() if facts.leased else "host",
         lease=job.job_id if facts.leased else None,
         job_index=job.index,
         input=static,
+        expected_s=expected_s,
         retries=facts.retries,
         opens=leased[:1] == [entry.name],
         closes=leased[-1:] == [entry.name],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.sweep import Job
 
 
@@ -16,7 +17,7 @@ class Node:
     name, of a submission's node the jobs. ``resource`` is "host" or the device requirement of the job ("cpu",
     "gpu", "gpu:<type>"); nodes that share a ``lease`` run on one device, held from the node that ``opens`` it
     to the one that ``closes`` it. ``first`` and ``last`` of its job; a node of the submission is neither.
-    ``input`` is the static part of the stage's Input.
+    ``expected_s``: what its job is expected to take on its device. ``input`` is the static part of the stage's Input.
     """
 
     id: str
@@ -27,6 +28,7 @@ class Node:
     lease: str | None
     job_index: int | None
     input: dict[str, Any]
+    expected_s: float = 0.0
     retries: int = 0
     opens: bool = False
     closes: bool = False
@@ -49,7 +51,7 @@ class RunPlan:
     """All nodes of a submission, each after those it needs, and the jobs in the sweep's order."""
 
     submission_digest: str
-    jobs: tuple[Job, ...]
+    jobs: tuple[Job[JobBase], ...]
     nodes: tuple[Node, ...]
 
     def of_job(self, index: int) -> tuple[Node, ...]:

@@ -1,4 +1,4 @@
-"""What a trigger may change of a submission's jobs without editing the YAML."""
+"""What a trigger may change of a submission's jobs without editing the YAML: its pipeline's parameters."""
 
 from __future__ import annotations
 
@@ -7,33 +7,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from inferbench_tasks.dotted import set_at
+from inferbench_tasks.pipelines.base import job_of, pipeline_of
 from inferbench_tasks.submission.digest import job_digest
-from inferbench_tasks.submission.schema import JobSpec
 from inferbench_tasks.submission.sweep import job_id
-
-#: Parameter of a trigger (the form in Airflow's UI, ``conf`` in REST) -> path into the submission.
-PARAMETERS = {
-    "user": "user",
-    "priority": "priority",
-    "duration_s": "load.duration_s",
-    "warmup_s": "load.warmup_s",
-    "seed": "load.seed",
-}
 
 
 def override(document: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a job's or submission's document with the given parameters put in; None changes nothing."""
+    """A copy of a job's or submission's document with the parameters put in that its kind has.
+
+    None changes nothing.
+    """
     changed = copy.deepcopy(document)
-    for name, path in PARAMETERS.items():
+    for name, parameter in pipeline_of(document).parameters.items():
         if (value := parameters.get(name)) is not None:
-            set_at(changed, path, value)
+            set_at(changed, parameter.path, value)
     return changed
 
 
-def overridden(stage_input: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
+def overridden(stage_input: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
     """A stage's input with a trigger's parameters in it; a job that asks for something else has another id."""
     if "submission" in stage_input:
         return {**stage_input, "submission": override(stage_input["submission"], parameters)}
     document = override(stage_input["job"], parameters)
-    spec = JobSpec.model_validate(document)
+    spec = job_of(document)
     return {"job_id": job_id(spec.name, job_digest(spec)), "job": document}

@@ -9,21 +9,25 @@ from typing import Any
 from airflow.sdk import DAG, Param, TaskGroup, TriggerRule
 
 from inferbench_tasks.dotted import value_at
-from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.plan.compile import compile_plan, group_id
 from inferbench_tasks.plan.graph import Node, RunPlan
-from inferbench_tasks.plan.overrides import PARAMETERS
 from inferbench_tasks.provider.operators.stage import StageOperator
 from inferbench_tasks.provider.queues import CONFIG, HOLD, HOST
 from inferbench_tasks.provider.weights import ShortestJobFirst, weight_of
-from inferbench_tasks.submission.schema import Submission
+from inferbench_tasks.submission.base import SubmissionBase
 
 #: Fixed, so that parsing the same file twice gives the same DAG; nothing is scheduled from it.
 START = datetime(2026, 1, 1)  # noqa: DTZ001 - Airflow makes it UTC
 
 
 def render(
-    submission: Submission, *, base_dir: Path, one_at_a_time: bool, doc: str = "", dag_id: str | None = None
+    submission: SubmissionBase,
+    *,
+    base_dir: Path,
+    one_at_a_time: bool,
+    doc: str = "",
+    dag_id: str | None = None,
 ) -> DAG:
     """The DAG of a submission.
 
@@ -40,7 +44,7 @@ def render(
         max_active_runs=1 if one_at_a_time else 16,
         # Tasks that wait for a device count as active: all jobs have to be seen to be ordered.
         max_active_tasks=1 if one_at_a_time else max(16, 2 * len(plan.jobs)),
-        tags=["inferbench", submission.serve.backend, *submission.tags],
+        tags=["inferbench", *pipeline_of(submission).tags(submission), *submission.tags],
         doc_md=doc or documentation(submission, plan),
         params=parameters(submission),
         is_paused_upon_creation=False,
@@ -67,7 +71,7 @@ def _task(node: Node, dag: DAG, base_dir: Path, label: str) -> StageOperator:
         base_dir=str(base_dir),
         retries=node.retries,
         weight_rule=ShortestJobFirst(),
-        priority_weight=weight_of(node.input.get("job")),
+        priority_weight=weight_of(node),
         queue=HOST if node.resource == "host" else HOLD,
         executor_config=_for_the_executor(node),
         retry_delay=timedelta(seconds=2),
@@ -103,43 +107,28 @@ def _wire(plan: RunPlan, tasks: dict[str, StageOperator], one_at_a_time: bool) -
         previous = tasks[nodes[-1].id]
 
 
-def parameters(submission: Submission) -> dict[str, Any]:
+def parameters(submission: SubmissionBase) -> dict[str, Any]:
     """The DAG's parameters, as the form of Airflow's UI shows them; what the sweep varies is left out."""
     document = submission.model_dump(mode="json")
     swept = submission.sweep
     varied = {path for group in (swept.grid, *swept.zip) for path in group} if swept else set()
     return {
-        name: Param(value_at(document, path), title=name, **_FORM[name])
-        for name, path in PARAMETERS.items()
-        if path not in varied
+        name: Param(value_at(document, parameter.path), title=name, **parameter.form)
+        for name, parameter in pipeline_of(submission).parameters.items()
+        if parameter.path not in varied
     }
 
 
-#: What the form allows, as JSON schema; the submission's own schema has the last word.
-_FORM: dict[str, dict[str, Any]] = {
-    "user": {"type": "string", "maxLength": 100, "description": "Who asks for it."},
-    "priority": {"type": "integer", "minimum": -100, "maximum": 100, "description": "Higher runs first."},
-    "duration_s": {"type": "number", "exclusiveMinimum": 0, "description": "Measured load per job, seconds."},
-    "warmup_s": {"type": "number", "minimum": 0, "description": "Load before it, reported apart, seconds."},
-    "seed": {"type": "integer", "minimum": 0, "description": "Of the schedule and the order of samples."},
-}
-
-
-def documentation(submission: Submission, plan: RunPlan) -> str:
+def documentation(submission: SubmissionBase, plan: RunPlan) -> str:
     """What Airflow's UI shows as the DAG's documentation, Markdown."""
+    facts = pipeline_of(submission).facts(submission)
     lines = [
         f"### {submission.name}",
         submission.description,
         "",
         f"* user: `{submission.user}`",
-        f"* model: `{submission.model.kind}`",
-        f"* backend: `{submission.serve.backend}` on `{submission.serve.device}`",
-        f"* arrivals: `{submission.load.arrivals.kind}`, {submission.load.duration_s:g} s",
+        *(f"* {name}: {text}" for name, text in facts.items()),
         f"* jobs: {len(plan.jobs)}",
         f"* digest: `{plan.submission_digest[:16]}`",
     ]
-    if submission.slo:
-        bounds = submission.slo.bounds().items()
-        sides = {name: ">=" if FIGURES[name].higher else "<=" for name, _ in bounds}
-        lines.append("* SLO: " + ", ".join(f"{name} {sides[name]} {bound:g}" for name, bound in bounds))
     return "\n".join(lines)

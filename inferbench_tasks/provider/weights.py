@@ -11,10 +11,9 @@ from typing import Any
 
 from airflow.task.priority_strategy import PriorityWeightStrategy
 
+from inferbench_tasks.plan.graph import Node
+
 BASE, PER_PRIORITY, LEAST, MOST = 1_000_000_000, 1_000_000, 1, 2**31 - 1
-#: What starting a server, four tasks and the collection take beside the load: the first guess for a job that does not
-#: declare its duration, until runs of it have been seen.
-AROUND_LOAD_S = 10.0
 
 
 def clamped(value: float) -> int:
@@ -22,13 +21,11 @@ def clamped(value: float) -> int:
     return int(min(max(value, LEAST), MOST))
 
 
-def weight_of(job: dict[str, Any] | None) -> int:
-    """The weight of a job's tasks, from its document; ``BASE`` for a task of no job."""
-    if job is None:
+def weight_of(node: Node) -> int:
+    """The weight of a node's task; ``BASE`` for one of no job."""
+    if node.job_index is None:
         return BASE
-    load = job["load"]
-    seconds = job["expected_duration_s"] or AROUND_LOAD_S + load["warmup_s"] + load["duration_s"]
-    return weight(job["priority"], seconds)
+    return weight(node.input["job"]["priority"], node.expected_s)
 
 
 def weight(priority: int, expected_s: float) -> int:

@@ -18,6 +18,7 @@ from inferbench_tasks.regression.overview import overview
 from inferbench_tasks.regression.ratio import MIN_PAIRS
 from inferbench_tasks.regression.sides import Side, own_checkout, side_of
 from inferbench_tasks.submission.reader import read_submission
+from inferbench_tasks.submission.schema import serving_only
 
 Say = Callable[[str], None]
 #: Sessions that may follow a night at once; the nights after it go on with what is still open.
@@ -51,7 +52,7 @@ def run_night(
     Raises InputError (the submission, a side, a baseline that is not here) and StageError (too many runs that are not
     valid).
     """
-    submission = read_submission(night.file, INSTALLED)
+    submission = serving_only(read_submission(night.file, INSTALLED), "A nightly comparison")
     name = submission.name
     candidate = side_of(night.candidate or own_checkout(), night.candidate_python, data_dir)
     baseline = accepted_baseline(night, name, candidate, db, data_dir)

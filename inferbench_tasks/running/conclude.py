@@ -7,17 +7,15 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from inferbench_tasks import settings
 from inferbench_tasks.contracts.verdict import Verdict
-from inferbench_tasks.launchers import records
 from inferbench_tasks.perfdb.documents import ResultDocument, RunStatus
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.plan.graph import RunPlan
 from inferbench_tasks.running.execute import execute_node
 from inferbench_tasks.running.inline import run_nodes
 from inferbench_tasks.running.invocation import Invocation
-from inferbench_tasks.stages.neighbours import end_all
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +34,7 @@ def conclude(
     plan = compile_plan(order.submission)
     run_ids = [invocation.run_id(job.index) for job in plan.jobs]
     for run_id, job in zip(run_ids, plan.jobs, strict=True):
-        left = [
-            end_all(job.spec, settings.servers_dir(data_dir), run_id),
-            records.end_run(settings.servers_dir(data_dir), run_id),
-        ]
-        if any(left):
+        if pipeline_of(job.spec).end_left_behind(job.spec, data_dir, run_id):
             log.warning("ended a server that was left behind run_id=%s", run_id)
     runs = {run.run_id: run for run in db.find_runs({"_id": {"$in": run_ids}})}
     for run_id, job in zip(run_ids, plan.jobs, strict=True):

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from inferbench_tasks import settings
-from inferbench_tasks.submission.schema import Submission
+from inferbench_tasks.pipelines.base import AnySubmission
 
 
 def run_id(invocation_id: str, job_index: int) -> str:
@@ -25,7 +25,7 @@ def run_id(invocation_id: str, job_index: int) -> str:
 class Order(BaseModel):
     """What a local invocation is to do; written by ``inferbench run``, read by its child."""
 
-    submission: Submission
+    submission: AnySubmission
     base_dir: str
     data_dir: str
 

@@ -6,20 +6,12 @@ submission hands this knowledge in (``inferbench_tasks.abilities.INSTALLED``: wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
+from inferbench_tasks.submission.base import JobBase, SubmissionBase
+from inferbench_tasks.submission.finding import Finding, Names
 from inferbench_tasks.submission.model import ZooModel
-
-
-class Names(Protocol):
-    """The names of one concept's variants; ``what`` is the concept's name in messages."""
-
-    what: str
-
-    def __iter__(self) -> Iterator[str]: ...
-
-    def __contains__(self, name: object, /) -> bool: ...
 
 
 class BackendAbilities(Protocol):
@@ -35,6 +27,19 @@ class BackendAbilities(Protocol):
 
 class Abilities(Protocol):
     """What submissions are checked against; asking starts, reads and installs nothing."""
+
+    @property
+    def kinds(self) -> Names:
+        """The kinds of submissions."""
+
+    def schema(self, kind: str) -> type[SubmissionBase]:
+        """What submissions of a known kind may say; InputError where a third party's can't be imported."""
+
+    def unknown_names(self, kind: str, data: Mapping[str, Any]) -> Sequence[Finding]:
+        """Names that nothing here has, in a submission of a known kind that need not be valid otherwise."""
+
+    def findings(self, spec: JobBase) -> Sequence[Finding]:
+        """What is impossible about a job; empty when nothing is."""
 
     @property
     def backends(self) -> Names:

@@ -9,7 +9,9 @@ changes digests, which is right, since it may change what is measured.
 A submission's digest is that of the sorted set of its jobs' digests: how the sweep is written, and
 base values that every job replaces, don't count.
 
-A trace of arrivals counts with its content (``JobSpec.files``, filled in by the reader): two contents
+The kind is part of it, unless it is the default: jobs of before there were kinds keep their digests.
+
+A file that counts (a trace of arrivals) does so with its content (``files``, filled in by the reader): two contents
 under one path are two jobs. Otherwise a digest covers what was ASKED FOR. The bytes of a model file, and
 the version of a registered model or of a backend, are recorded with each result.
 """
@@ -21,7 +23,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase
 from inferbench_tasks.submission.slo import PERCENTILES
 
 #: Fields that name, describe or schedule a job and leave what it measures alone.
@@ -38,14 +40,15 @@ _FIRST_BOUNDS = {
 }
 
 
-def job_digest(spec: JobSpec) -> str:
+def job_digest(spec: JobBase) -> str:
     """The SHA-256 of what the job measures, as 64 hex digits; the module says what counts."""
     fields = spec.model_dump(mode="json", exclude={*LABELS, "sweep", "files"})
-    if fields["slo"] is not None:
-        fields["slo"] = _hashed_bounds(fields["slo"])
-    path = fields["load"]["arrivals"].get("path")
-    if path in spec.files:
-        fields["files"] = {path: spec.files[path]}
+    if spec.kind == DEFAULT_KIND:
+        del fields["kind"]
+        if fields["slo"] is not None:
+            fields["slo"] = _hashed_bounds(fields["slo"])
+    if spec.files and (named := {file.path for file in spec.named_files() if file.counts} & set(spec.files)):
+        fields["files"] = {path: spec.files[path] for path in named}
     text = json.dumps(_one_zero(fields), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(f"{FORM}\n{text}".encode()).hexdigest()
 

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from inferbench_tasks.dotted import parts
 from inferbench_tasks.problem import FieldPath, did_you_mean, nearest, show
+from inferbench_tasks.submission.base import SubmissionBase
 from inferbench_tasks.submission.fields import DISCRIMINATORS, Slot, all_paths, find_slot, kinds_at
-from inferbench_tasks.submission.schema import Submission
 
 #: What a kind is called where there are several.
 KIND_NAMES = {
@@ -22,27 +22,27 @@ KIND_NAMES = {
 
 
 def explain(
-    error: ValidationError, data: dict[str, Any], written: Mapping[FieldPath, str] = MappingProxyType({})
+    error: ValidationError,
+    data: dict[str, Any],
+    schema: type[SubmissionBase],
+    written: Mapping[FieldPath, str] = MappingProxyType({}),
 ) -> list[tuple[FieldPath, str]]:
-    """Each problem as (path, message), in pydantic's order; ``data`` is what was validated.
+    """Each problem as (path, message), in pydantic's order; ``data`` is what was validated, against ``schema``.
 
     ``written`` has the text of numbers as the user wrote them, by path.
     """
-    errors = error.errors(include_url=False)
     messages: dict[FieldPath, str] = {}
-    for item in errors:
-        path = _path(item["loc"], data, missing=item["type"] == "missing")
+    for item in error.errors(include_url=False):
+        path = _path(item["loc"], data, schema, missing=item["type"] == "missing")
         if item["type"] in ("union_tag_invalid", "union_tag_not_found"):
-            path, message = _unknown_kind(path, data)
+            path, message = _unknown_kind(path, data, schema)
         else:
-            message = _message(item, path, data, written.get(path))
+            message = _message(item, path, data, schema, written.get(path))
         messages.setdefault(path, message)
-    return [(path, text) for path, text in messages.items() if not _is_meant(path, errors, messages, data)]
+    return [(path, text) for path, text in messages.items() if not _is_meant(path, messages)]
 
 
-def _is_meant(
-    path: FieldPath, errors: list[Any], messages: dict[FieldPath, str], data: dict[str, Any]
-) -> bool:
+def _is_meant(path: FieldPath, messages: dict[FieldPath, str]) -> bool:
     """Whether a missing key is there under a misspelt name, which has a message of its own."""
     if not messages[path].startswith("missing"):
         return False
@@ -50,7 +50,7 @@ def _is_meant(
     return any(messages[p].startswith(f"unknown key; did you mean {path[-1]!r}?") for p in beside)
 
 
-def _path(loc: tuple[str | int, ...], data: Any, *, missing: bool) -> FieldPath:
+def _path(loc: tuple[str | int, ...], data: Any, schema: type[SubmissionBase], *, missing: bool) -> FieldPath:
     """Pydantic's location without the names of union members and the sweep's inner fields."""
     path: list[str | int] = []
     value, last = data, len(loc) - 1
@@ -61,7 +61,9 @@ def _path(loc: tuple[str | int, ...], data: Any, *, missing: bool) -> FieldPath:
         elif isinstance(value, dict) and part in value:
             path.append(part)
             value = value[part]
-            tags = [value.get(name) for name in DISCRIMINATORS] if _has_kinds(path, data, value) else []
+            tags = (
+                [value.get(name) for name in DISCRIMINATORS] if _has_kinds(path, data, schema, value) else []
+            )
         elif isinstance(value, (list, tuple)) and isinstance(part, int) and part < len(value):
             path.append(part)
             value = value[part]
@@ -70,15 +72,17 @@ def _path(loc: tuple[str | int, ...], data: Any, *, missing: bool) -> FieldPath:
     return tuple(path)
 
 
-def _has_kinds(path: list[str | int], data: Any, value: Any) -> bool:
+def _has_kinds(path: list[str | int], data: Any, schema: type[SubmissionBase], value: Any) -> bool:
     if not isinstance(value, dict):
         return False
-    slot = find_slot(data, tuple(path))
+    slot = find_slot(data, tuple(path), schema)
     return slot is not None and len(slot.models()) > 1
 
 
-def _unknown_kind(path: FieldPath, data: dict[str, Any]) -> tuple[FieldPath, str]:
-    slot, value = find_slot(data, path), _at(data, path)
+def _unknown_kind(
+    path: FieldPath, data: dict[str, Any], schema: type[SubmissionBase]
+) -> tuple[FieldPath, str]:
+    slot, value = find_slot(data, path, schema), _at(data, path)
     if slot is None:
         return path, "unknown kind"
     name, by_kind = kinds_at(slot, value)
@@ -91,32 +95,34 @@ def _unknown_kind(path: FieldPath, data: dict[str, Any]) -> tuple[FieldPath, str
     return (*path, name), f"unknown {what} {show(kind)}{hint or ';'} known: {known}"
 
 
-def _message(item: Any, path: FieldPath, data: dict[str, Any], written: str | None) -> str:
+def _message(
+    item: Any, path: FieldPath, data: dict[str, Any], schema: type[SubmissionBase], written: str | None
+) -> str:
     kind, value = item["type"], item["input"]
     if path[:1] == ("sweep",):
         return _sweep_message(kind, value, path)
     if kind == "value_error":
         return str(item["ctx"]["error"])
-    slot = find_slot(data, path)
+    slot = find_slot(data, path, schema)
     if kind == "missing":
         needed = f"; {slot.describe()}" if slot and slot.describe() else ""
         return f"missing{needed}"
     if kind == "extra_forbidden":
-        return _unknown_key(path, data)
+        return _unknown_key(path, data, schema)
     if slot is None:
         return f"{item['msg']}; got {show(value)}"
     return f"must be {slot.describe()}; got {written or show(value)}{_remedy(slot, value, written)}"
 
 
-def _unknown_key(path: FieldPath, data: dict[str, Any]) -> str:
+def _unknown_key(path: FieldPath, data: dict[str, Any], schema: type[SubmissionBase]) -> str:
     key, value = str(path[-1]), _at(data, path[:-1])
-    parent = find_slot(data, path[:-1]) or Slot(Submission)
+    parent = find_slot(data, path[:-1], schema) or Slot(schema)
     model = parent.model_for(value)
     allowed = list(model.model_fields) if model else []
     name, by_kind = kinds_at(parent, None)
     others = [kind for kind, other in by_kind.items() if key in other.model_fields]
-    leaves = {p.rsplit(".", 1)[-1]: p for p in sorted(all_paths(), reverse=True)}
-    if "." in key and key in all_paths():
+    leaves = {p.rsplit(".", 1)[-1]: p for p in sorted(all_paths(schema), reverse=True)}
+    if "." in key and key in all_paths(schema):
         nested = ": {".join(parts(key))
         hint = f"; dotted paths are for the sweep, write it nested ({nested}: ...{'}' * key.count('.')});"
     elif others:

@@ -14,7 +14,7 @@ from inferbench_tasks.arrivals.base import ARRIVALS, ArrivalProcess
 from inferbench_tasks.contracts.spec import PATTERNS, Spec, stays_inside
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.problem import FieldPath
-from inferbench_tasks.submission.schema import Submission
+from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.slo import SloSpec, bound_type
 
 #: Fields by which one of several classes is chosen, in this order.
@@ -105,8 +105,8 @@ def kinds_at(slot: Slot, value: Any) -> tuple[str, dict[str, type[Spec]]]:
     return DISCRIMINATORS[0], {}
 
 
-def find_slot(data: Any, path: FieldPath, root: type[Spec] = Submission) -> Slot | None:
-    """The place at a path, in the classes that the data's kinds choose; None if there is none."""
+def find_slot(data: Any, path: FieldPath, root: type[Spec]) -> Slot | None:
+    """The place at a path below ``root``, in the classes that the data's kinds choose; None if there is none."""
     slot, value = Slot(root), data
     for part in path:
         if isinstance(part, int):
@@ -135,9 +135,9 @@ def bounds_figure(path: str) -> bool:
 
 
 @cache
-def all_paths() -> frozenset[str]:
-    """Every dotted path of a submission without its sweep, over all kinds."""
-    fields = {k: f for k, f in Submission.model_fields.items() if k != "sweep"}
+def all_paths(root: type[JobBase]) -> frozenset[str]:
+    """Every dotted path of a submission without its own kind and its sweep, over all kinds of its sections."""
+    fields = {k: f for k, f in root.model_fields.items() if k not in ("kind", "sweep")}
     return frozenset(path for name, f in fields.items() for path in _paths(name, slot_of(f)))
 
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.problem import did_you_mean, show
-from inferbench_tasks.submission.abilities import Names
+
+
+class Names(Protocol):
+    """The names of one concept's variants; ``what`` is the concept's name in messages."""
+
+    what: str
+
+    def __iter__(self) -> Iterator[str]: ...
+
+    def __contains__(self, name: object, /) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)

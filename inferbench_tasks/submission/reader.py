@@ -1,4 +1,4 @@
-"""From a file, a text or data to a Submission; every problem at once, each with its line."""
+"""From a file, a text or data to a submission of its kind; every problem at once, each with its line."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from inferbench_tasks.dotted import contains, parts
-from inferbench_tasks.errors import SubmissionError
-from inferbench_tasks.problem import FieldPath, Problem, dotted
+from inferbench_tasks.errors import InputError, SubmissionError
+from inferbench_tasks.problem import FieldPath, Problem, dotted, show
 from inferbench_tasks.submission.abilities import Abilities
-from inferbench_tasks.submission.check import unknown_names
+from inferbench_tasks.submission.base import DEFAULT_KIND, SubmissionBase, SweepSpec, normal_sweep
 from inferbench_tasks.submission.document import MAX_BYTES, Document, read_document
 from inferbench_tasks.submission.explain import explain
 from inferbench_tasks.submission.files import changed_files, content_digests, missing_files
-from inferbench_tasks.submission.schema import Submission, SweepSpec
+from inferbench_tasks.submission.finding import unknown
 from inferbench_tasks.submission.slo import current_field, current_names, current_paths
 from inferbench_tasks.submission.sweep import check_structure, try_expand
 
@@ -26,7 +26,7 @@ from inferbench_tasks.submission.sweep import check_structure, try_expand
 MAX_PROBLEMS = 100
 
 
-def read_submission(path: Path, abilities: Abilities) -> Submission:
+def read_submission(path: Path, abilities: Abilities) -> SubmissionBase:
     """The submission in a YAML file, checked against ``abilities``; its files must be below the file's folder.
 
     Raises SubmissionError.
@@ -38,7 +38,7 @@ def read_submission(path: Path, abilities: Abilities) -> Submission:
 
 def read_submission_text(
     text: str, source: str, abilities: Abilities, *, base_dir: Path | None = None
-) -> Submission:
+) -> SubmissionBase:
     """The submission in a YAML text that came from ``source``; files are looked for with a base_dir only.
 
     Raises SubmissionError.
@@ -48,7 +48,7 @@ def read_submission_text(
 
 def read_submission_data(
     data: Any, source: str, abilities: Abilities, *, base_dir: Path | None = None
-) -> Submission:
+) -> SubmissionBase:
     """The submission in parsed JSON (a request's body, a form); problems have no lines.
 
     Raises SubmissionError.
@@ -90,17 +90,18 @@ def _decode(data: bytes, source: str) -> str:
         raise SubmissionError([Problem(source, line, "", message)]) from error
 
 
-def _validate(document: Document, abilities: Abilities, base_dir: Path | None) -> Submission:
+def _validate(document: Document, abilities: Abilities, base_dir: Path | None) -> SubmissionBase:
     document = _under_current_names(document)
     problems = list(document.problems)
-    submission: Submission | None = None
+    schema = _schema(document, abilities)
+    submission: SubmissionBase | None = None
     try:
-        submission = Submission.model_validate(document.data)
+        submission = schema.model_validate(document.data)
     except ValidationError as error:
-        for path, message in explain(error, document.data, document.written):
+        for path, message in explain(error, document.data, schema, document.written):
             if not _follows_from_broken(path, document):
                 problems.append(document.problem(path, message))
-        problems += _independent(document, abilities)
+        problems += _independent(document, schema, abilities)
     files: dict[str, str] = {}
     if submission is not None and not problems:
         more, files = _beyond_the_schema(submission, document, abilities, base_dir)
@@ -131,28 +132,45 @@ def _under_current_names(document: Document) -> Document:
     )
 
 
+def _schema(document: Document, abilities: Abilities) -> type[SubmissionBase]:
+    """The schema that the submission's kind chooses; without a known kind nothing else can be said of it."""
+    kind = document.data.get("kind", DEFAULT_KIND)
+    if not isinstance(kind, str):
+        message = f"must be one of: {', '.join(abilities.kinds)}; got {show(kind)}"
+    elif kind not in abilities.kinds:
+        message = unknown(abilities.kinds, kind)
+    else:
+        try:
+            return abilities.schema(kind)
+        except InputError as error:
+            message = str(error)
+    problems = [*document.problems]
+    if ("kind",) not in document.broken:
+        problems.append(document.problem(("kind",), message))
+    raise SubmissionError(_in_order(problems))
+
+
 def _follows_from_broken(path: FieldPath, document: Document) -> bool:
     """A value that could not be read has its message already."""
     return path in document.broken
 
 
-def _independent(document: Document, abilities: Abilities) -> list[Problem]:
+def _independent(document: Document, schema: type[SubmissionBase], abilities: Abilities) -> list[Problem]:
     """What can be said although the submission as a whole is not valid: unknown names, the sweep."""
-    names = [document.problem(parts(f.fields[0]), f.message) for f in unknown_names(document.data, abilities)]
+    kind = document.data.get("kind", DEFAULT_KIND)
+    findings = abilities.unknown_names(kind, document.data)
+    names = [document.problem(parts(finding.fields[0]), finding.message) for finding in findings]
+    written = document.data.get("sweep")
     try:
-        sweep = SweepSpec.model_validate(_normal_sweep(document.data.get("sweep")))
+        sweep = SweepSpec.model_validate(normal_sweep({} if written is None else written))
     except ValidationError:
         return names  # told with the rest of the schema's problems
-    return names + [document.problem(_as_written(document, p), text) for p, text in check_structure(sweep)]
-
-
-def _normal_sweep(value: Any) -> Any:
-    normal = Submission._grid_stands_directly_under_sweep
-    return {} if value is None else normal(value)
+    structure = check_structure(sweep, schema.job)
+    return names + [document.problem(_as_written(document, path), text) for path, text in structure]
 
 
 def _beyond_the_schema(
-    submission: Submission, document: Document, abilities: Abilities, base_dir: Path | None
+    submission: SubmissionBase, document: Document, abilities: Abilities, base_dir: Path | None
 ) -> tuple[list[Problem], dict[str, str]]:
     """What is wrong with its jobs and their files; and the digests of the files that count."""
 

@@ -208,8 +208,8 @@ def _arrivals() -> str:
 def _table(model: type[Spec]) -> str:
     rows = ["| key | allowed | default | |", "|---|---|---|---|"]
     for name, field in model.model_fields.items():
-        if choices(model, name) and len(choices(model, name)) == 1 and name in DISCRIMINATORS:
-            continue
+        if len(choices(model, name)) == 1 and name in DISCRIMINATORS and field.is_required():
+            continue  # it stands in the heading
         cells = (f"`{name}`", _allowed(name, field), _default(field), description(model, name, field))
         rows.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
     return "\n".join(rows) if len(rows) > 2 else "No further keys."

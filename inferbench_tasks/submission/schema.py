@@ -1,7 +1,8 @@
-"""What a user may ask for: the whole of a submission, as data."""
+"""``kind: serving``: the whole of a submission, as data."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -14,14 +15,15 @@ from inferbench_tasks.contracts.spec import (
     Count,
     RelativePath,
     Seconds,
-    Sha256,
     Slug,
     Spec,
 )
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase, NamedFile, SubmissionBase
 from inferbench_tasks.submission.model import ModelSpec
 from inferbench_tasks.submission.processors import ProcessorsSpec
-from inferbench_tasks.submission.share import ShareSpec
-from inferbench_tasks.submission.slo import SloSpec, current_paths
+from inferbench_tasks.submission.share import ShareSpec, members
+from inferbench_tasks.submission.slo import SloSpec
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 
@@ -137,23 +139,11 @@ class LoadSpec(Spec):
         return self.arrivals.samples_per_request(self.batch_size)
 
 
-class JobSpec(Spec):
+class JobSpec(JobBase):
     """One concrete point: what a submission says once its sweep is taken away."""
 
-    name: Slug
-    """Of the submission, its DAG and its results."""
-    user: Slug = "anonymous"
-    """Who asks: a person or team."""
-    description: Annotated[str, Field(max_length=2000)] = ""
-    """For people; shown in the UI and in reports."""
-    tags: tuple[Slug, ...] = Field(default=(), strict=False, max_length=20)
-    """To find it by."""
-    priority: Annotated[int, Field(ge=-100, le=100)] = 0
-    """Higher runs first."""
-    expected_duration_s: Seconds | None = None
-    """What you expect one job to take on its device; the scheduler's first estimate."""
-    deadline_s: Seconds | None = None
-    """Seconds after the submission by which the results are wanted."""
+    kind: Literal["serving"] = DEFAULT_KIND
+    """What is measured, and by which stages: ``serving``, or what an installed package brings."""
     model: ModelSpec
     """The model under test."""
     requests: RequestsSpec = RequestsSpec()
@@ -170,40 +160,45 @@ class JobSpec(Spec):
     """Other models on the same device; each is measured alone and beside the others."""
     slo: SloSpec | None = None
     """The objective that a configuration has to meet; without, results are shown and not judged."""
-    files: dict[RelativePath, Sha256] = Field(default={}, max_length=100)
-    """SHA-256 of the traces that are replayed, by path; filled in on reading, or given: then the file must have it."""
+
+    def needed_device(self) -> DeviceSpec:
+        """The server's."""
+        return self.serve.device
+
+    def named_files(self) -> Iterator[NamedFile]:
+        """The model's and the requests', and the trace that is replayed, which counts with its content."""
+        if self.model.kind == "file":
+            yield NamedFile("model.path", self.model.path, may_be_folder=True)
+            if self.model.module is not None:
+                yield NamedFile("model.module", self.model.module)
+        if self.requests.path is not None:
+            yield NamedFile("requests.path", self.requests.path, may_be_folder=True)
+        for part in ("before", "after"):
+            for at, step in enumerate(getattr(self.processors, part, ())):
+                if isinstance(path := step.settings.get("path"), str):
+                    yield NamedFile(f"processors.{part}.{at}.settings.path", path)
+        if isinstance(trace := getattr(self.load.arrivals, "path", None), str):
+            yield NamedFile("load.arrivals.path", trace, counts=True)
+
+    @classmethod
+    def members(cls, data: dict[str, Any]) -> list[dict[str, Any]]:
+        """The members of its share, each alone and beside the others."""
+        return members(data)
 
 
-SweepValues = Annotated[list[Any], Field(min_length=1, max_length=1000)]
-
-
-class SweepSpec(Spec):
-    """The sweep: every combination of the ``grid`` with every row of each ``zip`` group.
-
-    In YAML the grid's entries stand directly under ``sweep:`` and ``zip`` beside them.
-    Keys are dotted paths into the submission ("serve.threads").
-    """
-
-    grid: dict[str, SweepValues] = {}
-    """Dotted path -> values; every combination."""
-    zip: list[dict[str, SweepValues]] = []
-    """Groups of dotted path -> values, equally long, taken row by row."""
-
-
-class Submission(JobSpec):
+class Submission(SubmissionBase, JobSpec):
     """A user's YAML, validated. Jobs come from ``sweep.expand``, which validates each of them again."""
 
-    sweep: SweepSpec | None = None
-    """Dotted paths with lists of values: every combination becomes a job."""
+    job = JobSpec
 
-    @field_validator("sweep", mode="before")
-    @classmethod
-    def _grid_stands_directly_under_sweep(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        dumped = set(value) <= {"grid", "zip"} and isinstance(value.get("grid"), dict)
-        grid = value["grid"] if dumped else {k: v for k, v in value.items() if k != "zip"}
-        groups = value.get("zip", [])
-        groups = [groups] if isinstance(groups, dict) else groups
-        named = [current_paths(group) for group in groups] if isinstance(groups, list) else groups
-        return {"grid": current_paths(grid), "zip": named}
+    kind: Literal["serving"] = DEFAULT_KIND
+    """What is measured, and by which stages: ``serving``, or what an installed package brings."""
+
+
+def serving_only(submission: SubmissionBase, what: str) -> Submission:
+    """A submission of this kind; InputError, which says that ``what`` needs one, for any other."""
+    if not isinstance(submission, Submission):
+        raise InputError(
+            f"{what} needs a submission of kind {DEFAULT_KIND}; {submission.name} is of kind {submission.kind}"
+        )
+    return submission

@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 
 from pydantic import ValidationError
 
@@ -15,13 +15,14 @@ from inferbench_tasks.dotted import contains, last, parts, set_at
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.problem import FieldPath, Problem, compact, did_you_mean, dotted
 from inferbench_tasks.submission.abilities import Abilities
-from inferbench_tasks.submission.check import check
+from inferbench_tasks.submission.base import JobBase, SubmissionBase, SweepSpec
 from inferbench_tasks.submission.digest import LABELS, job_digest
 from inferbench_tasks.submission.explain import explain
 from inferbench_tasks.submission.fields import DISCRIMINATORS, all_paths, bounds_figure
 from inferbench_tasks.submission.finding import Finding
-from inferbench_tasks.submission.schema import JobSpec, Submission, SweepSpec
-from inferbench_tasks.submission.share import members
+from inferbench_tasks.submission.schema import JobSpec, Submission
+
+SpecT_co = TypeVar("SpecT_co", bound=JobBase, covariant=True)
 
 MAX_JOBS = 10_000
 #: Digits of the spec's digest in a job's id.
@@ -36,7 +37,7 @@ def _without_lines(path: FieldPath) -> tuple[None, str]:
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Generic[SpecT_co]):
     """One concrete point, the unit of scheduling.
 
     ``index`` is its place in the sweep: the last key varies fastest, ``zip`` groups after the grid.
@@ -47,7 +48,7 @@ class Job:
     index: int
     job_id: str
     point: dict[str, Any]
-    spec: JobSpec
+    spec: SpecT_co
 
     @property
     def digest(self) -> str:
@@ -60,7 +61,15 @@ def job_id(name: str, digest: str) -> str:
     return f"{name}-{digest[:ID_DIGITS]}"
 
 
-def expand(submission: Submission, abilities: Abilities | None = None) -> list[Job]:
+@overload
+def expand(submission: Submission, abilities: Abilities | None = None) -> list[Job[JobSpec]]: ...
+
+
+@overload
+def expand(submission: SubmissionBase, abilities: Abilities | None = None) -> list[Job[JobBase]]: ...
+
+
+def expand(submission: SubmissionBase, abilities: Abilities | None = None) -> list[Any]:
     """All jobs of a submission, each validated again; SubmissionError with every problem at once.
 
     Without ``abilities`` the jobs are not checked against what can be asked for: a reader has done that.
@@ -72,11 +81,11 @@ def expand(submission: Submission, abilities: Abilities | None = None) -> list[J
 
 
 def try_expand(
-    submission: Submission, abilities: Abilities | None, *, file: str, locate: Locate = _without_lines
-) -> tuple[list[Job], list[Problem]]:
+    submission: SubmissionBase, abilities: Abilities | None, *, file: str, locate: Locate = _without_lines
+) -> tuple[list[Job[JobBase]], list[Problem]]:
     """The jobs that are fine, and what is wrong with the others, at the sweep's lines."""
     sweep = submission.sweep or SweepSpec()
-    structural = [Problem(file, *locate(path), text) for path, text in check_structure(sweep)]
+    structural = [Problem(file, *locate(path), text) for path, text in check_structure(sweep, submission.job)]
     if structural:
         return [], structural
     expansion = _Expansion(submission, sweep, abilities, file, locate)
@@ -93,8 +102,8 @@ def count_jobs(sweep: SweepSpec | None) -> int:
     return math.prod([*(len(values) for values in sweep.grid.values()), *rows])
 
 
-def check_structure(sweep: SweepSpec) -> list[tuple[FieldPath, str]]:
-    """What is wrong with a sweep whatever it sweeps, as (path, message)."""
+def check_structure(sweep: SweepSpec, job: type[JobBase]) -> list[tuple[FieldPath, str]]:
+    """What is wrong with a sweep over jobs of a schema whatever it sweeps, as (path, message)."""
     problems: list[tuple[FieldPath, str]] = []
     places: list[tuple[str, FieldPath, list[Any]]] = [
         (path, ("sweep", path), values) for path, values in sweep.grid.items()
@@ -103,7 +112,7 @@ def check_structure(sweep: SweepSpec) -> list[tuple[FieldPath, str]]:
         places += [(path, ("sweep", "zip", number, path), values) for path, values in group.items()]
     place_of: dict[str, FieldPath] = {}
     for path, place, values in places:
-        if problem := _path_problem(path):
+        if problem := _path_problem(path, job):
             problems.append((place, problem))
         elif clash := next((other for other in place_of if _overlap(other, path)), None):
             what = "is swept twice" if clash == path else f"overlaps with {clash}, which is swept too"
@@ -132,14 +141,18 @@ def check_structure(sweep: SweepSpec) -> list[tuple[FieldPath, str]]:
     return problems
 
 
-def _path_problem(path: str) -> str | None:
+def _path_problem(path: str, job: type[JobBase]) -> str | None:
     top = parts(path)[0]
+    measured = ", ".join(k for k in job.model_fields if k not in LABELS and k not in ("kind", "files"))
+    if path == "kind":
+        return f"kind can't be swept: a submission is of one kind; sweep what is below: {measured}"
     if top in LABELS or top in ("sweep", "files"):
-        measured = ", ".join(k for k in JobSpec.model_fields if k not in LABELS and k != "files")
         return f"{top} can't be swept, since it changes nothing that is measured; sweep what is below: {measured}"
-    if path not in all_paths() and not bounds_figure(path):
-        hint = did_you_mean(path, all_paths() - LABELS)
-        return f"no field of a submission{hint or '; give a dotted path such as serve.threads'}"
+    known = all_paths(job)
+    if path not in known and not ("slo" in job.model_fields and bounds_figure(path)):
+        hint = did_you_mean(path, known - LABELS)
+        example = "serve.threads" if "serve.threads" in known else max(known - LABELS - {"files"}, key=len)
+        return f"no field of a submission{hint or f'; give a dotted path such as {example}'}"
     return None
 
 
@@ -195,12 +208,12 @@ def _points(sweep: SweepSpec) -> Iterator[list[_Place]]:
 class _Expansion:
     """Gathers jobs and problems; a problem that many jobs share is told once."""
 
-    submission: Submission
+    submission: SubmissionBase
     sweep: SweepSpec
     abilities: Abilities | None
     file: str
     locate: Locate
-    jobs: list[Job] = field(default_factory=list)
+    jobs: list[Job[JobBase]] = field(default_factory=list)
     problems: dict[tuple[FieldPath, str], Problem] = field(default_factory=dict)
     _digests: dict[str, int] = field(default_factory=dict)
     _count: int = 0
@@ -214,18 +227,18 @@ class _Expansion:
         data = copy.deepcopy(self._base)
         for path, _, value in places:
             set_at(data, path, copy.deepcopy(value))
-        for member in members(data):
+        for member in self.submission.job.members(data):
             self._add(self._count, places, member)
             self._count += 1
 
     def _add(self, index: int, places: list[_Place], data: dict[str, Any]) -> None:
         try:
-            spec = JobSpec.model_validate(data)
+            spec = self.submission.job.model_validate(data)
         except ValidationError as error:
-            for at, message in explain(error, data):
+            for at, message in explain(error, data, type(self.submission)):
                 self._add_invalid(index, places, at, message)
             return
-        findings = check(spec, self.abilities) if self.abilities is not None else []
+        findings = self.abilities.findings(spec) if self.abilities is not None else []
         for finding in findings:
             self._add_impossible(index, places, finding)
         if findings:

@@ -17,11 +17,12 @@ from inferbench_tasks.dotted import last
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
+from inferbench_tasks.submission.schema import JobSpec
 from inferbench_tasks.submission.slo import SloSpec
 from inferbench_tasks.submission.sweep import Job
 
 #: Runs a job to its end and returns its result document as plain values, None if it left none.
-RunJob = Callable[[Job], dict[str, Any] | None]
+RunJob = Callable[[Job[JobSpec]], dict[str, Any] | None]
 #: A run that something disturbed is made so often in all.
 ATTEMPTS = 2
 
@@ -36,7 +37,7 @@ def goal_of(objective: str, slo: SloSpec | None, extra: Iterable[Bound] = ()) ->
 
 
 def measured_before(
-    db: PerfDB, jobs: Sequence[Job], device_name: str | None, cores: float | None
+    db: PerfDB, jobs: Sequence[Job[JobSpec]], device_name: str | None, cores: float | None
 ) -> list[dict[str, Any]]:
     """Valid results of exactly these jobs on as many cores of this device, whatever submission they belonged to.
 
@@ -58,7 +59,7 @@ def measured_before(
 class LiveSearch:
     """``documents``: the valid results, those from before first; ``run_ids``: all runs that this search made."""
 
-    jobs: Sequence[Job]
+    jobs: Sequence[Job[JobSpec]]
     goal: Goal
     run: RunJob
     say: Callable[[str], None]
@@ -103,7 +104,7 @@ class LiveSearch:
         """The top three of all that is measured."""
         return choose(self.documents, self.goal.objective, self.goal.bounds)
 
-    def _measure(self, job: Job, which: str) -> dict[str, Any] | None:
+    def _measure(self, job: Job[JobSpec], which: str) -> dict[str, Any] | None:
         document = None
         for attempt in range(ATTEMPTS):
             self.say(f"[{which}] {told(job.point)}{' (once more: it was disturbed)' if attempt else ''}")

@@ -17,6 +17,7 @@ from inferbench_tasks.provider.submit.notes import SUBMIT
 from inferbench_tasks.provider.submit.request import Resolved, SubmissionRequest, resolve
 from inferbench_tasks.provider.submit.shelf import Shelf
 from inferbench_tasks.running.invocation import Invocation
+from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.sweep import Job, expand
 
 router = APIRouter(tags=["submissions"])
@@ -131,7 +132,7 @@ def progress(run: str, db: Store) -> Progress:
     return answer
 
 
-def _resolve(request: SubmissionRequest, user: Any) -> tuple[Resolved, list[Job]]:
+def _resolve(request: SubmissionRequest, user: Any) -> tuple[Resolved, list[Job[JobBase]]]:
     from inferbench_tasks.provider.loader import submissions_dir
 
     folder = submissions_dir()
@@ -141,7 +142,7 @@ def _resolve(request: SubmissionRequest, user: Any) -> tuple[Resolved, list[Job]
     return resolved, expand(resolved.submission)
 
 
-def _about(resolved: Resolved, jobs: list[Job]) -> dict[str, Any]:
+def _about(resolved: Resolved, jobs: list[Job[JobBase]]) -> dict[str, Any]:
     submission = resolved.submission
     return {
         "name": submission.name,

@@ -12,9 +12,9 @@ from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.perfdb.documents import RunDocument
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.plan.overrides import PARAMETERS, overridden
+from inferbench_tasks.pipelines.base import job_of, pipeline_of
+from inferbench_tasks.plan.overrides import overridden
 from inferbench_tasks.provider.queues import CONFIG, NIGHTLY
-from inferbench_tasks.provider.weights import AROUND_LOAD_S
 from inferbench_tasks.regression.night import DEFAULT_PAIRS
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.scheduling.estimator import Estimator, hard_limit_s
@@ -77,12 +77,9 @@ def queued_job(
     cluster: Cluster,
 ) -> QueuedJob:
     """The job for the policy. ``document``: the job's own; ``conf``: what its trigger changed of it."""
-    given = {name: value for name, value in conf.items() if name in PARAMETERS}
-    changed = overridden({"job": dict(document)}, given)
+    changed = overridden({"job": dict(document)}, conf)
     job = changed["job"]
-    declared_s = (
-        job["expected_duration_s"] or AROUND_LOAD_S + job["load"]["warmup_s"] + job["load"]["duration_s"]
-    )
+    declared_s = pipeline_of(job).length_s(job_of(job))
     # A night's runs are of the same job as a run by day, but are some seconds of it.
     kind = f"{NIGHTLY}{changed['job_id']}" if ref.is_night else changed["job_id"]
     if ref.is_night and conf.get("pairs"):

@@ -16,14 +16,16 @@ from airflow.sdk import DAG, CronTriggerTimetable, Param, TaskGroup, TriggerRule
 
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.provider.loader import BrokenSubmission, dags_dir
 from inferbench_tasks.provider.nightly.notify import notifiers
 from inferbench_tasks.provider.nightly.operators import DecideNight, HoldDevice, MeasureNight, TellVerdict
 from inferbench_tasks.provider.queues import CONFIG, HOLD, HOST, NIGHTLY
-from inferbench_tasks.provider.weights import AROUND_LOAD_S, ShortestJobFirst, weight_of
+from inferbench_tasks.provider.weights import ShortestJobFirst, weight
 from inferbench_tasks.regression.night import DEFAULT_PAIRS
+from inferbench_tasks.submission.base import SubmissionBase
 from inferbench_tasks.submission.reader import read_submission
-from inferbench_tasks.submission.schema import Submission
+from inferbench_tasks.submission.schema import Submission, serving_only
 from inferbench_tasks.submission.sweep import expand
 
 #: The one cron setting of all nights, UTC (``0 2 * * *``). Unset: nights run when somebody triggers them, since a
@@ -42,7 +44,7 @@ def load_nightly(folder: Path | None = None) -> dict[str, DAG]:
     dags: dict[str, DAG] = {}
     for path in sorted(p for p in folder.rglob("*") if p.suffix in (".yaml", ".yml")):
         try:
-            submission = read_submission(path, INSTALLED)
+            submission = serving_only(read_submission(path, INSTALLED), "A nightly comparison")
         except InputError as error:
             if wanted is None:
                 dags[f"broken {path}"] = BrokenSubmission(path, str(error))
@@ -78,7 +80,10 @@ def night_dag(submission: Submission, path: Path) -> DAG:
         default_args={"owner": submission.user},
     )
     job = job_document(submission)
-    common: dict[str, Any] = {"weight_rule": ShortestJobFirst(), "priority_weight": weight_of(job)}
+    common: dict[str, Any] = {
+        "weight_rule": ShortestJobFirst(),
+        "priority_weight": weight(job["priority"], job["expected_duration_s"]),
+    }
     told = notifiers()
     with dag:
         with TaskGroup(group_id="job-000", tooltip="one session"):
@@ -115,10 +120,10 @@ def parameters() -> dict[str, Param]:
     }  # fmt: skip
 
 
-def job_document(submission: Submission) -> dict[str, Any]:
+def job_document(submission: SubmissionBase) -> dict[str, Any]:
     """The night as one job for the executor's policy: low priority, a deadline, the length of all its runs."""
     jobs = expand(submission)
-    runs_s = sum(AROUND_LOAD_S + job.spec.load.warmup_s + job.spec.load.duration_s for job in jobs)
+    runs_s = sum(pipeline_of(submission).expected_s(job.spec) for job in jobs)
     document = jobs[0].spec.model_dump(mode="json")
     return {
         **document,

@@ -15,7 +15,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.errors import CancelledError, InputError, StageError
 from inferbench_tasks.plan.graph import Node
-from inferbench_tasks.plan.overrides import PARAMETERS, overridden
+from inferbench_tasks.plan.overrides import overridden
 from inferbench_tasks.provider.links import LINKS
 
 if TYPE_CHECKING:
@@ -59,12 +59,11 @@ class StageOperator(BaseOperator):
         invocation = Invocation.of_dag_run(settings.data_dir(), ti.dag_id, dag_run.run_id)
         needs = self.node.needs if self.node.job_index is not None else {}
         outputs = {name: ti.xcom_pull(task_ids=task_id) for name, task_id in needs.items()}
-        parameters = {k: v for k, v in context["params"].items() if k in PARAMETERS}
         self._interruptible = not self.node.concludes
         worker = os.environ.get(settings.WORKER)
         try:
             return execute_node(
-                replace(self.node, input=overridden(self.node.input, parameters)),
+                replace(self.node, input=overridden(self.node.input, context["params"])),
                 {name: output for name, output in outputs.items() if output is not None},
                 invocation=invocation,
                 attempt=ti.try_number,

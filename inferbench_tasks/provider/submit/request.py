@@ -13,9 +13,10 @@ from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.problem import Problem, did_you_mean, show
+from inferbench_tasks.submission.base import SubmissionBase
 from inferbench_tasks.submission.fields import bounds_figure
 from inferbench_tasks.submission.reader import read_submission, read_submission_data, read_submission_text
-from inferbench_tasks.submission.schema import Submission
+from inferbench_tasks.submission.schema import serving_only
 from inferbench_tasks.submission.slo import current_name, current_names
 
 #: How problems call a submission that came without a file.
@@ -67,7 +68,7 @@ class SubmissionRequest(BaseModel):
 class Resolved:
     """A submission that validates, and the folder of the files that it names."""
 
-    submission: Submission
+    submission: SubmissionBase
     base_dir: Path
 
 
@@ -88,7 +89,8 @@ def resolve(request: SubmissionRequest, folder: Path, *, login: str | None = Non
     if request.slo:
         if unknown := [name for name in request.slo if not bounds_figure(f"slo.{name}")]:
             raise SubmissionError([Problem(SOURCE, None, f"slo.{n}", _unknown_bound(n)) for n in unknown])
-        kept = submission.slo.model_dump(mode="json") if submission.slo else {}
+        own = serving_only(submission, "A bound of the SLO").slo
+        kept = own.model_dump(mode="json") if own else {}
         changes["slo"] = {**kept, **request.slo}
     if changes:
         document = {**submission.model_dump(mode="json"), **changes}
@@ -102,7 +104,7 @@ def names(folder: Path) -> list[str]:
     return sorted(p.with_suffix("").as_posix() for p in found)
 
 
-def _read(request: SubmissionRequest, folder: Path) -> tuple[Submission, Path]:
+def _read(request: SubmissionRequest, folder: Path) -> tuple[SubmissionBase, Path]:
     given = request.submission if request.submission not in ("", {}) else None
     if (given is None) == (request.name is None):
         text = "both are given" if given else "nothing is given"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from inferbench_tasks.pipelines.base import AnySubmission
 from inferbench_tasks.provider.submit.request import Resolved
-from inferbench_tasks.submission.schema import Submission
 
 PREFIX = "submitted."
 #: So many, those used last, are DAGs; older ones come back when they are submitted again.
@@ -19,7 +19,7 @@ SHOWN = 200
 class Placed(BaseModel):
     """A file of the shelf."""
 
-    submission: Submission
+    submission: AnySubmission
     base_dir: str
 
 

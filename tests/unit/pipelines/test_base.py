@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,13 +15,13 @@ from inferbench_tasks.pipelines.serving import SERVING
 from inferbench_tasks.stages.base import Stage
 
 
-def pipeline(monkeypatch: pytest.MonkeyPatch, **facts: Stage) -> Pipeline:
+def pipeline(monkeypatch: pytest.MonkeyPatch, **facts: Stage) -> Pipeline[Any]:
     """A pipeline of stages that have nothing but facts."""
     for name, stage in facts.items():
         module = ModuleType(f"probe.{name}")
         module.STAGE = stage  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, f"probe.{name}", module)
-    made = Pipeline()
+    made: Pipeline[Any] = Pipeline()
     made.kind, made.stages = "probe", tuple(f"probe.{name}" for name in facts)
     return made
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
+from inferbench_tasks.plan.compile import compile_plan
+from inferbench_tasks.plan.graph import Node
 from inferbench_tasks.provider import weights
+from tests.unit.plan.test_compile import submission
 
 
-def _job(priority: int = 0, seconds: float | None = None, duration: float = 10.0) -> dict[str, Any]:
-    load = {"duration_s": duration, "warmup_s": 2.0}
-    return {"priority": priority, "expected_duration_s": seconds, "load": load}
+def _node(priority: int = 0, seconds: float | None = None) -> Node:
+    return compile_plan(submission(priority=priority, expected_duration_s=seconds)).nodes[0]
 
 
 def test_shorter_is_heavier_and_priority_counts_more() -> None:
     """Length decides among equals, priority before that; a job that declares nothing counts by its load."""
-    assert weights.weight_of(_job(seconds=5)) > weights.weight_of(_job(seconds=50))
-    assert weights.weight_of(_job(1, seconds=80_000)) > weights.weight_of(_job(0, seconds=1))
-    assert weights.weight_of(_job()) == weights.BASE - 22
-    assert weights.weight_of(None) == weights.BASE
+    assert weights.weight_of(_node(seconds=15)) > weights.weight_of(_node(seconds=50))
+    assert weights.weight_of(_node(1, seconds=80_000)) > weights.weight_of(_node(0, seconds=13))
+    assert weights.weight_of(_node()) == weights.BASE - 22
+    assert weights.weight_of(compile_plan(submission()).nodes[-1]) == weights.BASE
 
 
 @pytest.mark.parametrize("value", [-(2**40), 0, 2**31, 2**60])

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.plan.compile import compile_plan
+from inferbench_tasks.submission.base import SubmissionBase
 from inferbench_tasks.submission.digest import LABELS, job_digest
 from inferbench_tasks.submission.files import changed_files, content_digests
 from inferbench_tasks.submission.reader import read_submission, read_submission_data, read_submission_text
@@ -29,7 +30,7 @@ BASE: dict[str, Any] = {
 }
 
 
-def submission_digest(submission: Submission) -> str:
+def submission_digest(submission: SubmissionBase) -> str:
     return compile_plan(submission).submission_digest
 
 
@@ -154,7 +155,7 @@ TRACE = "load: {arrivals: {kind: trace, path: t.csv}}\n"
 HEAD = "name: x\nmodel: {kind: canonical, family: mlp}\n"
 
 
-def _read(folder: Path, text: str, content: str = "TIMESTAMP\n0\n1\n") -> Submission:
+def _read(folder: Path, text: str, content: str = "TIMESTAMP\n0\n1\n") -> SubmissionBase:
     (folder / "t.csv").write_text(content)
     (folder / "x.yaml").write_text(text)
     return read_submission(folder / "x.yaml", INSTALLED)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.submission.base import SubmissionBase
 from inferbench_tasks.submission.document import MAX_BYTES
 from inferbench_tasks.submission.reader import (
     MAX_PROBLEMS,
@@ -21,7 +22,8 @@ from inferbench_tasks.submission.reader import (
     read_submission_data,
     read_submission_text,
 )
-from inferbench_tasks.submission.schema import Submission
+from inferbench_tasks.submission.schema import Submission, serving_only
+from inferbench_tasks.submission.sweep import expand
 from tests.unit.submission.strategies import broken, submissions
 
 GOOD = """\
@@ -38,7 +40,7 @@ def messages(text: str) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def _problems(read: Callable[[], Submission]) -> list[str] | None:
+def _problems(read: Callable[[], SubmissionBase]) -> list[str] | None:
     """None where the submission is fine."""
     try:
         assert read().name
@@ -49,7 +51,7 @@ def _problems(read: Callable[[], Submission]) -> list[str] | None:
 
 def test_a_good_text_becomes_a_submission() -> None:
     """Values arrive typed, defaults are filled in."""
-    submission = read_submission_text(GOOD, "x.yaml", INSTALLED)
+    submission = serving_only(read_submission_text(GOOD, "x.yaml", INSTALLED), "")
     assert submission.name == "good"
     assert submission.load.arrivals.mean_rate_rps(1.0) == 50
     assert submission.serve.backend == "onnxruntime"
@@ -220,7 +222,7 @@ def test_named_files_are_looked_for_below_the_submission_only(tmp_path: Path) ->
     path = folder / "x.yaml"
     text = GOOD.replace("{kind: zoo, name: digits}", "{kind: file, path: NAME}")
     path.write_text(text.replace("NAME", "own.onnx"))
-    assert read_submission(path, INSTALLED).model.kind == "file"
+    assert serving_only(read_submission(path, INSTALLED), "").model.kind == "file"
     for name, words in (
         ("linked.onnx", "is a link that leads out"),
         ("circle.onnx", "can't be looked at|does not exist"),
@@ -237,7 +239,7 @@ def test_text_without_a_folder_is_not_checked_against_files() -> None:
     submission = read_submission_text(
         GOOD.replace("{kind: zoo, name: digits}", "{kind: file, path: a.onnx}"), "x", INSTALLED
     )
-    assert submission.model.kind == "file"
+    assert serving_only(submission, "").model.kind == "file"
 
 
 def test_a_missing_file_of_a_sweep_is_told_at_the_sweep(tmp_path: Path) -> None:
@@ -265,7 +267,7 @@ def test_paths_that_could_lead_away_are_refused(path: str) -> None:
 def test_paths_below_the_folder_are_fine(path: str) -> None:
     """Dots inside of names are no way out."""
     text = GOOD.replace("{kind: zoo, name: digits}", f"{{kind: file, path: '{path}'}}")
-    assert read_submission_text(text, "x.yaml", INSTALLED).model.kind == "file"
+    assert serving_only(read_submission_text(text, "x.yaml", INSTALLED), "").model.kind == "file"
 
 
 @pytest.mark.parametrize("slug", ["a", "A1", "resnet50-triton", "v1.2.3", "a_b-c.d", "x" * 100])
@@ -298,3 +300,28 @@ def test_names_that_mean_something_elsewhere_are_refused(slug: str) -> None:
     """To a shell, a browser, a file system or a database."""
     text = GOOD.replace("name: good", f'name: "{slug}"')
     assert messages(text)[0].startswith("x.yaml:1: name: must be a name (letters, digits")
+
+
+def test_a_kind_that_is_not_installed_is_told_with_those_that_are() -> None:
+    """At its line, and nothing else: what else may stand there, only the kind could say."""
+    assert messages("kind: servin\n" + GOOD.replace("load:", "lod:")) == [
+        "x.yaml:1: kind: unknown kind of submission 'servin'; did you mean 'serving'? known: serving"
+    ]
+    assert messages(GOOD + "kind: 5\n") == [
+        f"x.yaml:{len(GOOD.splitlines()) + 1}: kind: must be one of: serving; got 5"
+    ]
+
+
+def test_the_default_kind_may_be_written() -> None:
+    """It is the same submission, and the same jobs."""
+    named, plain = (
+        read_submission_text(text, "x.yaml", INSTALLED) for text in ("kind: serving\n" + GOOD, GOOD)
+    )
+    assert named == plain
+    assert [job.job_id for job in expand(named)] == [job.job_id for job in expand(plain)]
+
+
+def test_a_kind_can_t_be_swept() -> None:
+    """A submission is of one kind."""
+    (message,) = messages(GOOD + "sweep: {kind: [serving]}\n")
+    assert "kind can't be swept: a submission is of one kind; sweep what is below: model, requests" in message

@@ -15,6 +15,7 @@ from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.submission import reference
 from inferbench_tasks.submission.fields import all_paths
 from inferbench_tasks.submission.reader import read_submission_text
+from inferbench_tasks.submission.schema import Submission
 from inferbench_tasks.submission.sweep import expand
 
 ROOT = Path(__file__).parents[3]
@@ -52,7 +53,7 @@ def test_every_field_is_described() -> None:
 def test_every_path_of_a_submission_stands_in_the_reference() -> None:
     """Nothing can be written that is not documented."""
     text = reference.markdown()
-    for path in all_paths():
+    for path in all_paths(Submission):
         leaf = path.rsplit(".", 1)[-1]
         assert f"`{leaf}`" in text or f"{leaf}: " in text, path
 

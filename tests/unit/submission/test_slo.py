@@ -12,7 +12,7 @@ from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.submission.reader import read_submission_text
-from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.schema import JobSpec, serving_only
 from inferbench_tasks.submission.slo import SloSpec
 from inferbench_tasks.submission.sweep import expand
 
@@ -57,7 +57,7 @@ def test_a_sweep_may_use_either_name() -> None:
             f"{BASE}slo: {{{base}: 10}}\nsweep:\n  slo.{swept}: [20, 40]\n  zip: {{slo.{base[-6:]}: [1]}}\n"
         )
         text = text.replace("  zip: {slo.p99_ms: [1]}\n", "")
-        jobs = expand(read_submission_text(text, "x.yaml", INSTALLED), INSTALLED)
+        jobs = expand(serving_only(read_submission_text(text, "x.yaml", INSTALLED), ""), INSTALLED)
         assert [job.spec.slo.bound("p99_ms") for job in jobs if job.spec.slo] == [20.0, 40.0]
         points.append([(job.point, job.digest) for job in jobs])
     assert points[0] == points[1] == points[2]

@@ -32,7 +32,7 @@ sweep:
 """
 
 
-def jobs(sweep: Any, **more: Any) -> list[Job]:
+def jobs(sweep: Any, **more: Any) -> list[Job[JobSpec]]:
     return expand(Submission.model_validate({**BASE, **more, "sweep": sweep}), INSTALLED)
 
 
@@ -131,7 +131,7 @@ def test_whole_sections_can_be_swept_and_absent_ones_begun() -> None:
 
 def test_every_measured_path_is_known_and_no_label() -> None:
     """What can be swept is what the schema has, over all kinds."""
-    paths = all_paths()
+    paths = all_paths(Submission)
     assert {
         "serve.threads",
         "serve.batching.max_batch_size",

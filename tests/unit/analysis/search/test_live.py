@@ -10,7 +10,7 @@ from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.search.live import LiveSearch, goal_of, measured_before, told
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.submission.schema import Submission
+from inferbench_tasks.submission.schema import JobSpec, Submission
 from inferbench_tasks.submission.slo import SloSpec
 from inferbench_tasks.submission.sweep import Job, expand
 from tests.unit.perfdb.builders import result
@@ -40,7 +40,7 @@ class Machine:
         self.disturbed, self.broken = disturbed, broken
         self.drift = list(drift)
 
-    def run(self, job: Job) -> dict[str, Any]:
+    def run(self, job: Job[JobSpec]) -> dict[str, Any]:
         """A result document."""
         self.asked.append(job.digest)
         load, threads = job.spec.load, job.spec.serve.threads

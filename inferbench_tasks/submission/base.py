@@ -1,0 +1,129 @@
+"""What every job and every submission says, whatever its kind.
+
+A kind of submission has a schema of its own for its jobs, a ``JobBase`` with the fields that only its jobs have; the
+schema of its submissions is made of that (``submission_of``). The methods here tell the reader, the sweep and the
+digest what they have to know of a job; like all of a ``Spec`` they touch no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic import Field, create_model, field_validator
+
+from inferbench_tasks.contracts.device import CPU, DeviceSpec
+from inferbench_tasks.contracts.spec import RelativePath, Seconds, Sha256, Slug, Spec
+from inferbench_tasks.submission.slo import current_paths
+
+#: The kind of a submission that names none.
+DEFAULT_KIND: Final = "serving"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFile:
+    """A file that a job names.
+
+    ``field`` is the dotted path that holds its name, ``path`` its place below the submission's folder. ``counts``:
+    its content decides what is measured, so that it is part of the job's digest.
+    """
+
+    field: str
+    path: str
+    may_be_folder: bool = False
+    counts: bool = False
+
+
+class JobBase(Spec):
+    """One concrete point: what a submission says once its sweep is taken away."""
+
+    name: Slug
+    """Of the submission, its DAG and its results."""
+    kind: Slug = DEFAULT_KIND
+    """What is measured, and by which stages."""
+    user: Slug = "anonymous"
+    """Who asks: a person or team."""
+    description: Annotated[str, Field(max_length=2000)] = ""
+    """For people; shown in the UI and in reports."""
+    tags: tuple[Slug, ...] = Field(default=(), strict=False, max_length=20)
+    """To find it by."""
+    priority: Annotated[int, Field(ge=-100, le=100)] = 0
+    """Higher runs first."""
+    expected_duration_s: Seconds | None = None
+    """What you expect one job to take on its device; the scheduler's first estimate."""
+    deadline_s: Seconds | None = None
+    """Seconds after the submission by which the results are wanted."""
+    files: dict[RelativePath, Sha256] = Field(default={}, max_length=100)
+    """SHA-256 of the files whose content counts (traces), by path; filled in on reading, or given: then the file must
+    have it."""
+
+    def needed_device(self) -> DeviceSpec:
+        """The device that its stages on a device run on."""
+        return CPU
+
+    def named_files(self) -> Iterator[NamedFile]:
+        """The files that it names."""
+        yield from ()
+
+    @classmethod
+    def members(cls, data: dict[str, Any]) -> list[dict[str, Any]]:
+        """The jobs that one point of a sweep stands for, as plain data; one unless the kind says otherwise."""
+        return [data]
+
+
+SweepValues = Annotated[list[Any], Field(min_length=1, max_length=1000)]
+
+
+class SweepSpec(Spec):
+    """The sweep: every combination of the ``grid`` with every row of each ``zip`` group.
+
+    In YAML the grid's entries stand directly under ``sweep:`` and ``zip`` beside them.
+    Keys are dotted paths into the submission ("serve.threads").
+    """
+
+    grid: dict[str, SweepValues] = {}
+    """Dotted path -> values; every combination."""
+    zip: list[dict[str, SweepValues]] = []
+    """Groups of dotted path -> values, equally long, taken row by row."""
+
+
+class SubmissionBase(JobBase):
+    """A user's YAML, validated. Jobs come from ``sweep.expand``, which validates each of them again."""
+
+    #: The schema of its jobs.
+    job: ClassVar[type[JobBase]] = JobBase
+
+    sweep: SweepSpec | None = None
+    """Dotted paths with lists of values: every combination becomes a job."""
+
+    @field_validator("sweep", mode="before")
+    @classmethod
+    def _normal_sweep(cls, value: Any) -> Any:
+        return normal_sweep(value)
+
+
+def normal_sweep(value: Any) -> Any:
+    """A sweep as a user writes it, with the grid's entries in ``grid`` and every path under its name of today."""
+    if not isinstance(value, dict):
+        return value
+    dumped = set(value) <= {"grid", "zip"} and isinstance(value.get("grid"), dict)
+    grid = value["grid"] if dumped else {k: v for k, v in value.items() if k != "zip"}
+    groups = value.get("zip", [])
+    groups = [groups] if isinstance(groups, dict) else groups
+    named = [current_paths(group) for group in groups] if isinstance(groups, list) else groups
+    return {"grid": current_paths(grid), "zip": named}
+
+
+@cache
+def submission_of(job: type[JobBase]) -> type[SubmissionBase]:
+    """The schema of the submissions whose jobs are of that schema: its fields, and a sweep at their end."""
+    # Of fields that both have, pydantic takes the first base's: those of the job are meant.
+    own = {name: (job.model_fields[name].annotation, job.model_fields[name]) for name in JobBase.model_fields}
+    make: Any = create_model
+    schema: type[SubmissionBase] = make(
+        f"{job.__name__}Submission", __base__=(SubmissionBase, job), __module__=job.__module__, **own
+    )
+    schema.job = job
+    return schema
