@@ -1,0 +1,1 @@
+"""How much the latency changes from one request to the next, as a figure of InferBench."""
