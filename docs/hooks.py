@@ -1,4 +1,4 @@
-"""What mkdocs makes from the code: the pages of the command line and of the metrics; and links out of ``docs/``."""
+"""What mkdocs makes from the code: the page of the command line; and links out of ``docs/``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ _LINK = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+[^)\s]+)\)")
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the generated pages."""
+    """Add the generated page."""
     from mkdocs.structure.files import File
 
-    for path, make in (("reference/cli.md", cli_page), ("reference/metrics.md", metrics_page)):
-        files.append(File.generated(config, path, content=make()))
+    files.append(File.generated(config, "reference/cli.md", content=cli_page()))
     return files
 
 
@@ -67,19 +66,6 @@ def _option(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         names = f"`{(parameter.metavar or parameter.name).strip('[]')}`"
     return f"| {names} | {_cell(getattr(parameter, 'help', None) or '')} |"
-
-
-def metrics_page() -> str:
-    """Every figure with unit and formula, from the code that computes it."""
-    from inferbench_tasks.cli.metrics import rows as figures
-
-    rows = figures()
-    columns = list(rows[0])
-    lines = ["# Metrics", "", "Latency counts from the moment at which a request was MEANT to be sent. A percentile "
-             "that too few samples support is null. What was not measured is null, never zero.", ""]  # fmt: skip
-    lines += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    lines += ["| " + " | ".join(_cell(str(one.get(key, ""))) for key in columns) + " |" for one in rows]
-    return "\n".join(lines) + "\n"
 
 
 def _cell(text: str) -> str:

@@ -152,4 +152,4 @@ def test_the_site_builds_without_a_warning_and_every_link_leads_somewhere(tmp_pa
         ]
     assert missing == []
     assert "inferbench regress run" in (tmp_path / "site" / "reference" / "cli.html").read_text()
-    assert "e2e_latency_ms" in (tmp_path / "site" / "reference" / "metrics.html").read_text()
+    assert "e2e_latency_ms" in (tmp_path / "site" / "reference" / "figures.html").read_text()
