@@ -40,6 +40,8 @@ class Figure:
     per_sample: str | None = None
     #: Where its 95% interval stands below the summary, for a figure that has one within a run.
     interval: str | None = None
+    #: Where the number of single events behind it stands below the summary: a rate of few of them is known badly.
+    counted: str | None = None
     #: It is worth what the method behind the energy is worth: a counter, or an estimate.
     energy_based: bool = False
     #: It is worth what the price behind it is worth: looked up, or not.

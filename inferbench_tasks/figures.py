@@ -65,18 +65,18 @@ SHIPPED: tuple[Figure, ...] = (
     Figure(
         "throughput_rps", "throughput_rps", "requests/s", "Throughput in requests", "higher",
         "good answers that arrived in the window / its length", noun="throughput", head="requests/s",
-        per_sample="throughput_samples_per_s", held=7, aliases=("throughput", "min_throughput_rps"),
+        per_sample="throughput_samples_per_s", counted="ok", held=7, aliases=("throughput", "min_throughput_rps"),
         views=("report", "terminal", "list", "board", "replay", "night", "form"),
     ),
     Figure(
         "throughput_samples_per_s", "throughput_samples_per_s", "samples/s", "Throughput", "higher",
         "samples of the good answers that arrived in the window / its length", noun="throughput", head="samples/s",
-        held=13, aliases=("samples_per_s",), views=("report", "terminal", "sweep", "pareto"),
+        counted="ok", held=13, aliases=("samples_per_s",), views=("report", "terminal", "sweep", "pareto"),
     ),
     Figure(
         "goodput_rps", "goodput_rps", "requests/s", "Goodput", "higher",
         "good answers in the window within the objective's bound of its highest percentile / the window's length",
-        noun="goodput", held=8, aliases=("goodput",), views=("report",),
+        noun="goodput", counted="ok", held=8, aliases=("goodput",), views=("report",),
     ),
     Figure(
         "error_ratio", "error_ratio", "1", "Share of requests that failed", "lower",
@@ -123,12 +123,14 @@ SHIPPED: tuple[Figure, ...] = (
     Figure(
         "cost_usd_per_1k", "cost_usd_per_1k", "USD/1,000 requests", "Cost of 1,000 requests", "lower",
         "USD/h of the cheapest instance with the device / 3,600 s/h / requests per second x 1,000", noun="cost",
-        price_based=True, per_sample="cost_usd_per_1k_samples", held=12, aliases=("cost",), views=("report",),
+        price_based=True, per_sample="cost_usd_per_1k_samples", counted="ok", held=12, aliases=("cost",),
+        views=("report",),
     ),
     Figure(
         "cost_usd_per_1k_samples", "cost_usd_per_1k_samples", "USD/1,000 samples", "Cost", "lower",
         "USD/h of the cheapest instance with the device / 3,600 s/h / samples per second x 1,000", noun="cost",
-        price_based=True, held=19, views=("board", "sweep", "pareto"), otherwise=_of_a_sample("cost_usd_per_1k"),
+        price_based=True, counted="ok", held=19, views=("board", "sweep", "pareto"),
+        otherwise=_of_a_sample("cost_usd_per_1k"),
     ),
     Figure(
         "cold_start_ms", "cold_start_ms.total_ms", "ms", "Cold start", "lower",

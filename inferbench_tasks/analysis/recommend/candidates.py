@@ -150,9 +150,3 @@ def _numbers(settings: dict[str, Any]) -> list[str]:
         for path, value in flatten(settings).items()
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     ]
-
-
-def within_sd(document: dict[str, Any], figure: str) -> float:
-    """The standard error that a run states itself: a latency has an interval."""
-    bounds = FIGURES.named(figure).interval_in(document["summary"])
-    return (bounds[1] - bounds[0]) / 3.92 if bounds else 0.0

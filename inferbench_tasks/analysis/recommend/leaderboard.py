@@ -6,6 +6,8 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from inferbench_tasks.analysis.certainty import Change, of_one_run
+from inferbench_tasks.analysis.stated import needed, stated
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields
@@ -15,8 +17,6 @@ from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
 SHOWN = ("model", "format", "backend", "device_name", "batch", "rate_rps", "network")
-#: Differences below this share are a tie where there is no interval: a machine's drift between two runs.
-_SAME_RATIO = 0.05
 
 
 def leaderboard(
@@ -35,7 +35,7 @@ def leaderboard(
     """
     figure = FIGURES.ranking(metric)
     best = _best(held(db), figure, parse(query).filter, limit)
-    return _ranked(_documents(db, best, figure, beside), figure, beside)
+    return ranked(_documents(db, best, figure, beside), figure, beside)
 
 
 def _best(known: Held, figure: Figure, filter: Any, limit: int) -> list[Row]:
@@ -57,28 +57,30 @@ def _best(known: Held, figure: Figure, filter: Any, limit: int) -> list[Row]:
 def _documents(db: PerfDB, rows: list[Row], figure: Figure, beside: Sequence[str]) -> list[dict[str, Any]]:
     """What is shown of these results, in their order."""
     paths = [fields.field(name).path for name in ("run", "attempt", *SHOWN, *beside)]
-    paths += ["model.task", "model.dataset", *([f"summary.{figure.interval}"] if figure.interval else [])]
-    paths += ["summary.energy.method", "summary.energy.uncertainty_ratio"]
-    paths = list(dict.fromkeys([*paths, figure.field_path]))
+    paths += ["model.task", "model.dataset", "summary.energy.method", *needed(figure)]
+    paths = list(dict.fromkeys(paths))
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
     found = {(d["run_id"], d["attempt"]): to_plain(d) for d in db.find_raw(where, BY_RUN, fields=paths)}
     return [found[identity(row)] for row in rows if identity(row) in found]
 
 
-def _ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str]) -> list[dict[str, Any]]:
+def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows of results that are in their order; those that don't differ from the best of their rank share it."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for document in documents:
         model = document.get("model") or {}
         groups.setdefault((model.get("task") or "", model.get("dataset") or ""), []).append(document)
     rows = []
     for (task, dataset), members in sorted(groups.items()):
-        rank, leader = 0, None
+        rank, leader = 0, of_one_run(0.0)
         for position, document in enumerate(members, start=1):
             summary = document.get("summary") or {}
             value, interval = figure.stored(summary), figure.interval_in(summary)
-            range_of = (value, interval or _uncertainty(document, figure))
-            if leader is None or _apart(leader, range_of):
-                rank, leader = position, range_of
+            if value is None:
+                continue
+            known = of_one_run(value, stated=stated(figure, document))
+            if not rank or Change.between(leader, known).settled:
+                rank, leader = position, known
             shown = {name: fields.field(name).value(document) for name in (*SHOWN, *beside)}
             if any(FIGURES.named(name).energy_based for name in (figure.name, *beside)):
                 shown["energy_method"] = _energy(document).get("method")
@@ -96,24 +98,5 @@ def _ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[st
     return rows
 
 
-def _uncertainty(document: dict[str, Any], figure: Figure) -> list[float] | None:
-    """What an energy, or the CO2 that follows from it, may really be, by the uncertainty of its method."""
-    ratio = _energy(document).get("uncertainty_ratio")
-    value = figure.stored(document.get("summary") or {})
-    if not figure.energy_based or ratio is None or value is None:
-        return None
-    return [value * (1 - ratio), value * (1 + ratio)]
-
-
 def _energy(document: dict[str, Any]) -> dict[str, Any]:
     return (document.get("summary") or {}).get("energy") or {}
-
-
-def _apart(leader: tuple[Any, Any], other: tuple[Any, Any]) -> bool:
-    """Whether two values differ beyond noise: more than a machine's drift, and intervals that do not touch."""
-    (a, interval_a), (b, interval_b) = leader, other
-    if abs(a - b) <= _SAME_RATIO * max(abs(a), abs(b)):
-        return False
-    if interval_a and interval_b:
-        return bool(interval_a[1] < interval_b[0] or interval_b[1] < interval_a[0])
-    return True

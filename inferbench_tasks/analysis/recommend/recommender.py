@@ -7,20 +7,20 @@ bound is really kept, comes from the spread between runs (see ``certainty``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from inferbench_tasks.analysis.recommend import certainty
+from inferbench_tasks.analysis.certainty import DRIFT_RATIO, MOST_RUNS, SETTLED, runs_to_settle
 from inferbench_tasks.analysis.recommend.candidates import (
     SIZE_FIGURES,
     Bound,
     Candidate,
     describe,
     per_request_note,
-    within_sd,
 )
-from inferbench_tasks.analysis.recommend.certainty import DRIFT_RATIO, MOST_RUNS, Estimate
+from inferbench_tasks.analysis.recommend.judge import Judge
+from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.held import Row, configuration, configuration_of, held, identity
@@ -28,10 +28,8 @@ from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
-__all__ = ["DRIFT_RATIO", "SETTLED", "Bound", "Candidate", "Recommendation", "choose", "recommend"]
+__all__ = ["Bound", "Candidate", "Recommendation", "choose", "recommend"]
 
-#: Below this probability the order of two candidates, or that one keeps a bound, is not settled.
-SETTLED = 0.90
 TOP = 3
 
 
@@ -65,7 +63,7 @@ def recommend(
     ]
 
     def fill(candidate: Candidate) -> None:
-        candidate.documents = _documents(db, runs[candidate.key])
+        candidate.documents = _documents(db, runs[candidate.key], names)
 
     return _decide(candidates, figure, bounds, fill)
 
@@ -79,13 +77,14 @@ def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence
     return _decide(list(candidates.values()), FIGURES.ranking(objective), bounds)
 
 
-def _documents(db: PerfDB, rows: list[Row]) -> list[dict[str, Any]]:
-    """The results of one configuration in that order: the first one whole, of the others their intervals."""
+def _documents(db: PerfDB, rows: list[Row], figures: Sequence[str]) -> list[dict[str, Any]]:
+    """The results of one configuration in that order: the first whole, of the others what they say of their errors."""
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
-    found = db.find_raw(where, BY_RUN, fields=("run_id", "attempt", "summary.e2e_latency_ms.ci95"))
-    intervals = {(d["run_id"], d["attempt"]): to_plain(d) for d in found}
+    paths = dict.fromkeys(path for name in figures for path in needed(FIGURES.named(name)))
+    found = db.find_raw(where, BY_RUN, fields=("run_id", "attempt", *paths))
+    errors = {(d["run_id"], d["attempt"]): to_plain(d) for d in found}
     newest = db.get_result(*identity(rows[0])).model_dump()
-    return [newest, *(intervals[i] for row in rows[1:] if (i := identity(row)) in intervals)]
+    return [newest, *(errors[i] for row in rows[1:] if (i := identity(row)) in errors)]
 
 
 def _decide(
@@ -130,9 +129,9 @@ def _decide(
         )
     if note := per_request_note(objective, (candidate.samples_per_request for candidate in fitting)):
         notes.append(note)
-    judge = Judge(candidates, names, objective, tuple(bounds), figure.higher)
-    rows = [judge.row(index, fitting) for index in range(min(TOP, len(fitting)))]
-    open_notes, wanted = judge.unsettled(fitting)
+    words = _Words(Judge(candidates), names, objective, tuple(bounds))
+    rows = [words.row(index, fitting) for index in range(min(TOP, len(fitting)))]
+    open_notes, wanted = words.unsettled(fitting)
     return Recommendation(rows, notes + open_notes, len(candidates), len(fitting), wanted)
 
 
@@ -158,49 +157,21 @@ def _missing(candidate: Candidate, objective: str, bounds: Sequence[Bound]) -> s
 
 
 @dataclass(frozen=True)
-class Judge:
-    """How sure the figures of candidates are; ``candidates`` are all, for the spread that they share; ``names``: what
-    those that are shown are called, by their keys.
-    """
+class _Words:
+    """Rows and notes; ``names``: what the candidates that are shown are called, by their keys."""
 
-    candidates: list[Candidate]
+    judge: Judge
     names: dict[str, str]
     objective: str
     bounds: tuple[Bound, ...]
-    higher: bool
-    _pooled: dict[str, float] = field(default_factory=dict)
-
-    def estimate(self, candidate: Candidate, figure: str) -> Estimate:
-        """The figure with its spread."""
-        if figure not in self._pooled:
-            samples = [values for c in self.candidates if (values := c.values(figure))]
-            self._pooled[figure] = certainty.pooled_ratio(samples)
-        within = max(within_sd(document, figure) for document in candidate.documents)
-        return certainty.estimate(candidate.values(figure), self._pooled[figure], within)
-
-    def beats(self, a: Candidate, b: Candidate) -> float:
-        """The probability that ``a`` is really better than ``b``."""
-        greater = certainty.greater(self.estimate(a, self.objective), self.estimate(b, self.objective))
-        return greater if self.higher else 1 - greater
-
-    def keeps(self, candidate: Candidate) -> float | None:
-        """The probability that it really keeps every bound, the least sure one; None without bounds."""
-        found = []
-        for bound in self.bounds:
-            known = self.estimate(candidate, bound.figure)
-            room = bound.value - known.mean if bound.at_most else known.mean - bound.value
-            # A figure that never moved (no errors in any run) and is at its bound keeps it.
-            exact = known.error == 0 and room == 0
-            found.append(1.0 if exact else certainty.above(room, known.error, known.freedom))
-        return min(found) if found else None
 
     def row(self, index: int, fitting: list[Candidate]) -> dict[str, Any]:
         """One line of the recommendation."""
         candidate = fitting[index]
-        known = self.estimate(candidate, self.objective)
+        known = self.judge.estimate(candidate, self.objective)
         following = fitting[index + 1] if index + 1 < len(fitting) else None
         bounded = {b.figure: candidate.mean(b.figure) for b in self.bounds if b.figure != self.objective}
-        keeps = self.keeps(candidate)
+        keeps = self.judge.keeps(candidate, self.bounds)
         return {
             "rank": index + 1,
             "configuration": self.names[candidate.key],
@@ -208,7 +179,9 @@ class Judge:
             "ci95": known.interval95(),
             **bounded,
             "runs": candidate.runs,
-            "beats_next_probability": self.beats(candidate, following) if following else None,
+            "beats_next_probability": self.judge.beats(candidate, following, self.objective)
+            if following
+            else None,
             **({"keeps_slo_probability": keeps} if keeps is not None else {}),
             "run": candidate.documents[0]["run_id"],
         }
@@ -218,7 +191,7 @@ class Judge:
         notes: list[str] = []
         wanted: list[str] = []
         for rank, candidate in enumerate(fitting[:TOP], start=1):
-            keeps = self.keeps(candidate)
+            keeps = self.judge.keeps(candidate, self.bounds)
             if keeps is not None and keeps < SETTLED:
                 notes.append(
                     f"Rank {rank} keeps its bounds with probability {keeps:.0%} only: it is close to one. More "
@@ -226,12 +199,12 @@ class Judge:
                 )
                 wanted.append(candidate.key)
         for rank, (candidate, following) in enumerate(pairwise(fitting[: TOP + 1]), start=1):
-            probability = self.beats(candidate, following)
+            probability = self.judge.beats(candidate, following, self.objective)
             if probability >= SETTLED:
                 continue
             both = f"({self.names[candidate.key]}; {self.names[following.key]})"
-            mine, theirs = (self.estimate(c, self.objective) for c in (candidate, following))
-            more = certainty.runs_to_settle(mine, theirs, SETTLED)
+            mine, theirs = (self.judge.estimate(c, self.objective) for c in (candidate, following))
+            more = runs_to_settle(mine, theirs)
             start = f"Rank {rank} beats the next with probability {probability:.0%} only"
             if more is None:
                 notes.append(
@@ -240,7 +213,7 @@ class Judge:
             else:
                 notes.append(f"{start}: about {more} more run(s) of both would settle it {both}.")
                 wanted += [candidate.key, following.key]
-        if fitting and all(candidate.runs == 1 for candidate in self.candidates):
+        if fitting and all(candidate.runs == 1 for candidate in self.judge.candidates):
             notes.append(
                 f"No configuration ran more than once, so the spread between runs is taken to be {DRIFT_RATIO:.0%}; "
                 "repeat some to measure it."

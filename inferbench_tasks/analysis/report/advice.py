@@ -4,32 +4,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from inferbench_tasks.analysis.recommend.distinguish import (
-    SAME_RATIO,
+from inferbench_tasks.analysis.certainty import SETTLED
+from inferbench_tasks.analysis.report.distinguish import (
+    figure_of,
     free_choice,
-    latency_differs,
     lowest,
     settling,
     with_interval,
 )
+from inferbench_tasks.analysis.report.judged import JudgedRuns
 from inferbench_tasks.analysis.report.objective import checks_of
 from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.figures import FIGURES
 
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
 
-_SAME_CPU_RATIO = 0.10
+THROUGHPUT, CPU = "throughput_samples_per_s", "cpu_ms_per_sample"
 
 
 @dataclass(frozen=True)
 class Advice:
-    """``best``: the run to use, None where the data can't tell. ``sentences`` say why."""
+    """``best``: the run to use, None where the data can't tell. ``sentences`` say why.
+
+    ``by``: the figure that decided, None where none had to; ``among``: the runs that it decided between.
+    """
 
     best: RunView | None
     sentences: tuple[str, ...]
+    by: str | None = None
+    among: tuple[RunView, ...] = ()
 
     @property
     def text(self) -> str:
@@ -68,43 +75,54 @@ def advise(views: Sequence[RunView]) -> Advice:
         sentences.append(
             f"They serve different models ({_list(models)}): what an answer is worth is not compared."
         )
-    best, why = choose(keeping)
-    return Advice(best, (*sentences, *why, *note))
+    judged = JudgedRuns(valid)
+    choice = choose(keeping, judged)
+    sure = judged.keeps(choice.best) if choice.best and with_slo else None
+    unsure = (
+        (
+            f"That it really keeps the SLO has a probability of {sure:.0%} only: it is close to a bound, and more "
+            "runs of it would tell.",
+        )
+        if sure is not None and sure < SETTLED
+        else ()
+    )
+    return replace(choice, sentences=(*sentences, *choice.sentences, *unsure, *note))
 
 
-def choose(views: Sequence[RunView]) -> tuple[RunView | None, list[str]]:
+def choose(views: Sequence[RunView], judged: JudgedRuns) -> Advice:
     """The best of runs that are all acceptable: by throughput in samples, then CPU per sample, then latency.
 
     Each criterion decides only where the difference is beyond noise.
     """
     if len(views) == 1:
-        return views[0], [f"Use {views[0].label}: {_figures(views[0])}."]
+        return Advice(views[0], (f"Use {views[0].label}: {_figures(views[0])}.",))
     ranked = sorted(views, key=_samples, reverse=True)
     best = ranked[0]
-    tied = [view for view in ranked if not _throughput_differs(best, view)]
+    tied = [view for view in ranked if view is best or not judged.differ(best, view, THROUGHPUT)]
     if len(tied) == 1:
         second = ranked[1]
         gain = _samples(best) / _samples(second) if _samples(second) else math.inf
-        return best, [
+        why = (
             f"Use {best.label}: {_figures(best)}, {gain:.2f} times the throughput of {second.label} "
             f"({_figures(second)})."
-        ]
+        )
+        return Advice(best, (why,), THROUGHPUT, tuple(views))
     low_rate, high_rate = number(_samples(tied[-1]), 4), number(_samples(best), 4)
     said = [
         f"{'All' if len(tied) == len(views) else f'{len(tied)} of them'} answer "
         f"{high_rate if low_rate == high_rate else f'{low_rate} to {high_rate}'} samples/s: the same within noise."
     ]
     cpus = sorted(
-        ((cpu, index) for index, view in enumerate(tied) if (cpu := _cpu_ms_per_sample(view)) is not None)
+        ((cpu, index) for index, view in enumerate(tied) if (cpu := view.value(FIGURES[CPU])) is not None)
     )
     if len(cpus) == len(tied):
         low, high = cpus[0][0], cpus[-1][0]
         cheap, dear = tied[cpus[0][1]], tied[cpus[-1][1]]
-        frugal = [tied[index] for cpu, index in cpus if cpu <= low * (1 + _SAME_CPU_RATIO)]
+        frugal = [v for _, i in cpus if (v := tied[i]) is cheap or not judged.differ(cheap, v, CPU)]
         more = f"{dear.label} needs {high:.3g} ms ({high / low:.1f} times as much)."
         if len(frugal) == 1:
             said.append(f"Use {cheap.label}: its server needs {low:.3g} ms of CPU per sample, {more}")
-            return cheap, [*said, _latency_price(cheap, tied)]
+            return Advice(cheap, (*said, _latency_price(cheap, tied, judged)), CPU, tuple(tied))
         if len(frugal) == len(tied):
             said.append("CPU per sample does not differ beyond noise.")
         else:
@@ -114,13 +132,16 @@ def choose(views: Sequence[RunView]) -> tuple[RunView | None, list[str]]:
         tied = frugal
     quantile = common_quantile(tied)
     if quantile is None:
-        return None, [*said, "Too few requests for a percentile: measure longer to tell them apart."]
+        said.append("Too few requests for a percentile: measure longer to tell them apart.")
+        return Advice(None, tuple(said), None, tuple(tied))
     by_latency = sorted(tied, key=lambda view: view.figure(f"e2e_latency_ms.{quantile}"))
     fast, second = by_latency[0], by_latency[1]
-    if latency_differs(fast, second, quantile):
+    figure = figure_of(quantile)
+    if all(judged.differ(fast, view, figure) for view in by_latency[1:]):
         a, b = (with_interval(view, quantile) for view in (fast, second))
-        return fast, [*said, f"Use {fast.label}: its {quantile} is {a}, that of {second.label} {b}."]
-    return None, [*said, *free_choice(by_latency, quantile)]
+        said.append(f"Use {fast.label}: its {quantile} is {a}, that of {second.label} {b}.")
+        return Advice(fast, tuple(said), figure, tuple(tied))
+    return Advice(None, (*said, *free_choice(by_latency, quantile, judged)), figure, tuple(tied))
 
 
 def common_quantile(views: Sequence[RunView]) -> str | None:
@@ -131,34 +152,22 @@ def common_quantile(views: Sequence[RunView]) -> str | None:
     return None
 
 
-def _throughput_differs(a: RunView, b: RunView) -> bool:
-    """Beyond the counting noise of both (95%, Poisson) and a machine's drift."""
-    spread = math.hypot(*(1.96 * _samples(v) / math.sqrt(max(1, v.figure("ok") or 0)) for v in (a, b)))
-    difference = abs(_samples(a) - _samples(b))
-    return difference > spread and difference > SAME_RATIO * max(_samples(a), _samples(b))
-
-
 def _samples(view: RunView) -> float:
     return float(view.figure("throughput_samples_per_s") or 0.0)
 
 
-def _cpu_ms_per_sample(view: RunView) -> float | None:
-    cores = view.figure("resources.server.cpu_cores.mean")
-    return None if cores is None or not _samples(view) else cores * 1e3 / _samples(view)
-
-
-def _latency_price(chosen: RunView, tied: Sequence[RunView]) -> str:
+def _latency_price(chosen: RunView, tied: Sequence[RunView], judged: JudgedRuns) -> str:
     quantile = common_quantile(tied)
     if quantile is None:
         return "Too few requests for a percentile of the latency."
     fastest = min(tied, key=lambda view: view.figure(f"e2e_latency_ms.{quantile}"))
     ours, best = (with_interval(view, quantile) for view in (chosen, fastest))
     if chosen is fastest:
-        return lowest(chosen, tied, quantile)
-    if not latency_differs(chosen, fastest, quantile):
+        return lowest(chosen, tied, quantile, judged)
+    if not judged.differ(chosen, fastest, figure_of(quantile)):
         return (
             f"Its {quantile}, {ours}, is not distinguishable from {best} of {fastest.label}. "
-            f"{settling(chosen, fastest, quantile)}"
+            f"{settling(chosen, fastest, quantile, judged)}"
         )
     return (
         f"The price is latency: {quantile} {ours} against {best} of {fastest.label}; "

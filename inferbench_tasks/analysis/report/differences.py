@@ -2,8 +2,7 @@
 
 A difference of one run from another mixes what was changed with what changes anyway between two runs of the
 same thing. That spread comes from the repeated runs of each configuration and, where there are few, from what a
-quiet machine shows (see ``certainty``); the error within a run is its floor. A difference counts as shown from a
-probability of ``recommend.SETTLED`` on.
+quiet machine shows; ``certainty`` says when a difference is shown.
 """
 
 from __future__ import annotations
@@ -13,16 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from inferbench_tasks.analysis.recommend import certainty
-from inferbench_tasks.analysis.recommend.recommender import SETTLED
+from inferbench_tasks.analysis.certainty import DRIFT_RATIO, Change, of_one_run, pooled_ratio
 from inferbench_tasks.analysis.report.replay import environment_differences
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.analysis.stated import stated
 from inferbench_tasks.dotted import last
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.comparison import compare
 from inferbench_tasks.perfdb.documents import ResultDocument
 
-NORMAL_95 = 1.959964
 NONE_SHOWN = "no difference shown"
 #: Run id -> figure -> its values in the valid runs of the same configuration.
 Repeats = Mapping[str, Mapping[str, Sequence[float]]]
@@ -93,49 +91,33 @@ def compare_runs(views: Sequence[RunView], repeats: Repeats | None = None) -> Co
 
 
 def difference(first: ResultDocument, other: ResultDocument, name: str, repeats: Repeats) -> Difference:
-    """One figure of two runs.
-
-    Relative spreads s of each give sd = sqrt(s_a^2 + s_b^2) of ln(b / a) (the delta method), judged by
-    Student's t with Welch's degrees of freedom.
-    """
-    from scipy.stats import t
-
+    """One figure of two runs; the interval is that of the ratio, see ``certainty``."""
     a, b = _value(first, name), _value(other, name)
     if a is None or b is None:
         return Difference(other.run_id, b)
     if a <= 0 or b <= 0:
         return Difference(other.run_id, b, verdict=NONE_SHOWN if a == b else None)
-    pooled = certainty.pooled_ratio([r.get(name, ()) for r in repeats.values() if r.get(name)])
-    spreads = [_spread(result, name, repeats, pooled) for result in (first, other)]
-    sd = math.hypot(*(s for s, _ in spreads))
-    freedom = sd**4 / sum(s**4 / f for s, f in spreads)
-    change = math.log(b / a)
-    probability = float(t.cdf(abs(change) / sd, freedom))
-    half = float(t.ppf(0.975, freedom)) * sd
-    if probability < SETTLED:
+    pooled = pooled_ratio([r.get(name, ()) for r in repeats.values() if r.get(name)])
+    figure = FIGURES[name]
+    change = Change.between(
+        *(
+            of_one_run(
+                value,
+                repeats.get(result.run_id, {}).get(name) or (),
+                pooled,
+                stated(figure, result.model_dump(include={"summary"})),
+            )
+            for result, value in ((first, a), (other, b))
+        )
+    )
+    if not change.settled:
         verdict = NONE_SHOWN
-    elif FIGURES[name].better is None:
+    elif figure.better is None:
         verdict = None
     else:
-        verdict = "better" if (change > 0) == FIGURES[name].higher else "worse"
-    interval = (math.exp(change - half), math.exp(change + half))
-    return Difference(other.run_id, b, b / a, interval, probability, verdict)
-
-
-def _spread(result: ResultDocument, name: str, repeats: Repeats, pooled: float) -> tuple[float, float]:
-    """Standard deviation of one run of that configuration as a share of the figure, and its freedom."""
-    value = _value(result, name)
-    assert value is not None
-    values = repeats.get(result.run_id, {}).get(name) or [value]
-    found = certainty.estimate(values, pooled)
-    return max(found.sd / found.mean, _within(result, name)), found.freedom
-
-
-def _within(result: ResultDocument, name: str) -> float:
-    """Standard error within the run as a share of the figure, from its 95% interval; 0 where it has none."""
-    figure, summary = FIGURES[name], result.summary.model_dump()
-    bounds, value = figure.interval_in(summary), figure.stored(summary)
-    return (bounds[1] - bounds[0]) / 2 / NORMAL_95 / value if bounds and value else 0.0
+        verdict = "better" if (b > a) == figure.higher else "worse"
+    low, high = change.interval95
+    return Difference(other.run_id, b, b / a, (math.exp(low), math.exp(high)), change.probability, verdict)
 
 
 def _value(result: ResultDocument, name: str) -> float | None:
@@ -186,6 +168,6 @@ def _notes(results: Sequence[ResultDocument], repeats: Repeats) -> list[str]:
         notes.append(
             "The spread between runs of the same configuration is known from few runs "
             f"({', '.join(str(count) for count in counts.values())}); a quiet machine's "
-            f"{certainty.DRIFT_RATIO:.0%} is assumed beside them. Repeated runs would tell more."
+            f"{DRIFT_RATIO:.0%} is assumed beside them. Repeated runs would tell more."
         )
     return notes

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from inferbench_tasks.analysis.certainty import Change, of_one_run
+from inferbench_tasks.analysis.stated import stated
 from inferbench_tasks.dotted import flatten
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.submission.schema import Submission
 
-#: Two runs agree on a figure within this share, or where their 95% intervals touch.
-AGREE_RATIO = 0.10
 #: Facts of the environment that differ between any two runs and say nothing.
 _FLEETING = ("environment.system.host",)
 
@@ -40,18 +40,18 @@ def environment_differences(then: ResultDocument, now: ResultDocument) -> list[d
 
 
 def agreement(then: ResultDocument, now: ResultDocument) -> list[dict[str, Any]]:
-    """{figure, unit, then, now, ratio, agrees} of the figures that a replay is judged by and that both have; ``agrees``
-    as of AGREE_RATIO.
+    """{figure, unit, then, now, ratio, agrees} of the figures that a replay is judged by and that both have.
+
+    They agree where they don't differ beyond noise, see ``certainty``.
     """
-    before, after = then.summary.model_dump(), now.summary.model_dump()
+    before, after = (run.model_dump(include={"summary"}) for run in (then, now))
     rows = []
     for figure in FIGURES.on("replay"):
-        old, new = figure.stored(before), figure.stored(after)
+        old, new = figure.stored(before["summary"]), figure.stored(after["summary"])
         if old is None or new is None:
             continue
-        first, second = figure.interval_in(before), figure.interval_in(after)
-        touch = bool(first and second and first[0] <= second[1] and second[0] <= first[1])
-        close = abs(new - old) <= AGREE_RATIO * max(abs(old), abs(new))
+        first = of_one_run(old, stated=stated(figure, before))
+        second = of_one_run(new, stated=stated(figure, after))
         rows.append(
             {
                 "figure": figure.name,
@@ -59,7 +59,7 @@ def agreement(then: ResultDocument, now: ResultDocument) -> list[dict[str, Any]]
                 "then": old,
                 "now": new,
                 "ratio": new / old if old else None,
-                "agrees": touch or close,
+                "agrees": not Change.between(first, second).settled,
             }
         )
     return rows

@@ -16,8 +16,8 @@ import numpy as np
 
 from inferbench_tasks.analysis.labels import plain
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.analysis.stated import Z95
 
-_Z95 = 1.96
 LATENCIES = ("p50", "p99")
 
 
@@ -37,14 +37,14 @@ class Estimate:
         errors = [e.log_error() for e in (self, other)]
         if any(error is None for error in errors):
             return Estimate(ratio)
-        factor = math.exp(_Z95 * math.hypot(*(e for e in errors if e is not None)))
+        factor = math.exp(Z95 * math.hypot(*(e for e in errors if e is not None)))
         return Estimate(ratio, ratio / factor, ratio * factor)
 
     def log_error(self) -> float | None:
         """The standard error of its logarithm."""
         if self.low is None or self.high is None or self.low <= 0:
             return None
-        return math.log(self.high / self.low) / (2 * _Z95)
+        return math.log(self.high / self.low) / (2 * Z95)
 
 
 def slowdowns(views: Sequence[RunView]) -> list[dict[str, Any]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from inferbench_tasks.analysis.recommend.distinguish import interval, settling
 from inferbench_tasks.analysis.report.advice import advise
+from inferbench_tasks.analysis.report.distinguish import interval, settling
+from inferbench_tasks.analysis.report.judged import JudgedRuns
 from inferbench_tasks.analysis.report.runs import RunView
 from tests.unit.analysis.builders import named, records, view
 
@@ -38,7 +39,9 @@ def test_overlapping_intervals_are_not_distinguishable_and_the_runs_that_settle_
 def test_the_longer_runs_that_are_asked_for_are_long_enough() -> None:
     """Measured so long, both runs' intervals don't overlap any more; a fifth of it would not do."""
     a, b = runs(5.0, 5.9, 0.5)
-    seconds = float(settling(a, b, "p99").split(" s of each")[0].rpartition(" ")[2].replace(",", ""))
+    seconds = float(
+        settling(a, b, "p99", JudgedRuns([a, b])).split(" s of each")[0].rpartition(" ")[2].replace(",", "")
+    )
     assert seconds > 8
     for factor, apart in ((1.3, True), (0.2, False)):
         longer = [
@@ -50,10 +53,14 @@ def test_the_longer_runs_that_are_asked_for_are_long_enough() -> None:
         assert (first[1] < second[0]) is apart
 
 
-def test_less_than_a_machines_drift_asks_for_more_runs_not_longer_ones() -> None:
-    """2% apart with narrow intervals: one long run of each would prove nothing."""
-    a, b = runs(5.0, 5.1, 0.01)
-    assert "within a machine's drift from run to run: several runs of each" in settling(a, b, "p99")
+@pytest.mark.parametrize(
+    ("second_ms", "asked"), [(5.2, "several runs of each"), (5.1, "more than 20 runs of each")]
+)
+def test_less_than_a_machines_drift_asks_for_more_runs_not_longer_ones(second_ms: float, asked: str) -> None:
+    """4 and 2% apart with narrow intervals: one long run of each would prove nothing; so many of them might."""
+    a, b = runs(5.0, second_ms, 0.01)
+    text = settling(a, b, "p99", JudgedRuns([a, b]))
+    assert f"within a machine's drift from run to run: {asked}" in text
 
 
 @pytest.mark.parametrize("noise", [0.01, 0.5])

@@ -1,0 +1,181 @@
+"""When two results are the same, and how sure it is that they differ: what ranks, recommends or compares asks here.
+
+The spread between runs of one configuration is estimated as for many small samples (Smyth, "Linear models and
+empirical Bayes methods", 2004): a configuration's own runs count, and so do those of all others, and what a quiet
+machine usually shows (``DRIFT_RATIO``) counts like ``PRIOR_RUNS`` runs more. What a run says of its own error is the
+floor of that spread. The ratio of two means is then judged by Student's t with Welch's degrees of freedom: spreads are
+shares of the mean, and ln(a / b) has the variance of both together (the delta method). Two results differ if the sign
+of their difference is real with a probability of ``SETTLED``; otherwise they are the same within noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from inferbench_tasks.analysis.stated import NOTHING, Stated
+
+#: Standard deviation between two runs of the same thing, as a share of the figure: what a quiet machine shows.
+DRIFT_RATIO = 0.05
+#: So many runs' worth that guess counts, and so many the other configurations' spread counts for one of them.
+PRIOR_RUNS = 3
+#: Below this probability the order of two results, or that one keeps a bound, is not settled. One in ten may be wrong:
+#: a wrong choice between two that are so close costs little, and to be surer of it would cost runs. Of single runs on a
+#: quiet machine it takes a difference of a tenth.
+SETTLED = 0.90
+#: More runs of both than this are not worth proposing.
+MOST_RUNS = 20
+#: Nor are runs that are so many times as long.
+MOST_TIMES = 1e6
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over ``runs``; ``between`` is one run's standard deviation from run to run, with so many degrees of
+    freedom; ``stated``: what the runs say of their own error.
+    """
+
+    mean: float
+    between: float
+    runs: int
+    freedom: float
+    stated: Stated = NOTHING
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of one run."""
+        return max(self.between, self.stated.within)
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean."""
+        return math.hypot(self.sd / math.sqrt(self.runs), self.stated.systematic)
+
+    def interval95(self) -> list[float]:
+        """The mean's, by Student's t."""
+        half = _quantile(0.975, self.freedom) * self.error
+        return [self.mean - half, self.mean + half]
+
+
+@dataclass(frozen=True)
+class Change:
+    """Of two estimates: how far apart they are, with the standard error of that and its degrees of freedom.
+
+    On the scale of logarithms where both are above 0, else as it is.
+    """
+
+    size: float
+    error: float
+    freedom: float
+
+    @classmethod
+    def between(cls, first: Estimate, second: Estimate) -> Change:
+        """Of the second against the first."""
+        shares = first.mean > 0 and second.mean > 0
+        scales = (first.mean, second.mean) if shares else (1.0, 1.0)
+        errors = [e.error / scale for e, scale in zip((first, second), scales, strict=True)]
+        error = math.hypot(*errors)
+        weights = [(e / error) ** 2 if error else 0.0 for e in errors]
+        below = sum(w**2 / e.freedom for w, e in zip(weights, (first, second), strict=True))
+        freedom = 1 / below if below else first.freedom + second.freedom
+        size = math.log(second.mean) - math.log(first.mean) if shares else second.mean - first.mean
+        return cls(size, error, freedom)
+
+    @property
+    def rises(self) -> float:
+        """The probability that the second is really above the first."""
+        return above(self.size, self.error, self.freedom)
+
+    @property
+    def probability(self) -> float:
+        """That its sign is real."""
+        return max(self.rises, 1 - self.rises)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the two differ; else they are the same within noise."""
+        return self.probability >= SETTLED
+
+    @property
+    def interval95(self) -> tuple[float, float]:
+        """Of its size."""
+        half = _quantile(0.975, self.freedom) * self.error
+        return self.size - half, self.size + half
+
+
+def pooled_ratio(samples: Sequence[Sequence[float]]) -> float:
+    """The spread that all configurations' runs and the prior show together."""
+    import numpy as np
+
+    squares, freedom = PRIOR_RUNS * DRIFT_RATIO**2, float(PRIOR_RUNS)
+    several = [values for values in samples if len(values) > 1]
+    if several:
+        runs = np.array([len(values) for values in several])
+        values = np.fromiter(chain.from_iterable(several), float, count=int(runs.sum()))
+        means = np.add.reduceat(values, np.concatenate(([0], np.cumsum(runs)[:-1]))) / runs
+        counts = means != 0
+        values, of_each = values[np.repeat(counts, runs)], np.repeat(means[counts], runs[counts])
+        squares += float(((values / of_each - 1) ** 2).sum())
+        freedom += float((runs[counts] - 1).sum())
+    return math.sqrt(squares / freedom)
+
+
+def estimate(values: Sequence[float], pooled: float = DRIFT_RATIO, stated: Stated = NOTHING) -> Estimate:
+    """Of a configuration by its runs; ``pooled``: see above."""
+    mean = sum(values) / len(values)
+    own = sum((value - mean) ** 2 for value in values)
+    freedom = PRIOR_RUNS + len(values) - 1
+    sd = math.sqrt((PRIOR_RUNS * (pooled * mean) ** 2 + own) / freedom)
+    return Estimate(mean, sd, len(values), freedom, stated)
+
+
+def of_one_run(
+    value: float,
+    same: Sequence[float] = (),
+    pooled: float = DRIFT_RATIO,
+    stated: Stated = NOTHING,
+) -> Estimate:
+    """Of one run alone; ``same``: the runs of its configuration, by which its spread is known better."""
+    known = estimate(same or (value,), pooled)
+    share = known.between / known.mean if known.mean else 0.0
+    return Estimate(value, abs(share * value), 1, known.freedom, stated)
+
+
+def above(difference: float, error: float, freedom: float) -> float:
+    """The probability that a quantity with that estimate and standard error is above 0."""
+    from scipy.special import stdtr  # scipy.stats takes a second to import
+
+    if error == 0:
+        return 0.5 if difference == 0 else float(difference > 0)
+    return float(stdtr(freedom, difference / error))
+
+
+def runs_to_settle(a: Estimate, b: Estimate) -> int | None:
+    """How many more runs of both would settle which is more, if the means stay; None above ``MOST_RUNS``."""
+    for more in range(1, MOST_RUNS + 1):
+        grown = [replace(e, runs=e.runs + more, freedom=e.freedom + more) for e in (a, b)]
+        if Change.between(*grown).settled:
+            return more
+    return None
+
+
+def length_to_settle(a: Estimate, b: Estimate) -> float | None:
+    """How many times as long runs of both would settle it, if the means stay; None where no length would.
+
+    A run's own error shrinks with the square root of its length; what differs from run to run stays.
+    """
+    times = 1.0
+    while times < MOST_TIMES:
+        longer = [replace(e, stated=e.stated.after(times)) for e in (a, b)]
+        if Change.between(*longer).settled:
+            return times
+        times *= 1.02
+    return None
+
+
+def _quantile(probability: float, freedom: float) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, probability))

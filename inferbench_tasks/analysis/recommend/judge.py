@@ -1,0 +1,52 @@
+"""One judge for all who choose between configurations: the recommender, and the advice of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from inferbench_tasks.analysis.certainty import Change, Estimate, above, estimate, pooled_ratio
+from inferbench_tasks.analysis.recommend.candidates import Bound, Candidate
+from inferbench_tasks.analysis.stated import Stated, stated
+from inferbench_tasks.figures import FIGURES
+
+
+@dataclass(frozen=True)
+class Judge:
+    """``candidates`` are all that there are, for the spread that their runs show together."""
+
+    candidates: Sequence[Candidate]
+    _pooled: dict[str, float] = field(default_factory=dict)
+
+    def estimate(self, candidate: Candidate, figure: str) -> Estimate:
+        """A figure with its spread; the candidate has its documents."""
+        if figure not in self._pooled:
+            samples = [values for c in self.candidates if (values := c.values(figure))]
+            self._pooled[figure] = pooled_ratio(samples)
+        return estimate(candidate.values(figure), self._pooled[figure], _stated(candidate, figure))
+
+    def beats(self, a: Candidate, b: Candidate, figure: str) -> float:
+        """The probability that ``a`` is really better than ``b``."""
+        rises = Change.between(self.estimate(b, figure), self.estimate(a, figure)).rises
+        return rises if FIGURES.named(figure).higher else 1 - rises
+
+    def differ(self, a: Candidate, b: Candidate, figure: str) -> bool:
+        """Whether they do, beyond noise."""
+        return Change.between(self.estimate(a, figure), self.estimate(b, figure)).settled
+
+    def keeps(self, candidate: Candidate, bounds: Sequence[Bound]) -> float | None:
+        """The probability that it really keeps every bound, the least sure one; None without bounds."""
+        probabilities = []
+        for bound in bounds:
+            known = self.estimate(candidate, bound.figure)
+            room = bound.value - known.mean if bound.at_most else known.mean - bound.value
+            # A figure that never moved (no errors in any run) and is at its bound keeps it.
+            exact = known.error == 0 and room == 0
+            probabilities.append(1.0 if exact else above(room, known.error, known.freedom))
+        return min(probabilities) if probabilities else None
+
+
+def _stated(candidate: Candidate, figure: str) -> Stated:
+    """The newest run's, with the largest error within any of them."""
+    each = [stated(FIGURES.named(figure), document) for document in candidate.documents]
+    return Stated(max(one.within for one in each), each[0].systematic)

@@ -1,0 +1,72 @@
+"""What a result says itself of the error of its figures: intervals, counts, the uncertainty of a method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from inferbench_tasks.dotted import value_at
+from inferbench_tasks.figure import Figure
+
+#: Standard errors from a mean to the end of its 95% interval.
+Z95 = 1.959964
+#: What the data can't bound (``statistics.intervals``) rests on a few episodes of a queue. By this share, root mean
+#: square, it differed between runs of the same simulated queue; from queue to queue it was .05 to .39.
+UNBOUNDED_RATIO = 0.25
+#: Half of the 95% interval of an energy by its method, as a share: see ``metrics.energy``.
+_UNCERTAINTY = "energy.uncertainty_ratio"
+
+
+@dataclass(frozen=True)
+class Stated:
+    """``within``: standard error within a run. ``systematic``: that of the method, which more runs don't lessen."""
+
+    within: float = 0.0
+    systematic: float = 0.0
+
+    def after(self, times: float) -> Stated:
+        """That of a run that is so many times as long."""
+        return replace(self, within=self.within / math.sqrt(times))
+
+
+NOTHING = Stated()
+
+
+def needed(figure: Figure) -> tuple[str, ...]:
+    """Where in a result stands what ``stated`` reads."""
+    paths = [figure.field_path]
+    if figure.interval:
+        paths.append(f"summary.{_group(figure.interval)}")
+    if figure.counted:
+        paths.append(f"summary.{figure.counted}")
+    if figure.energy_based:
+        paths.append(f"summary.{_UNCERTAINTY}")
+    return tuple(paths)
+
+
+def stated(figure: Figure, result: Mapping[str, Any]) -> Stated:
+    """What a result, as plain nested mappings, says of the error of one of its figures."""
+    summary = result.get("summary") or {}
+    value = figure.value(summary)
+    if value is None:
+        return NOTHING
+    ratio = value_at(summary, _UNCERTAINTY) if figure.energy_based else None
+    return Stated(_within(figure, value, summary), (ratio or 0.0) * abs(value) / Z95)
+
+
+def _within(figure: Figure, value: float, summary: Mapping[str, Any]) -> float:
+    if figure.interval and value_at(summary, _group(figure.interval)) is not None:
+        bounds = figure.interval_in(summary)
+        return (bounds[1] - bounds[0]) / 2 / Z95 if bounds else UNBOUNDED_RATIO * abs(value)
+    if figure.counted:
+        # Events that are independent of each other: Poisson's law.
+        count = value_at(summary, figure.counted)
+        return abs(value) / math.sqrt(count) if count else 0.0
+    return 0.0
+
+
+def _group(path: str) -> str:
+    """Where a summary keeps all intervals of that kind; it is there where intervals were looked for at all."""
+    return path.rpartition(".")[0]
