@@ -44,7 +44,7 @@ EXTRAS = {
     "video": Extra(("av",), 120),
     "containers": Extra(("docker",), 5),
     "gpu": Extra(("pynvml",), 1),
-    "reference": Extra(("aiohttp", "grpc"), 30),
+    "reference": Extra(("aiohttp", "grpc", "tritonclient", "geventhttpclient", "rapidjson"), 50),
     "mlperf": Extra(("mlperf_loadgen",), 2),
 }
 

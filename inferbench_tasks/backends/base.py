@@ -69,6 +69,8 @@ class Backend(ABC):
     launchers: ClassVar[tuple[str, ...]] = ("process",)
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     batching: ClassVar[bool] = True
+    #: Whether its gRPC is TensorFlow Serving's Predict instead of KServe v2.
+    tfs_predict: ClassVar[bool] = False
     #: Whether pre- and post-processing can run inside the server.
     server_processors: ClassVar[bool] = False
     #: Whether every answer carries the server's own times of that request (queue, inference, processing), in the
@@ -112,7 +114,7 @@ class Backend(ABC):
 
     def endpoint_protocol(self, protocol: str) -> str:
         """The endpoint's protocol for a load that asks for "http" or "grpc"."""
-        return protocol
+        return "grpc_tfs" if self.tfs_predict and protocol == "grpc" else protocol
 
 
 def thread_env(threads: int) -> dict[str, str]:

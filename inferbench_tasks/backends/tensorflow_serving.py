@@ -28,6 +28,7 @@ class TensorFlowServing(Backend):
     kind = "tensorflow_serving"
     formats = ("savedmodel",)
     protocols = ("grpc",)
+    tfs_predict = True
     launchers = ("container", "process")
 
     @classmethod
@@ -56,10 +57,6 @@ class TensorFlowServing(Backend):
     def label(self) -> str:
         """TensorFlow Serving itself with its version, for people."""
         return f"TensorFlow Serving {self.version()}"
-
-    def endpoint_protocol(self, protocol: str) -> str:
-        """The protocol is TensorFlow Serving's own ``Predict`` over gRPC."""
-        return "grpc_tfs"
 
     def prepare(self, deployment: Deployment) -> Prepared:
         """Command-line options, and a file for batching."""

@@ -19,6 +19,7 @@ class TfsProtocol(OwnServer):
     kind = "tfs_protocol"
     formats = ("savedmodel",)
     protocols = ("grpc",)
+    tfs_predict = True
     engine = "savedmodel"
     package = "tensorflow"
     extra = "tensorflow"
@@ -41,7 +42,3 @@ class TfsProtocol(OwnServer):
             return beside.statistics()
         finally:
             beside.close()
-
-    def endpoint_protocol(self, protocol: str) -> str:
-        """The protocol is TensorFlow Serving's ``Predict`` over gRPC."""
-        return "grpc_tfs"

@@ -54,7 +54,9 @@ def run(
     max_backlog: int | None = typer.Option(None, help="Stop when more requests than this are in flight."),
     shards: str = typer.Option("auto", help="Sender processes."),
     connections: int | None = typer.Option(None, help="The most connections; by default as many as needed."),
-    client: str = typer.Option("fast", help="fast, or reference (a well-known library's client)."),
+    client: str = typer.Option(
+        "fast", help="fast, or a library's: reference (aiohttp, grpc.aio), tritonclient."
+    ),
     engine: str = typer.Option(
         "inferbench", help="inferbench, or mlperf_loadgen: MLPerf's LoadGen makes one of its four scenarios."
     ),
@@ -116,7 +118,7 @@ def calibrate(
         1024, min=4, max=2**30, help="Size of the tensor that each request carries."
     ),
     answer_bytes: int = typer.Option(64, min=4, max=2**30, help="Size of the tensor in each answer."),
-    client: str = typer.Option("fast", help="fast or reference."),
+    client: str = typer.Option("fast", help="fast, reference or tritonclient."),
     shards: int = typer.Option(1, min=1, max=64, help="Sender processes."),
     fresh: bool = typer.Option(False, "--fresh", help="Measure again even if it is known."),
     output: OutputFormat = OUTPUT,

@@ -45,15 +45,24 @@ class AnswerCheck:
         self._good: set[tuple[int, int]] = set()
         self.decoded = 0
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The outputs that are expected."""
+        return tuple(self._expected)
+
     def known(self, batch_size: int, length: int) -> bool:
         """Whether an answer of that length has been decoded before and was good."""
         return (batch_size, length) in self._good
 
-    def problem(self, batch_size: int, length: int, answer: bytes) -> str | None:
+    def outputs(self, answer: bytes | Outputs) -> Outputs:
+        """The outputs of an answer as it came, or as a client's library has read it already."""
+        return self._decode(answer) if isinstance(answer, bytes) else answer
+
+    def problem(self, batch_size: int, length: int, answer: bytes | Outputs) -> str | None:
         """What is wrong with an answer; None if it is good, and then its ``length`` is remembered."""
         self.decoded += 1
         try:
-            self.check(self._decode(answer), batch_size)
+            self.check(self.outputs(answer), batch_size)
         except BadAnswer as error:
             return str(error)
         if len(self._good) < _MAX_LENGTHS:

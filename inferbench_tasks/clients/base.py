@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from inferbench_tasks.clients.answers import AnswerCheck
 from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.extras import require
 from inferbench_tasks.protocols.spans import ServerTimes
 from inferbench_tasks.registry import Registry
 
@@ -136,7 +138,7 @@ class Client(ABC):
 
 ClientFactory = Callable[[ClientSettings, asyncio.AbstractEventLoop, Sink, AnswerCheck], Client]
 
-#: "<protocol>" is the fast client, "<protocol>-reference" the one on a well-known library.
+#: "<protocol>" is the fast client, "<protocol>-<name>" the one of that name in ``load.client``.
 CLIENTS: Registry[ClientFactory] = Registry(
     "client",
     "inferbench.clients",
@@ -147,10 +149,28 @@ CLIENTS: Registry[ClientFactory] = Registry(
         "http-reference": "inferbench_tasks.clients.reference_http:ReferenceHttpClient",
         "grpc-reference": "inferbench_tasks.clients.reference_grpc:ReferenceGrpcClient",
         "grpc_tfs-reference": "inferbench_tasks.clients.reference_grpc:ReferenceGrpcClient",
+        "http-tritonclient": "inferbench_tasks.clients.tritonclient:TritonHttpClient",
+        "grpc-tritonclient": "inferbench_tasks.clients.tritonclient:TritonGrpcClient",
     },
 )
 
 
 def client_kind(protocol: str, client: str) -> str:
-    """The kind of a client for a protocol and ``load.client`` ("fast", "reference")."""
+    """The kind of a client for a protocol and ``load.client`` ("fast", "reference", "tritonclient")."""
     return protocol if client == "fast" else f"{protocol}-{client}"
+
+
+def client_factory(protocol: str, client: str) -> ClientFactory:
+    """The client of ``load.client`` for an endpoint's protocol, with its library installed.
+
+    InputError where it does not speak the protocol, MissingExtraError where its library can't be had.
+    """
+    kind = client_kind(protocol, client)
+    if kind not in CLIENTS:
+        speakers = (other.partition("-") for other in CLIENTS)
+        able = ", ".join(name or "fast" for spoken, _, name in speakers if spoken == protocol)
+        raise InputError(f"{client!r} does not speak {protocol}; these do: {able}", field="load.client")
+    factory = CLIENTS.load(kind)
+    if extra := getattr(factory, "extra", None):
+        require(extra)
+    return factory

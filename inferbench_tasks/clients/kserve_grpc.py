@@ -32,6 +32,15 @@ def encode_request(endpoint: Endpoint, inputs: Outputs) -> bytes:
     return frame(request.SerializeToString())
 
 
+def decode_request(wire: bytes) -> Outputs:
+    """The inputs of a request of ``encode_request``; for who writes it once more."""
+    request = message("ModelInferRequest").FromString(unframe(wire))
+    return {
+        item.name: tensor_from_bytes(item.name, item.datatype, tuple(item.shape), raw)
+        for item, raw in zip(request.inputs, request.raw_input_contents, strict=True)
+    }
+
+
 def decode_answer(data: bytes) -> Outputs:
     """The outputs of a framed ``ModelInferResponse``, raw or typed; BadAnswer says what is wrong."""
     from google.protobuf.message import DecodeError

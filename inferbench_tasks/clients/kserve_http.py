@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import httptools
 import numpy as np
 import orjson
@@ -50,6 +52,23 @@ def encode_request(endpoint: Endpoint, inputs: Outputs, *, binary: bool = True) 
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
+def decode_request(wire: bytes) -> tuple[Outputs, bool]:
+    """The inputs of a request of ``encode_request``, and whether they are binary; for who writes it once more."""
+    head, _, body = wire.partition(b"\r\n\r\n")
+    _, binary, length = head.partition(b"\r\nInference-Header-Content-Length: ")
+    at = int(length) if binary else len(body)
+    inputs: Outputs = {}
+    for item in orjson.loads(body[:at])["inputs"]:
+        name, datatype, shape = item["name"], item["datatype"], tuple(item["shape"])
+        if binary:
+            size = item["parameters"]["binary_data_size"]
+            inputs[name] = tensor_from_bytes(name, datatype, shape, body[at : at + size])
+            at += size
+        else:
+            inputs[name] = np.array(item["data"], dtype=NUMPY_OF[datatype]).reshape(shape)
+    return inputs, bool(binary)
+
+
 class _Answer:
     """Collects what a parser finds in one answer."""
 
@@ -96,7 +115,7 @@ def decode_answer(raw: bytes) -> Outputs:
 
 def tensor_from_bytes(name: str, datatype: str, shape: tuple[int, ...], raw: bytes) -> NDArray[np.generic]:
     """A tensor of the protocol's datatype; BadAnswer if the bytes don't fill the shape."""
-    count = int(np.prod(shape))
+    count = math.prod(shape)  # NumPy takes 17 us for it
     if datatype not in NUMPY_OF:
         raise BadAnswer(f"output {name}: unknown datatype {datatype!r}")
     if datatype == "BYTES":

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from typing import Any, ClassVar
 
-from inferbench_tasks.clients.base import CONNECTION, OK, RESET, Call, Payload
+from inferbench_tasks.clients.base import CONNECTION, OK, RECONNECT_DELAY_S, RESET, Call, Payload
 from inferbench_tasks.clients.kserve_http import answer_of
-from inferbench_tasks.clients.tasks import TaskClient
-from inferbench_tasks.extras import require
+from inferbench_tasks.clients.tasks import TaskClient, knock
 
 _OWN_HEADERS = ("host", "content-length")
 
@@ -17,24 +16,17 @@ _OWN_HEADERS = ("host", "content-length")
 class ReferenceHttpClient(TaskClient):
     """One session; aiohttp's pool has as many connections as are allowed."""
 
+    extra: ClassVar[str] = "reference"
+
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        require("reference")
         import aiohttp
 
         self._aiohttp = aiohttp
         self._session: aiohttp.ClientSession | None = None
 
     async def open(self, connections: int) -> None:
-        endpoint = self.settings.endpoint
-        opening = asyncio.open_connection(endpoint.host, endpoint.port)
-        try:
-            _, writer = await asyncio.wait_for(opening, self.settings.connect_timeout_s)
-        except OSError as error:
-            raise ConnectionError(
-                f"no connection to {endpoint.url}: {error or 'no answer in time'}"
-            ) from error
-        writer.close()
+        await knock(self.settings)
         connector = self._aiohttp.TCPConnector(limit=self.settings.connections)
         timeout = self._aiohttp.ClientTimeout(total=None)  # the sender ends what takes too long
         self._session = self._aiohttp.ClientSession(
@@ -61,7 +53,7 @@ class ReferenceHttpClient(TaskClient):
                 return OK, answer_of(answer, int(length) if length else None)
         except self._aiohttp.ClientConnectorError as error:
             self._sink.explain(CONNECTION, str(error))
-            await asyncio.sleep(0.02)  # a dead server is not hammered
+            await asyncio.sleep(RECONNECT_DELAY_S)  # a dead server is not hammered
             return CONNECTION, b""
         except (self._aiohttp.ClientError, OSError) as error:
             self._sink.explain(RESET, str(error) or type(error).__name__)

@@ -5,22 +5,28 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
-from inferbench_tasks.clients.base import BAD_RESPONSE, OK, Call, Client
+from inferbench_tasks.clients.answers import Outputs
+from inferbench_tasks.clients.base import BAD_RESPONSE, OK, Call, Client, ClientSettings
+from inferbench_tasks.extras import require
 
 
 class TaskClient(Client):
     """As many requests at once as ``in_flight_limit`` allows."""
 
+    #: The optional part of InferBench that brings the library.
+    extra: ClassVar[str]
+
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
+        require(self.extra)
         self._tasks: set[asyncio.Task[None]] = set()
         self.in_flight_limit = self.settings.connections
 
     @abstractmethod
-    async def exchange(self, call: Call) -> tuple[str, bytes]:
-        """Send a call and wait for its end: its status, and the answer as ``AnswerCheck`` takes it.
+    async def exchange(self, call: Call) -> tuple[str, bytes | Outputs]:
+        """Send a call and wait for its end: its status, and the answer as it came or as the library has read it.
 
         Sets ``first_byte_ns`` and ``bytes_received`` as well as the library lets it.
         """
@@ -57,10 +63,22 @@ class TaskClient(Client):
         done_ns = time.monotonic_ns()
         call.connection = None
         if status == OK:
-            batch_size, size = call.payload.batch_size, len(answer)
+            batch_size = call.payload.batch_size
+            size = len(answer) if isinstance(answer, bytes) else call.bytes_received
             if not self._check.known(batch_size, size) and (
                 problem := self._check.problem(batch_size, size, answer)
             ):
                 status = BAD_RESPONSE
                 self._sink.explain(status, problem)
         self._sink.finish(call, status, done_ns)
+
+
+async def knock(settings: ClientSettings) -> None:
+    """ConnectionError unless somebody listens at the endpoint; for libraries that connect at their first request."""
+    endpoint = settings.endpoint
+    opening = asyncio.open_connection(endpoint.host, endpoint.port)
+    try:
+        _, writer = await asyncio.wait_for(opening, settings.connect_timeout_s)
+    except OSError as error:
+        raise ConnectionError(f"no connection to {endpoint.url}: {error or 'no answer in time'}") from error
+    writer.close()

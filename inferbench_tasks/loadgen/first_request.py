@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from inferbench_tasks.backends.probes.base import Refused
-from inferbench_tasks.clients.base import CLIENTS, OK, Call, ClientSettings, Sink, client_kind
+from inferbench_tasks.clients.base import OK, Call, ClientSettings, Sink, client_factory
 from inferbench_tasks.loadgen.payloads import answer_check, build_payloads
 from inferbench_tasks.loadgen.plan import LoadPlan
 
@@ -44,8 +44,8 @@ def ask_once(plan: LoadPlan) -> None:
             timeout_ns=plan.timeout_ns,
             connect_timeout_s=min(5.0, plan.timeout_ns / 1e9),
         )
-        kind = client_kind(plan.endpoint.protocol, plan.client)
-        client = CLIENTS.load(kind)(settings, loop, sink, answer_check(plan))
+        factory = client_factory(plan.endpoint.protocol, plan.client)
+        client = factory(settings, loop, sink, answer_check(plan))
         await client.open(1)
         try:
             if not client.send(Call(0, 0, build_payloads(plan)[0])):

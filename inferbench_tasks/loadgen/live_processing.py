@@ -107,10 +107,10 @@ class _Judge(AnswerCheck):
         """Every answer is looked at."""
         return False
 
-    def problem(self, batch_size: int, length: int, answer: bytes) -> str | None:
+    def problem(self, batch_size: int, length: int, answer: bytes | Outputs) -> str | None:
         began_ns = time.monotonic_ns()
         try:
-            outputs = self._decode(answer)
+            outputs = self.outputs(answer)
             self._of_user.check(outputs, batch_size)
             self._pipeline.after(outputs)
         except (BadAnswer, InferBenchError) as error:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.arrivals.base import ArrivalProcess
 from inferbench_tasks.arrivals.closed import ClosedProcess
+from inferbench_tasks.clients.base import client_factory
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
@@ -59,12 +60,15 @@ def prepare(
 ) -> LoadPlan:
     """The plan of a load; its schedule is written to ``folder``. InputError where it can't be.
 
+    MissingExtraError where the client's library is missing, and can't be installed here.
+
     ``target_latency_ms``: what MLPerf LoadGen asks of 99% of the queries of its server scenario.
     ``processing``: what the client does to every request and its answer while the load runs.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if spec.realtime and (problem := realtime_problem()):
         raise InputError(f"{problem}", field="load.realtime")
+    client_factory(endpoint.protocol, spec.client)
     arrivals = spec.arrivals.bind(base_dir)
     try:
         arrivals.check(spec.duration_s)

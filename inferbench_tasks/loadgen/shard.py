@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import uvloop
 
-from inferbench_tasks.clients.base import CLIENTS, ClientSettings, client_kind
+from inferbench_tasks.clients.base import ClientSettings, client_factory
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.loadgen.closed_loop import ClosedLoop
 from inferbench_tasks.loadgen.dispatcher import Dispatcher
@@ -61,7 +61,7 @@ class Shard:
             timeout_ns=plan.timeout_ns,
             server_spans=plan.server_spans,
         )
-        factory = CLIENTS.load(client_kind(plan.endpoint.protocol, plan.client))
+        factory = client_factory(plan.endpoint.protocol, plan.client)
         if plan.processing is not None:
             factory = live(plan, factory)
         self._client = factory(settings, loop, self._dispatcher, answer_check(plan))

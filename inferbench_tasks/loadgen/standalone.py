@@ -24,7 +24,7 @@ from inferbench_tasks.loadgen.plan import BatchShare, LoadPlan
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.summary import summarise
 from inferbench_tasks.loadgen.target import inputs_for, parse_arrivals, parse_url
-from inferbench_tasks.submission.schema import LoadSpec
+from inferbench_tasks.submission.schema import CLIENT_NAMES, LoadSpec
 
 Show = Callable[[str, float, float, Snapshot | None], None]
 
@@ -224,8 +224,8 @@ def calibrate(
     kinds = {"http": "http", "grpc": "grpc", "tfs": "grpc_tfs", "grpc_tfs": "grpc_tfs"}
     if protocol not in kinds:
         raise InputError(f"--protocol: unknown protocol {protocol!r}; known: http, grpc, tfs")
-    if client not in ("fast", "reference"):
-        raise InputError(f"--client: unknown client {client!r}; known: fast, reference")
+    if client not in CLIENT_NAMES:
+        raise InputError(f"--client: unknown client {client!r}; known: {', '.join(CLIENT_NAMES)}")
     with tempfile.TemporaryDirectory(prefix="inferbench-calibrate-") as folder:
         inputs = Path(folder) / "inputs.npz"
         np.savez(inputs, input=np.zeros((4, max(1, request_bytes // 4)), np.float32))

@@ -22,6 +22,8 @@ class BackendAbilities(Protocol):
     launchers: tuple[str, ...]
     devices: tuple[str, ...]
     batching: bool
+    #: Whether its gRPC is TensorFlow Serving's Predict instead of KServe v2.
+    tfs_predict: bool
     server_processors: bool
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -96,6 +96,10 @@ class ServeSpec(Spec):
         return value
 
 
+ClientName = Literal["fast", "reference", "tritonclient"]
+CLIENT_NAMES: tuple[ClientName, ...] = get_args(ClientName)
+
+
 class LoadSpec(Spec):
     """The traffic. Latency counts from the intended send time, so a late sender can't hide queueing."""
 
@@ -113,8 +117,9 @@ class LoadSpec(Spec):
     """Samples in one request."""
     protocol: Literal["http", "grpc"] = "http"
     """What the load speaks to the server."""
-    client: Literal["fast", "reference"] = "fast"
-    """``fast``: the lean client; ``reference``: the protocol's usual library, slower, to check the first against."""
+    client: ClientName = "fast"
+    """``fast``: the lean client; ``reference``: the protocol's usual library, slower, to check the first against;
+    ``tritonclient``: NVIDIA's library for KServe v2, with what it costs its users."""
     timeout_ms: Annotated[float, Field(gt=0, le=600_000)] = 10_000.0
     """A request without an answer after this counts as an error; with ``offline`` arrivals only at their end."""
     shards: Annotated[int, Field(ge=1, le=64)] | Literal["auto"] = "auto"

@@ -27,6 +27,11 @@ def backend_findings(
     if model_format is not None:
         yield from has("convert.format", model_format, backend.formats, "serve the format")
     yield from has("load.protocol", spec.load.protocol, backend.protocols, "speak")
+    if spec.load.client == "tritonclient" and spec.load.protocol == "grpc" and backend.tfs_predict:
+        message = (
+            f"tritonclient speaks KServe v2, and {name} TensorFlow Serving's Predict; use fast or reference"
+        )
+        yield Finding(("load.client", "serve.backend"), message)
     yield from has("serve.launcher", spec.serve.launcher, backend.launchers, "start by the launcher")
     device = spec.serve.device.kind
     yield from has("serve.device", device, backend.devices, "run on the device")

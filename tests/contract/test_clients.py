@@ -1,7 +1,8 @@
 """What every client promises, tested with every client on every kind of server that can run here.
 
-The fast clients speak their protocol by themselves; the reference clients are well-known libraries. Both
-must get the same answers from the same server, and count the same.
+The fast clients speak their protocol by themselves; the others are well-known libraries: aiohttp and grpc.aio
+with our requests, and NVIDIA's tritonclient, which writes its own. All must get the same answers from the same
+server, and count the same.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from inferbench_tasks.backends.base import BACKENDS, Deployment
 from inferbench_tasks.clients.answers import AnswerCheck, Outputs
 from inferbench_tasks.clients.base import CLIENTS, Call, ClientSettings, Sink, client_kind
 from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.loadgen.null_server import null_server
@@ -37,6 +39,7 @@ from tests.load_servers import endpoint
 from tests.serving_cases import CLASSES, Case, dense_as, dense_case
 
 pytestmark = pytest.mark.integration
+LIBRARIES = ("reference", "tritonclient")
 ENVIRONMENTS = Path(sys.prefix) / "inferbench-test-envs"
 
 
@@ -85,6 +88,7 @@ SERVERS = [
     pytest.param("null-grpc", id="null-grpc"),
     pytest.param("null-grpc_tfs", id="null-grpc_tfs"),
 ]
+REAL_HTTP = [server for server in SERVERS if server.id in ("onnxruntime-http", "triton-http")]
 
 
 @contextmanager
@@ -153,6 +157,18 @@ def plan_for(target: Target, folder: Path, client: str, **options: Any) -> LoadP
     )
 
 
+def speaks(client: str, target: Target, folder: Path) -> bool:
+    """Whether a client has the server's protocol; a plan with one that has it not is refused with its reason."""
+    if client_kind(target.where.protocol, client) in CLIENTS:
+        return True
+    assert (client, target.where.protocol) == ("tritonclient", "grpc_tfs")
+    with pytest.raises(
+        InputError, match=r"'tritonclient' does not speak grpc_tfs; these do: fast, reference"
+    ):
+        plan_for(target, folder, client)
+    return False
+
+
 class Collect(Sink):
     """Hears of one call at a time."""
 
@@ -188,21 +204,20 @@ class Timed(Collect):
 
 def answers_of(plan: LoadPlan) -> dict[int, Outputs]:
     """Each distinct request sent once; the outputs by the first sample of the request."""
-    decode = protocol_codec(plan)[1]
     seen: list[Outputs] = []
 
     class Keep(AnswerCheck):
         def known(self, batch_size: int, length: int) -> bool:
             return False
 
-    def keeping(raw: bytes) -> Outputs:
-        seen.append(decode(raw))
-        return seen[-1]
+        def check(self, outputs: Outputs, batch_size: int) -> None:
+            seen.append(outputs)
+            super().check(outputs, batch_size)
 
     async def ask() -> dict[int, Outputs]:
         loop = asyncio.get_running_loop()
         sink = Collect()
-        check = Keep(keeping, answer_check(plan)._expected)
+        check = Keep(protocol_codec(plan)[1], answer_check(plan)._expected)
         factory = CLIENTS.load(client_kind(plan.endpoint.protocol, plan.client))
         client = factory(ClientSettings(plan.endpoint, 2), loop, sink, check)
         await client.open(2)
@@ -226,18 +241,24 @@ def answers_of(plan: LoadPlan) -> dict[int, Outputs]:
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_both_clients_get_the_same_and_the_right_answers(
+def test_all_clients_get_the_same_and_the_right_answers(
     target: Target, tmp_path: Path, batch_size: int
 ) -> None:
-    """Every request's outputs are equal by both clients, and equal the model's own where there is one."""
+    """Every request's outputs are equal by all clients, and equal the model's own where there is one."""
     if target.reference is None and batch_size > 1:
         pytest.skip("this server gives the same answer to everything")
     fast = answers_of(plan_for(target, tmp_path, "fast", batch_size=batch_size))
-    reference = answers_of(plan_for(target, tmp_path, "reference", batch_size=batch_size))
-    assert fast.keys() == reference.keys()
+    for library in LIBRARIES:
+        if not speaks(library, target, tmp_path):
+            continue
+        theirs = answers_of(plan_for(target, tmp_path, library, batch_size=batch_size))
+        assert fast.keys() == theirs.keys()
+        for index, outputs in fast.items():
+            assert outputs.keys() == theirs[index].keys()
+            for name, array in outputs.items():
+                assert array.dtype == theirs[index][name].dtype
+                np.testing.assert_array_equal(array, theirs[index][name])
     for index, outputs in fast.items():
-        for name, array in outputs.items():
-            np.testing.assert_array_equal(array, reference[index][name])
         if target.reference is not None:
             (right,) = target.reference.values()
             rows = np.arange(index, index + batch_size) % len(right)
@@ -278,59 +299,104 @@ def latencies_ms(plans: list[LoadPlan], requests: int) -> list[list[float]]:
     return asyncio.run(ask())
 
 
+@pytest.mark.parametrize("target", REAL_HTTP, indirect=True)
+@pytest.mark.parametrize("client", ["fast", *LIBRARIES])
+def test_tensors_as_json_are_answered_as_json(target: Target, tmp_path: Path, client: str) -> None:
+    """Without the binary extension every client gets the model's own answers, too."""
+    assert target.reference is not None
+    plan = plan_for(target, tmp_path, client).model_copy(update={"binary": False})
+    (right,) = target.reference.values()
+    for index, outputs in answers_of(plan).items():
+        (got,) = outputs.values()
+        np.testing.assert_allclose(np.asarray(got, np.float64), right[[index]], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.flaky(reruns=1)
-def test_both_clients_see_the_same_latency(target: Target, tmp_path: Path) -> None:
+def test_all_clients_see_the_same_latency(target: Target, tmp_path: Path) -> None:
     """Request by request in turn: the medians differ by what a library costs and no more.
 
     The bounds are wide: a client that waited for a timer or for a delayed acknowledgement (40 ms) shows, the
     machine's noise does not, since it meets both alike.
     """
-    plans = [plan_for(target, tmp_path, client) for client in ("fast", "reference")]
-    fast, reference = latencies_ms(plans, 60)
-    assert min(len(fast), len(reference)) >= 50
-    fast_ms, reference_ms = float(np.median(fast[5:])), float(np.median(reference[5:]))
-    assert fast_ms <= 1.5 * reference_ms + 2.0
-    assert reference_ms <= 3.0 * fast_ms + 10.0
+    able = [client for client in ("fast", *LIBRARIES) if speaks(client, target, tmp_path)]
+    measured = latencies_ms([plan_for(target, tmp_path, client) for client in able], 60)
+    assert min(len(latencies) for latencies in measured) >= 50
+    fast_ms, *libraries_ms = (float(np.median(latencies[5:])) for latencies in measured)
+    for library_ms in libraries_ms:
+        assert fast_ms <= 1.5 * library_ms + 2.0
+        assert library_ms <= 3.0 * fast_ms + 10.0
 
 
-@pytest.mark.parametrize("client", ["fast", "reference"])
 @pytest.mark.parametrize(
     "arrivals", [{"kind": "closed_loop", "concurrency": 4}, {"kind": "poisson", "rate_rps": 150}]
 )
-def test_a_load_is_answered_whole(
-    target: Target, tmp_path: Path, client: str, arrivals: dict[str, Any]
-) -> None:
-    """Open and closed loop: every request ends well, with its times in order and its bytes counted."""
-    plan = plan_for(target, tmp_path, client, arrivals=arrivals)
-    outcome = apply_load(plan, tmp_path / "samples.parquet")
-    assert outcome.applied.problem is None
-    table = outcome.table()
-    status, names = codes(table, "status")
-    assert {names[code] for code in status} == {"ok"}, outcome.applied.explanations
-    assert outcome.requests > 20
-    moments = ["intended_ns", "sent_ns", "first_byte_ns", "done_ns"]
-    if client == "reference" and target.where.protocol != "http":
-        moments.remove("first_byte_ns")  # grpc.aio does not tell it: -1
-    times = [column(table, name) for name in moments]
-    for earlier, later in pairwise(times):
-        assert (earlier <= later).all()
-    assert (column(table, "bytes_sent") > 0).all()
-    assert (column(table, "bytes_received") > 0).all()
-    assert len(set(column(table, "request_id").tolist())) == outcome.requests
-    if arrivals["kind"] == "closed_loop":
-        assert sum(outcome.certificate(plan).figures["errors"].values()) == 0
+def test_a_load_is_answered_whole(target: Target, tmp_path: Path, arrivals: dict[str, Any]) -> None:
+    """Open and closed loop, by every client: each request ends well, with its times in order and its bytes counted.
+
+    Of one open schedule all clients leave the same records, but for what is measured.
+    """
+    tables = {}
+    for client in ("fast", *LIBRARIES):
+        if not speaks(client, target, tmp_path):
+            continue
+        plan = plan_for(target, tmp_path, client, arrivals=arrivals)
+        outcome = apply_load(plan, tmp_path / f"{client}.parquet")
+        assert outcome.applied.problem is None, client
+        tables[client] = table = outcome.table()
+        status, names = codes(table, "status")
+        assert {names[code] for code in status} == {"ok"}, (client, outcome.applied.explanations)
+        assert outcome.requests > 20, client
+        moments = ["intended_ns", "sent_ns", "first_byte_ns", "done_ns"]
+        if client == "tritonclient" or (client == "reference" and target.where.protocol != "http"):
+            moments.remove("first_byte_ns")  # neither grpc.aio nor tritonclient tells it
+            assert (column(table, "first_byte_ns") == -1).all(), client
+        times = [column(table, name) for name in moments]
+        for earlier, later in pairwise(times):
+            assert (earlier <= later).all(), client
+        assert (column(table, "bytes_sent") > 0).all(), client
+        assert (column(table, "bytes_received") > 0).all(), client
+        assert len(set(column(table, "request_id").tolist())) == outcome.requests, client
+        if arrivals["kind"] == "closed_loop":
+            assert sum(outcome.certificate(plan).figures["errors"].values()) == 0, client
+    if arrivals["kind"] == "poisson":
+        same_records(tables)
 
 
-@pytest.mark.parametrize("client", ["fast", "reference"])
+def same_records(tables: dict[str, Any]) -> None:
+    """The same requests at the same intended times, with the same sizes.
+
+    The libraries tell an answer's body alone, the fast HTTP client its head too.
+    """
+
+    def values(client: str, name: str) -> Any:
+        return column(tables[client], name)[np.argsort(column(tables[client], "request_id"))]
+
+    for client in tables:
+        for name in ("request_id", "sample_index", "batch_size", "bytes_sent"):
+            np.testing.assert_array_equal(values(client, name), values("fast", name))
+        np.testing.assert_array_equal(
+            np.diff(values(client, "intended_ns")), np.diff(values("fast", "intended_ns"))
+        )
+        assert (values(client, "bytes_received") <= values("fast", "bytes_received")).all()
+    if "tritonclient" in tables:
+        np.testing.assert_array_equal(
+            values("tritonclient", "bytes_received"), values("reference", "bytes_received")
+        )
+
+
+@pytest.mark.parametrize("client", ["fast", *LIBRARIES])
 def test_an_unknown_model_is_an_error_of_the_server_with_its_words(
     target: Target, tmp_path: Path, client: str
 ) -> None:
     """The server's refusal is a status of its own kind, and what it said is kept."""
     if target.reference is None:
         pytest.skip("this server knows every model")
+    if not speaks(client, target, tmp_path):
+        return
     other = target.where.model_copy(update={"model_name": "nosuch"})
     plan = plan_for(Target(other, target.case, target.outputs, None), tmp_path, client, max_error_ratio=1.0)
     outcome = apply_load(plan, tmp_path / "samples.parquet")
+    assert outcome.requests > 0
     kinds = set(outcome.certificate(plan).figures["errors"])
     assert kinds == ({"http_4xx"} if target.where.protocol == "http" else {"grpc_not_found"})
     assert "nosuch" in " ".join(outcome.applied.explanations.values())

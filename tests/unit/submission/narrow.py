@@ -16,6 +16,7 @@ class Narrow:
     launchers: tuple[str, ...] = ("process",)
     devices: tuple[str, ...] = ("cpu",)
     batching: bool = False
+    tfs_predict: bool = False
     server_processors: bool = False
 
 

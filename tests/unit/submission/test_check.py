@@ -42,8 +42,12 @@ POSSIBLE: list[JobSpec] = [
     spec({"duration_s": 60, "max_requests": 10}, deadline_s=10),
     spec({"arrivals": {"kind": "closed_loop", "concurrency": 1}}, slo={"throughput_rps": 1e6}),
     spec({"max_error_ratio": 0.1}, slo={"error_ratio": 0.1}),
+    spec({"client": "tritonclient"}),
+    spec({"client": "tritonclient", "protocol": "grpc"}, serve={"backend": "triton"}),
 ]
+TFS: dict[str, Any] = {"serve": {"backend": "tfs_protocol"}, "convert": {"format": "savedmodel"}}
 IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
+    (spec({"protocol": "grpc", "client": "tritonclient"}, **TFS), "load.client", "use fast or reference"),
     (spec({"batch_size": 9}, serve={"batching": {"max_batch_size": 8}}), "load.batch_size", "9 samples per request"),
     (
         spec({"arrivals": {"kind": "closed_loop", "concurrency": 16}, "max_requests": 16}),
