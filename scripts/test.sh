@@ -9,14 +9,19 @@ unset PYTHONDONTWRITEBYTECODE
 # What is skipped is summed up at the end of each part, one line a reason, with the command that removes it.
 "$bin/pytest" tests/unit tests/test_architecture.py -n 2 --dist loadgroup --durations 10 --reruns 1 --reruns-delay 1 -rfER
 # Loads whose timing matters, schedulers, whole systems.
-alone="tests/integration/test_load_faults.py tests/integration/test_load_mlperf.py tests/integration/test_scheduled_jobs.py
-    tests/integration/test_stage_breakdown.py tests/integration/test_worker_agent.py tests/e2e/test_interference.py
+alone="tests/integration/test_load_faults.py tests/integration/test_load_mlperf.py
+    tests/integration/test_scheduled_jobs.py tests/integration/test_stage_breakdown.py tests/e2e/test_interference.py
     tests/e2e/test_recommend.py tests/e2e/test_run.py tests/e2e/test_web_system.py"
-ignored=
-for file in $alone; do
-    ignored="$ignored --ignore $file"
-done
 # Real servers and databases, each test's own: starting one is mostly waiting. A file's tests share what they started.
-"$bin/pytest" tests/contract tests/integration tests/e2e tests/docs $ignored \
-    -n 2 --dist loadfile --durations 30 --reruns 1 --reruns-delay 3 -rfER
+# The longest begin, so that neither half waits long for the other at the end.
+together="tests/e2e/test_faults.py tests/contract/test_backends.py tests/contract/test_clients.py
+    tests/integration/test_perfdb_embedded.py tests/e2e/test_web_pages.py"
+for file in $(find tests/contract tests/integration tests/e2e tests/docs -name 'test_*.py' | sort); do
+    case " $(echo $alone $together) " in
+        *" $file "*) ;;
+        *) together="$together $file" ;;
+    esac
+done
+"$bin/pytest" $together -n 2 --dist loadfile --no-loadscope-reorder \
+    --durations 30 --reruns 1 --reruns-delay 3 -rfER
 "$bin/pytest" $alone --durations 30 --reruns 1 --reruns-delay 3 -rfER
