@@ -29,7 +29,8 @@ from pathlib import Path
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
 
-from inferbench_tasks.provider.queues import CONFIG, HOLD, HOST
+from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
+from inferbench_tasks.provider.queues import HOLD, HOST
 
 STAGES = {stages!r}
 JOBS = json.loads(Path({jobs!r}).read_text())
@@ -44,13 +45,15 @@ for name, job in JOBS.items():
              max_active_runs=64) as dag:
         before = None
         for stage in STAGES:
-            leased = stage in ("serve", "load", "collect", "release")
-            told = {{"job_index": 0, "stage": stage}} | ({{"job": job["document"]}} if stage == "serve" else {{}})
+            place = STAGES.index(stage) - STAGES.index("serve")
+            leased = place >= 0
+            request = LeaseRequest(job["document"]) if place == 0 else None
+            told = LeasedTask(0, stage, place, stage == "release", request)
             task = PythonOperator(
                 task_id="job-000." + stage, python_callable=work,
                 op_args=[job["seconds"] if stage == "load" else 0.0],
                 queue=(HOLD if leased else HOST) if {ours} else (job["queue"] if leased else HOST),
-                executor_config={{CONFIG: told}} if leased else {{}},
+                executor_config=told.config() if leased else {{}},
             )
             if before is not None:
                 before >> task

@@ -134,6 +134,11 @@ class Pipeline(Generic[SpecT]):
             and (entry.facts.block is None or getattr(job, entry.facts.block) is not None)
         )
 
+    @property
+    def leased(self) -> tuple[str, ...]:
+        """The names of the stages that run while a job holds its device."""
+        return tuple(entry.name for entry in self.entries if entry.facts.leased)
+
     def of_submission(self) -> tuple[StageEntry, ...]:
         """The stages that follow all jobs."""
         return tuple(entry for entry in self.entries if entry.facts.of_submission)

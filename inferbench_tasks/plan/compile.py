@@ -10,9 +10,6 @@ from inferbench_tasks.submission.base import JobBase, SubmissionBase
 from inferbench_tasks.submission.digest import digest_of_jobs
 from inferbench_tasks.submission.sweep import Job, expand
 
-#: Stages that run while a job holds its device.
-LEASED = frozenset({"serve", "load", "collect", "release"})
-
 
 def group_id(job_index: int) -> str:
     """``job-003``: a job within a plan."""

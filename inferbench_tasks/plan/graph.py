@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from inferbench_tasks.submission.base import JobBase
@@ -46,7 +47,7 @@ class Node:
         return self.cleans_up or self.job_index is None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RunPlan:
     """All nodes of a submission, each after those it needs, and the jobs in the sweep's order."""
 
@@ -54,10 +55,17 @@ class RunPlan:
     jobs: tuple[Job[JobBase], ...]
     nodes: tuple[Node, ...]
 
+    @cached_property
+    def _by_job(self) -> dict[int | None, tuple[Node, ...]]:
+        nodes: dict[int | None, list[Node]] = {}
+        for node in self.nodes:
+            nodes.setdefault(node.job_index, []).append(node)
+        return {index: tuple(group) for index, group in nodes.items()}
+
     def of_job(self, index: int) -> tuple[Node, ...]:
         """A job's nodes in their order."""
-        return tuple(node for node in self.nodes if node.job_index == index)
+        return self._by_job[index]
 
     def of_submission(self) -> tuple[Node, ...]:
         """The nodes that follow all jobs."""
-        return tuple(node for node in self.nodes if node.job_index is None)
+        return self._by_job.get(None, ())

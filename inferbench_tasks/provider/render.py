@@ -12,8 +12,9 @@ from inferbench_tasks.dotted import value_at
 from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.plan.compile import compile_plan, group_id
 from inferbench_tasks.plan.graph import Node, RunPlan
+from inferbench_tasks.provider.on_device import leased_task
 from inferbench_tasks.provider.operators.stage import StageOperator
-from inferbench_tasks.provider.queues import CONFIG, HOLD, HOST
+from inferbench_tasks.provider.queues import HOLD, HOST
 from inferbench_tasks.provider.weights import ShortestJobFirst, weight_of
 from inferbench_tasks.submission.base import SubmissionBase
 
@@ -55,15 +56,16 @@ def render(
         label = ", ".join(f"{path.rsplit('.', 1)[-1]}={value}" for path, value in job.point.items())
         with TaskGroup(group_id=group_id(job.index), dag=dag, tooltip=label or job.job_id):
             for node in plan.of_job(job.index):
-                tasks[node.id] = _task(node, dag, base_dir, label)
+                tasks[node.id] = _task(node, plan, dag, base_dir, label)
     for node in plan.of_submission():
-        tasks[node.id] = _task(node, dag, base_dir, "")
+        tasks[node.id] = _task(node, plan, dag, base_dir, "")
     _wire(plan, tasks, one_at_a_time)
     return dag
 
 
-def _task(node: Node, dag: DAG, base_dir: Path, label: str) -> StageOperator:
+def _task(node: Node, plan: RunPlan, dag: DAG, base_dir: Path, label: str) -> StageOperator:
     stage = node.stage
+    leased = leased_task(node, plan)
     return StageOperator(
         task_id=stage,
         dag=dag,
@@ -72,20 +74,12 @@ def _task(node: Node, dag: DAG, base_dir: Path, label: str) -> StageOperator:
         retries=node.retries,
         weight_rule=ShortestJobFirst(),
         priority_weight=weight_of(node),
-        queue=HOST if node.resource == "host" else HOLD,
-        executor_config=_for_the_executor(node),
+        queue=HOST if leased is None else HOLD,
+        executor_config={} if leased is None else leased.config(),
         retry_delay=timedelta(seconds=2),
         trigger_rule=TriggerRule.ALL_DONE if node.job_index is None else TriggerRule.ALL_SUCCESS,
         doc_md=f"`{stage}` of `{node.input.get('job_id', dag.dag_id)}`{': ' + label if label else ''}",
     )
-
-
-def _for_the_executor(node: Node) -> dict[str, Any]:
-    """What our executor has to know of a task that runs on a device; others ignore it."""
-    if node.resource == "host":
-        return {}
-    told: dict[str, Any] = {"job_index": node.job_index, "stage": node.stage}
-    return {CONFIG: told | ({"job": node.input["job"]} if node.opens else {})}
 
 
 def _wire(plan: RunPlan, tasks: dict[str, StageOperator], one_at_a_time: bool) -> None:

@@ -24,7 +24,7 @@ class Fence:
             holder = f"it is {lease.job}'s" if lease else "nobody holds it"
             raise LeaseLostError(
                 f"This job does not hold device {self.device_id} ({holder}). To measure again, clear the job's tasks "
-                "from serve on, or start a new run."
+                "on its device from the first on, or start a new run."
             )
         return lease.token
 

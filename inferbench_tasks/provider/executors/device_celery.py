@@ -1,9 +1,9 @@
-"""The executor: stages of a job that need a device wait here until the policy gives their job one.
+"""The executor: tasks of a job that need a device wait here until the policy gives their job one.
 
-Tasks without a device go to the host queue at once. A job's ``serve`` is held (state ``queued``, queue ``HOLD``) until
-its job has a lease that the device's worker confirmed; then it and the job's later stages go to the queue of that
-device, one job at a time. A Celery queue is first in, first out, so nothing is published before it may start: what
-waits can be re-ordered, and no dead worker's queue strands a job (late binding).
+Tasks without a device go to the host queue at once. The task that opens a job's lease (``serve``) is held (state
+``queued``, queue ``HOLD``) until its job has a lease that the device's worker confirmed; then it and the job's later
+tasks on the device go to that device's queue, one job at a time. A Celery queue is first in, first out, so nothing is
+published before it may start: what waits can be re-ordered, and no dead worker's queue strands a job (late binding).
 """
 
 from __future__ import annotations
@@ -24,25 +24,19 @@ from inferbench_tasks import settings
 from inferbench_tasks.cluster.dispatcher import Action, Dispatcher
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.cluster.waiting import waiting_jobs
+from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.perfdb.documents import RunDocument
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.plan.compile import LEASED
 from inferbench_tasks.provider.executors import metadata
 from inferbench_tasks.provider.executors.host_slots import HostSlots
-from inferbench_tasks.provider.executors.jobs import (
-    TaskRef,
-    learnt,
-    leased_s,
-    queued_job,
-    ref_of,
-    ref_of_job,
-)
+from inferbench_tasks.provider.executors.jobs import job_of_task, learnt, leased_s, perfdb_run, queued_job
 from inferbench_tasks.provider.executors.lost import Messages, Sent
 from inferbench_tasks.provider.executors.watch import FolderWatch, dag_files
-from inferbench_tasks.provider.queues import CONFIG, HOLD, HOST
+from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
+from inferbench_tasks.provider.queues import HOLD, HOST
 from inferbench_tasks.provider.weights import weight
 from inferbench_tasks.scheduling.eventlog import EventLog
 from inferbench_tasks.scheduling.policies import DEFAULT_POLICY, POLICIES
@@ -51,9 +45,9 @@ POLICY = "INFERBENCH_POLICY"
 TICK_S, LOOK_S, PUBLISH_S, WATCH_S, SEARCH_S = 0.2, 0.5, 1.0, 1.0, 10.0
 #: The scheduler's own loop stands still while PerfDB is asked: better to skip a turn than to miss its heartbeat.
 PATIENCE_S = 3.0
-#: A job with a lease whose ``serve`` did not come to wait again within this time has been ended by its user.
+#: A job with a lease whose first task on it did not come to wait again within this time has been ended by its user.
 NO_SHOW_S = 60.0
-#: How long a stage that Airflow calls failed has to tell PerfDB why, once its job's release is over as well. Longer
+#: How long a stage that Airflow calls failed has to tell PerfDB why, once its job has cleaned up as well. Longer
 #: than a few seconds, and the run would be seen as failed before its job is run again.
 EXPLAIN_S = 2.0
 
@@ -75,7 +69,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
         log = EventLog(open(path, "w", encoding="utf-8"), policy.name, policy.params)  # noqa: SIM115 - as long as we live
         self._dispatcher = Dispatcher(self._cluster, policy, log)
         self._waiting: dict[str, Any] = {}
-        """Job -> key of its ``serve`` that is held."""
+        """Job -> key of its task that is held: the one that opens its lease."""
         self._actions: list[Action] = []
         self._host_slots = HostSlots()
         self._watch = FolderWatch(dag_files())
@@ -97,8 +91,8 @@ class DeviceCeleryExecutor(CeleryExecutor):
         for key, workload in self.order_queued_tasks_by_priority():
             if len(chosen) >= open_slots:
                 break
-            ref = ref_of(workload.ti)
-            queue = None if ref is None else self._queue_of(ref, key, workload)
+            task = LeasedTask.of(workload.ti.executor_config)
+            queue = None if task is None else self._queue_of(task, key, workload)
             if queue == HOLD:
                 continue
             if (queue or workload.ti.queue) == HOST and not self._host_slots.take(key):
@@ -109,15 +103,16 @@ class DeviceCeleryExecutor(CeleryExecutor):
             chosen.append((key, workload))
         return chosen
 
-    def _queue_of(self, ref: TaskRef, key: Any, workload: ExecuteTask) -> str:
-        device = self._dispatcher.device_of(ref.job)
-        if ref.stage == "serve":
+    def _queue_of(self, task: LeasedTask, key: Any, workload: ExecuteTask) -> str:
+        job = str(job_of_task(workload.ti, task))
+        device = self._dispatcher.device_of(job)
+        if task.request is not None:
             if device is not None:
-                self._waiting.pop(ref.job, None)
-                self._dispatcher.started(ref.job)
+                self._waiting.pop(job, None)
+                self._dispatcher.started(job)
                 return device
-            if ref.job not in self._waiting:
-                self._wait(ref, key, workload)
+            if job not in self._waiting:
+                self._wait(job, task.request, key, workload)
             return HOLD
         if device is not None and self._dispatcher.devices[device].age_s < NO_SHOW_S:
             return device
@@ -126,16 +121,16 @@ class DeviceCeleryExecutor(CeleryExecutor):
         # Its device is gone: its clean-up can be done from here, anything else says so and fails.
         return HOST
 
-    def _wait(self, ref: TaskRef, key: Any, workload: ExecuteTask) -> None:
-        config: dict[str, Any] = (workload.ti.executor_config or {})[CONFIG]
+    def _wait(self, job: str, request: LeaseRequest, task_key: Any, workload: ExecuteTask) -> None:
+        key = JobKey.parse(job)
         try:
-            conf, submit_s = metadata.trigger(ref.dag_id, ref.dag_run_id)
-            spec = queued_job(ref, config["job"], conf, submit_s, self._estimator, self._cluster)
-            self._dispatcher.submit(spec, ref.perfdb_run)
+            conf, submit_s = metadata.trigger(key.dag_id, key.dag_run_id)
+            spec = queued_job(key, request, conf, submit_s, self._estimator, self._cluster)
+            self._dispatcher.submit(spec, perfdb_run(key))
         except InferBenchError as error:
-            self.log.warning("a job can't be looked at now job=%s error=%s", ref.job, error)
+            self.log.warning("a job can't be looked at now job=%s error=%s", job, error)
             return
-        self._waiting[ref.job] = key
+        self._waiting[job] = task_key
         metadata.set_weight(workload.ti.id, weight(spec.priority, spec.est_s))
 
     def _process_workloads(self, workload_items: Sequence[Any]) -> None:
@@ -193,105 +188,101 @@ class DeviceCeleryExecutor(CeleryExecutor):
         return True
 
     def _act(self, action: Action) -> None:
-        ref = ref_of_job(action.job)
         if action.kind == "start":
-            return  # its serve is sent with the next heartbeat
+            return  # its task is sent with the next heartbeat
+        job = JobKey.parse(action.job)
+        tasks = metadata.job_tasks(job)
         self.log.warning("job=%s device=%s %s: %s", action.job, action.device_id, action.kind, action.reason)
         if action.kind == "lost":
             # First, for it may fail and is then tried again: what follows is done once.
-            self._end_run(ref, Verdict.failed("scheduler", f"{action.reason}; it is run again"))
+            self._end_run(job, tasks, Verdict.failed("scheduler", f"{action.reason}; it is run again"))
             if (key := self._waiting.pop(action.job, None)) is not None:
                 self.queued_tasks.pop(key, None)
-            self._drop_celery_tasks(ref)
-            metadata.fail_tasks(ref, LEASED)
-            records.end_run(settings.servers_dir(settings.data_dir()), ref.perfdb_run)
-            metadata.run_again(ref)
+            self._drop_celery_tasks(job, tasks)
+            metadata.fail_tasks(job, tasks.ids)
+            records.end_run(settings.servers_dir(settings.data_dir()), perfdb_run(job))
+            metadata.run_again(job, tasks)
         elif action.kind == "stop":
-            metadata.fail_tasks(ref, LEASED - {"release"})
+            metadata.fail_tasks(job, tasks.work_ids)
         elif (key := self._waiting.pop(action.job, None)) is not None:
             self.queued_tasks.pop(key, None)
             self.fail(key, action.reason)
         if action.kind in ("stop", "give_up"):
-            self._end_run(ref, Verdict.failed("scheduler", action.reason))
+            self._end_run(job, tasks, Verdict.failed("scheduler", action.reason))
 
-    def _end_run(self, ref: TaskRef, verdict: Verdict) -> None:
-        """In PerfDB; a night has no run there. Raises PerfDBError if it is away."""
-        if ref.is_night:
+    def _end_run(self, job: JobKey, tasks: metadata.JobTasks, verdict: Verdict) -> None:
+        """In PerfDB, if the job is one run there. Raises PerfDBError if it is away."""
+        if not tasks.recorded:
             return
         try:
-            self._db.end_run(ref.perfdb_run, verdict)
+            self._db.end_run(perfdb_run(job), verdict)
         except InputError as error:
-            self.log.warning("the run of job=%s can't be ended: %s", ref.job, error)
+            self.log.warning("the run of job=%s can't be ended: %s", job, error)
 
     def _look_at_jobs(self) -> None:
         """End the leases of jobs that are over; run again what was lost."""
         for job, held in list(self._dispatcher.held.items()):
-            ref = ref_of_job(job)
-            states = metadata.task_states(ref)
-            if states.gone:
+            tasks = metadata.job_tasks(JobKey.parse(job))
+            if tasks.gone:
                 self._dispatcher.withdraw(job, "its DAG run was deleted")
-            elif states.over:
-                self._end(ref, states)
-            elif not held.started and job not in self._waiting and not self._running(states):
+            elif tasks.over:
+                self._end(job, tasks)
+            elif not held.started and job not in self._waiting and not tasks.begun:
                 self._count_no_show(job)
             else:
                 self._no_show.pop(job, None)
 
-    def _running(self, states: metadata.TaskStates) -> bool:
-        return any(state in ("running", "success") for state in states.by_stage.values())
-
     def _count_no_show(self, job: str) -> None:
-        """A device is kept for a job whose ``serve`` is not here (yet)."""
+        """A device is kept for a job whose first task on it is not here (yet)."""
         since = self._no_show.setdefault(job, time.monotonic())
         if time.monotonic() - since > NO_SHOW_S:
             del self._no_show[job]
-            self._dispatcher.withdraw(job, "its serve did not come")
+            self._dispatcher.withdraw(job, "its first task on the device did not come")
 
-    def _end(self, ref: TaskRef, states: metadata.TaskStates) -> None:
-        stage = states.failed_stage
-        run = self._db.find_runs({"_id": ref.perfdb_run}, limit=1)
-        if stage is None:
+    def _end(self, job: str, tasks: metadata.JobTasks) -> None:
+        key, failed = JobKey.parse(job), tasks.failed
+        run = self._db.find_runs({"_id": perfdb_run(key)}, limit=1)
+        if failed is None:
             seconds = leased_s(run[0]) if run else None
-            if run and seconds is not None and all(s == "success" for s in states.by_stage.values()):
+            if run and seconds is not None and tasks.succeeded:
                 self._estimator.observe(run[0].job_id, seconds)
-            self._dispatcher.ended(ref.job, ok=stage is None)
+            self._dispatcher.ended(job, ok=True)
             return
-        attempt = states.tries.get(stage, 1)
-        # A night's stages fail by Airflow's own word: nothing of them is in PerfDB.
-        if ref.is_night:
-            said = not metadata.given_up(ref, stage, attempt)
+        # What is no run in PerfDB fails by Airflow's own word.
+        if not tasks.recorded:
+            explained = not metadata.given_up(key, failed)
         else:
-            said = bool(run) and self._said_how(ref, run[0], stage, attempt)
-        if said:
-            self._unexplained.pop(ref.job, None)
-            self._dispatcher.ended(ref.job, ok=False)
+            explained = bool(run) and self._is_explained(key, run[0], failed)
+        if explained:
+            self._unexplained.pop(job, None)
+            self._dispatcher.ended(job, ok=False)
             return
         # A stage that is ended in the middle says so within moments; one that was killed never does.
         now = time.monotonic()
-        if now - self._unexplained.setdefault(ref.job, now) < EXPLAIN_S:
+        if now - self._unexplained.setdefault(job, now) < EXPLAIN_S:
             return
-        del self._unexplained[ref.job]
+        del self._unexplained[job]
         cause = "it was killed, or Airflow lost sight of it"
-        reason = f"{stage}, {cause}"
-        if metadata.ended_by_user(ref):
-            self._dispatcher.ended(ref.job, ok=False)
-            self._end_run(ref, Verdict.cancelled(stage))
-        elif self._dispatcher.failed(ref.job, reason):
-            self.log.warning("job=%s is run again: %s", ref.job, reason)
-            metadata.run_again(ref)
-            self._end_run(ref, Verdict.failed(stage, f"{cause}, and is run again"))
+        reason = f"{failed.stage}, {cause}"
+        if metadata.ended_by_user(key):
+            self._dispatcher.ended(job, ok=False)
+            self._end_run(key, tasks, Verdict.cancelled(failed.stage))
+        elif self._dispatcher.failed(job, reason):
+            self.log.warning("job=%s is run again: %s", job, reason)
+            metadata.run_again(key, tasks)
+            self._end_run(key, tasks, Verdict.failed(failed.stage, f"{cause}, and is run again"))
         else:
-            self._end_run(ref, Verdict.failed(stage, f"{cause}, for the last time"))
+            self._end_run(key, tasks, Verdict.failed(failed.stage, f"{cause}, for the last time"))
 
-    def _said_how(self, ref: TaskRef, run: RunDocument, stage: str, attempt: int) -> bool:
+    def _is_explained(self, key: JobKey, run: RunDocument, task: metadata.TaskState) -> bool:
         """Whether a stage that Airflow calls failed told PerfDB how it failed, or that its user ended it.
 
         One that says "done" or "cancelled" while Airflow gave it up did not fail: its heartbeat did not come through.
         """
-        found = [s.state for s in run.stages if s.stage == stage and s.attempt == attempt]
-        if "failed" in found:
+        states = [s.state for s in run.stages if s.stage == task.stage and s.attempt == task.attempt]
+        if "failed" in states:
             return True
-        return found not in ([], ["running"]) and not metadata.given_up(ref, stage, attempt)
+        return states not in ([], ["running"]) and not metadata.given_up(key, task)
 
     def _look_at_waiting(self) -> None:
         """Forget what its user ended meanwhile."""
@@ -307,10 +298,10 @@ class DeviceCeleryExecutor(CeleryExecutor):
                 del self._waiting[job]
                 self._dispatcher.withdraw(job, "ended while it waited")
 
-    def _drop_celery_tasks(self, ref: TaskRef) -> None:
+    def _drop_celery_tasks(self, job: JobKey, tasks: metadata.JobTasks) -> None:
         for key, result in list(self.workloads.items()):
-            if isinstance(key, TaskInstanceKey) and (key.dag_id, key.run_id) == (ref.dag_id, ref.dag_run_id):
-                if key.task_id not in (ref.task_id(stage) for stage in LEASED):
+            if isinstance(key, TaskInstanceKey) and (key.dag_id, key.run_id) == (job.dag_id, job.dag_run_id):
+                if key.task_id not in tasks.ids:
                     continue
                 self.celery_app.control.revoke(result.task_id)
                 self.workloads.pop(key, None)
@@ -319,8 +310,11 @@ class DeviceCeleryExecutor(CeleryExecutor):
     def revoke_task(self, *, ti: Any) -> None:
         """Airflow takes a task back; a held one was never sent."""
         super().revoke_task(ti=ti)
-        if (ref := ref_of(ti)) is not None and self._waiting.pop(ref.job, None) is not None:
-            self._dispatcher.withdraw(ref.job, "taken back")
+        if (task := LeasedTask.of(ti.executor_config)) is None:
+            return
+        job = str(job_of_task(ti, task))
+        if self._waiting.pop(job, None) is not None:
+            self._dispatcher.withdraw(job, "taken back")
 
     def try_adopt_task_instances(self, tis: Sequence[Any]) -> Sequence[Any]:
         """What a dead scheduler had sent is adopted; what it only held is queued anew, in its old place."""

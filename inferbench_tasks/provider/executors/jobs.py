@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from inferbench_tasks import settings
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.job_key import JobKey
+from inferbench_tasks.errors import UnknownKindError
 from inferbench_tasks.perfdb.documents import RunDocument
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.pipelines.base import job_of, pipeline_of
 from inferbench_tasks.plan.overrides import overridden
-from inferbench_tasks.provider.queues import CONFIG, NIGHTLY
-from inferbench_tasks.regression.night import DEFAULT_PAIRS
+from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.scheduling.estimator import Estimator, hard_limit_s
 from inferbench_tasks.scheduling.model import QueuedJob
@@ -26,80 +25,44 @@ LEAST_LIMIT_S = 180.0
 LEARN_FROM = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRef:
-    """A task that runs on a device: a stage of one job of one DAG run."""
-
-    dag_id: str
-    dag_run_id: str
-    job_index: int
-    stage: str
-
-    @property
-    def job(self) -> str:
-        """The job's name for the scheduler."""
-        return str(JobKey(self.dag_id, self.dag_run_id, self.job_index))
-
-    @property
-    def is_night(self) -> bool:
-        """A night is one job of many runs, each with its own id: it has none of its own in PerfDB."""
-        return self.dag_id.startswith(NIGHTLY)
-
-    @property
-    def perfdb_run(self) -> str:
-        """The job's run in PerfDB."""
-        invocation = Invocation.of_dag_run(settings.data_dir(), self.dag_id, self.dag_run_id)
-        return invocation.run_id(self.job_index)
-
-    def task_id(self, stage: str) -> str:
-        """The task of a stage of the same job."""
-        return f"job-{self.job_index:03d}.{stage}"
+def job_of_task(ti: Any, task: LeasedTask) -> JobKey:
+    """The job of a task on a device."""
+    return JobKey(ti.dag_id, ti.run_id, task.job_index)
 
 
-def ref_of(ti: Any) -> TaskRef | None:
-    """None for a task that needs no device."""
-    config = (ti.executor_config or {}).get(CONFIG)
-    return TaskRef(ti.dag_id, ti.run_id, config["job_index"], config["stage"]) if config else None
-
-
-def ref_of_job(job: str, stage: str = "serve") -> TaskRef:
-    """The other way round, from the job's name."""
-    key = JobKey.parse(job)
-    return TaskRef(key.dag_id, key.dag_run_id, key.job_index, stage)
+def perfdb_run(key: JobKey) -> str:
+    """The job's run in PerfDB."""
+    invocation = Invocation.of_dag_run(settings.data_dir(), key.dag_id, key.dag_run_id)
+    return invocation.run_id(key.job_index)
 
 
 def queued_job(
-    ref: TaskRef,
-    document: Mapping[str, Any],
+    key: JobKey,
+    request: LeaseRequest,
     conf: Mapping[str, Any],
     submit_s: float,
     estimator: Estimator,
     cluster: Cluster,
 ) -> QueuedJob:
-    """The job for the policy. ``document``: the job's own; ``conf``: what its trigger changed of it."""
-    changed = overridden({"job": dict(document)}, conf)
-    job = changed["job"]
-    declared_s = pipeline_of(job).length_s(job_of(job))
-    # A night's runs are of the same job as a run by day, but are some seconds of it.
-    kind = f"{NIGHTLY}{changed['job_id']}" if ref.is_night else changed["job_id"]
-    if ref.is_night and conf.get("pairs"):
-        declared_s *= conf["pairs"] / DEFAULT_PAIRS
+    """The job for the policy. ``conf``: what its trigger changed of what it asks for."""
+    changed = overridden({"job": request.job}, conf)
+    spec = job_of(changed["job"])
+    declared_s = pipeline_of(spec).length_s(spec)
+    for name, usual in request.scaled_by.items():
+        declared_s *= (conf.get(name) or usual) / usual
+    kind = f"{request.series}{changed['job_id']}"
     est_s = estimator.estimate_s(kind, declared_s)
-    limit_s = max(LEAST_LIMIT_S, hard_limit_s(est_s))
-    if ref.is_night:
-        # How many runs it takes shows only as it goes (invalid ones, confirmations), and each has limits of its own.
-        limit_s = max(limit_s, job["deadline_s"])
-    attempt, avoid = cluster.history(ref.job)
+    attempt, avoid = cluster.history(str(key))
     return QueuedJob(
-        job_id=ref.job,
-        tenant=job["user"],
+        job_id=str(key),
+        tenant=spec.user,
         spec_hash=kind,
         submit_s=submit_s,
         est_s=est_s,
-        limit_s=limit_s,
-        device_types=device_types(DeviceSpec(job["serve"]["device"]), cluster),
-        priority=job["priority"],
-        deadline_s=None if job["deadline_s"] is None else submit_s + job["deadline_s"],
+        limit_s=max(LEAST_LIMIT_S, request.least_limit_s, hard_limit_s(est_s)),
+        device_types=device_types(spec.needed_device(), cluster),
+        priority=spec.priority,
+        deadline_s=None if spec.deadline_s is None else submit_s + spec.deadline_s,
         attempt=attempt,
         avoid=avoid,
     )
@@ -123,8 +86,13 @@ def learnt(db: PerfDB) -> Estimator:
 
 
 def leased_s(run: RunDocument) -> float | None:
-    """How long a run held its device: from the start of its last ``serve`` to the end of its ``release``."""
-    starts = [s.started_at for s in run.stages if s.stage == "serve"]
-    ends = [s.ended_at for s in run.stages if s.stage == "release" and s.ended_at]
+    """How long a run held its device: from the start of its last opening stage to the end of its closing one."""
+    try:
+        leased = pipeline_of(run.job).leased
+    except UnknownKindError:  # of a package that is not installed any more
+        return None
+    names = [name for name in leased if run.stage(name)]
+    starts = [s.started_at for s in run.stages if s.stage in names[:1]]
+    ends = [s.ended_at for s in run.stages if s.stage in names[-1:] and s.ended_at]
     seconds = (max(ends) - max(starts)).total_seconds() if starts and ends else 0.0
     return seconds if seconds > 0 else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,34 +17,76 @@ from airflow.utils.session import create_session
 from airflow.utils.state import State, TaskInstanceState
 from sqlalchemy import Select, select, update
 
-from inferbench_tasks.plan.compile import LEASED
-from inferbench_tasks.provider.executors.jobs import TaskRef
+from inferbench_tasks.contracts.job_key import JobKey
+from inferbench_tasks.plan.compile import group_id
+from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
 
 
 @dataclass(frozen=True, slots=True)
-class TaskStates:
-    """The states of a job's tasks that run on its device; None where Airflow has not scheduled one yet."""
+class TaskState:
+    """A task on a device; ``state`` is None where Airflow has not scheduled it yet."""
 
-    by_stage: Mapping[str, str | None]
-    tries: Mapping[str, int]
+    task_id: str
+    state: str | None
+    attempt: int
+    told: LeasedTask
+
+    @property
+    def stage(self) -> str:
+        """What it runs."""
+        return self.told.stage
+
+
+@dataclass(frozen=True, slots=True)
+class JobTasks:
+    """A job's tasks on its device, in their order."""
+
+    tasks: tuple[TaskState, ...]
 
     @property
     def gone(self) -> bool:
         """The DAG run was deleted."""
-        return not self.by_stage
+        return not self.tasks
 
     @property
     def over(self) -> bool:
         """Nothing of it runs or will run."""
-        return all(state in State.finished for state in self.by_stage.values())
+        return all(task.state in State.finished for task in self.tasks)
 
     @property
-    def failed_stage(self) -> str | None:
-        """The first stage that failed."""
-        for stage in ("serve", "load", "collect", "release"):
-            if self.by_stage.get(stage) == TaskInstanceState.FAILED:
-                return stage
-        return None
+    def begun(self) -> bool:
+        """Something of it runs, or has run well."""
+        return any(task.state in ("running", "success") for task in self.tasks)
+
+    @property
+    def succeeded(self) -> bool:
+        """All of it has run well."""
+        return all(task.state == "success" for task in self.tasks)
+
+    @property
+    def failed(self) -> TaskState | None:
+        """The first task that failed."""
+        return next((task for task in self.tasks if task.state == TaskInstanceState.FAILED), None)
+
+    @property
+    def ids(self) -> list[str]:
+        """Of all its tasks."""
+        return [task.task_id for task in self.tasks]
+
+    @property
+    def work_ids(self) -> list[str]:
+        """Of its tasks without the one that cleans up."""
+        return [task.task_id for task in self.tasks if not task.told.cleans_up]
+
+    @property
+    def request(self) -> LeaseRequest | None:
+        """What the job asks for; None where it is gone."""
+        return next((task.told.request for task in self.tasks if task.told.request), None)
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it is one run in PerfDB."""
+        return self.request is None or self.request.recorded
 
 
 def trigger(dag_id: str, dag_run_id: str) -> tuple[dict[str, Any], float]:
@@ -58,45 +100,52 @@ def trigger(dag_id: str, dag_run_id: str) -> tuple[dict[str, Any], float]:
     return dict(run.conf or {}), (run.queued_at or run.run_after).timestamp()
 
 
-def task_states(ref: TaskRef) -> TaskStates:
-    """Of one job."""
-    stages = {ref.task_id(stage): stage for stage in LEASED}
+def job_tasks(key: JobKey) -> JobTasks:
+    """The tasks of one job."""
     with create_session() as session:
         rows = session.execute(
-            select(TaskInstance.task_id, TaskInstance.state, TaskInstance.try_number).where(
-                TaskInstance.dag_id == ref.dag_id,
-                TaskInstance.run_id == ref.dag_run_id,
-                TaskInstance.task_id.in_(stages),
+            select(
+                TaskInstance.task_id,
+                TaskInstance.state,
+                TaskInstance.try_number,
+                TaskInstance.executor_config,
+            ).where(
+                TaskInstance.dag_id == key.dag_id,
+                TaskInstance.run_id == key.dag_run_id,
+                TaskInstance.task_id.startswith(f"{group_id(key.job_index)}.", autoescape=True),
             )
         ).all()
-    return TaskStates(
-        {stages[r.task_id]: r.state for r in rows}, {stages[r.task_id]: r.try_number for r in rows}
-    )
+    tasks = [
+        TaskState(row.task_id, row.state, row.try_number, told)
+        for row in rows
+        if (told := LeasedTask.of(row.executor_config)) is not None
+    ]
+    return JobTasks(tuple(sorted(tasks, key=lambda task: task.told.position)))
 
 
-def ended_by_user(ref: TaskRef) -> bool:
+def ended_by_user(key: JobKey) -> bool:
     """Whether its user marked the DAG run: Airflow then skips what had not begun, and nothing else of ours is skipped.
 
     That the DAG run has ended does not tell: it does so too when a task was killed and nobody looked for a while.
     """
     return _is_there(
         select(TaskInstance.task_id).where(
-            TaskInstance.dag_id == ref.dag_id,
-            TaskInstance.run_id == ref.dag_run_id,
+            TaskInstance.dag_id == key.dag_id,
+            TaskInstance.run_id == key.dag_run_id,
             TaskInstance.state == TaskInstanceState.SKIPPED,
         )
     )
 
 
-def given_up(ref: TaskRef, stage: str, attempt: int) -> bool:
+def given_up(key: JobKey, task: TaskState) -> bool:
     """Whether Airflow ended a try by itself: its heartbeat did not come through (the api-server was away, or the task
     was killed), or its worker says that it ended without a word."""
     return _is_there(
         select(Log.event).where(
-            Log.dag_id == ref.dag_id,
-            Log.run_id == ref.dag_run_id,
-            Log.task_id == ref.task_id(stage),
-            Log.try_number == attempt,
+            Log.dag_id == key.dag_id,
+            Log.run_id == key.dag_run_id,
+            Log.task_id == task.task_id,
+            Log.try_number == task.attempt,
             Log.event.in_(("heartbeat timeout", "state mismatch")),
         )
     )
@@ -194,40 +243,29 @@ def read_again(dag_files: Iterable[str], known: frozenset[str]) -> None:
             session.add(DagPriorityParsingRequest("dags-folder", name))
 
 
-def fail_tasks(ref: TaskRef, stages: Iterable[str]) -> None:
-    """Fail what a job still has to do in these stages."""
+def fail_tasks(key: JobKey, task_ids: Iterable[str]) -> None:
+    """Fail those of these tasks that a job still has to do."""
     with create_session() as session:
-        for ti in _tasks(ref, session, stages):
+        for ti in _tasks(key, session, task_ids):
             if ti.state not in State.finished:
                 ti.set_state(TaskInstanceState.FAILED, session=session)
 
 
-def run_again(ref: TaskRef) -> None:
-    """Clear a job's tasks on its device, and what follows them: it waits for a device again."""
+def run_again(key: JobKey, tasks: JobTasks) -> None:
+    """Clear a job's tasks on its device, and what followed them: it waits for a device again."""
+    followers = tasks.request.followers if tasks.request else []
     with create_session() as session:
-        clear_task_instances([*_tasks(ref, session, LEASED), *_after(ref, session)], session)
+        done = [ti for ti in _tasks(key, session, followers) if ti.state is not None]
+        clear_task_instances([*_tasks(key, session, tasks.ids), *done], session)
 
 
-def _tasks(ref: TaskRef, session: Any, stages: Iterable[str]) -> list[TaskInstance]:
+def _tasks(key: JobKey, session: Any, task_ids: Iterable[str]) -> list[TaskInstance]:
     return list(
         session.scalars(
             select(TaskInstance).where(
-                TaskInstance.dag_id == ref.dag_id,
-                TaskInstance.run_id == ref.dag_run_id,
-                TaskInstance.task_id.in_([ref.task_id(stage) for stage in stages]),
-            )
-        )
-    )
-
-
-def _after(ref: TaskRef, session: Any) -> list[TaskInstance]:
-    return list(
-        session.scalars(
-            select(TaskInstance).where(
-                TaskInstance.dag_id == ref.dag_id,
-                TaskInstance.run_id == ref.dag_run_id,
-                TaskInstance.task_id.in_(("analyze", "verdict")),
-                TaskInstance.state.is_not(None),
+                TaskInstance.dag_id == key.dag_id,
+                TaskInstance.run_id == key.dag_run_id,
+                TaskInstance.task_id.in_(list(task_ids)),
             )
         )
     )

@@ -1,8 +1,8 @@
 """The nightly folder as scheduled DAGs.
 
-To our executor a night is one job of low priority with a deadline: ``serve`` takes the device, ``load``
-measures both sides in turns, ``collect`` decides and reports, ``release`` gives the device back. Both sides so run
-on the same device, under one lease. ``verdict`` fails the DAG run if a regression was confirmed.
+To our executor a night is one job of low priority with a deadline: ``hold`` takes the device, ``measure`` runs both
+sides in turns, ``decide`` decides and reports, ``release`` gives the device back. Both sides so run on the same
+device, under one lease. ``verdict`` fails the DAG run if a regression was confirmed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from airflow.sdk import DAG, CronTriggerTimetable, Param, TaskGroup, TriggerRule
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.pipelines.base import pipeline_of
+from inferbench_tasks.plan.compile import group_id
 from inferbench_tasks.provider.loader import BrokenSubmission, dags_dir
 from inferbench_tasks.provider.nightly.notify import notifiers
 from inferbench_tasks.provider.nightly.operators import DecideNight, HoldDevice, MeasureNight, TellVerdict
-from inferbench_tasks.provider.queues import CONFIG, HOLD, HOST, NIGHTLY
+from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
+from inferbench_tasks.provider.queues import HOLD, HOST
 from inferbench_tasks.provider.weights import ShortestJobFirst, weight
 from inferbench_tasks.regression.night import DEFAULT_PAIRS
 from inferbench_tasks.submission.base import SubmissionBase
@@ -28,6 +30,10 @@ from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.schema import Submission, serving_only
 from inferbench_tasks.submission.sweep import expand
 
+#: The beginning of the ids of the nightly DAGs.
+NIGHTLY = "nightly."
+#: A night is one job, and ends with a task that needs no device.
+JOB, VERDICT = 0, "verdict"
 #: The one cron setting of all nights, UTC (``0 2 * * *``). Unset: nights run when somebody triggers them, since a
 #: system on somebody's own machine must not start to measure by itself.
 CRON = "INFERBENCH_NIGHTLY_CRON"
@@ -86,13 +92,18 @@ def night_dag(submission: Submission, path: Path) -> DAG:
     }
     told = notifiers()
     with dag:
-        with TaskGroup(group_id="job-000", tooltip="one session"):
-            hold = HoldDevice(task_id="serve", **_leased("serve", job), **common)
-            measure = MeasureNight(task_id="load", file=str(path), **_leased("load"), **common)
-            decide = DecideNight(task_id="collect", name=submission.name, **_leased("collect"), **common)
-            release = HoldDevice(task_id="release", **_leased("release"), **common)
+        with TaskGroup(group_id=group_id(JOB), tooltip="one session"):
+            hold = HoldDevice(**_on_device("hold", 0, request=lease_request(job)), **common)
+            measure = MeasureNight(file=str(path), **_on_device("measure", 1), **common)
+            decide = DecideNight(name=submission.name, **_on_device("decide", 2), **common)
+            release = HoldDevice(**_on_device("release", 3, cleans_up=True), **common)
         verdict = TellVerdict(
-            task_id="verdict", queue=HOST, on_failure_callback=told, on_success_callback=told, **common
+            task_id=VERDICT,
+            decided_by=decide.task_id,
+            queue=HOST,
+            on_failure_callback=told,
+            on_success_callback=told,
+            **common,
         )
         hold >> measure >> decide >> release.as_teardown(setups=hold)
         decide >> verdict
@@ -133,6 +144,21 @@ def job_document(submission: SubmissionBase) -> dict[str, Any]:
     }
 
 
-def _leased(stage: str, job: dict[str, Any] | None = None) -> dict[str, Any]:
-    told = {"job_index": 0, "stage": stage} | ({"job": job} if job else {})
-    return {"queue": HOLD, "executor_config": {CONFIG: told}}
+def lease_request(job: dict[str, Any]) -> LeaseRequest:
+    """What a night asks for: each of its runs is recorded by itself, and is some seconds of it.
+
+    How many runs it takes shows only as it goes (invalid ones, confirmations), and each has limits of its own.
+    """
+    return LeaseRequest(
+        job,
+        followers=[VERDICT],
+        recorded=False,
+        series=NIGHTLY,
+        least_limit_s=job["deadline_s"],
+        scaled_by={"pairs": DEFAULT_PAIRS},
+    )
+
+
+def _on_device(task: str, position: int, **more: Any) -> dict[str, Any]:
+    leased = LeasedTask(JOB, task, position, **more)
+    return {"task_id": task, "queue": HOLD, "executor_config": leased.config()}

@@ -93,8 +93,12 @@ class TellVerdict(BaseOperator):
     template_fields: Sequence[str] = ()
     ui_color = "#e8f0fe"
 
+    def __init__(self, *, decided_by: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.decided_by = decided_by
+
     def execute(self, context: Context) -> dict[str, Any]:
-        found: dict[str, Any] = context["ti"].xcom_pull(task_ids="job-000.collect")
+        found: dict[str, Any] = context["ti"].xcom_pull(task_ids=self.decided_by)
         for change in found["improvements"] + found["suspicions"]:
             self.log.info("%s %+.1f%%", change["series"], change["change_percent"])
         context["ti"].xcom_push(key="told", value=message(found))

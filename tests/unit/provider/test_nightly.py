@@ -55,7 +55,7 @@ def test_every_yaml_of_the_nightly_folder_is_a_scheduled_dag(
     from airflow.dag_processing.processor import _serialize_dags
     from airflow.sdk import CronTriggerTimetable
 
-    from inferbench_tasks.provider.queues import CONFIG
+    from inferbench_tasks.provider.on_device import LeasedTask
 
     folder = tmp_path / "nightly"
     shutil.copytree(ROOT / "configs" / "nightly", folder)
@@ -74,13 +74,15 @@ def test_every_yaml_of_the_nightly_folder_is_a_scheduled_dag(
     assert dag.catchup is False
     assert dag.is_paused_upon_creation is False, "who sets the cron wants the nights"
     assert {t.task_id for t in dag.tasks} == {
-        "job-000.serve", "job-000.load", "job-000.collect", "job-000.release", "verdict",
+        "job-000.hold", "job-000.measure", "job-000.decide", "job-000.release", "verdict",
     }  # fmt: skip
-    job = (dag.get_task("job-000.serve").executor_config or {})[CONFIG]["job"]
+    told = LeasedTask.of(dag.get_task("job-000.hold").executor_config)
+    assert told is not None and told.request is not None and not told.request.recorded
+    job = told.request.job
     assert job["priority"] < 0 and job["deadline_s"] > 0
     assert job["expected_duration_s"] >= 2 * 8 * (5 + 1), "all runs of both sides"
     release = dag.get_task("job-000.release")
-    assert release.is_teardown and dag.get_task("job-000.serve").is_setup
+    assert release.is_teardown and dag.get_task("job-000.hold").is_setup
 
 
 @pytest.fixture

@@ -78,3 +78,22 @@ def test_a_changed_job_has_an_id_of_its_own(chained: DAG) -> None:
     assert longer["job"]["load"]["duration_s"] == 99.0
     assert longer["job_id"] != given["job_id"] == overridden(given, {"user": "me"})["job_id"]
     assert given["job"]["load"]["duration_s"] == 10.0
+
+
+def test_the_tasks_on_the_device_tell_the_executor_all_that_it_needs(chained: DAG) -> None:
+    """Their places, which asks for the device and which cleans up, and what is run again with them; as plain JSON."""
+    import json
+
+    from inferbench_tasks.provider.on_device import LeasedTask
+
+    told = {}
+    for task in chained.tasks:
+        if leased := LeasedTask.of(json.loads(json.dumps(task.executor_config or {}))):
+            told[task.task_id] = leased
+            assert task.queue != "host"
+    first = [told[f"job-000.{stage}"] for stage in ("serve", "load", "collect", "release")]
+    assert len(told) == 8
+    assert [task.position for task in first] == [0, 1, 2, 3]
+    assert [task.cleans_up for task in first] == [False, False, False, True]
+    assert [task.request is not None for task in first] == [True, False, False, False]
+    assert first[0].request is not None and first[0].request.followers == ["analyze"]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inferbench_tasks.abilities import INSTALLED
-from inferbench_tasks.provider.executors.jobs import TaskRef, queued_job
+from inferbench_tasks.contracts.job_key import JobKey
+from inferbench_tasks.perfdb.documents import RunDocument, StageRecord, SubmissionInfo
+from inferbench_tasks.provider.executors.jobs import leased_s, queued_job
+from inferbench_tasks.provider.on_device import LeaseRequest
 from inferbench_tasks.scheduling.estimator import Estimator
 from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.submission.reader import read_submission
@@ -32,24 +36,49 @@ class FakeCluster:
         return self.found
 
 
-def spec(dag_id: str, document: dict[str, Any], conf: dict[str, Any], estimator: Estimator) -> QueuedJob:
-    ref = TaskRef(dag_id, "manual", 0, "serve")
-    return queued_job(ref, document, conf, 0.0, estimator, FakeCluster())  # type: ignore[arg-type]
+def spec(request: LeaseRequest, conf: dict[str, Any], estimator: Estimator) -> QueuedJob:
+    key = JobKey("digits", "manual", 0)
+    return queued_job(key, request, conf, 0.0, estimator, FakeCluster())  # type: ignore[arg-type]
 
 
 def test_a_night_is_not_taken_for_one_of_its_runs() -> None:
     """What single runs of some seconds teach shortens neither its estimate nor its limit, whatever its trigger asks."""
-    from inferbench_tasks.provider.nightly.dag import job_document
+    from inferbench_tasks.provider.nightly.dag import job_document, lease_request
 
     submission = read_submission(FILE, INSTALLED)
     night = job_document(submission)
-    single = expand(submission)[0].spec.model_dump(mode="json")
+    single = LeaseRequest(expand(submission)[0].spec.model_dump(mode="json"))
     estimator = Estimator()
-    run = spec("digits", single, {}, estimator)
+    run = spec(single, {}, estimator)
     for _ in range(20):
         estimator.observe(run.spec_hash, 9.0)
-    assert spec("digits", single, {}, estimator).est_s == pytest.approx(9, rel=0.2)
-    usual = spec("nightly.digits", night, {}, estimator)
+    assert spec(single, {}, estimator).est_s == pytest.approx(9, rel=0.2)
+    usual = spec(lease_request(night), {}, estimator)
     assert usual.est_s >= night["expected_duration_s"] * 0.5
     assert usual.limit_s >= night["deadline_s"], "how many runs it takes shows only as it goes"
-    assert spec("nightly.digits", night, {"pairs": 40}, estimator).est_s == pytest.approx(5 * usual.est_s)
+    assert spec(lease_request(night), {"pairs": 40}, estimator).est_s == pytest.approx(5 * usual.est_s)
+
+
+def run_of(kind: str | None, *stages: tuple[str, float, float]) -> RunDocument:
+    """A run of stages that began and ended so many seconds after it began."""
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def at(seconds: float) -> datetime:
+        return begin + timedelta(seconds=seconds)
+
+    return RunDocument(
+        run_id="r", invocation_id="i", job_id="j", submission=SubmissionInfo(name="s"),
+        job={} if kind is None else {"kind": kind}, started_at=begin, updated_at=begin,
+        stages=[
+            StageRecord(stage=name, state="done", started_at=at(from_s), ended_at=at(to_s))
+            for name, from_s, to_s in stages
+        ],
+    )  # fmt: skip
+
+
+def test_how_long_a_run_held_its_device() -> None:
+    """From the start of the last try of the stage that takes the device to the end of the one that gives it back."""
+    stages = [("generate", 0, 5), ("serve", 5, 6), ("serve", 10, 12), ("load", 12, 20), ("release", 20, 21)]
+    assert leased_s(run_of(None, *stages)) == leased_s(run_of("serving", *stages)) == 11
+    assert leased_s(run_of("serving", *stages[:1])) is None
+    assert leased_s(run_of("not-installed", *stages)) is None, "of a package that is gone"

@@ -1,0 +1,74 @@
+"""What a task that runs on a device tells our executor of itself and its job: its ``executor_config``.
+
+The executor knows no DAG, no pipeline and no stage by name; what it has to do with a task stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from inferbench_tasks.plan.graph import Node, RunPlan
+from inferbench_tasks.provider.queues import CONFIG
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRequest:
+    """What a job asks the scheduler for, told by the task that opens its lease.
+
+    ``job``: its document. ``followers``: the ids of the tasks after the lease, which a job that is run again needs
+    anew. ``recorded``: it is one run in PerfDB; a night is many, each recorded by itself.
+
+    ``series`` stands before the job's id where estimates are learnt, if more is done than the job itself.
+    ``least_limit_s``: it is not stopped earlier, however long it was expected to take. ``scaled_by``: parameters of a
+    trigger -> the value that the expected length stands for; with another one it is longer or shorter in proportion.
+    """
+
+    job: dict[str, Any]
+    followers: list[str] = field(default_factory=list)
+    recorded: bool = True
+    series: str = ""
+    least_limit_s: float = 0.0
+    scaled_by: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedTask:
+    """A task that runs on its job's device.
+
+    ``position``: its place among those of the job. ``cleans_up``: it follows whatever became of the others. ``request``
+    makes it the one that opens the lease.
+    """
+
+    job_index: int
+    stage: str
+    position: int
+    cleans_up: bool = False
+    request: LeaseRequest | None = None
+
+    def config(self) -> dict[str, Any]:
+        """The task's ``executor_config``; other executors ignore it."""
+        return {CONFIG: asdict(self)}
+
+    @classmethod
+    def of(cls, executor_config: Mapping[str, Any] | None) -> LeasedTask | None:
+        """What a task's ``executor_config`` says; None for one without a device."""
+        config = (executor_config or {}).get(CONFIG)
+        if config is None:
+            return None
+        request = config.get("request")
+        return cls(**{**config, "request": LeaseRequest(**request) if request else None})
+
+
+def leased_task(node: Node, plan: RunPlan) -> LeasedTask | None:
+    """What the task of a plan's node tells; None for one without a device."""
+    if node.lease is None or node.job_index is None:
+        return None
+    job = plan.of_job(node.job_index)
+    leased = [other.id for other in job if other.lease is not None]
+    request = None
+    if node.opens:
+        later = [other.id for other in job[job.index(node) :] if other.id not in leased]
+        request = LeaseRequest(node.input["job"], [*later, *(other.id for other in plan.of_submission())])
+    return LeasedTask(node.job_index, node.stage, leased.index(node.id), node.cleans_up, request)
