@@ -37,10 +37,10 @@ def replay(
         say(f"running {then.run_id} again as {invocation.id}")
         run_inline(invocation)
         results = conclude(invocation, db, cancelled=False, say=say)
-    if not results:
-        say("The run left no result.")
-        raise typer.Exit(1)
-    now = results[0]
+        if not results:
+            say("The run left no result.")
+            raise typer.Exit(1)
+        now = db.get_result(results[0].run_id)
     differences = environment_differences(then, now)
     figures = agreement(then, now)
     agrees = bool(figures) and all(row["agrees"] for row in figures)

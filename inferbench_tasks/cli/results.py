@@ -15,6 +15,7 @@ from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb import comparison, frames
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.pipelines.base import results_of
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -61,6 +62,7 @@ def show(run: str = RUN, attempt: int | None = ATTEMPT, output: OutputFormat = O
     with _open() as db:
         run_id = db.resolve_run(run)
         found: Any = db.find_results({"run_id": run_id} | ({"attempt": attempt} if attempt else {}), limit=1)
+        found = found or _of_another_kind(db, run_id, attempt)
         document = found[0].model_dump() if found else None
         if document is None:
             if attempt:
@@ -70,6 +72,10 @@ def show(run: str = RUN, attempt: int | None = ATTEMPT, output: OutputFormat = O
     if output is OutputFormat.table:
         document["summary"] = {k: v for k, v in document.get("summary", {}).items() if k != "timeseries"}
     emit(document, output)
+
+
+def _of_another_kind(db: PerfDB, run_id: str, attempt: int | None) -> list[Any]:
+    return [result for run in db.find_runs({"_id": run_id}) for result in results_of(db, run, attempt)]
 
 
 @app.command()

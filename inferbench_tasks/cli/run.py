@@ -17,6 +17,7 @@ from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.cli.progress import Watcher
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.output import OutputFormat
+from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.running.invocation import Invocation, Order
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.sweep import expand
@@ -35,12 +36,11 @@ def run(
         OutputFormat.table, "--output", "-o", help="How to print the results."
     ),
 ) -> None:
-    """Run a submission here: generate, convert, serve, load, collect, analyze.
+    """Run a submission here, from its first stage to its report.
 
     The real DAG is run by Airflow, in a process of its own; its log is kept in a file. Progress goes
     to stderr, the results to stdout. Exit code 0 only if every run is valid.
     """
-    from inferbench_tasks.analysis.report.terminal import show_results
     from inferbench_tasks.perfdb.store import PerfDB
     from inferbench_tasks.running.conclude import conclude, report_path
 
@@ -75,7 +75,7 @@ def run(
         code = watcher.watch(child, grace_s=GRACE_S)
         results = conclude(invocation, db, cancelled=watcher.stopped_by is not None, say=_say)
     report = report_path(invocation)
-    show_results(results, report, output)
+    pipeline_of(submission).show(results, report, output)
     if code and not results and not watcher.stopped_by:
         end = "\n".join(log_path.read_text(errors="replace").splitlines()[-12:])
         typer.echo(f"The run ended unexpectedly (exit code {code}); its log ends with:\n{end}", err=True)
@@ -84,7 +84,7 @@ def run(
         typer.echo("perfdb    stays up for the next command; `inferbench perfdb stop` ends it", err=True)
     if watcher.stopped_by:
         raise typer.Exit(128 + watcher.stopped_by)
-    if code or not results or not all(result.valid for result in results):
+    if code or not results or not all(result.verdict.valid for result in results):
         raise typer.Exit(1)
 
 

@@ -8,7 +8,7 @@ are open dicts; everything else is typed. Keys may be any text: the store makes 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, computed_field, model_validator
 
@@ -174,8 +174,14 @@ class Provenance(OpenDocument):
     seeds: dict[str, int | None] = {}
 
 
-class ResultDocument(Judged):
-    """The result of one attempt at one run; unique by ``(run_id, attempt)``."""
+class ResultBase(Judged):
+    """The result of one attempt at one run, whatever its kind; unique by ``(run_id, attempt)``.
+
+    A kind of submission has a subclass with what its jobs measure, and keeps its results in a collection of its own.
+    """
+
+    #: PerfDB's collection of these documents.
+    collection: ClassVar[str]
 
     run_id: Annotated[str, Field(min_length=1, max_length=300)]
     attempt: Annotated[int, Field(ge=1)] = 1
@@ -183,13 +189,6 @@ class ResultDocument(Judged):
     invocation_id: str | None = None
     created_at: datetime = Field(default_factory=utc_now)
     submission: SubmissionInfo
-    model: ModelInfo
-    format: str
-    backend: BackendRecord
-    device: DeviceInfo
-    load: LoadInfo
-    summary: Summary
-    certificate: Extension = {}
     verdict: VerdictAsText
     environment: Extension = {}
     provenance: Provenance = Provenance()
@@ -208,6 +207,20 @@ class ResultDocument(Judged):
     def valid(self) -> bool:
         """Whether the figures may be compared with others."""
         return self.verdict.valid
+
+
+class ResultDocument(ResultBase):
+    """The result of a serving job."""
+
+    collection: ClassVar[str] = "results"
+
+    model: ModelInfo
+    format: str
+    backend: BackendRecord
+    device: DeviceInfo
+    load: LoadInfo
+    summary: Summary
+    certificate: Extension = {}
 
 
 class StageRecord(Document):

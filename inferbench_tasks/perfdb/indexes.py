@@ -15,6 +15,8 @@ from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.fields import SETTINGS
 
+#: Of results of every kind.
+WRITTEN_ONCE = IndexModel([("run_id", ASCENDING), ("attempt", DESCENDING)], unique=True, name="run")
 LATEST = ("created_at", DESCENDING)
 #: Have indexes of their own, or are seldom asked for.
 _ELSEWHERE = {"run_id", "attempt", "job_id", "invocation_id", "created_at", "backend.version"}
@@ -77,8 +79,7 @@ def indexes() -> dict[str, list[IndexModel]]:
     figures = [figure.field_path for figure in (*numbered, *_brought())]
     return {
         "results": [
-            # Written once.
-            IndexModel([("run_id", ASCENDING), ("attempt", DESCENDING)], unique=True, name="run"),
+            WRITTEN_ONCE,
             IndexModel(_newest(), name="newest"),
             IndexModel(_newest("model.name"), name="newest_of_model"),
             IndexModel(_newest("backend.kind"), name="newest_of_backend"),

@@ -20,8 +20,8 @@ from pymongo.errors import DuplicateKeyError
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError, PerfDBError
-from inferbench_tasks.perfdb import embedded
-from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.perfdb import embedded, indexes
+from inferbench_tasks.perfdb.documents import ResultBase, ResultDocument
 from inferbench_tasks.perfdb.files import Files, measure
 from inferbench_tasks.perfdb.lifecycle import Lifecycle
 from inferbench_tasks.perfdb.session import PATIENCE_S, Session
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 NEWEST_FIRST: Sequence[tuple[str, int]] = (("created_at", -1),)
 BY_RUN: Sequence[tuple[str, int]] = (("run_id", 1), ("attempt", 1))
 T = TypeVar("T")
+ResultT = TypeVar("ResultT", bound=ResultBase)
 #: True of every result; with it MongoDB decides a list's other conditions on the index of lists.
 SOME_TIME = {"created_at": {"$gte": datetime(1970, 1, 1, tzinfo=UTC)}}
 PARQUET = "samples.parquet"
@@ -151,7 +152,7 @@ class PerfDB(Lifecycle):
 
     # -- results ------------------------------------------------------------------------------------
 
-    def save_result(self, document: ResultDocument, samples_path: Path | None = None) -> bool:
+    def save_result(self, document: ResultBase, samples_path: Path | None = None) -> bool:
         """Write a result, with its raw samples (Parquet), once.
 
         False if this run and attempt has a result already, which then stays as it is: a repeated stage
@@ -167,8 +168,11 @@ class PerfDB(Lifecycle):
         values = to_stored(document)
 
         def insert() -> bool:
+            results = self._session.database()[document.collection]
+            if document.collection != ResultDocument.collection:  # whose indexes are made with the database
+                results.create_indexes([indexes.WRITTEN_ONCE])
             try:
-                self._session.database()["results"].insert_one(dict(values))
+                results.insert_one(dict(values))
             except DuplicateKeyError:
                 return False
             return True
@@ -206,7 +210,19 @@ class PerfDB(Lifecycle):
         skip: int = 0,
     ) -> list[ResultDocument]:
         """Results that match a MongoDB filter (see ``queries.parse``); ``limit`` 0 = all."""
-        return [_result(found) for found in self.find_raw(filter, sort, limit, skip)]
+        return self.results_of(ResultDocument, filter, sort, limit, skip)
+
+    def results_of(
+        self,
+        schema: type[ResultT],
+        filter: Mapping[str, Any] | None = None,
+        sort: Sequence[tuple[str, int]] = NEWEST_FIRST,
+        limit: int = 0,
+        skip: int = 0,
+    ) -> list[ResultT]:
+        """Like ``find_results``, of the results of another kind."""
+        raw = self.find_raw(filter, sort, limit, skip, collection=schema.collection)
+        return [schema.model_validate(to_plain(document)) for document in raw]
 
     def find_raw(
         self,
@@ -215,6 +231,8 @@ class PerfDB(Lifecycle):
         limit: int = 0,
         skip: int = 0,
         fields: Sequence[str] | None = None,
+        *,
+        collection: str = ResultDocument.collection,
     ) -> list[dict[str, Any]]:
         """Like ``find_results``, as stored, only ``fields`` (dotted paths): for tables of many results."""
         projection = {"_id": 0, **dict.fromkeys(fields, 1)} if fields else {"_id": 0}
@@ -223,7 +241,7 @@ class PerfDB(Lifecycle):
             where = {"$and": [SOME_TIME, where]}
         return self._session.retrying(
             lambda: list(
-                self._session.database()["results"].find(
+                self._session.database()[collection].find(
                     where, projection, sort=list(sort), limit=limit, skip=skip
                 )
             ),
@@ -264,13 +282,11 @@ class PerfDB(Lifecycle):
         # read_table would import pandas
         return pyarrow.parquet.ParquetFile(pyarrow.BufferReader(self.files.get(file))).read()
 
-    def _known(self, document: ResultDocument) -> ResultDocument | None:
-        found = self.find_results({"run_id": document.run_id, "attempt": document.attempt}, limit=1)
-        return found[0] if found else None
+    def _known(self, document: ResultT) -> ResultT | None:
+        same = {"run_id": document.run_id, "attempt": document.attempt}
+        return next(iter(self.results_of(type(document), same, limit=1)), None)
 
-    def _require_same(
-        self, known: ResultDocument, document: ResultDocument, samples_path: Path | None
-    ) -> None:
+    def _require_same(self, known: ResultBase, document: ResultBase, samples_path: Path | None) -> None:
         digest = measure(samples_path)[0] if samples_path else document.samples and document.samples.sha256
         if (known.samples.sha256 if known.samples else None) == digest:
             return

@@ -13,18 +13,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 from pydantic import PlainValidator, SerializeAsAny
 
 from inferbench_tasks import settings
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.errors import InputError, UnknownKindError
 from inferbench_tasks.launchers import records
+from inferbench_tasks.output import OutputFormat, emit, say
 from inferbench_tasks.registry import Registry
 from inferbench_tasks.stages.base import Stage, name_of
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase, SubmissionBase, submission_of
 from inferbench_tasks.submission.finding import Finding
+
+if TYPE_CHECKING:
+    from inferbench_tasks.contracts.verdict import Verdict
+    from inferbench_tasks.perfdb.documents import ResultBase, RunDocument
+    from inferbench_tasks.perfdb.store import PerfDB
 
 SpecT = TypeVar("SpecT", bound=JobBase)
 #: What a job takes on its device, seconds, where neither its submission nor its pipeline says.
@@ -111,6 +117,36 @@ class Pipeline(Generic[SpecT]):
         """What its DAG is found by, beside the submission's own tags."""
         return (self.kind,)
 
+    def result(self) -> type[ResultBase]:
+        """The schema of its jobs' results. Imported where it is asked for: plans are made without PerfDB."""
+        raise NotImplementedError
+
+    def without_figures(self, run: RunDocument, verdict: Verdict) -> ResultBase:
+        """The result of a run that failed or was cancelled; fields of the kind's own need defaults for this one."""
+        from inferbench_tasks.perfdb.finalise import common_fields
+
+        return self.result().model_validate(common_fields(run, verdict))
+
+    def finalise(self, db: PerfDB, run_ids: Sequence[str]) -> list[str]:
+        """Write the results of those of these runs that ended without one; their ids. See ``perfdb.finalise``."""
+        from inferbench_tasks.perfdb.finalise import finalise
+
+        return finalise(db, run_ids, self.result(), self.without_figures, self.entries[0].name)
+
+    def figures(self, result: Any) -> dict[str, Any]:
+        """What lists and pages show of a result, by title."""
+        return {}
+
+    def show(self, results: Sequence[Any], report: Path | None, output: OutputFormat) -> None:
+        """Print what came out of an invocation, the runs in the order of the sweep; data only for JSON and YAML."""
+        rows = [
+            {"run_id": result.run_id, **self.figures(result), "verdict": str(result.verdict)}
+            for result in results
+        ]
+        emit(rows, output)
+        if report is not None and output is OutputFormat.table:
+            say(f"report    {report}")
+
     def end_left_behind(self, spec: SpecT, data_dir: Path, run_id: str) -> bool:
         """End what a run's process left running when it was killed; whether there was anything."""
         return records.end_run(settings.servers_dir(data_dir), run_id)
@@ -193,3 +229,13 @@ def submission_in(value: Any) -> SubmissionBase:
 
 #: A field for submissions of any kind, in what is written down as JSON.
 AnySubmission = Annotated[SerializeAsAny[SubmissionBase], PlainValidator(submission_in)]
+
+
+def results_of(db: PerfDB, run: RunDocument, attempt: int | None = None) -> list[ResultBase]:
+    """A run's results by the schema of its kind, the last attempt first; none of a kind that is not installed."""
+    try:
+        schema = pipeline_of(run.job).result()
+    except UnknownKindError:
+        return []
+    where = {"run_id": run.run_id} | ({"attempt": attempt} if attempt else {})
+    return list(db.results_of(schema, where, sort=(("attempt", -1),)))

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks import settings
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.output import OutputFormat
 from inferbench_tasks.pipelines.base import PARAMETERS, Parameter, Pipeline
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.check import check, unknown_names
 from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.schema import JobSpec, Submission
+
+if TYPE_CHECKING:
+    from inferbench_tasks.contracts.verdict import Verdict
+    from inferbench_tasks.perfdb.documents import ResultDocument, RunDocument
 
 #: What starting a server, four tasks and the collection take beside the load, seconds: the first guess.
 AROUND_LOAD_S = 10.0
@@ -78,6 +83,24 @@ class ServingPipeline(Pipeline[JobSpec]):
     def expected_s(self, spec: JobSpec) -> float:
         """The load, and what is around it."""
         return AROUND_LOAD_S + spec.load.warmup_s + spec.load.duration_s
+
+    def result(self) -> type[ResultDocument]:
+        """Figures of the load, with a certificate."""
+        from inferbench_tasks.perfdb.documents import ResultDocument
+
+        return ResultDocument
+
+    def without_figures(self, run: RunDocument, verdict: Verdict) -> ResultDocument:
+        """With the model, the backend and the load as they were asked for."""
+        from inferbench_tasks.analysis.report.finalise import without_figures
+
+        return without_figures(run, verdict)
+
+    def show(self, results: Sequence[ResultDocument], report: Path | None, output: OutputFormat) -> None:
+        """A table, what is wrong with each run, and what to use."""
+        from inferbench_tasks.analysis.report.terminal import show_results
+
+        show_results(results, report, output)
 
     def end_left_behind(self, spec: JobSpec, data_dir: Path, run_id: str) -> bool:
         """The servers of its share's neighbours too."""

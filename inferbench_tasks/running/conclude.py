@@ -6,11 +6,12 @@ import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from inferbench_tasks.contracts.verdict import Verdict
-from inferbench_tasks.perfdb.documents import ResultDocument, RunStatus
+from inferbench_tasks.perfdb.documents import ResultBase, RunStatus
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.pipelines.base import pipeline_of
+from inferbench_tasks.pipelines.base import Pipeline, pipeline_of
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.plan.graph import RunPlan
 from inferbench_tasks.running.execute import execute_node
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 
 def conclude(
     invocation: Invocation, db: PerfDB, *, cancelled: bool, say: Callable[[str], None] = log.warning
-) -> list[ResultDocument]:
+) -> list[ResultBase]:
     """The results of an invocation, one per run that was started, in the order of the sweep.
 
     A run that something else on the machine disturbed is run once more (``again``). Ends servers that a
@@ -31,10 +32,10 @@ def conclude(
     """
     order = invocation.order()
     data_dir = Path(order.data_dir)
-    plan = compile_plan(order.submission)
+    plan, pipeline = compile_plan(order.submission), pipeline_of(order.submission)
     run_ids = [invocation.run_id(job.index) for job in plan.jobs]
     for run_id, job in zip(run_ids, plan.jobs, strict=True):
-        if pipeline_of(job.spec).end_left_behind(job.spec, data_dir, run_id):
+        if pipeline.end_left_behind(job.spec, data_dir, run_id):
             log.warning("ended a server that was left behind run_id=%s", run_id)
     runs = {run.run_id: run for run in db.find_runs({"_id": {"$in": run_ids}})}
     for run_id, job in zip(run_ids, plan.jobs, strict=True):
@@ -43,7 +44,7 @@ def conclude(
             stage = run.stages[-1].stage if run.stages else plan.of_job(job.index)[0].stage
             killed = Verdict.failed(stage, "the process that ran it was killed")
             db.end_run(run_id, Verdict.cancelled(stage) if cancelled else killed)
-    repeated = [] if cancelled else again(invocation, db, plan, say)
+    repeated = [] if cancelled else again(invocation, db, pipeline, plan, say)
     for node in plan.of_submission() if runs else ():
         if repeated or not output_path(invocation, node.stage).exists():
             execute_node(node, {}, invocation=invocation, base_dir=Path(order.base_dir), data_dir=data_dir)
@@ -51,18 +52,21 @@ def conclude(
     if runs:
         worst: RunStatus = "cancelled" if cancelled else "failed" if "failed" in statuses else "done"
         db.end_invocation(invocation.id, worst)
-    found = _latest(db, run_ids)
-    return [found[run_id] for run_id in run_ids if run_id in found]
+    pipeline.finalise(db, run_ids)
+    results = _latest(db, pipeline, run_ids)
+    return [results[run_id] for run_id in run_ids if run_id in results]
 
 
-def again(invocation: Invocation, db: PerfDB, plan: RunPlan, say: Callable[[str], None]) -> list[str]:
+def again(
+    invocation: Invocation, db: PerfDB, pipeline: Pipeline[Any], plan: RunPlan, say: Callable[[str], None]
+) -> list[str]:
     """Run each run once more whose first attempt was quarantined for interference; their ids.
 
     Both attempts are kept under the run's id; the second says why it was made (``extensions.repeats``). It is the last:
     a machine that is always busy gives no valid run, and says so.
     """
     run_ids = [invocation.run_id(job.index) for job in plan.jobs]
-    latest = _latest(db, run_ids)
+    latest = _latest(db, pipeline, run_ids)
     repeated = []
     for job, run_id in zip(plan.jobs, run_ids, strict=True):
         first = latest.get(run_id)
@@ -76,10 +80,10 @@ def again(invocation: Invocation, db: PerfDB, plan: RunPlan, say: Callable[[str]
     return repeated
 
 
-def _latest(db: PerfDB, run_ids: list[str]) -> dict[str, ResultDocument]:
+def _latest(db: PerfDB, pipeline: Pipeline[Any], run_ids: list[str]) -> dict[str, ResultBase]:
     """Each run's last attempt."""
-    found = db.find_results({"run_id": {"$in": run_ids}})
-    return {result.run_id: result for result in sorted(found, key=lambda result: result.attempt)}
+    results = db.results_of(pipeline.result(), {"run_id": {"$in": run_ids}}, sort=(("attempt", 1),))
+    return {result.run_id: result for result in results}
 
 
 def output_path(invocation: Invocation, stage: str) -> Path:

@@ -11,6 +11,7 @@ from inferbench_tasks.perfdb import fields, frames
 from inferbench_tasks.perfdb.documents import ResultDocument, RunDocument
 from inferbench_tasks.perfdb.queries import parse, parse_sort
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.pipelines.base import results_of
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, plain, table, wants_csv
 from inferbench_tasks.provider.api.problems import blame, not_found
@@ -83,9 +84,10 @@ def one_run(run: str, request: Request, db: Store, format: Format = None) -> Res
     if wants_csv(request, format):
         rows = [fields.row(result.model_dump())] if result else []
         return table(request, "csv", rows, name=run, columns=columns())
+    shown = result or (next(iter(results_of(db, record)), None) if record else None)
     body = {
         "run": record.model_dump(mode="json") if record else None,
-        "result": result.model_dump(mode="json") if result else None,
+        "result": shown.model_dump(mode="json") if shown else None,
     }
     return table(request, "json", [], plain(body))
 
@@ -112,7 +114,10 @@ def samples(run: str, request: Request, db: Store, format: Format = None) -> Res
 
 
 def find(db: PerfDB, run: str) -> tuple[RunDocument | None, ResultDocument | None]:
-    """The run and its result, either may be missing; 404 if both are. ``latest`` is the newest run."""
+    """The run and its result as a serving job, either may be missing; 404 if both are.
+
+    ``latest`` is the newest run.
+    """
     try:
         run_id = db.resolve_run(run) if run == "latest" else run
     except InputError as error:

@@ -16,6 +16,9 @@ from inferbench_tasks.analysis.report.provenance import provenance_tables
 from inferbench_tasks.analysis.report.runs import RunView, load_runs
 from inferbench_tasks.analysis.report.sections import sections
 from inferbench_tasks.contracts.verdict import reasons_of
+from inferbench_tasks.perfdb.documents import RunDocument
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.pipelines.base import pipeline_of, results_of
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.runs import find
 from inferbench_tasks.provider.ui.render import page, query
@@ -48,7 +51,7 @@ def run_page(run: str, db: Store) -> HTMLResponse:
         report=f"/inferbench/report/{invocation}" if report.is_file() else None,
         board="/inferbench/leaderboard" + query(model=result.model.name if result else "", mark=invocation),
         warnings=notes_of([view], 0) if result and not result.samples else _warnings(view),
-        tiles=tiles(view),
+        tiles=tiles(view) if result or record is None else tiles_of_another_kind(db, record),
         facts=facts(view),
         stages=stages,
         certificate=_certificate(view),
@@ -77,6 +80,15 @@ def charts(run: str, db: Store) -> Response:
 def tiles(view: RunView) -> list[dict[str, str]]:
     """The figures that the run has, with their units."""
     return [{"title": column.title, "value": column.cell(view)} for column in columns_of([view])]
+
+
+def tiles_of_another_kind(db: PerfDB, record: RunDocument) -> list[dict[str, str]]:
+    """The figures of a run that is no serving job, as its pipeline names them; none without a result."""
+    result = next(iter(results_of(db, record)), None)
+    if result is None:
+        return []
+    figures = pipeline_of(record.job).figures(result)
+    return [{"title": title, "value": str(value)} for title, value in figures.items()]
 
 
 def facts(view: RunView) -> dict[str, Any]:
