@@ -146,6 +146,19 @@ class Driver:
         """kill -9."""
         os.kill(self.pid(name), signal.SIGKILL)
 
+    def kill_task_on(self, device: str) -> None:
+        """kill -9 of the task that runs on a device, and of all of Airflow and Celery above it."""
+        supervisors = [
+            p for p in psutil.process_iter(["cmdline", "environ"])
+            if (p.info["environ"] or {}).get(settings.WORKER) == device
+            and (p.info["environ"] or {}).get(settings.DATA_DIR) == str(self.system.data_dir)
+            and "running.child_main" not in " ".join(p.info["cmdline"] or [])
+            and "airflow worker" in " ".join(p.info["cmdline"] or [])
+        ]  # fmt: skip
+        assert supervisors
+        for process in supervisors:
+            os.kill(process.pid, signal.SIGKILL)
+
     def results(self, name: str) -> list[Any]:
         """What was measured of a submission, the oldest first: valid, or invalid for what the certificate says of this
         machine (two devices on two cores, with a whole Airflow beside them)."""

@@ -13,20 +13,28 @@ from pydantic import ValidationError
 from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OutputFormat, emit
-from inferbench_tasks.pipelines.base import PIPELINES
+from inferbench_tasks.pipelines.base import PIPELINES, StageEntry
 from inferbench_tasks.running.perform import perform
+from inferbench_tasks.submission.base import DEFAULT_KIND
 
 app = typer.Typer()
-STAGES = {entry.name: entry for entry in PIPELINES.load("serving").entries}
+
+
+def stages_of(kind: str) -> dict[str, StageEntry]:
+    """The stages of a kind of submission, by name."""
+    return {entry.name: entry for entry in PIPELINES.load(kind, "--kind").entries}
 
 
 @app.command()
 def stage(
-    name: str = typer.Argument(..., metavar="NAME", help=f"One of: {', '.join(STAGES)}."),
+    name: str = typer.Argument(..., metavar="NAME", help=f"One of: {', '.join(stages_of(DEFAULT_KIND))}."),
     input_: str | None = typer.Option(
         None, "--input", "-i", metavar="FILE", help="The stage's input as JSON; - for standard input."
     ),
     schema: bool = typer.Option(False, "--schema", help="Print the JSON schema of the stage's input."),
+    kind: str | None = typer.Option(
+        None, metavar="KIND", help="The kind of submission that it is of [the job's own, else serving]."
+    ),
     output: OutputFormat = typer.Option(OutputFormat.json, "--output", "-o", help="table, json or yaml."),
 ) -> None:
     """Run one stage and print its output.
@@ -36,18 +44,24 @@ def stage(
     made first, so that `stage serve` starts a server from no more than a job. A server started by `serve`
     stays up until `stage release` gets what `serve` printed.
     """
-    if name not in STAGES:
-        raise InputError(f"Unknown stage {name!r}; known: {', '.join(STAGES)}")
-    module = importlib.import_module(STAGES[name].module)
+    values = {} if input_ is None else _read(input_)
+    stages = stages_of(kind or _kind_of(values))
+    if name not in stages:
+        raise InputError(f"Unknown stage {name!r}; known: {', '.join(stages)}")
     if schema:
-        emit(module.Input.model_json_schema(), output)
+        emit(importlib.import_module(stages[name].module).Input.model_json_schema(), output)
         return
     if input_ is None:
         raise InputError(f"`inferbench stage {name}` needs --input FILE (or - for standard input)")
-    emit(run_stage(name, _read(input_)), output)
+    emit(run_stage(stages, name, values), output)
 
 
-def run_stage(name: str, given: dict[str, Any]) -> dict[str, Any]:
+def _kind_of(values: dict[str, Any]) -> str:
+    job = values.get("job")
+    return str(job.get("kind", DEFAULT_KIND)) if isinstance(job, dict) else DEFAULT_KIND
+
+
+def run_stage(stages: dict[str, StageEntry], name: str, given: dict[str, Any]) -> dict[str, Any]:
     """Run a stage on its input; the stages without a device that it needs come first where theirs is missing."""
     from inferbench_tasks.stages.base import Context
 
@@ -65,12 +79,12 @@ def run_stage(name: str, given: dict[str, Any]) -> dict[str, Any]:
         base_dir=Path(given.pop("base_dir", Path.cwd())),
         progress=show,
     )
-    module = importlib.import_module(STAGES[name].module)
-    fields = module.Input.model_fields
-    for earlier in STAGES[name].facts.needs:
-        if earlier in fields and earlier not in given and not STAGES[earlier].facts.leased:
-            needed = {k: v for k, v in given.items() if k in _fields(earlier)}
-            given[earlier] = run_stage(earlier, needed)
+    module = importlib.import_module(stages[name].module)
+    for earlier in stages[name].facts.needs:
+        if earlier in module.Input.model_fields and earlier not in given and not stages[earlier].facts.leased:
+            fields = importlib.import_module(stages[earlier].module).Input.model_fields
+            needed = {k: v for k, v in given.items() if k in fields}
+            given[earlier] = run_stage(stages, earlier, needed)
     try:
         inp = module.Input.model_validate(given)
     except ValidationError as error:
@@ -80,11 +94,6 @@ def run_stage(name: str, given: dict[str, Any]) -> dict[str, Any]:
         raise InputError(f"The input of stage {name} is not valid:\n{problems}") from error
     result: dict[str, Any] = perform(module, inp, context).model_dump(mode="json")
     return result
-
-
-def _fields(name: str) -> dict[str, Any]:
-    fields: dict[str, Any] = importlib.import_module(STAGES[name].module).Input.model_fields
-    return fields
 
 
 def _read(source: str) -> dict[str, Any]:

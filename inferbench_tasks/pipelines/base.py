@@ -1,8 +1,7 @@
 """A pipeline: what one kind of submission may say, the stages that its jobs go through, and what is known of them.
 
-What is known of a stage stands on the stage's own module (``STAGE``); a pipeline lists the modules. Reader, plan,
-border of the stages and forms ask it and know no kind and no stage by name. The executor, nights and PerfDB's results
-are still those of serving: they name its stages.
+What is known of a stage stands on the stage's own module (``STAGE``); a pipeline lists the modules. Whoever runs,
+schedules or shows a job asks its pipeline, or the nodes of its plan, and knows no kind and no stage by name.
 """
 
 from __future__ import annotations

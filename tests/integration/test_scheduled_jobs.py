@@ -17,6 +17,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.system.config import TUNED
 from inferbench_tasks.provider.system.local import LocalSystem
 from tests.local_system import ROOT, Driver, local_system, once_each, write_job
+from tests.probe_pipeline import install, submission
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow, pytest.mark.timeout(1200)]
 LENGTHS = {"a": 5.0, "b": 1.0, "c": 3.0, "d": 2.0, "e": 4.0, "f": 1.5}
@@ -28,13 +29,16 @@ def _write(folder: Path) -> None:
     write_job(folder, "long", 30.0)
     write_job(folder, "bad", 1.0, "serve: {ready_timeout_s: 0.01}")
     write_job(folder, "pair", 1.5, "sweep: {load.seed: [1, 2]}")
+    (folder / "probe.yaml").write_text(submission("probe"))
     (folder / "broken.yaml").write_text((folder / "pair.yaml").read_text().replace("load:", "lod:"))
 
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    with local_system(tmp_path_factory.mktemp("scheduled"), _write) as running:
-        yield running
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(install(tmp_path_factory.mktemp("site"))))
+        with local_system(tmp_path_factory.mktemp("scheduled"), _write) as running:
+            yield running
 
 
 def test_a_submission_runs_through_the_rest_api(driver: Driver) -> None:
@@ -138,20 +142,54 @@ def test_a_killed_load_is_run_again_on_the_other_device(driver: Driver) -> None:
     run = driver.trigger("long", duration_s=6.0)
     driver.running(run, "load")
     first = driver.tasks(run)["load"]["queue"]
-    supervisors = [
-        p for p in psutil.process_iter(["cmdline", "environ"])
-        if (p.info["environ"] or {}).get("INFERBENCH_WORKER") == first
-        and (p.info["environ"] or {}).get("INFERBENCH_DATA_DIR") == str(driver.system.data_dir)
-        and "stages.child_main" not in " ".join(p.info["cmdline"] or [])
-        and "airflow worker" in " ".join(p.info["cmdline"] or [])
-    ]  # fmt: skip
-    assert supervisors
-    for process in supervisors:
-        os.kill(process.pid, signal.SIGKILL)
+    driver.kill_task_on(first)
     driver.succeeded(run)
     tasks = driver.tasks(run)
     assert tasks["load"]["try_number"] > 1 and tasks["load"]["queue"] != first
     assert len(driver.results("long")) == 1
+    driver.all_is_well()
+
+
+def waited_s(driver: Driver) -> list[float]:
+    """What the probes measured, the oldest first."""
+    found = driver.db.collection("probe_results").find(sort=[("created_at", 1)])
+    return [result["waited_s"] for result in found]
+
+
+def test_a_second_pipeline_waits_for_a_device_like_any(driver: Driver) -> None:
+    """``kind: probe``, known by its entry point alone, gets a lease: both its tasks run on that device; REST and the
+    run's page show its result."""
+    run = driver.trigger("probe", seconds=0.5)
+    driver.succeeded(run)
+    tasks = driver.tasks(run)
+    assert set(tasks) == {"wait", "note"}
+    assert tasks["wait"]["queue"] == tasks["note"]["queue"] != "host"
+    assert [seconds >= 0.5 for seconds in waited_s(driver)] == [True]
+    [record] = driver.db.find_runs({"submission.name": "probe"})
+    assert (record.status, str(record.verdict), record.job["kind"]) == ("done", "valid", "probe")
+    client = httpx.Client(headers={"Authorization": f"Bearer {driver.system.token()}"}, timeout=60)
+    with client:
+        answer = client.get(f"{driver.system.url()}/inferbench/api/runs/{record.run_id}")
+        assert answer.json()["result"]["waited_s"] >= 0.5
+        page = client.get(f"{driver.system.url()}/inferbench/run/{record.run_id}")
+        assert page.status_code == 200 and "waited_s" in page.text
+        assert client.get(f"{driver.system.url()}/inferbench/runs").status_code == 200
+    driver.all_is_well()
+    assert once_each(driver.log_is_sound(), ["probe"])
+
+
+def test_a_second_pipeline_that_is_killed_is_run_again(driver: Driver) -> None:
+    """kill -9 of its first task and all above it: it waits for a device again, elsewhere, and has one result."""
+    before = len(waited_s(driver))
+    run = driver.trigger("probe", seconds=6.0)
+    driver.running(run, "wait")
+    first = driver.tasks(run)["wait"]["queue"]
+    driver.kill_task_on(first)
+    driver.succeeded(run)
+    tasks = driver.tasks(run)
+    assert tasks["wait"]["try_number"] > 1
+    assert tasks["wait"]["queue"] == tasks["note"]["queue"] != first
+    assert [seconds >= 6.0 for seconds in waited_s(driver)[before:]] == [True]
     driver.all_is_well()
 
 
