@@ -40,8 +40,8 @@ def table(name: str, series: list[list[Night]], rules: Sequence[str], pool: Exec
         chance = float(np.mean([detected(alarms) for alarms in unchanged]))
         cells = []
         for shift in SHIFTS:
-            found = pool.map(RULES[rule], [shifted(nights, AT, shift) for nights in series])
-            share = float(np.mean([detected(alarms) for alarms in found]))
+            alarm_lists = pool.map(RULES[rule], [shifted(nights, AT, shift) for nights in series])
+            share = float(np.mean([detected(alarms) for alarms in alarm_lists]))
             cells.append(f"{share:4.0%} ({max(0.0, share - chance):4.0%})")
         yield f"| {name} | {rule} | {false:.2f} | " + " | ".join(cells) + " |"
 
@@ -52,22 +52,22 @@ def main() -> None:
     parser.add_argument("--only", choices=("synthetic", "recorded"), help="one part of the table")
     parser.add_argument("--recorded", type=Path, default=RECORDED, help="a file of record.py")
     parser.add_argument("--rules", nargs="*", choices=list(RULES), default=list(RULES), help="all by default")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     print("| noise | rule | false alarms / 100 nights | " + " | ".join(f"{s:.0%}" for s in SHIFTS) + " |")
     print("|---|---|---|" + "---|" * len(SHIFTS))
     with ProcessPoolExecutor() as pool:
-        for name, make in SYNTHETIC.items() if asked.only != "recorded" else ():
+        for name, make in SYNTHETIC.items() if options.only != "recorded" else ():
             rng = np.random.default_rng(7)
-            for row in table(name, [make(rng, NIGHTS) for _ in range(asked.series)], asked.rules, pool):
+            for row in table(name, [make(rng, NIGHTS) for _ in range(options.series)], options.rules, pool):
                 print(row, flush=True)
-        if asked.recorded.exists() and asked.only != "synthetic":
+        if options.recorded.exists() and options.only != "synthetic":
             for figure in FIGURES:
                 rng = np.random.default_rng(7)
-                nights = recorded(figure, asked.recorded)
-                series = [drawn(nights, rng, NIGHTS) for _ in range(asked.series)]
-                for row in table(f"recorded, {figure}", series, asked.rules, pool):
+                nights = recorded(figure, options.recorded)
+                series = [drawn(nights, rng, NIGHTS) for _ in range(options.series)]
+                for row in table(f"recorded, {figure}", series, options.rules, pool):
                     print(row, flush=True)
-                alarms = {rule: len(RULES[rule](nights)) for rule in asked.rules}
+                alarms = {rule: len(RULES[rule](nights)) for rule in options.rules}
                 print(
                     f"<!-- {figure}: alarms in the {len(nights)} recorded nights as they were: {alarms} -->"
                 )

@@ -42,14 +42,14 @@ def bimodal(rng: np.random.Generator, nights: int) -> list[Night]:
 
 def session_bias(rng: np.random.Generator, nights: int) -> list[Night]:
     """Each night has its own level (4%); one of ten has bad luck with one side (5% slower)."""
-    made = []
+    series = []
     for _ in range(nights):
         baseline, candidate = _sides(np.full(2 * PAIRS, rng.normal(0, 0.04)), rng)
         if rng.random() < 0.1:
             unlucky = rng.integers(2)
             baseline, candidate = baseline * (1.05 if unlucky else 1), candidate * (1 if unlucky else 1.05)
-        made.append((baseline, candidate))
-    return made
+        series.append((baseline, candidate))
+    return series
 
 
 def machine_change(rng: np.random.Generator, nights: int) -> list[Night]:
@@ -80,8 +80,8 @@ def recorded(figure: str, file: Path = RECORDED) -> list[Night]:
 
 def drawn(nights: list[Night], rng: np.random.Generator, count: int) -> list[Night]:
     """So many nights drawn from the recorded ones, each with its sides swapped or not: as unchanged as before."""
-    chosen = [nights[i] for i in rng.integers(0, len(nights), count)]
-    return [night if rng.random() < 0.5 else night[::-1] for night in chosen]
+    draws = [nights[i] for i in rng.integers(0, len(nights), count)]
+    return [night if rng.random() < 0.5 else night[::-1] for night in draws]
 
 
 def shifted(nights: list[Night], at: int, by: float) -> list[Night]:

@@ -67,18 +67,19 @@ def one_run(endpoint: dict[str, Any]) -> dict[str, float]:
     name = json.loads(connection.getresponse().read())["inputs"][0]["name"]
     tensor = {"name": name, "shape": [1, len(SAMPLE)], "datatype": "FP32", "data": SAMPLE}
     body = json.dumps({"inputs": [tensor]})
-    taken_ms = []
+    latencies_ms = []
     end = time.monotonic() + RUN_S
     while (before := time.monotonic()) < end:
         connection.request("POST", f"{path}/infer", body, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         answer.read()
-        taken_ms.append(1e3 * (time.monotonic() - before))
+        latencies_ms.append(1e3 * (time.monotonic() - before))
         assert answer.status == 200, answer.status
     connection.close()
-    p50, p90, p95 = np.quantile(taken_ms, [0.5, 0.9, 0.95])
+    p50, p90, p95 = np.quantile(latencies_ms, [0.5, 0.9, 0.95])
     return {
-        "mean_ms": float(np.mean(taken_ms)), "p50_ms": p50, "p90_ms": p90, "p95_ms": p95, "requests": len(taken_ms),
+        "mean_ms": float(np.mean(latencies_ms)), "p50_ms": p50, "p90_ms": p90, "p95_ms": p95,
+        "requests": len(latencies_ms),
     }  # fmt: skip
 
 
@@ -102,24 +103,26 @@ def main() -> None:
     parser.add_argument("--nights", type=int, default=30)
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--minutes", type=float, default=4, help="stop after the night that passes this")
-    asked = parser.parse_args()
-    known = pd.read_parquet(asked.file) if asked.file.exists() else None
-    first = 0 if known is None else int(known["night"].max()) + 1
+    options = parser.parse_args()
+    frame = pd.read_parquet(options.file) if options.file.exists() else None
+    first = 0 if frame is None else int(frame["night"].max()) + 1
     began = time.monotonic()
     with workplace() as (_, data_dir):
-        for night in range(first, asked.nights):
-            rows = one_night(night, asked.pairs, data_dir)
-            known = pd.DataFrame(rows) if known is None else pd.concat([known, pd.DataFrame(rows)])
-            partial = asked.file.with_name(f".{asked.file.name}.part")
-            known.to_parquet(partial, index=False, compression="zstd")
-            partial.replace(asked.file)
+        for night in range(first, options.nights):
+            rows = one_night(night, options.pairs, data_dir)
+            frame = pd.DataFrame(rows) if frame is None else pd.concat([frame, pd.DataFrame(rows)])
+            partial = options.file.with_name(f".{options.file.name}.part")
+            frame.to_parquet(partial, index=False, compression="zstd")
+            partial.replace(options.file)
             spent_s = time.monotonic() - began
             print(
                 f"night {night} ({spent_s:.0f} s): {[round(float(r['p50_ms']), 2) for r in rows]}", flush=True
             )
-            if spent_s > 60 * asked.minutes:
+            if spent_s > 60 * options.minutes:
                 break
-    print(f"{night + 1} of {asked.nights} nights are recorded" if first < asked.nights else "nothing to do")
+    print(
+        f"{night + 1} of {options.nights} nights are recorded" if first < options.nights else "nothing to do"
+    )
 
 
 if __name__ == "__main__":

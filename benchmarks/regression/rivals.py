@@ -16,7 +16,7 @@ KEY = SeriesKey("benchmark", "0" * 64, "cpu", "p50_ms")
 
 
 def ours(nights: list[Night], policy: Policy | None = None) -> list[Alarm]:
-    """The confirmed changes."""
+    """Our own rule: the changes that were confirmed."""
     start = datetime(2026, 1, 1, tzinfo=UTC)
     sessions = [
         Session(f"{i:04d}", start + timedelta(days=i), tuple(b), tuple(c)) for i, (b, c) in enumerate(nights)
@@ -61,12 +61,12 @@ def otava(nights: list[Night]) -> list[Alarm]:
 
     means = [float(np.mean(candidate)) for _, candidate in nights]
     alarms: list[Alarm] = []
-    known: list[int] = []
+    points_before: list[int] = []
     for i in range(4, len(means) + 1):
         points, _ = compute_change_points(means[:i], window_len=50, max_pvalue=0.001)
         for point in points:
-            if all(abs(point.index - other) > 2 for other in known):
-                known.append(point.index)
+            if all(abs(point.index - other) > 2 for other in points_before):
+                points_before.append(point.index)
                 alarms.append((i - 1, 1 if point.stats.mean_2 > point.stats.mean_1 else -1))
     return alarms
 

@@ -66,8 +66,8 @@ def try_stage(stage: str, pairs: int, seconds: float, db: PerfDB, data_dir: Path
         file.write_text(SUBMISSION.format(stage=stage, seconds=seconds))
         candidate = seeded_copy(stage, Path(folder) / "tree")
         night = Night(file=file, pairs=pairs, baseline=own_checkout(), candidate=candidate)
-        found = run_night(night, db, data_dir, lambda text: print(f"  {text}", file=sys.stderr, flush=True))
-    medians = [change for change in found["regressions"] if change["series"].endswith("-p50_ms")]
+        outcome = run_night(night, db, data_dir, lambda text: print(f"  {text}", file=sys.stderr, flush=True))
+    medians = [change for change in outcome["regressions"] if change["series"].endswith("-p50_ms")]
     for change in medians:
         parts = ", ".join(f"{p['name']} {p['change_ms']:+.2f} ms" for p in change["parts"])
         print(
@@ -76,7 +76,7 @@ def try_stage(stage: str, pairs: int, seconds: float, db: PerfDB, data_dir: Path
             flush=True,
         )
     if not medians:
-        print(f"{stage}: NOT confirmed; suspicions: {found['suspicions']}", flush=True)
+        print(f"{stage}: NOT confirmed; suspicions: {outcome['suspicions']}", flush=True)
     return [change["stage"] for change in medians] == [stage]
 
 
@@ -85,13 +85,13 @@ def main() -> None:
     parser.add_argument("stages", nargs="*", default=[], help=f"of {', '.join(SEEDS)}; all by default")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5, help="measured load of each run")
-    asked = parser.parse_args()
-    if asked.pairs < MIN_PAIRS:
+    options = parser.parse_args()
+    if options.pairs < MIN_PAIRS:
         parser.error(f"--pairs: at least {MIN_PAIRS}, fewer can't show anything")
     with workplace() as (db, data_dir):
         good = [
-            try_stage(stage, asked.pairs, asked.seconds, db, data_dir)
-            for stage in asked.stages or list(SEEDS)
+            try_stage(stage, options.pairs, options.seconds, db, data_dir)
+            for stage in options.stages or list(SEEDS)
         ]
     sys.exit(0 if all(good) else 1)
 

@@ -43,7 +43,7 @@ def change_points(
     """
     values = np.asarray(history, float)
     rng = np.random.default_rng(seed)
-    found: list[tuple[int, float]] = []
+    splits: list[tuple[int, float]] = []
     open_segments = [(0, len(values))]
     while open_segments:
         start, end = open_segments.pop()
@@ -51,12 +51,12 @@ def change_points(
         if split is None or split[1] > alpha:
             continue
         index = start + split[0]
-        found.append((index, split[1]))
+        splits.append((index, split[1]))
         open_segments += [(start, index), (index, end)]
-    found.sort()
-    borders = [0, *(index for index, _ in found), len(values)]
+    splits.sort()
+    borders = [0, *(index for index, _ in splits), len(values)]
     medians = [float(np.median(values[a:b])) for a, b in itertools.pairwise(borders)]
-    return [ChangePoint(index, p, medians[i], medians[i + 1]) for i, (index, p) in enumerate(found)]
+    return [ChangePoint(index, p, medians[i], medians[i + 1]) for i, (index, p) in enumerate(splits)]
 
 
 def best_split(
@@ -73,11 +73,11 @@ def best_split(
     if largest <= 0:
         return None
     orders = rng.permuted(np.tile(np.arange(n), (permutations, 1)), axis=1)
-    beaten = 0
+    at_least_as_large = 0
     for block in np.array_split(orders, max(1, permutations * n * n // 4_000_000)):
         shuffled = distances[block[:, :, None], block[:, None, :]]
-        beaten += int((_statistics(shuffled).max(axis=1) >= largest - 1e-12).sum())
-    return index + MIN_SEGMENT, (beaten + 1) / (permutations + 1)
+        at_least_as_large += int((_statistics(shuffled).max(axis=1) >= largest - 1e-12).sum())
+    return index + MIN_SEGMENT, (at_least_as_large + 1) / (permutations + 1)
 
 
 def _statistics(distances: NDArray[np.float64]) -> NDArray[np.float64]:

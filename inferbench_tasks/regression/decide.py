@@ -101,24 +101,24 @@ def decide(
 
 
 def _step(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], policy: Policy) -> None:
-    fresh, awaited = {}, {}
-    for key, measured in night.items():
-        if min(len(measured.baseline), len(measured.candidate)) < MIN_PAIRS:
+    to_suspect, to_confirm = {}, {}
+    for key, session in night.items():
+        if min(len(session.baseline), len(session.candidate)) < MIN_PAIRS:
             continue
         state = states[key]
-        if state.epoch and state.epoch[-1].baseline_id != measured.baseline_id:
+        if state.epoch and state.epoch[-1].baseline_id != session.baseline_id:
             # Ratios to another baseline are another history, and its levels say nothing of this one: also where that
             # baseline comes back later, since what was accepted against it then is the code that was taken back.
             state.epoch, state.suspicion, state.pending, state.accepted = [], None, [], 0.0
-        session = _relative(state, measured)
+        relative = _relative(state, session)
         if state.suspicion is not None:
-            state.pending.append(session)
-            awaited[key] = session
+            state.pending.append(relative)
+            to_confirm[key] = relative
         else:
-            state.epoch.append(session)
-            fresh[key] = session
-    _suspect(states, fresh, policy)
-    _confirm(states, awaited, policy)
+            state.epoch.append(relative)
+            to_suspect[key] = relative
+    _suspect(states, to_suspect, policy)
+    _confirm(states, to_confirm, policy)
 
 
 def _relative(state: State, session: Session) -> Session:
@@ -147,16 +147,16 @@ def _suspect(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], po
     splits = {key: _history_change(states[key], policy) for key in keys}
     by_history = dict(zip(keys, adjusted([splits[key][1] for key in keys]), strict=True))
     for key in keys:
-        pair, (changed, _) = pairs[key], splits[key]
+        pair, (shift, _) = pairs[key], splits[key]
         excludes_zero = pair.low > 0 or pair.high < 0
         large = abs(pair.effect) >= policy.min_effect
         if by_pair[key] <= policy.suspect_rate and excludes_zero and large:
-            found: tuple[float, float, Reason] = (pair.effect, by_pair[key], "pair")
-        elif by_history[key] <= policy.history_rate and abs(changed) >= policy.min_effect:
-            found = (changed, by_history[key], "history")
+            change: tuple[float, float, Reason] = (pair.effect, by_pair[key], "pair")
+        elif by_history[key] <= policy.history_rate and abs(shift) >= policy.min_effect:
+            change = (shift, by_history[key], "history")
         else:
             continue
-        event = _event("suspected", key, night[key].id, *found, (night[key].id,))
+        event = _event("suspected", key, night[key].id, *change, (night[key].id,))
         states[key].suspicion = event
         states[key].events.append(event)
 
@@ -174,10 +174,10 @@ def _history_change(state: State, policy: Policy) -> tuple[float, float]:
 
 
 def _confirm(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], policy: Policy) -> None:
-    found = {key: _since(states[key], policy) for key in night}
-    p_values = dict(zip(found, adjusted([p for _, p in found.values()]), strict=True))
+    evidence = {key: _since(states[key], policy) for key in night}
+    p_values = dict(zip(evidence, adjusted([p for _, p in evidence.values()]), strict=True))
     for key, session in night.items():
-        state, (now, _), p_value = states[key], found[key], p_values[key]
+        state, (now, _), p_value = states[key], evidence[key], p_values[key]
         assert state.suspicion is not None
         ids = tuple(s.id for s in state.pending)
         if p_value <= policy.confirm_alpha and abs(now.effect) >= policy.min_effect:
@@ -219,14 +219,14 @@ def usual_noise(state: State, policy: Policy) -> Noise:
     make the fourth look extraordinary.
     """
     before = state.epoch[:-1] if state.suspicion else state.epoch
-    groups = [found for found in (noise_of(before), noise_of(state.pending)) if found]
+    groups = [noise for noise in (noise_of(before), noise_of(state.pending)) if noise]
     if not groups:
         # The very first session is the suspect: what its pairs differ by among themselves is known all the same.
-        groups = [found for found in (noise_of(state.epoch),) if found]
+        groups = [noise for noise in (noise_of(state.epoch),) if noise]
     within = math.sqrt(np.average([g.within**2 for g in groups], weights=[g.sessions for g in groups]))
-    seen = [(g.between**2, g.sessions - 1) for g in groups if g.sessions > 1]
-    prior, count = policy.prior_sessions, sum(n for _, n in seen)
-    shrunk = (prior * policy.prior_between**2 + sum(v * n for v, n in seen)) / (prior + count)
+    variances = [(g.between**2, g.sessions - 1) for g in groups if g.sessions > 1]
+    prior, count = policy.prior_sessions, sum(n for _, n in variances)
+    shrunk = (prior * policy.prior_between**2 + sum(v * n for v, n in variances)) / (prior + count)
     return Noise(within, math.sqrt(shrunk), sum(g.sessions for g in groups))
 
 

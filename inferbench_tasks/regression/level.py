@@ -48,26 +48,26 @@ def leveled(history: Sequence[Session], now: Sequence[Session], noise: Noise) ->
     count = len(now)
     pairs = int(np.median([len(session.log_ratios()) for session in now]))
     side = noise.of_session(pairs) ** 2 / 2
-    known = np.asarray([s.level for s in history if s.baseline_id == now[0].baseline_id])
-    seen = _moves(known, count, noise.within**2 / pairs / 2)
-    if len(seen) < MIN_MOVES:
+    levels = np.asarray([s.level for s in history if s.baseline_id == now[0].baseline_id])
+    moves = _moves(levels, count, noise.within**2 / pairs / 2)
+    if len(moves) < MIN_MOVES:
         return Leveled(plain, math.sqrt(2 * side / count))
-    moved = float(np.mean([session.level for session in now]) - np.mean(known))
-    expected = side * (1 / count + 1 / len(known))
-    machine = max(FLOOR**2, float(np.mean(seen)))
+    moved = float(np.mean([session.level for session in now]) - np.mean(levels))
+    expected = side * (1 / count + 1 / len(levels))
+    machine = max(FLOOR**2, float(np.mean(moves)))
     weight = machine / (machine + expected) if abs(moved) <= UNUSUAL * math.sqrt(machine + expected) else 1.0
     error = math.sqrt(
-        side / count + weight**2 * side / count + (1 - weight) ** 2 * (machine + side / len(known))
+        side / count + weight**2 * side / count + (1 - weight) ** 2 * (machine + side / len(levels))
     )
     return Leveled(plain + (1 - weight) * moved, error)
 
 
-def _moves(known: NDArray[np.float64], count: int, within: float) -> list[float]:
+def _moves(levels: NDArray[np.float64], count: int, within: float) -> list[float]:
     """By how much ``count`` sessions in a row differed from the history before them, squared, less what their runs'
     noise explains. What sessions differ by beyond that counts as the machine's: that errs to the side of ratios.
     """
-    found = []
-    for start in range(MIN_BEFORE, len(known) - count + 1):
-        moved = float(known[start : start + count].mean() - known[:start].mean())
-        found.append(moved**2 - within * (1 / count + 1 / start))
-    return found
+    moves = []
+    for start in range(MIN_BEFORE, len(levels) - count + 1):
+        moved = float(levels[start : start + count].mean() - levels[:start].mean())
+        moves.append(moved**2 - within * (1 / count + 1 / start))
+    return moves

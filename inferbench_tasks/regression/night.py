@@ -37,18 +37,18 @@ MAX_EXTRA_RATIO = 0.5
 GRACE_S = 60.0
 
 
-def pairs_for(histories: dict[SeriesKey, list[Session]], wanted: float | None) -> int:
-    """How many pairs a session needs so that a change by ``wanted`` (ratio, 0.03 = 3%) of the median is found.
+def pairs_for(histories: dict[SeriesKey, list[Session]], detect: float | None) -> int:
+    """How many pairs a session needs so that a change by ``detect`` (ratio, 0.03 = 3%) of the median is found.
 
     By the noise since the last accepted change; 8 where nothing is known yet; within MIN_PAIRS + 1 and MOST_PAIRS.
     """
-    if wanted is None:
+    if detect is None:
         return DEFAULT_PAIRS
     policy = Policy()
     needed = []
     for key, state in decide(histories, policy).items():
         if key.figure == "p50_ms" and (state.epoch or state.pending):
-            needed.append(pairs_needed(usual_noise(state, policy), math.log1p(wanted)) or MOST_PAIRS)
+            needed.append(pairs_needed(usual_noise(state, policy), math.log1p(detect)) or MOST_PAIRS)
     return min(MOST_PAIRS, max(MIN_PAIRS + 1, *needed)) if needed else DEFAULT_PAIRS
 
 
@@ -75,10 +75,10 @@ def run_session(
         name=submission.name, kind=kind, started_at=started, pairs=pairs, baseline=baseline, candidate=candidate,
     )  # fmt: skip
     sides: dict[SideName, Side] = {"baseline": baseline, "candidate": candidate}
-    left: dict[SideName, int] = {"baseline": pairs, "candidate": pairs}
+    remaining: dict[SideName, int] = {"baseline": pairs, "candidate": pairs}
     position, extra = 0, math.ceil(2 * pairs * MAX_EXTRA_RATIO)
-    while any(left.values()) and not stopped():
-        side = _next_side(position, left)
+    while any(remaining.values()) and not stopped():
+        side = _next_side(position, remaining)
         rows = one_run(file, sides[side], db, data_dir)
         valid = bool(rows) and all(Verdict.read(row["verdict"]).valid for row in rows)
         session.runs += [
@@ -86,10 +86,13 @@ def run_session(
             for job, row in enumerate(rows)
         ]
         store.save_session(db, session)
-        done = 2 * pairs - sum(left.values()) + valid
-        say(f"{done}/{2 * pairs} {side}: " + "; ".join(f"{_figure(row)} {row['verdict']}" for row in rows))
+        valid_count = 2 * pairs - sum(remaining.values()) + valid
+        say(
+            f"{valid_count}/{2 * pairs} {side}: "
+            + "; ".join(f"{_figure(row)} {row['verdict']}" for row in rows)
+        )
         if valid:
-            left[side] -= 1
+            remaining[side] -= 1
         elif (extra := extra - 1) < 0:
             raise StageError(
                 f"{submission.name}: too many runs are not valid to compare anything "
@@ -130,11 +133,11 @@ def one_run(file: Path, side: Side, db: PerfDB, data_dir: Path) -> list[dict[str
     return rows
 
 
-def _next_side(position: int, left: dict[SideName, int]) -> SideName:
+def _next_side(position: int, remaining: dict[SideName, int]) -> SideName:
     """A B B A, unless only one side still needs runs."""
-    wanted: SideName = "baseline" if position % 4 in (0, 3) else "candidate"
-    other: SideName = "candidate" if wanted == "baseline" else "baseline"
-    return wanted if left[wanted] else other
+    due: SideName = "baseline" if position % 4 in (0, 3) else "candidate"
+    other: SideName = "candidate" if due == "baseline" else "baseline"
+    return due if remaining[due] else other
 
 
 def _figure(row: dict[str, str]) -> str:

@@ -100,28 +100,28 @@ def _series(
 
 def machine_changes(history: Sequence[Session]) -> list[dict[str, Any]]:
     """Where the level of the baseline changed though its code did not: the machine did."""
-    found = []
+    changes = []
     for _, nights in itertools.groupby(history, key=lambda session: session.baseline_id):
         same = list(nights)
         levels = [math.log(float(np.median(session.baseline))) for session in same]
-        found += [
+        changes += [
             {"session": same[p.index].id, "change_percent": percent(p.after - p.before), "p_value": p.p_value}
             for p in change_points(levels)
         ]
-    return found
+    return changes
 
 
 def _event(
     db: PerfDB, key: SeriesKey, event: Event, documents: Mapping[str, SessionDocument]
 ) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    row: dict[str, Any] = {
         "kind": event.kind, "session": event.session, "change_percent": percent(event.effect),
         "p_value": event.p_value, "worse": event.worse, "by": event.by, "sessions": list(event.sessions),
         "stage": None, "follows": [], "parts": [], "environment": [],
     }  # fmt: skip
     if event.kind == "confirmed":
-        told |= explain(db, key, event, documents)
-    return told
+        row |= explain(db, key, event, documents)
+    return row
 
 
 def explain(
@@ -132,9 +132,9 @@ def explain(
     Where the baseline's code is the same, a change against an accepted level shows its stages, too: the
     change is the newest one only.
     """
-    found = [documents[id_] for id_ in event.sessions if id_ in documents]
-    results = store.results_of(db, found, whole=True)
-    runs = [run for session in found for run in session.runs if _of_series(run, key, results)]
+    sessions = [documents[id_] for id_ in event.sessions if id_ in documents]
+    results = store.results_of(db, sessions, whole=True)
+    runs = [run for session in sessions for run in session.runs if _of_series(run, key, results)]
     sides = {
         side: [results[run.run_id] for run in runs if run.side == side] for side in ("baseline", "candidate")
     }
@@ -164,14 +164,14 @@ def _of_series(run: SessionRun, key: SeriesKey, results: Mapping[str, dict[str, 
 
 
 def _stages(results: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
-    found = []
+    rows = []
     for result in results:
         stages = result.get("summary", {}).get("stages_ms") or {}
-        found.append(
+        rows.append(
             {
                 part: float(value["mean"])
                 for part, value in stages.items()
                 if isinstance(value, dict) and value.get("mean") is not None
             }
         )
-    return found
+    return rows

@@ -64,10 +64,10 @@ def minimum_detectable_effect(
 
 
 def pairs_needed(
-    noise: Noise, wanted: float, sessions: int = 1, alpha: float = ALPHA, power: float = POWER
+    noise: Noise, effect: float, sessions: int = 1, alpha: float = ALPHA, power: float = POWER
 ) -> int | None:
-    """Pairs per session for a wanted effect (ln ratio); None if no number of pairs in so many sessions does."""
-    room = (wanted / _quantiles(alpha, power)) ** 2 * sessions - noise.between**2
+    """Pairs per session that find an effect (ln ratio); None if no number of pairs in so many sessions does."""
+    room = (effect / _quantiles(alpha, power)) ** 2 * sessions - noise.between**2
     if room <= 0:
         return None
     needed = max(2, math.ceil(noise.within**2 / room))

@@ -57,8 +57,8 @@ def interval(log_ratios: NDArray[np.float64], seed: int = 1, level: float = 0.95
         return -np.inf, np.inf
     tail = (1 - level) / 2
     wide = float(norm.cdf(np.sqrt(n / (n - 1)) * t.ppf(tail, n - 1)))
-    drawn = np.random.default_rng(seed).integers(0, n, (RESAMPLES, n))
-    low, high = np.quantile(log_ratios[drawn].mean(axis=1), [wide, 1 - wide])
+    indices = np.random.default_rng(seed).integers(0, n, (RESAMPLES, n))
+    low, high = np.quantile(log_ratios[indices].mean(axis=1), [wide, 1 - wide])
     return float(low), float(high)
 
 

@@ -12,16 +12,16 @@ from inferbench_tasks.analysis.report.page import render, write
 from inferbench_tasks.errors import StorageError
 
 
-def write_report(found: dict[str, Any], folder: Path) -> list[Path]:
+def write_report(outcome: dict[str, Any], folder: Path) -> list[Path]:
     """``index.html`` and ``report.json`` in the folder; raises StorageError if it can't be written."""
-    text = json.dumps(found, indent=1, default=_plain, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(outcome, indent=1, default=_plain, ensure_ascii=False, allow_nan=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "report.json").write_text(text, encoding="utf-8")
     except OSError as error:
         raise StorageError(f"{folder} can't be written: {error.strerror}") from error
     page = render(
-        "regression.html", title="Regressions", found=found, charts=[chart(s) for s in found["series"]]
+        "regression.html", title="Regressions", outcome=outcome, charts=[chart(s) for s in outcome["series"]]
     )
     return [write(folder / "index.html", page), folder / "report.json"]
 

@@ -56,31 +56,31 @@ def run_night(
     name = submission.name
     candidate = side_of(night.candidate or own_checkout(), night.candidate_python, data_dir)
     baseline = accepted_baseline(night, name, candidate, db, data_dir)
-    known = store.histories(db, [name]) if store.sessions(db, [name]) else {}
-    pairs = night.pairs or pairs_for(known, night.detect)
+    histories = store.histories(db, [name]) if store.sessions(db, [name]) else {}
+    pairs = night.pairs or pairs_for(histories, night.detect)
     say(f"{name}: {pairs} pairs, baseline {baseline.id[:8]}, candidate {candidate.id[:8]}")
     if pairs < MIN_PAIRS:
         say(f"{name}: fewer than {MIN_PAIRS} pairs show nothing: this session decides nothing")
-    found: dict[str, Any] = {}
+    outcome: dict[str, Any] = {}
     for attempt in range(1 + CONFIRMATIONS_A_NIGHT):
         if attempt:
-            say(f"{name}: confirming {', '.join(s['series'] for s in found['suspicions'])}")
+            say(f"{name}: confirming {', '.join(s['series'] for s in outcome['suspicions'])}")
         run_session(
             night.file.absolute(), submission, baseline=baseline, candidate=candidate, pairs=pairs, db=db,
             data_dir=data_dir, kind="confirmation" if attempt else "night", say=say, stopped=stopped,
         )  # fmt: skip
-        found = overview(db, [name], Policy())
-        if stopped() or not night.confirm or not found["suspicions"]:
+        outcome = overview(db, [name], Policy())
+        if stopped() or not night.confirm or not outcome["suspicions"]:
             break
-    if found["accepted"] and night.baseline is None and night.baseline_python is None:
-        changed = ", ".join(found["accepted"])
-        if found["suspicions"]:
+    if outcome["accepted"] and night.baseline is None and night.baseline_python is None:
+        changed = ", ".join(outcome["accepted"])
+        if outcome["suspicions"]:
             say(
                 f"{name}: the baseline stays until what is suspected is decided; changed against it: {changed}"
             )
         else:
             store.move_baseline(db, name, candidate, f"confirmed changes of {changed}")
-    return found
+    return outcome
 
 
 def accepted_baseline(night: Night, name: str, candidate: Side, db: PerfDB, data_dir: Path) -> Side:

@@ -59,17 +59,17 @@ def side_of(tree: Path, python: str | None, data_dir: Path) -> Side:
         raise InputError(f"{tree} holds no InferBench: {PACKAGE}/ is missing there.")
     python = python or sys.executable
     identity = hashlib.sha256(f"{content_digest(tree)}\n{_packages(python)}".encode()).hexdigest()[:16]
-    kept = data_dir / "regression" / "trees" / identity
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{kept}.lock"):
-        if not kept.exists():
-            partial = kept.with_name(f".{identity}.part")
+    folder = data_dir / "regression" / "trees" / identity
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            partial = folder.with_name(f".{identity}.part")
             shutil.rmtree(partial, ignore_errors=True)
             for part in PARTS:
                 if (tree / part).is_dir():
                     shutil.copytree(tree / part, partial / part, ignore=shutil.ignore_patterns(*_IGNORED))
-            partial.rename(kept)
-    return Side(id=identity, tree=str(kept), python=python, git_sha=_git_sha(tree))
+            partial.rename(folder)
+    return Side(id=identity, tree=str(folder), python=python, git_sha=_git_sha(tree))
 
 
 def own_checkout() -> Path:
@@ -95,15 +95,15 @@ def _packages(python: str) -> str:
         "print(*sorted({f'{x.name}=={x.version}' for x in d()}), sep='\\n')"
     )
     try:
-        done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+        process = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise InputError(f"The interpreter {python} can't be run: {error}") from error
-    return done.stdout
+    return process.stdout
 
 
 def _git_sha(tree: Path) -> str | None:
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["git", "-C", str(tree), "rev-parse", "HEAD"],
             capture_output=True,
             text=True,
@@ -112,4 +112,4 @@ def _git_sha(tree: Path) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None  # no git, or no checkout
-    return done.stdout.strip()
+    return process.stdout.strip()

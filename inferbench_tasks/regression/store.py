@@ -58,18 +58,18 @@ def save_session(db: PerfDB, session: SessionDocument) -> None:
 def sessions(db: PerfDB, names: Sequence[str] = ()) -> list[SessionDocument]:
     """All sessions in the order of their start, of these submissions or of all."""
     where = {"name": {"$in": list(names)}} if names else {}
-    found = db.retrying(
+    documents = db.retrying(
         lambda: list(db.collection(SESSIONS).find(where).sort([("started_at", 1), ("_id", 1)])),
         "reading regression sessions",
     )
-    plain = [to_plain(document) for document in found]
+    plain = [to_plain(document) for document in documents]
     return [SessionDocument.model_validate({"session_id": d.pop("_id"), **d}) for d in plain]
 
 
 def baseline(db: PerfDB, name: str) -> Side | None:
     """The side that a submission's nights are compared with; None before its first night."""
-    found = db.retrying(lambda: db.collection(BASELINES).find_one({"_id": name}), "reading a baseline")
-    return Side.model_validate(to_plain(found)["side"]) if found else None
+    document = db.retrying(lambda: db.collection(BASELINES).find_one({"_id": name}), "reading a baseline")
+    return Side.model_validate(to_plain(document)["side"]) if document else None
 
 
 def move_baseline(db: PerfDB, name: str, side: Side, why: str) -> None:
@@ -81,10 +81,10 @@ def move_baseline(db: PerfDB, name: str, side: Side, why: str) -> None:
 
 
 def results_of(
-    db: PerfDB, found: Sequence[SessionDocument], whole: bool = False
+    db: PerfDB, documents: Sequence[SessionDocument], whole: bool = False
 ) -> dict[str, dict[str, Any]]:
     """The valid results of the sessions' runs, by run id; without ``whole`` only what series need."""
-    ids = [run.run_id for session in found for run in session.runs]
+    ids = [run.run_id for session in documents for run in session.runs]
     fields = (
         None
         if whole
@@ -96,18 +96,18 @@ def results_of(
 
 def histories(db: PerfDB, names: Sequence[str] = ()) -> dict[SeriesKey, list[Session]]:
     """Every series with its sessions in order; a run that isn't valid, or did not measure the figure, is left out."""
-    found = sessions(db, names)
-    if names and (missing := set(names) - {s.name for s in found}):
+    documents = sessions(db, names)
+    if names and (missing := set(names) - {s.name for s in documents}):
         raise InputError(
             f"No nights of {', '.join(sorted(missing))} in PerfDB; `inferbench regress run` makes one."
         )
-    results = results_of(db, found)
-    made: dict[SeriesKey, list[Session]] = {}
-    for session in found:
+    results = results_of(db, documents)
+    histories_by_key: dict[SeriesKey, list[Session]] = {}
+    for session in documents:
         for job in sorted({run.job for run in session.runs}):
             for key, values in _of_job(session, job, results).items():
-                made.setdefault(key, []).append(values)
-    return made
+                histories_by_key.setdefault(key, []).append(values)
+    return histories_by_key
 
 
 def _of_job(

@@ -27,10 +27,10 @@ def differences(
 
 
 def _values(results: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    seen: dict[str, set[str]] = {}
+    values_by_field: dict[str, set[str]] = {}
     for result in results:
         for part in ("environment", "provenance", "backend", "model"):
             for path, value in flatten(result.get(part) or {}, f"{part}.").items():
                 if value is not None and not any(path.startswith(noise) for noise in _NOISE):
-                    seen.setdefault(path, set()).add(str(value))
-    return {path: " | ".join(sorted(values)) for path, values in seen.items()}
+                    values_by_field.setdefault(path, set()).add(str(value))
+    return {path: " | ".join(sorted(values)) for path, values in values_by_field.items()}

@@ -22,16 +22,16 @@ def runs(seed: int, **extra_ms: float) -> list[dict[str, float]]:
 @pytest.mark.parametrize("stage", list(BASE))
 def test_the_stage_that_got_slower_is_named(stage: str) -> None:
     """5 ms more in one stage: that one, with its milliseconds."""
-    found = attribute(runs(1), runs(2, **{stage: 5.0}), slower=True)
-    assert found.stage == stage
-    part = next(p for p in found.parts if p.name == stage)
+    attribution = attribute(runs(1), runs(2, **{stage: 5.0}), slower=True)
+    assert attribution.stage == stage
+    part = next(p for p in attribution.parts if p.name == stage)
     assert part.change_ms == pytest.approx(5, abs=0.5) and part.share_ratio > 0.8
 
 
 def test_a_queue_behind_slower_work_is_a_consequence() -> None:
     """Inference takes 3 ms more and the queue 6 ms more: inference is the cause."""
-    found = attribute(runs(1), runs(2, inference=3.0, queue=6.0), slower=True)
-    assert (found.stage, found.follows) == ("inference", ("queue",))
+    attribution = attribute(runs(1), runs(2, inference=3.0, queue=6.0), slower=True)
+    assert (attribution.stage, attribution.follows) == ("inference", ("queue",))
 
 
 def test_what_got_faster_explains_an_improvement() -> None:

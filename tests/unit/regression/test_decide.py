@@ -39,9 +39,9 @@ def test_the_very_first_night_can_be_the_suspect() -> None:
 
 def test_one_bad_night_is_never_a_regression() -> None:
     """A night of 8% that does not come again is suspected and dropped."""
-    found = kinds([0] * 10 + [0.08] + [0] * 10)
-    assert found[:2] == [("suspected", "night-010"), ("dropped", "night-011")]
-    assert "confirmed" not in dict(found)
+    decisions = kinds([0] * 10 + [0.08] + [0] * 10)
+    assert decisions[:2] == [("suspected", "night-010"), ("dropped", "night-011")]
+    assert "confirmed" not in dict(decisions)
 
 
 def test_after_confirmation_the_baseline_has_moved() -> None:
@@ -72,8 +72,8 @@ def test_less_throughput_is_worse() -> None:
 def test_thirty_quiet_nights_of_eight_series_alarm_nobody() -> None:
     """Nothing is confirmed in 240 nights of 3% noise."""
     histories = {replace(P50, name=f"job-{i}"): nights([0] * 30, noise=0.03, seed=i) for i in range(8)}
-    found = [e for state in decide(histories).values() for e in state.events if e.kind == "confirmed"]
-    assert found == []
+    confirmed = [e for state in decide(histories).values() for e in state.events if e.kind == "confirmed"]
+    assert confirmed == []
 
 
 def test_too_few_pairs_decide_nothing() -> None:

@@ -31,18 +31,18 @@ def plain(sessions: list[Session]) -> float:
 
 def test_on_a_steady_machine_the_effect_is_sharper_and_its_error_is_true() -> None:
     """Two nights of +3% after 20 quiet ones, 200 times: unbiased, at most 0.9 of a ratio's spread, within its error."""
-    found, ratios = [], []
+    estimates, ratios = [], []
     for seed in range(200):
         sessions = nights([0.0] * 20 + [0.03] * 2, noise=0.04, seed=seed)
         history, now = sessions[:20], sessions[20:]
         noise = noise_of(history)
         assert noise
-        found.append(leveled(history, now, noise))
+        estimates.append(leveled(history, now, noise))
         ratios.append(plain(now))
-    effects = np.asarray([one.effect for one in found])
+    effects = np.asarray([one.effect for one in estimates])
     assert effects.mean() == pytest.approx(np.log(1.03), abs=0.003)
     assert effects.std() < 0.9 * np.std(ratios)
-    assert ((effects - np.log(1.03)) / [one.error for one in found]).std() < 1.15
+    assert ((effects - np.log(1.03)) / [one.error for one in estimates]).std() < 1.15
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -65,12 +65,12 @@ def test_a_machine_that_changes_once_changes_no_ratio() -> None:
     assert leveled(sessions[:20], sessions[20:], noise).effect == plain(sessions[20:])
 
 
-@pytest.mark.parametrize("known", ["too few sessions", "of another baseline"])
-def test_without_a_history_of_the_same_baseline_the_ratio_counts(known: str) -> None:
+@pytest.mark.parametrize("history_of", ["too few sessions", "of another baseline"])
+def test_without_a_history_of_the_same_baseline_the_ratio_counts(history_of: str) -> None:
     """Fewer sessions than say how much the machine moves, or those of other code, are no history."""
     sessions = nights([0.0] * 12)
     history = sessions[: MIN_BEFORE + MIN_MOVES - 1]
-    if known == "of another baseline":
+    if history_of == "of another baseline":
         history = [replace(session, baseline_id="before") for session in sessions[:11]]
     noise = noise_of(sessions[:11])
     assert noise

@@ -41,7 +41,7 @@ def test_code_that_became_the_baseline_is_no_change_of_the_machine() -> None:
     ]
     assert machine_changes([*before, *slower]) == []
     machine = [replace(s, baseline_id="a") for s in slower]
-    assert [round(found["change_percent"]) for found in machine_changes([*before, *machine])] == [20]
+    assert [round(change["change_percent"]) for change in machine_changes([*before, *machine])] == [20]
 
 
 @pytest.fixture

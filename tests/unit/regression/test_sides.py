@@ -26,5 +26,5 @@ def test_a_sides_processes_take_nothing_from_the_working_directory(tmp_path: Pat
     side = Side(id="x", tree=str(ours), python=sys.executable)
     command = [side.python, "-m", f"{PACKAGE}.main"]
     env = side.environment(tmp_path, "mongodb://127.0.0.1/x")
-    done = subprocess.run(command, env=env, cwd=other, capture_output=True, text=True, check=True)
-    assert Path(done.stdout.strip()) == ours / PACKAGE / "child.py"
+    process = subprocess.run(command, env=env, cwd=other, capture_output=True, text=True, check=True)
+    assert Path(process.stdout.strip()) == ours / PACKAGE / "child.py"

@@ -67,15 +67,15 @@ def test_the_energy_statistic_is_the_published_one() -> None:
     from inferbench_tasks.regression.changepoint import MIN_SEGMENT, _statistics
 
     z = np.random.default_rng(2).normal(0, 1, 11)
-    wanted = []
+    expected = []
     for k in range(MIN_SEGMENT, len(z) - MIN_SEGMENT + 1):
         x, y = z[:k], z[k:]
         n, m = len(x), len(y)
         across = 2 / (n * m) * sum(abs(a - b) for a in x for b in y)
         left = 2 / (n * (n - 1)) * sum(abs(x[i] - x[j]) for i in range(n) for j in range(i))
         right = 2 / (m * (m - 1)) * sum(abs(y[i] - y[j]) for i in range(m) for j in range(i))
-        wanted.append(n * m / (n + m) * (across - left - right))
-    assert _statistics(np.abs(z[:, None] - z[None, :])) == pytest.approx(wanted)
+        expected.append(n * m / (n + m) * (across - left - right))
+    assert _statistics(np.abs(z[:, None] - z[None, :])) == pytest.approx(expected)
 
 
 def test_a_history_without_a_change_keeps_its_level_of_false_alarms() -> None:
