@@ -65,8 +65,8 @@ def ours(folder: Path, server: Canned, rate: float, seconds: float, inputs: int)
         raise SystemExit(f"{len(intended)} requests were intended, {len(arrived)} arrived")
     measured = intended >= outcome.measure_start_ns
     late = (arrived - intended)[measured]
-    sent = column(table, "sent_ns") - column(table, "intended_ns")
-    sent_p50, sent_p99 = _quantiles(sent[column(table, "intended_ns") >= outcome.measure_start_ns])
+    lateness_ns = column(table, "sent_ns") - column(table, "intended_ns")
+    sent_p50, sent_p99 = _quantiles(lateness_ns[column(table, "intended_ns") >= outcome.measure_start_ns])
     error = float(outcome.certificate(plan).figures["rate_error_ratio"])
     return Paced(*_quantiles(late - late.min()), *_quantiles(late), sent_p50, sent_p99, error)
 
@@ -98,6 +98,6 @@ def perf_analyzer(folder: Path, server: Canned, rate: float, seconds: float, inp
         if count < 0.9 * len(at_ns):
             raise PeerError(f"perf_analyzer: {len(arrived)} requests arrived, {len(at_ns)} were asked for")
         late = (arrived[:count] - mine[:count])[mine[:count] >= _WARMUP_S * 1e9]
-        found = _quantiles(late - late.min())
-        best = min(best, found, key=lambda quantiles: quantiles[1])
+        of_try = _quantiles(late - late.min())
+        best = min(best, of_try, key=lambda quantiles: quantiles[1])
     return Paced(*best)

@@ -90,7 +90,7 @@ http {{
 
 @dataclass(frozen=True)
 class Canned:
-    """The running server."""
+    """The server while it runs."""
 
     where: Endpoint
     log_port: int

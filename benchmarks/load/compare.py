@@ -93,8 +93,8 @@ def ours(
     good = is_ok(table)
     if not good.all():
         raise SystemExit(f"{client} {where.url}: {outcome.applied.explanations}")
-    done = column(table, "done_ns")
-    count = int(((done > outcome.measure_start_ns) & (done <= outcome.measure_end_ns)).sum())
+    done_ns = column(table, "done_ns")
+    count = int(((done_ns > outcome.measure_start_ns) & (done_ns <= outcome.measure_end_ns)).sum())
     cpu_s = sum(usage.cpu_s for usage in outcome.applied.usages)
     return Measured(count / seconds, cpu_s * 1e6 / count)
 
@@ -107,8 +107,8 @@ def with_server(measure: Callable[[], Measured], leader: int, seconds: float) ->
         return sum(t.user + t.system for t in times)
 
     before_s = used_s()
-    found = measure()
-    return replace(found, server_cpu_us=(used_s() - before_s) * 1e6 / (found.rps * seconds))
+    measurement = measure()
+    return replace(measurement, server_cpu_us=(used_s() - before_s) * 1e6 / (measurement.rps * seconds))
 
 
 Clients = dict[str, Callable[[], Measured]]
@@ -150,10 +150,10 @@ class Bench:
         server = self._stack.enter_context(canned_grpc(folder / "grpc", SIZE))
         self.grpc("", server.where, reference=True)
         for rate in RATES:
-            given = (folder, server, rate, seconds, SIZE)
-            self.pacers["ours", rate] = partial(arrivals.ours, *given)
+            arguments = (folder, server, rate, seconds, SIZE)
+            self.pacers["ours", rate] = partial(arrivals.ours, *arguments)
             if os.environ.get("PERF_ANALYZER"):
-                self.pacers["perf_analyzer", rate] = partial(arrivals.perf_analyzer, *given)
+                self.pacers["perf_analyzer", rate] = partial(arrivals.perf_analyzer, *arguments)
         port = self._stack.enter_context(
             nginx.nginx(folder / "http", canned_bytes=64, inputs=SIZE, keepalive_requests=10**9)
         )

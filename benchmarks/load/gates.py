@@ -52,11 +52,11 @@ def report(
     print(f"\n{'arrival at the server':<48}{'p99 by round, us':<40}{'p50':>8}{'p99':>9}")
     for key in paced[0]:
         name = f"{key[0]} at {key[1]:g} requests/s"
-        found = [p[key] for p in paced]
-        _arrived(f"{name}, from its earliest", [(p.fitted_p50, p.fitted_p99) for p in found])
-        known = [(p.arrival_p50, p.arrival_p99) for p in found if p.arrival_p50 and p.arrival_p99]
-        if known:
-            _arrived(f"{name}, from the intended time", known)
+        results = [p[key] for p in paced]
+        _arrived(f"{name}, from its earliest", [(p.fitted_p50, p.fitted_p99) for p in results])
+        arrivals = [(p.arrival_p50, p.arrival_p99) for p in results if p.arrival_p50 and p.arrival_p99]
+        if arrivals:
+            _arrived(f"{name}, from the intended time", arrivals)
     print(f"\n{'gate':<56}{'bound':>10}{'median':>10}  verdict")
     good = [_ratio(gate, rounds) for gate in GATES]
     for rate in sorted({rate for _, rate in paced[0]}):
@@ -102,9 +102,9 @@ def _ratio(gate: Gate, rounds: list[dict[str, Measured]]) -> bool:
     ratio = statistics.median(
         getattr(r[gate.over], gate.of) / getattr(r[gate.under], gate.of) for r in rounds
     )
-    passed = gate.bound is None or (ratio <= gate.bound if gate.at_most else ratio >= gate.bound)
-    _line(gate.name, bound, f"{ratio:.2f}x", "no gate" if gate.bound is None else _verdict(passed))
-    return passed
+    ok = gate.bound is None or (ratio <= gate.bound if gate.at_most else ratio >= gate.bound)
+    _line(gate.name, bound, f"{ratio:.2f}x", "no gate" if gate.bound is None else _verdict(ok))
+    return ok
 
 
 def _reachable(server: str, rounds: list[dict[str, Measured]]) -> None:
@@ -136,5 +136,5 @@ def _value(
     return value <= bound
 
 
-def _verdict(passed: bool) -> str:
-    return "pass" if passed else "FAIL"
+def _verdict(ok: bool) -> str:
+    return "pass" if ok else "FAIL"

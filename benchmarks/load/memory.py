@@ -83,12 +83,12 @@ def run(seconds: int, rate: float) -> float:
 
 def replay(records: int, rate: float) -> float:
     """What follows a load with so many records, in a process of its own; the peak in MB."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "benchmarks.load.memory", "--inner", str(records), "--rate", str(rate)],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
-    print(done.stdout, end="")
-    return float(done.stdout.splitlines()[-1].split()[-2])
+    print(process.stdout, end="")
+    return float(process.stdout.splitlines()[-1].split()[-2])
 
 
 def inner(records: int, rate: float) -> None:
@@ -129,11 +129,11 @@ def inner(records: int, rate: float) -> None:
         end_ns = at_ns + 1
         tell("records made")
         parts = [piece[["done_ns", "intended_ns"]] for piece in Spool(spool).pieces()]
-        done = np.concatenate([part["done_ns"] for part in parts])
-        latency = done - np.concatenate([part["intended_ns"] for part in parts])
+        done_ns = np.concatenate([part["done_ns"] for part in parts])
+        latency = done_ns - np.concatenate([part["intended_ns"] for part in parts])
         del parts
-        find_steady_state(done, latency, start_ns=start_ns, end_ns=end_ns)
-        del done, latency
+        find_steady_state(done_ns, latency, start_ns=start_ns, end_ns=end_ns)
+        del done_ns, latency
         tell("steady state")
         merge([spool], samples, measure_window_ns=(start_ns, end_ns))
         tell("merged")
@@ -147,17 +147,21 @@ def inner(records: int, rate: float) -> None:
 
 
 def main() -> None:
-    """The command."""
+    """Run the command; see the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seconds", type=int, default=180)
     parser.add_argument("--rate", type=float, default=5000.0)
     parser.add_argument("--replay", type=int)
     parser.add_argument("--inner", type=int, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.inner:
-        inner(asked.inner, asked.rate)
+    arguments = parser.parse_args()
+    if arguments.inner:
+        inner(arguments.inner, arguments.rate)
         return
-    peak = replay(asked.replay, asked.rate) if asked.replay else run(asked.seconds, asked.rate)
+    peak = (
+        replay(arguments.replay, arguments.rate)
+        if arguments.replay
+        else run(arguments.seconds, arguments.rate)
+    )
     print(f"peak {peak:.0f} MB -> {'pass' if peak < GATE_MB else 'FAIL'} (gate: {GATE_MB:.0f} MB)")
 
 

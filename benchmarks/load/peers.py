@@ -34,26 +34,28 @@ class PeerError(Exception):
 def command(arguments: list[str], env: dict[str, str] | None = None) -> tuple[str, float]:
     """What a program prints, and the CPU time that it used, s."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
+    process = subprocess.run(
         arguments, capture_output=True, text=True, check=False, env={**os.environ, **(env or {})}, timeout=120
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode not in (0, 1):
-        raise PeerError(f"{arguments[0]} ended with {done.returncode}: {(done.stderr or done.stdout)[-500:]}")
+    if process.returncode not in (0, 1):
+        raise PeerError(
+            f"{arguments[0]} ended with {process.returncode}: {(process.stderr or process.stdout)[-500:]}"
+        )
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return done.stdout + done.stderr, used
+    return process.stdout + process.stderr, used
 
 
 def number(pattern: str, text: str) -> float:
     """The number that a program's output names."""
-    found = re.search(pattern, text)
-    if not found:
+    match = re.search(pattern, text)
+    if not match:
         raise PeerError(f"no {pattern!r} in: {text[-800:]}")
-    return float(found[1].replace(",", ""))
+    return float(match[1].replace(",", ""))
 
 
 def wrk(folder: Path, where: Endpoint, wire: bytes, seconds: float) -> Measured:
-    """wrk -t1."""
+    """Measure with wrk, of one thread."""
     head, _, body = wire.partition(b"\r\n\r\n")
     (folder / "body").write_bytes(body)
     headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n")[1:])
@@ -99,7 +101,7 @@ class User(FastHttpUser):
 
 
 def locust(folder: Path, where: Endpoint, wire: bytes, seconds: float) -> Measured:
-    """locust's FastHttpUser, one process."""
+    """Measure with locust's FastHttpUser, in one process."""
     head, _, body = wire.partition(b"\r\n\r\n")
     (folder / "body").write_bytes(body)
     headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n")[1:])
@@ -113,10 +115,10 @@ def locust(folder: Path, where: Endpoint, wire: bytes, seconds: float) -> Measur
             "-r", str(USERS), "-t", f"{seconds + 1:.0f}s", "--host", f"http://{where.url}", "--json", "--skip-log",
         ]
     )  # fmt: skip
-    found = json.loads(out[out.index("[") : out.rindex("]") + 1]) if "]" in out else []
-    if len(found) != 1:
+    entries = json.loads(out[out.index("[") : out.rindex("]") + 1]) if "]" in out else []
+    if len(entries) != 1:
         raise PeerError(f"locust sent no request: {out[-300:]}")
-    (stats,) = found
+    (stats,) = entries
     if stats["num_failures"]:
         raise PeerError(f"locust: {stats['num_failures']} failures")
     span = max(0.5, stats["last_request_timestamp"] - stats["start_time"])

@@ -38,38 +38,38 @@ def one_round(folder: Path, rows: list[tuple[int, ...]]) -> tuple[float, float, 
     return appended - start, cpu_s() - appended, (folder / "samples.parquet").stat().st_size
 
 
-def made(records: int) -> list[tuple[int, ...]]:
+def records_of(records: int) -> list[tuple[int, ...]]:
     """Records of a Poisson load at 5,000 rps with a jittered latency, in the order of their ends."""
     rng = np.random.default_rng(1)
     intended = 10**15 + np.cumsum(rng.exponential(200_000, records)).astype(np.int64)
-    sent = intended + rng.gamma(2, 30_000, records).astype(np.int64)
-    done = sent + rng.gamma(4, 500_000, records).astype(np.int64)
-    first = done - rng.integers(1_000, 20_000, records)
-    order = np.argsort(done)
-    columns = [np.arange(records), np.full(records, MEASURE), intended, sent, first, done,
+    sent_ns = intended + rng.gamma(2, 30_000, records).astype(np.int64)
+    done_ns = sent_ns + rng.gamma(4, 500_000, records).astype(np.int64)
+    first = done_ns - rng.integers(1_000, 20_000, records)
+    order = np.argsort(done_ns)
+    columns = [np.arange(records), np.full(records, MEASURE), intended, sent_ns, first, done_ns,
                np.zeros(records, np.int64), np.full(records, 1200), np.full(records, 260),
                np.arange(records) % 64, np.ones(records, np.int64)]  # fmt: skip
     return list(zip(*(column[order].tolist() for column in columns), strict=True))
 
 
 def main() -> None:
-    """The command."""
+    """Run the command; see the module."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
-    asked = parser.parse_args()
-    rows = made(asked.records)
-    found = []
+    arguments = parser.parse_args()
+    rows = records_of(arguments.records)
+    times_s = []
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(asked.rounds):
+        for number in range(arguments.rounds):
             append_s, merge_s, size = one_round(Path(folder), rows)
-            found.append((append_s, merge_s))
+            times_s.append((append_s, merge_s))
             print(
                 f"round {number + 1}: append {append_s:.2f} s, merge {merge_s:.2f} s, together "
                 f"{append_s + merge_s:.2f} s of CPU; {size / 1e6:.1f} MB"
             )
-    append_s, merge_s = np.median(np.array(found), axis=0)
-    together = float(np.median([sum(pair) for pair in found]))
+    append_s, merge_s = np.median(np.array(times_s), axis=0)
+    together = float(np.median([sum(pair) for pair in times_s]))
     print(f"median: append {append_s:.2f} s, merge {merge_s:.2f} s, together {together:.2f} s", end=" ")
     print(f"-> {'pass' if together < 1 else 'FAIL'} (gate: < 1 s per million records)")
 

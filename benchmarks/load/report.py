@@ -73,7 +73,7 @@ def child(folder: Path, uri: str, run_id: str) -> None:
 
 
 def main() -> int:
-    """Measure; see the module."""
+    """Measure and print; see the module."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -92,23 +92,23 @@ def main() -> int:
                 run_id = f"million.{number:03}"
                 prepare(folder, db.uri, run_id, options.samples)
                 began = time.monotonic()
-                done = subprocess.run(
+                process = subprocess.run(
                     [sys.executable, "-m", "benchmarks.load.report", "--child", name, db.uri, run_id],
                     capture_output=True, text=True, check=True,
                 )  # fmt: skip
                 wall_s = time.monotonic() - began
-                found = json.loads(done.stdout.splitlines()[-1])
+                result = json.loads(process.stdout.splitlines()[-1])
                 page = folder / f"{run_id}.html"
                 print(
-                    f"wall {wall_s:.2f} s (collect {found['collect_s']:.2f}, report {found['report_s']:.2f}), "
-                    f"CPU {found['cpu_s']:.2f} s, {found['rss_bytes'] / 1e6:.0f} MB, "
+                    f"wall {wall_s:.2f} s (collect {result['collect_s']:.2f}, report {result['report_s']:.2f}), "
+                    f"CPU {result['cpu_s']:.2f} s, {result['rss_bytes'] / 1e6:.0f} MB, "
                     f"page {page.stat().st_size / 1e6:.1f} MB"
                 )
-                best_s, most_bytes = min(best_s, wall_s), max(most_bytes, found["rss_bytes"])
-    kept = best_s <= WALL_S and most_bytes <= RSS_BYTES
-    told = f"{best_s:.2f} s (at most {WALL_S:g}), {most_bytes / 1e6:.0f} MB (at most {RSS_BYTES / 1e6:,.0f})"
-    print(f"{'kept' if kept else 'MISSED'}: {told}")
-    return int(not kept)
+                best_s, most_bytes = min(best_s, wall_s), max(most_bytes, result["rss_bytes"])
+    ok = best_s <= WALL_S and most_bytes <= RSS_BYTES
+    text = f"{best_s:.2f} s (at most {WALL_S:g}), {most_bytes / 1e6:.0f} MB (at most {RSS_BYTES / 1e6:,.0f})"
+    print(f"{'kept' if ok else 'MISSED'}: {text}")
+    return int(not ok)
 
 
 if __name__ == "__main__":

@@ -41,13 +41,13 @@ def open_loop(
     arrivals = np.cumsum(rng.exponential(1 / rate_rps, int(rate_rps * BUDGET_S * 1.3) + 50))
     arrivals = arrivals[arrivals < BUDGET_S]
     service = _service(rng, arrivals, level, load / rate_rps, spread, slow_first)
-    done = np.empty_like(arrivals)
+    done_s = np.empty_like(arrivals)
     free = 0.0
     for i in range(len(arrivals)):
         start = _after_stall(max(arrivals[i], free), stall_every_s, stall_s)
-        free = done[i] = start + service[i]
-    kept = done < BUDGET_S
-    return Stream(done[kept], (done - arrivals)[kept], level, settles)
+        free = done_s[i] = start + service[i]
+    inside = done_s < BUDGET_S
+    return Stream(done_s[inside], (done_s - arrivals)[inside], level, settles)
 
 
 def closed_loop(
@@ -55,21 +55,21 @@ def closed_loop(
     stall_every_s: float = 0.0, stall_s: float = 0.0, slow_first: int = 0,
 ) -> Stream:  # fmt: skip
     """``users`` take turns at one server."""
-    done: list[float] = []
+    done_s: list[float] = []
     free = 0.0
     noise = _noise(rng, int(BUDGET_S / service_s * 3) + 100, spread)
     grid = level(np.linspace(0, BUDGET_S, 5001))
-    while free < BUDGET_S and len(done) < len(noise):
+    while free < BUDGET_S and len(done_s) < len(noise):
         start = _after_stall(free, stall_every_s, stall_s)
         if start >= BUDGET_S:
             break
-        slow = 20.0 if len(done) < slow_first else 1.0
-        free = start + service_s * grid[int(start / BUDGET_S * 5000)] * noise[len(done)] * slow
-        done.append(free)
-    ends = np.array(done)
-    sent = np.concatenate([np.zeros(users), ends])[: len(ends)]
-    kept = ends < BUDGET_S
-    return Stream(ends[kept], (ends - sent)[kept], level, settles)
+        slow = 20.0 if len(done_s) < slow_first else 1.0
+        free = start + service_s * grid[int(start / BUDGET_S * 5000)] * noise[len(done_s)] * slow
+        done_s.append(free)
+    ends = np.array(done_s)
+    sent_s = np.concatenate([np.zeros(users), ends])[: len(ends)]
+    inside = ends < BUDGET_S
+    return Stream(ends[inside], (ends - sent_s)[inside], level, settles)
 
 
 def _noise(rng: np.random.Generator, count: int, spread: float) -> Array:

@@ -160,15 +160,15 @@ def perf_analyzer(stream: Stream, first_trial: int = 0) -> tuple[float, float] |
 
 def ours(stream: Stream, settings: SteadySettings | None = None) -> tuple[float, float] | None:
     """The stretch that our detector finds in the whole budget, s; None if there is none."""
-    found = find_steady_state(
+    state = find_steady_state(
         (stream.done_s * 1e9).astype(np.int64), (stream.latency_s * 1e9).astype(np.int64),
         start_ns=0, end_ns=int(BUDGET_S * 1e9), settings=settings,
     )  # fmt: skip
-    return (found.start_ns / 1e9, BUDGET_S) if found.start_ns is not None else None
+    return (state.start_ns / 1e9, BUDGET_S) if state.start_ns is not None else None
 
 
 def verdict(stream: Stream, stretch: tuple[float, float] | None) -> str:
-    """ "ok", "false-stable" or "false-unstable"."""
+    """How a rule judged a stream: "ok", "false-stable" or "false-unstable"."""
     if stretch is None:
         return "false-unstable" if stream.settles else "ok"
     if not stream.settles:
@@ -190,8 +190,8 @@ def compare(
             settles = stream.settles
             judged = (perf_analyzer(stream), perf_analyzer(stream, first_trial=7), ours(stream, settings))
             for rule, stretch in zip(RULES, judged, strict=True):
-                found = verdict(stream, stretch)
-                counts[rule][found] = counts[rule].get(found, 0) + 1
+                outcome = verdict(stream, stretch)
+                counts[rule][outcome] = counts[rule].get(outcome, 0) + 1
         table[name] = settles, counts
     return table
 
@@ -215,14 +215,14 @@ def show(title: str, table: dict[str, tuple[bool, dict[str, dict[str, int]]]]) -
             [f"{counts[rule].get(kind, 0) / sum(counts[rule].values()):.0%}" for rule in RULES]
             for kind in kinds
         ]
-        shown = [cells[0], cells[1] if settles else ["-"] * len(RULES)]
+        rows = [cells[0], cells[1] if settles else ["-"] * len(RULES)]
         print(
             f"{name:28}{'yes' if settles else 'no':>8}  "
-            + "  ".join("".join(f"{c:>14}" for c in s) for s in shown)
+            + "  ".join("".join(f"{c:>14}" for c in s) for s in rows)
         )
     all_rates = {rule: rates(table, rule) for rule in RULES}
-    shown = [[f"{all_rates[rule][kind]:.1%}" for rule in RULES] for kind in kinds]
-    print(f"{'all':36}  " + "  ".join("".join(f"{c:>14}" for c in s) for s in shown))
+    rows = [[f"{all_rates[rule][kind]:.1%}" for rule in RULES] for kind in kinds]
+    print(f"{'all':36}  " + "  ".join("".join(f"{c:>14}" for c in s) for s in rows))
     return all(all_rates["ours"][kind] < all_rates[rule][kind] for kind in kinds for rule in RULES[:2])
 
 
@@ -233,14 +233,14 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=40, help="runs per kind of server")
     parser.add_argument("--tuning", action="store_true", help="the tuning families and seeds instead")
-    asked = parser.parse_args()
-    if asked.tuning:
-        show("Tuning families, tuning seeds", compare(TUNED, range(asked.runs)))
+    arguments = parser.parse_args()
+    if arguments.tuning:
+        show("Tuning families, tuning seeds", compare(TUNED, range(arguments.runs)))
         return
-    known = show("Families used for tuning, new seeds", compare(TUNED, range(2000, 2000 + asked.runs)))
-    new = show("Held-out families", compare(HELD_OUT, range(2000, 2000 + asked.runs)))
-    print(f"\nboth rates lower than perf_analyzer's: {'yes' if known and new else 'NO'}")
-    raise SystemExit(0 if known and new else 1)
+    tuned_ok = show("Families used for tuning, new seeds", compare(TUNED, range(2000, 2000 + arguments.runs)))
+    held_out_ok = show("Held-out families", compare(HELD_OUT, range(2000, 2000 + arguments.runs)))
+    print(f"\nboth rates lower than perf_analyzer's: {'yes' if tuned_ok and held_out_ok else 'NO'}")
+    raise SystemExit(0 if tuned_ok and held_out_ok else 1)
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def _mser(series: NDArray[Any]) -> int:
     """The cut that makes the mean of the rest most certain (White, 1997); within the first half."""
     n = len(series)
     ends = np.arange(n // 2)
-    left = n - ends
+    rest = n - ends
     total = np.cumsum(series[::-1])[::-1][ends]
     squares = np.cumsum(series[::-1] ** 2)[::-1][ends]
-    return int(np.argmin((squares - total**2 / left) / left.astype(float) ** 2))
+    return int(np.argmin((squares - total**2 / rest) / rest.astype(float) ** 2))

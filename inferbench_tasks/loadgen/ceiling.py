@@ -66,7 +66,7 @@ def measure_ceiling(plan: LoadPlan, answer_bytes: int) -> Ceiling:
         with null_server(plan.endpoint.protocol, answer_bytes) as endpoint:
 
             def send(name: str, spec: LoadSpec) -> Outcome:
-                made = prepare(
+                load_plan = prepare(
                     spec,
                     folder=where / name,
                     endpoint=endpoint,
@@ -76,7 +76,7 @@ def measure_ceiling(plan: LoadPlan, answer_bytes: int) -> Ceiling:
                     batched=plan.batched,
                     binary=plan.binary,
                 )
-                outcome = apply_load(made, where / f"{name}.parquet")
+                outcome = apply_load(load_plan, where / f"{name}.parquet")
                 if outcome.applied.problem or outcome.applied.stopped_early:
                     raise LoadError(
                         "The client's ceiling could not be measured: "
@@ -91,8 +91,8 @@ def measure_ceiling(plan: LoadPlan, answer_bytes: int) -> Ceiling:
             users = _USERS_PER_SHARD * plan.shards
             closed = ClosedLoop(kind="closed_loop", concurrency=users)
             fast = send("fast", LoadSpec(arrivals=closed, **common))  # type: ignore[arg-type]
-            done = column(fast.table(), "done_ns")
-            inside = (done > fast.measure_start_ns) & (done <= fast.measure_end_ns)
+            done_ns = column(fast.table(), "done_ns")
+            inside = (done_ns > fast.measure_start_ns) & (done_ns <= fast.measure_end_ns)
             rate = float(inside.sum()) / ((fast.measure_end_ns - fast.measure_start_ns) / _NS)
             if rate <= 0:
                 raise LoadError("The client's ceiling could not be measured: no request was answered")
@@ -137,12 +137,12 @@ def ceiling(plan: LoadPlan, answer_bytes: int, cache: Path, *, fresh: bool = Fal
             return Ceiling.model_validate_json(path.read_bytes())
         except ValidationError:
             path.unlink()  # of another version
-    found = measure_ceiling(plan, answer_bytes)
+    limit = measure_ceiling(plan, answer_bytes)
     cache.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(found.model_dump_json())
+    temporary.write_text(limit.model_dump_json())
     temporary.replace(path)
-    return found
+    return limit
 
 
 def peak_rate_rps(plan: LoadPlan) -> float | None:
@@ -160,17 +160,17 @@ def peak_rate_rps(plan: LoadPlan) -> float | None:
 
 def check_ceiling(plan: LoadPlan, answer_bytes: int, cache: Path, *, allow_unsafe: bool) -> Ceiling:
     """InputError if the plan asks for more than the safe share of the ceiling, unless that is allowed."""
-    found = ceiling(plan, answer_bytes, cache)
+    limit = ceiling(plan, answer_bytes, cache)
     rate = peak_rate_rps(plan)
-    if rate is not None and rate > SAFE_SHARE * found.requests_per_s and not allow_unsafe:
+    if rate is not None and rate > SAFE_SHARE * limit.requests_per_s and not allow_unsafe:
         raise InputError(
-            f"{rate:,.0f} requests/s are {rate / found.requests_per_s:.0%} of what this client can send "
-            f"({found.requests_per_s:,.0f} requests/s of {found.request_bytes:,} bytes against a server that does "
-            f"nothing, {found.shards} sender(s)); above {SAFE_SHARE:.0%} the client itself is measured. Lower the "
+            f"{rate:,.0f} requests/s are {rate / limit.requests_per_s:.0%} of what this client can send "
+            f"({limit.requests_per_s:,.0f} requests/s of {limit.request_bytes:,} bytes against a server that does "
+            f"nothing, {limit.shards} sender(s)); above {SAFE_SHARE:.0%} the client itself is measured. Lower the "
             "rate, raise load.shards, use a machine with more cores, or set load.allow_unsafe_load: true",
             field="load.arrivals",
         )
-    return found
+    return limit
 
 
 def check_processing(plan: LoadPlan, sample_ms: Mapping[str, float], *, allow_unsafe: bool) -> None:

@@ -62,7 +62,7 @@ class ClosedLoop:
         self._timer.at(self._start_ns)
 
     def stop(self) -> None:
-        """Nobody asks again."""
+        """End the loop: none of its users asks again."""
         self._stopped = True
         self._timer.close()
 

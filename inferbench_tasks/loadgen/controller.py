@@ -115,7 +115,7 @@ class _Sender:
 
 
 class Controller:
-    """Applies one plan."""
+    """Starts the senders of one plan, watches them, and ends them."""
 
     def __init__(
         self,

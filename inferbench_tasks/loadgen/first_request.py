@@ -20,13 +20,13 @@ class _One(Sink):
             self.ended.set_result(status)
 
     def ready(self) -> None:
-        """Nothing waits."""
+        """No request waits for room here, so none is sent now."""
 
     def again(self, call: Call) -> None:
         self.finish(call, "refused", -1)
 
     def unreachable(self, reason: str) -> None:
-        """Nothing waits."""
+        """No request waits for a connection here, so none is failed."""
 
     def explain(self, status: str, text: str) -> None:
         self.words = self.words or text

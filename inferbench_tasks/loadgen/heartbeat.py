@@ -41,11 +41,11 @@ class Heartbeat:
         self._handle: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """Start beating."""
+        """Arm the timer for the first beat."""
         self._schedule(time.monotonic_ns())
 
     def stop(self) -> None:
-        """Stop beating."""
+        """Close the timer: there is no further beat."""
         if self._handle is not None:
             self._handle.cancel()
 

@@ -85,12 +85,12 @@ def spans_of(side: Literal["server", "client"]) -> dict[str, str]:
 
 
 def schema_of(*, spans: bool) -> pa.Schema:
-    """Of the Parquet file."""
+    """The Arrow schema of the Parquet file."""
     return pa.schema([column.arrow for column in columns_of(spans=spans)])
 
 
 def row_dtype(*, spans: bool) -> np.dtype[Any]:
-    """Of a packed row."""
+    """The structured type of a packed row."""
     return np.dtype([(c.name, f"<{c.type}") for c in columns_of(spans=spans) if c.in_row])
 
 

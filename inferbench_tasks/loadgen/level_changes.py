@@ -68,13 +68,13 @@ def segments(series: Series, penalty: float, least: int) -> list[Segment]:
         cost = best[starts] + squares[stop] - squares[starts] - sums**2 / (stop - starts) + penalty
         index = int(np.argmin(cost))
         best[stop], origin[stop] = cost[index], starts[index]
-    found: list[Segment] = []
+    segments: list[Segment] = []
     stop = n
     while stop > 0:
         start = int(origin[stop])
-        found.append(Segment(start, stop, float((total[stop] - total[start]) / (stop - start))))
+        segments.append(Segment(start, stop, float((total[stop] - total[start]) / (stop - start))))
         stop = start
-    return found[::-1]
+    return segments[::-1]
 
 
 def merged(pieces: list[Segment], tolerance_ratio: float) -> list[Segment]:

@@ -30,13 +30,13 @@ class Snapshot:
     in_flight: int = 0
 
     def text(self) -> str:
-        """One line for people."""
+        """What people see of it, in one line."""
         latency = "" if self.p50_ms is None else f", p50 {self.p50_ms:.2f} ms, p99 {self.p99_ms:.2f} ms"
         return f"{self.rate_rps:,.0f} requests/s, {self.in_flight} in flight, {self.errors} errors{latency}"
 
 
 class Live:
-    """Follows the senders' spools."""
+    """Follows the senders' spools while they are written."""
 
     def __init__(self, spools: list[Path]) -> None:
         self._read = dict.fromkeys(spools, 0)

@@ -37,7 +37,7 @@ class MlperfVerdict(BaseModel):
     logs: tuple[str, ...]
 
     def words(self) -> str:
-        """One line for people."""
+        """What people see of it, in one line."""
         said = "VALID" if self.valid else f"INVALID: {'; '.join(self.reasons)}"
         return f"{self.note}: {self.scenario}, {self.queries:,} queries: {said}"
 
@@ -78,7 +78,7 @@ def parse_summary(text: str) -> dict[str, str]:
 
 def parse_detail(text: str) -> dict[str, list[Any]]:
     """LoadGen's detailed log: the values of each key, in order; a line that was cut off is left out."""
-    found: dict[str, list[Any]] = {}
+    values: dict[str, list[Any]] = {}
     for line in text.splitlines():
         if not line.startswith(_PREFIX):
             continue
@@ -86,5 +86,5 @@ def parse_detail(text: str) -> dict[str, list[Any]]:
             entry = json.loads(line[len(_PREFIX) :])
         except ValueError:
             continue
-        found.setdefault(entry["key"], []).append(entry["value"])
-    return found
+        values.setdefault(entry["key"], []).append(entry["value"])
+    return values

@@ -100,7 +100,7 @@ class LoadGenDriver:
             threading.Thread(target=self._test, daemon=True).start()
 
     def _test(self) -> None:
-        """LoadGen's own thread."""
+        """Run the test; this is LoadGen's own thread."""
         import mlperf_loadgen as lg
 
         try:
@@ -121,8 +121,8 @@ class LoadGenDriver:
         if size > 1:
             rows = [self._payloads[index].sample_index for index in indices]
             starts = range(len(indices) - size + 1)
-            made = build_groups(self._plan, [rows[at : at + size] for at in starts])
-            self._groups = {indices[at]: payload for at, payload in zip(starts, made, strict=True)}
+            payloads = build_groups(self._plan, [rows[at : at + size] for at in starts])
+            self._groups = {indices[at]: payload for at, payload in zip(starts, payloads, strict=True)}
 
     def _issue(self, samples: list[Any]) -> None:
         now_ns = time.monotonic_ns()
@@ -146,26 +146,26 @@ class LoadGenDriver:
         mlperf = plan.mlperf
         assert mlperf is not None
         duration_ns = plan.measure_end_ns - plan.measure_start_ns
-        made = lg.TestSettings()
-        made.scenario = getattr(lg.TestScenario, _NAMES[mlperf.scenario])
-        made.mode = lg.TestMode.PerformanceOnly
-        made.qsl_rng_seed, made.sample_index_rng_seed, made.schedule_rng_seed = _seeds(plan.seed)
-        made.min_query_count = 1
-        made.max_query_count = mlperf.max_queries or 0
+        settings = lg.TestSettings()
+        settings.scenario = getattr(lg.TestScenario, _NAMES[mlperf.scenario])
+        settings.mode = lg.TestMode.PerformanceOnly
+        settings.qsl_rng_seed, settings.sample_index_rng_seed, settings.schedule_rng_seed = _seeds(plan.seed)
+        settings.min_query_count = 1
+        settings.max_query_count = mlperf.max_queries or 0
         if mlperf.scenario == "offline":
             # One query with all samples; LoadGen makes it larger where rate x duration asks for more.
-            made.min_duration_ms, made.offline_expected_qps = 1, 1.0
-            made.min_query_count = mlperf.requests
-            made.max_query_count = 0
-            return made
-        made.min_duration_ms = max(1, duration_ns // 1_000_000)
+            settings.min_duration_ms, settings.offline_expected_qps = 1, 1.0
+            settings.min_query_count = mlperf.requests
+            settings.max_query_count = 0
+            return settings
+        settings.min_duration_ms = max(1, duration_ns // 1_000_000)
         expected_ns = max(_LEAST_LATENCY_NS, self._sut.fastest_ns // 2, duration_ns // _MOST_QUERIES)
-        made.single_stream_expected_latency_ns = expected_ns
-        made.multi_stream_expected_latency_ns = expected_ns
-        made.multi_stream_samples_per_query = plan.batches[0].batch_size
-        made.server_target_qps = mlperf.rate_rps
-        made.server_target_latency_ns = round(mlperf.target_latency_ms * 1e6)
-        return made
+        settings.single_stream_expected_latency_ns = expected_ns
+        settings.multi_stream_expected_latency_ns = expected_ns
+        settings.multi_stream_samples_per_query = plan.batches[0].batch_size
+        settings.server_target_qps = mlperf.rate_rps
+        settings.server_target_latency_ns = round(mlperf.target_latency_ms * 1e6)
+        return settings
 
 
 def _nothing(*_: Any) -> None:
@@ -181,7 +181,7 @@ def _log_settings(lg: Any, plan: LoadPlan) -> Any:
     output = lg.LogOutputSettings()
     output.outdir = plan.folder
     output.copy_summary_to_stdout = False
-    made = lg.LogSettings()
-    made.log_output = output
-    made.enable_trace = False
-    return made
+    settings = lg.LogSettings()
+    settings.log_output = output
+    settings.enable_trace = False
+    return settings

@@ -41,9 +41,9 @@ class NullHttp(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         while data:
             if self._missing:
-                taken = min(self._missing, len(data))
-                self._missing -= taken
-                data = data[taken:]
+                skipped = min(self._missing, len(data))
+                self._missing -= skipped
+                data = data[skipped:]
             else:
                 data = self._head + data
                 at = data.find(b"\r\n\r\n")

@@ -50,7 +50,7 @@ class OpenLoop:
             self._timer.at(self._intended_ns[0])
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """End the loop: no further request is sent."""
         self._stopped = True
         self._timer.close()
 

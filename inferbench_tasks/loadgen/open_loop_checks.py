@@ -126,18 +126,20 @@ def _gaps(
 ) -> tuple[list[Check], dict[str, Any]]:
     slack_ms = max(limits.gap_slack_ms, limits.gap_slack_latency_ratio * p50_ms)
     # Of the requests that were sent: those that were not are counted as dropped.
-    found = gap_distance(taken(window.intended_ns, was_sent), taken(window.sent_ns, was_sent), slack_ms * 1e6)
-    if found is None:
+    distance = gap_distance(
+        taken(window.intended_ns, was_sent), taken(window.sent_ns, was_sent), slack_ms * 1e6
+    )
+    if distance is None:
         return [], {"gap_distance": None}
     check = Check.at_most(
-        "gaps", found.slack, limits.gap_distance, "ratio",
-        f"{found.slack:.1%} of the gaps between requests differ from the plan by more than {slack_ms:.1f} ms "
+        "gaps", distance.slack, limits.gap_distance, "ratio",
+        f"{distance.slack:.1%} of the gaps between requests differ from the plan by more than {slack_ms:.1f} ms "
         f"(at most {limits.gap_distance:.1%})",
     )  # fmt: skip
     figures = {
-        "gap_distance": found.slack,
+        "gap_distance": distance.slack,
         "gap_slack_ms": slack_ms,
-        "gap_stride": found.stride,
-        "gap_ks_plain": found.plain,
+        "gap_stride": distance.stride,
+        "gap_ks_plain": distance.plain,
     }
     return [check], figures

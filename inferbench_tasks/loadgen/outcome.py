@@ -58,7 +58,7 @@ class Outcome:
         if plan.mlperf is not None:
             intended = column(table, "intended_ns")
             issued = intended[(intended >= start_ns) & (intended < end_ns)]
-        found = certify(
+        certificate = certify(
             table,
             promised(plan, self.applied.start_ns, start_ns, end_ns, issued),
             self.applied.usages,
@@ -67,9 +67,9 @@ class Outcome:
             thresholds=thresholds,
         )
         if self.mlperf is not None:
-            found = found.and_check(_all_recorded(self.mlperf, found.figures["requests"]))
-        found.figures["steady_state"] = self.steady
-        return found
+            certificate = certificate.and_check(_all_recorded(self.mlperf, certificate.figures["requests"]))
+        certificate.figures["steady_state"] = self.steady
+        return certificate
 
     def table(self, *, for_figures: bool = False) -> pa.Table:
         """All records; ``for_figures``: only the columns that figures are made from."""
@@ -81,7 +81,7 @@ def apply_load(
     plan: LoadPlan,
     samples_path: Path,
     *,
-    progress: Callable[[float, float, Snapshot | None], None] = lambda done, total, snapshot: None,
+    progress: Callable[[float, float, Snapshot | None], None] = lambda elapsed_s, total_s, snapshot: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Apply a load and keep its records, whatever became of it (see ``Outcome.applied``)."""
@@ -163,15 +163,15 @@ def _steady_start(
         return start_ns, "not judged: the load did not come to its end", ()
     if end_ns - applied.start_ns < _MIN_JUDGED_NS:
         return start_ns, f"not judged: that takes {least_s:g} s of load, the warm-up included", ()
-    found = steady_state_of(applied.spools, start_ns=applied.start_ns, end_ns=end_ns)
-    if found.start_ns is None:
-        return start_ns, f"not steady: {found.reason}", (f"no steady state was found: {found.reason}",)
-    if found.start_ns <= start_ns:
+    steady = steady_state_of(applied.spools, start_ns=applied.start_ns, end_ns=end_ns)
+    if steady.start_ns is None:
+        return start_ns, f"not steady: {steady.reason}", (f"no steady state was found: {steady.reason}",)
+    if steady.start_ns <= start_ns:
         return start_ns, "steady", ()
-    more_s = (found.start_ns - start_ns) / 1e9
+    more_s = (steady.start_ns - start_ns) / 1e9
     latest_ns = start_ns + (end_ns - start_ns) // 2
-    if found.start_ns > latest_ns or plan.mlperf:
+    if steady.start_ns > latest_ns or plan.mlperf:
         late = f"steady only {more_s:.1f} s after the warm-up"
         return start_ns, late, (late + ("" if plan.mlperf else ", in less than half of the load"),)
     words = f"the warm-up was too short: {more_s:.1f} s more were left out"
-    return found.start_ns, "steady", (words,)
+    return steady.start_ns, "steady", (words,)

@@ -82,12 +82,12 @@ def build_payloads(plan: LoadPlan) -> Sequence[Payload]:
         return [by_size[0][index] for index in orders[0]]
     weights = np.array([share.weight for share in plan.batches])
     drawn = rng.choice(len(by_size), size=_MIX_LENGTH, p=weights / weights.sum())
-    taken = [0] * len(by_size)
+    counts = [0] * len(by_size)
     sequence = []
     for size in drawn.tolist():
         order = orders[size]
-        sequence.append(by_size[size][order[taken[size] % len(order)]])
-        taken[size] += 1
+        sequence.append(by_size[size][order[counts[size] % len(order)]])
+        counts[size] += 1
     return sequence
 
 

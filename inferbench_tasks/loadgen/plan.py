@@ -38,7 +38,7 @@ class Segment(_Data):
 
 
 class OutputShape(_Data):
-    """See ``clients.answers.ExpectedOutput``."""
+    """The shape of an output, as ``clients.answers.ExpectedOutput`` has it."""
 
     shape: tuple[int, ...] | None = None
     batched: bool = True
@@ -117,7 +117,7 @@ class LoadPlan(_Data):
     mlperf: MlperfSettings | None = None
 
     def spool_path(self, shard: int) -> Path:
-        """Where a shard records."""
+        """The file into which a shard writes its records."""
         return Path(self.folder) / f"shard-{shard}.spool"
 
     def log_path(self, shard: int) -> Path:

@@ -117,14 +117,14 @@ def _mlperf(
     if spec.engine != "mlperf_loadgen":
         return None
     require("mlperf")
-    given = {
+    values = {
         "scenario": arrivals.kind,
         "rate_rps": getattr(arrivals, "rate_rps", None),
         "requests": getattr(arrivals, "requests", None),
         "target_latency_ms": target_latency_ms,
         "max_queries": spec.max_requests,
     }
-    return MlperfSettings.model_validate({name: value for name, value in given.items() if value is not None})
+    return MlperfSettings.model_validate({name: value for name, value in values.items() if value is not None})
 
 
 def promised(
@@ -210,10 +210,10 @@ def _shards(spec: LoadSpec, arrivals: ArrivalProcess, users: int) -> int:
     if spec.shards != "auto":
         return spec.shards if not users else min(spec.shards, users)
     rate = arrivals.mean_rate_rps(spec.duration_s) if arrivals.paced else None
-    wanted = (
+    shards = (
         math.ceil((rate or 0) / _RATE_PER_SHARD_RPS) if not users else math.ceil(users / _USERS_PER_SHARD)
     )
-    return max(1, min(wanted, (os.cpu_count() or 2) // 2))
+    return max(1, min(shards, (os.cpu_count() or 2) // 2))
 
 
 def _connections(spec: LoadSpec, protocol: str, users: int, shards: int) -> tuple[int, int]:

@@ -83,18 +83,18 @@ def read_samples(path: Path, columns: Iterable[str] | None = None) -> pa.Table:
     """
     import pyarrow.parquet as pq
 
-    wanted = list(columns) if columns is not None else None
+    names = list(columns) if columns is not None else None
     try:
         with pq.ParquetFile(path) as file:  # pq.read_table imports pandas: a second, for nothing
             schema = file.schema_arrow
-            chosen = [field for field in schema if wanted is None or field.name in wanted]
+            fields = [field for field in schema if names is None or field.name in names]
             # One at a time: the pieces of one column and the columns so far, never everything twice.
-            columns = [file.read([field.name]).column(0).combine_chunks() for field in chosen]
-            table = pa.Table.from_arrays(columns, schema=pa.schema(chosen, schema.metadata))
+            columns = [file.read([field.name]).column(0).combine_chunks() for field in fields]
+            table = pa.Table.from_arrays(columns, schema=pa.schema(fields, schema.metadata))
         pa.default_memory_pool().release_unused()
     except (OSError, pa.ArrowInvalid) as error:
         raise StorageError(f"{path} can't be read as the records of a load: {error}") from error
-    needed = SCHEMA.names if wanted is None else [name for name in wanted if name not in SPANS]
+    needed = SCHEMA.names if names is None else [name for name in names if name not in SPANS]
     if missing := [name for name in needed if name not in table.column_names]:
         raise StorageError(f"{path} holds no records of a load: no column {', '.join(missing)}")
     return table

@@ -39,7 +39,7 @@ _FLUSH_NS = 200_000_000
 
 
 class Shard:
-    """Everything one sender has."""
+    """Everything that one sender has: payloads, client, drivers, records."""
 
     def __init__(
         self, plan: LoadPlan, index: int, loop: asyncio.AbstractEventLoop, recorder: Recorder

@@ -76,7 +76,7 @@ class Result:
         return Verdict.judged(reasons)
 
     def document(self) -> dict[str, Any]:
-        """Everything, as plain data."""
+        """Everything about the load, as plain data."""
         certificate = self.certificate.model_dump() if self.certificate else None
         if certificate:
             certificate["warnings"] += self.warnings
@@ -96,37 +96,37 @@ class Result:
         }
 
 
-def plan(asked: Asked, folder: Path) -> LoadPlan:
+def plan(options: Asked, folder: Path) -> LoadPlan:
     """Check everything, ask the server for its model's signature, draw the schedule; nothing is sent.
 
     InputError, or pydantic's ValidationError for the options.
     """
-    batches = parse_batches(asked.batch_size)
+    batches = parse_batches(options.batch_size)
     fields = {
-        **asked.options,
-        "arrivals": parse_arrivals(asked.arrivals),
+        **options.options,
+        "arrivals": parse_arrivals(options.arrivals),
         "batch_size": batches[0].batch_size,
     }
     spec = LoadSpec.model_validate(fields)
     spec.arrivals.bind(Path.cwd())  # what is wrong with a trace is told before the server is asked
-    endpoint = parse_url(asked.url, asked.model, asked.model_version, asked.protocol)
-    made = inputs_for(endpoint, asked.input_file, _shapes(asked.shapes), folder, spec.seed)
-    read_inputs(str(made.path))
+    endpoint = parse_url(options.url, options.model, options.model_version, options.protocol)
+    inputs = inputs_for(endpoint, options.input_file, _shapes(options.shapes), folder, spec.seed)
+    read_inputs(str(inputs.path))
     sizes = {spec.arrivals.samples_per_request(share.batch_size) for share in batches}
-    if not made.batched and sizes != {1}:
+    if not inputs.batched and sizes != {1}:
         raise InputError("--batch-size: the model has no batch axis, only 1 sample per request is possible")
     return prepare(
         spec,
         folder=folder / "load",
         endpoint=endpoint,
-        inputs_path=str(made.path),
+        inputs_path=str(inputs.path),
         base_dir=Path.cwd(),
-        expected=made.expected,
+        expected=inputs.expected,
         batches=batches if len(batches) > 1 else None,
-        batched=made.batched,
-        binary=asked.binary,
-        max_backlog=asked.max_backlog,
-        target_latency_ms=asked.target_latency_ms,
+        batched=inputs.batched,
+        binary=options.binary,
+        max_backlog=options.max_backlog,
+        target_latency_ms=options.target_latency_ms,
     )
 
 
@@ -177,7 +177,7 @@ def apply(
 ) -> Result:
     """Apply a plan and sum up what was recorded."""
     show("measuring this client's ceiling", 0.0, 1.0, None)
-    found = check_ceiling(load_plan, 64, cache, allow_unsafe=allow_unsafe)
+    limit = check_ceiling(load_plan, 64, cache, allow_unsafe=allow_unsafe)
 
     def progress(done_s: float, total_s: float, snapshot: Snapshot | None) -> None:
         phase = "warm-up" if done_s * 1e9 < load_plan.measure_start_ns else "measuring"
@@ -194,19 +194,19 @@ def apply(
         if outcome.applied.usages:
             certificate = outcome.certificate(load_plan)
     words = [f"first {kind}: {text}" for kind, text in outcome.applied.explanations.items()]
-    if near := near_ceiling(summary, found):
+    if near := near_ceiling(summary, limit):
         words.append(near)
-    return Result(load_plan, outcome, summary, certificate, found, (*outcome.warnings, *words))
+    return Result(load_plan, outcome, summary, certificate, limit, (*outcome.warnings, *words))
 
 
-def near_ceiling(summary: dict[str, Any] | None, found: Ceiling) -> str | None:
+def near_ceiling(summary: dict[str, Any] | None, limit: Ceiling) -> str | None:
     """A word where a load came closer to the client's ceiling than is safe."""
     rate = summary["throughput_rps"] if summary else 0.0
-    if rate <= 0.5 * found.requests_per_s:
+    if rate <= 0.5 * limit.requests_per_s:
         return None
     return (
-        f"{rate:,.0f} requests/s are {rate / found.requests_per_s:.0%} of what this client can send at all "
-        f"({found.requests_per_s:,.0f}): the client may have been the bottleneck"
+        f"{rate:,.0f} requests/s are {rate / limit.requests_per_s:.0%} of what this client can send at all "
+        f"({limit.requests_per_s:,.0f}): the client may have been the bottleneck"
     )
 
 
@@ -233,7 +233,7 @@ def calibrate(
             {"arrivals": {"kind": "closed_loop", "concurrency": 1}, "client": client, "shards": shards}
         )
         endpoint = Endpoint(protocol=kinds[protocol], host="127.0.0.1", port=1, model_name="null")
-        made = prepare(
+        load_plan = prepare(
             spec, folder=Path(folder), endpoint=endpoint, inputs_path=str(inputs), base_dir=Path(folder)
         ).model_copy(update={"shards": shards})
-        return ceiling(made, answer_bytes, cache, fresh=fresh)
+        return ceiling(load_plan, answer_bytes, cache, fresh=fresh)

@@ -49,10 +49,10 @@ def percentiles(values: ArrayLike, quantiles: Sequence[float] = tuple(FLOORS)) -
     """Exact percentiles; None below the floor of each."""
     array = np.asarray(values)
     floors = {q: FLOORS.get(q) or floor(q) for q in quantiles}
-    given = [q for q in quantiles if len(array) >= floors[q]]
-    exact = np.quantile(array, given, method="inverted_cdf") if given else np.empty(0)
-    found: dict[float, float | None] = dict.fromkeys(quantiles)
-    return found | {q: float(value) for q, value in zip(given, exact, strict=True)}
+    reported = [q for q in quantiles if len(array) >= floors[q]]
+    exact = np.quantile(array, reported, method="inverted_cdf") if reported else np.empty(0)
+    values_by_quantile: dict[float, float | None] = dict.fromkeys(quantiles)
+    return values_by_quantile | {q: float(value) for q, value in zip(reported, exact, strict=True)}
 
 
 def autocorrelation_time(values: NDArray[Any]) -> float:
@@ -100,15 +100,15 @@ def intervals(values: NDArray[Any], quantiles: Sequence[float] = tuple(FLOORS)) 
     if len(values) < 2:
         return Intervals("order_statistics", tau, dict.fromkeys(names))
     ordered = np.sort(values)
-    wanted = [q for q in quantiles if len(values) >= (FLOORS.get(q) or floor(q))]
+    reported = [q for q in quantiles if len(values) >= (FLOORS.get(q) or floor(q))]
     bounds: dict[str, tuple[float, float] | None] = dict.fromkeys(names)
     if tau > 1.5:
-        found = _block_bootstrap(values, ordered, wanted, tau)
-        return Intervals("block_bootstrap", tau, bounds | found)
+        resampled = _block_bootstrap(values, ordered, reported, tau)
+        return Intervals("block_bootstrap", tau, bounds | resampled)
     half = 1.96 * float(values.std(ddof=1)) / math.sqrt(len(values))
     mean = float(values.mean())
     bounds["mean"] = (mean - half, mean + half)
-    for q in wanted:
+    for q in reported:
         bounds[NAMES.get(q, f"p{100 * q:g}")] = order_statistics_interval(ordered, q)
     return Intervals("order_statistics", tau, bounds)
 
@@ -154,9 +154,9 @@ def _block_bootstrap(
     rng = np.random.default_rng(_SEED)
     weights = rng.multinomial(blocks, np.full(blocks, 1 / blocks), size=_RESAMPLES).astype(float)
     means = weights @ used.reshape(blocks, length).mean(axis=1) / blocks
-    found: dict[str, tuple[float, float] | None] = {"mean": _central(means)}
+    bounds: dict[str, tuple[float, float] | None] = {"mean": _central(means)}
     if not quantiles:
-        return found
+        return bounds
     ranks = [_candidate_ranks(n, q, tau) for q in quantiles]
     candidates = np.unique(ordered[np.unique(np.concatenate(ranks))])
     blockwise = used.reshape(blocks, length)
@@ -174,8 +174,8 @@ def _block_bootstrap(
         inside = reached.any(axis=1)
         if inside.mean() >= 0.99:
             first = np.argmax(reached, axis=1)
-            found[NAMES.get(q, f"p{100 * q:g}")] = _central(candidates[first[inside]])
-    return found
+            bounds[NAMES.get(q, f"p{100 * q:g}")] = _central(candidates[first[inside]])
+    return bounds
 
 
 def _candidate_ranks(n: int, quantile: float, tau: float) -> NDArray[np.int64]:

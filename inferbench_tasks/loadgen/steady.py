@@ -91,16 +91,16 @@ def find_steady_state(
     """
     limits = settings or SteadySettings()
     inside = (done_ns >= start_ns) & (done_ns < end_ns)
-    done, latency = done_ns[inside], latency_ns[inside]
+    ends_ns, latency = done_ns[inside], latency_ns[inside]
     span_s = (end_ns - start_ns) / _NS_PER_S
-    if len(done) < limits.min_answers or span_s < limits.min_stretch_s:
+    if len(ends_ns) < limits.min_answers or span_s < limits.min_stretch_s:
         return SteadyState(
             None,
-            f"{len(done)} answers in {span_s:.1f} s are too few to tell (at least {limits.min_answers} answers "
+            f"{len(ends_ns)} answers in {span_s:.1f} s are too few to tell (at least {limits.min_answers} answers "
             f"and {limits.min_stretch_s:g} s)",
         )
-    width_s = max(limits.min_bin_s, limits.answers_per_bin * span_s / len(done), span_s / limits.max_bins)
-    bins = cut_into_bins(done, latency, start_ns, end_ns, width_s)
+    width_s = max(limits.min_bin_s, limits.answers_per_bin * span_s / len(ends_ns), span_s / limits.max_bins)
+    bins = cut_into_bins(ends_ns, latency, start_ns, end_ns, width_s)
     stretch_s = max(limits.min_stretch_s, limits.min_stretch_ratio * span_s)
     least = max(limits.min_bins, math.ceil(stretch_s / bins.width_s - 1e-9))
     if len(bins.level) < least:
@@ -114,10 +114,10 @@ def find_steady_state(
         # A tolerance of a share of the level, or of an absolute amount if that is more.
         tolerance = max(limits.tolerance_ratio, floor / max(float(np.median(series)), 1e-12))
         look = _Look(first, least, bins.width_s, span_s, min(tolerance, 10.0), unit)
-        found = _stretch(series, look, limits)
-        if isinstance(found, str):
-            return SteadyState(None, f"the {name} {found}")
-        start = max(start, found)
+        stretch = _stretch(series, look, limits)
+        if isinstance(stretch, str):
+            return SteadyState(None, f"the {name} {stretch}")
+        start = max(start, stretch)
     if len(bins.level) - start < least:
         return SteadyState(
             None,
@@ -129,14 +129,16 @@ def find_steady_state(
 
 def steady_state_of(spools: Iterable[Path], *, start_ns: int, end_ns: int) -> SteadyState:
     """The same of a load by its senders' records; errors say nothing of the server's level and don't count."""
-    done, latency = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    done_ns, latency = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for path in spools:
         spool = Spool(path)
         for piece in spool.pieces():
             good = piece[piece["status"] == spool.statuses.index(OK)]
-            done.append(good["done_ns"].astype(np.int64))
+            done_ns.append(good["done_ns"].astype(np.int64))
             latency.append((good["done_ns"] - good["intended_ns"]).astype(np.int64))
-    return find_steady_state(np.concatenate(done), np.concatenate(latency), start_ns=start_ns, end_ns=end_ns)
+    return find_steady_state(
+        np.concatenate(done_ns), np.concatenate(latency), start_ns=start_ns, end_ns=end_ns
+    )
 
 
 @dataclass(frozen=True)
@@ -165,10 +167,10 @@ def _stretch(series: Series, look: _Look, limits: SteadySettings) -> int | str:
     least = max(4, round(limits.min_level_s / width_s))
     pieces = merged(segments(clean, penalty, least), look.tolerance_ratio)
     levels = [f"{piece.level:.4g}" for piece in pieces]
-    shown = ", ".join(levels[:8] + ["..."] * (len(levels) > 8)) + f" {unit}"
+    text = ", ".join(levels[:8] + ["..."] * (len(levels) > 8)) + f" {unit}"
     changes = np.sign(np.diff([piece.level for piece in pieces]))
     if np.any(changes[1:] != changes[:-1]):
-        return f"switches between levels: {shown}"
+        return f"switches between levels: {text}"
     last = clean[pieces[-1].start :]
     slope, error, _ = straight_line(last)
     if len(pieces) > 1:
@@ -178,13 +180,13 @@ def _stretch(series: Series, look: _Look, limits: SteadySettings) -> int | str:
         if line_squares < step_cost and abs(whole_slope) > limits.trend_z * whole_error:
             slope, error, last = whole_slope, whole_error, clean
         elif len(last) < look.least:
-            return f"changed {len(last) * width_s:.1f} s before the end: {shown}"
+            return f"changed {len(last) * width_s:.1f} s before the end: {text}"
     bins = look.span_s / width_s
     level = float(last.mean())
     if abs(slope) > limits.trend_z * error and abs(slope) * bins > look.tolerance_ratio * level:
         return f"drifts by {slope * bins / level:+.0%} over the load, about a level of {level:.4g} {unit}"
     if len(pieces) > 1 and (abs(slope) + error) * bins > limits.unknown_trend_ratio * level:
-        return f"changed too late to tell whether it stays: {shown}"
+        return f"changed too late to tell whether it stays: {text}"
     error = math.sqrt(long_run_variance(last - level) / len(last))
     if error > max(limits.precision_ratio, look.tolerance_ratio) * level:
         return f"varies too much to be known: {level:.4g} +- {2 * error:.2g} {unit}"

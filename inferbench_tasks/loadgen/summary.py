@@ -86,14 +86,14 @@ def distribution(values: NDArray[Any], *, with_intervals: bool = True) -> dict[s
     requests are independent, "block_bootstrap" where neighbours resemble each other, for about
     ``autocorrelation_time`` requests in a row.
     """
-    found = percentiles(values)
+    quantiles = percentiles(values)
     stats: dict[str, Any] = {
         "count": len(values),
         "mean": float(values.mean()) if len(values) else None,
         "std": float(values.std(ddof=1)) if len(values) > 1 else None,
         "min": float(values.min()) if len(values) else None,
         "max": float(values.max()) if len(values) else None,
-        **{NAMES[q]: found[q] for q in FLOORS},
+        **{NAMES[q]: quantiles[q] for q in FLOORS},
     }
     if with_intervals:
         bounds = intervals(values)
@@ -119,17 +119,17 @@ def _server_stages(window: Window) -> dict[str, Any]:
     if not window.spans:
         return {}
     spans = dict(window.spans)
-    told = window.answered & np.logical_and.reduce([values >= 0 for values in spans.values()])
-    if not told.any():
+    timed = window.answered & np.logical_and.reduce([values >= 0 for values in spans.values()])
+    if not timed.any():
         return {}
     spans["transmit"] = window.done_ns - window.sent_ns - np.sum(list(spans.values()), axis=0)
     order = ("preprocess", "transmit", "queue", "inference", "postprocess")
     return {
         name: {
-            "mean": float(spans[name][told].mean()) / _NS_PER_MS,
+            "mean": float(spans[name][timed].mean()) / _NS_PER_MS,
             **{
                 NAMES[q]: v / _NS_PER_MS if v is not None else None
-                for q, v in percentiles(spans[name][told], (0.5, 0.99)).items()
+                for q, v in percentiles(spans[name][timed], (0.5, 0.99)).items()
             },
         }
         for name in order
@@ -142,7 +142,7 @@ def _cold_start(window: Window, steady_ms: dict[str, Any]) -> dict[str, Any]:
     good = before & window.ok
     latency = (window.done_ns - window.intended_ns)[good] / _NS_PER_MS
     first = float(latency[0]) if len(latency) else None
-    mean, found = steady_ms["mean"], percentiles(latency, (0.5, 0.9, 0.99))
+    mean, quantiles = steady_ms["mean"], percentiles(latency, (0.5, 0.9, 0.99))
     return {
         "requests": int(before.sum()),
         "errors": int(before.sum() - good.sum()),
@@ -151,5 +151,5 @@ def _cold_start(window: Window, steady_ms: dict[str, Any]) -> dict[str, Any]:
         "first_to_steady_ratio": first / mean if first is not None and mean else None,
         "mean_latency_ms": float(latency.mean()) if len(latency) else None,
         "max_latency_ms": float(latency.max()) if len(latency) else None,
-        **{f"{NAMES[q]}_latency_ms": value for q, value in found.items()},
+        **{f"{NAMES[q]}_latency_ms": value for q, value in quantiles.items()},
     }

@@ -44,12 +44,12 @@ def parse_url(url: str, model: str | None, version: str | None, protocol: str | 
     if not host:
         raise InputError(f"--url: no host in {url!r}; for instance http://127.0.0.1:8000/resnet50")
     if parts.path not in ("", "/", "/v2", "/v2/"):
-        found = _PATH.fullmatch(parts.path)
-        if found is None:
+        match = _PATH.fullmatch(parts.path)
+        if match is None:
             raise InputError(
                 f"--url: {parts.path!r} names no model; for instance /resnet50 or /v2/models/resnet50"
             )
-        model, version = model or found[1], version or found[2]
+        model, version = model or match[1], version or match[2]
     endpoint = Endpoint(
         protocol=kind, host=host, port=port, model_name=model or "", model_version=version or ""
     )
@@ -57,8 +57,8 @@ def parse_url(url: str, model: str | None, version: str | None, protocol: str | 
         return endpoint
     models = list_models(endpoint)
     if len(models) != 1:
-        known = f"the server has: {', '.join(models)}" if models else "the server lists none"
-        raise InputError(f"Which model? Name it with --model; {known}")
+        models_text = f"the server has: {', '.join(models)}" if models else "the server lists none"
+        raise InputError(f"Which model? Name it with --model; {models_text}")
     return endpoint.model_copy(update={"model_name": models[0]})
 
 
@@ -68,28 +68,28 @@ def parse_arrivals(text: str) -> dict[str, Any]:
     A number alone is the process's first parameter that must be given.
     """
     if text.lstrip().startswith("{"):
-        found = _yaml(text)
-        if not isinstance(found, dict) or "kind" not in found:
+        document = _yaml(text)
+        if not isinstance(document, dict) or "kind" not in document:
             raise InputError(
                 f"--arrivals: {text!r} has no kind; for instance {{kind: poisson, rate_rps: 100}}"
             )
-        return dict(found)
+        return dict(document)
     kind, _, rest = text.partition(":")
     cls = ARRIVALS.load(kind, "--arrivals")
-    made: dict[str, Any] = {"kind": kind}
+    fields: dict[str, Any] = {"kind": kind}
     first = next(
         (name for name, field in cls.model_fields.items() if name != "kind" and field.is_required()), None
     )
     for part in filter(None, (p.strip() for p in rest.split(","))):
         name, equals, value = part.partition("=")
         if not equals:
-            if first is None or first in made:
+            if first is None or first in fields:
                 raise InputError(
                     f"--arrivals: {part!r} has no name; write name=value, for instance {kind}:rate_rps=100"
                 )
             name, value = first, name
-        made[name.strip()] = _yaml(value)
-    return made
+        fields[name.strip()] = _yaml(value)
+    return fields
 
 
 def _yaml(text: str) -> Any:
@@ -110,11 +110,15 @@ class Inputs:
 
 
 def inputs_for(
-    endpoint: Endpoint, given: Path | None, shapes: Mapping[str, tuple[int, ...]], folder: Path, seed: int
+    endpoint: Endpoint,
+    input_file: Path | None,
+    shapes: Mapping[str, tuple[int, ...]],
+    folder: Path,
+    seed: int,
 ) -> Inputs:
     """The user's ``.npz`` (first axis = samples), or noise that fits what the server says of its model."""
-    if given is not None:
-        return Inputs(given, True, {}, made=False)
+    if input_file is not None:
+        return Inputs(input_file, True, {}, made=False)
     metadata = fetch_metadata(endpoint)
     if unknown := set(shapes) - {t.name for t in metadata.inputs}:
         names = ", ".join(t.name for t in metadata.inputs)
@@ -136,9 +140,10 @@ def _sample_shape(tensor: Tensor, batched: bool) -> tuple[int, ...]:
     if shape is not None:
         shape = shape[1:] if batched else shape
     if shape is None or -1 in shape:
-        known = "unknown" if shape is None else str(list(shape))
+        shape_text = "unknown" if shape is None else str(list(shape))
         raise InputError(
-            f"Input {tensor.name} takes any size (its shape is {known}): say which with --shape {tensor.name}=3,224,224"
+            f"Input {tensor.name} takes any size (its shape is {shape_text}): say which with "
+            f"--shape {tensor.name}=3,224,224"
         )
     return shape
 

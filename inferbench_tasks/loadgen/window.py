@@ -73,16 +73,16 @@ class Window:
         labelled_measure = labelled[phase] if len(phase) else np.zeros(0, np.bool_)
         own = _spans(table, "client")
         own = own if any((values >= 0).any() for values in own.values()) else {}
-        sent = column(table, "sent_ns")
+        sent_ns = column(table, "sent_ns")
         if own:
-            sent = np.where(sent >= 0, sent - own["preprocess"].clip(0), sent)
+            sent_ns = np.where(sent_ns >= 0, sent_ns - own["preprocess"].clip(0), sent_ns)
         inside = (intended >= start_ns) & (intended < end_ns)
         return cls(
             start_ns=start_ns,
             end_ns=end_ns,
             request_id=column(table, "request_id"),
             intended_ns=intended,
-            sent_ns=sent,
+            sent_ns=sent_ns,
             first_byte_ns=column(table, "first_byte_ns"),
             done_ns=column(table, "done_ns"),
             batch_size=column(table, "batch_size"),
@@ -99,7 +99,7 @@ class Window:
 
     @property
     def duration_s(self) -> float:
-        """Length of the window."""
+        """The length of the measured window, s."""
         return (self.end_ns - self.start_ns) / NS_PER_S
 
     @property
@@ -126,22 +126,22 @@ class Window:
     def in_flight_at(self, times_ns: NDArray[np.int64]) -> NDArray[np.int64]:
         """Requests sent and not yet done at each time; those that never ended stay in flight."""
         was_sent = self.sent_ns >= 0
-        sent = np.sort(taken(self.sent_ns, was_sent))
-        done = np.sort(taken(self.done_ns, was_sent & (self.done_ns >= 0)))
-        found: NDArray[Any] = np.searchsorted(sent, times_ns, "right") - np.searchsorted(
-            done, times_ns, "right"
+        sent_ns = np.sort(taken(self.sent_ns, was_sent))
+        done_ns = np.sort(taken(self.done_ns, was_sent & (self.done_ns >= 0)))
+        in_flight: NDArray[Any] = np.searchsorted(sent_ns, times_ns, "right") - np.searchsorted(
+            done_ns, times_ns, "right"
         )
-        return found.astype(np.int64)
+        return in_flight.astype(np.int64)
 
     def in_flight_mean(self) -> float:
         """The mean number in flight over the window, exact."""
         total = 0
         # Piece by piece: millions of records take no memory for it.
         for at in range(0, len(self.sent_ns), _PIECE):
-            sent, done = self.sent_ns[at : at + _PIECE], self.done_ns[at : at + _PIECE]
-            was_sent = sent >= 0
-            ended = np.where(done >= 0, done, self.end_ns)[was_sent]
-            begin = np.clip(sent[was_sent], self.start_ns, self.end_ns)
+            sent_ns, done_ns = self.sent_ns[at : at + _PIECE], self.done_ns[at : at + _PIECE]
+            was_sent = sent_ns >= 0
+            ended = np.where(done_ns >= 0, done_ns, self.end_ns)[was_sent]
+            begin = np.clip(sent_ns[was_sent], self.start_ns, self.end_ns)
             total += int((np.clip(ended, self.start_ns, self.end_ns) - begin).clip(0).sum())
         return total / (self.end_ns - self.start_ns)
 

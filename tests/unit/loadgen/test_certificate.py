@@ -38,14 +38,14 @@ def _noise_ns(count: int, seed: int = 2) -> NDArray[np.int64]:
     return np.minimum(rng.lognormal(np.log(0.1), 1.6, count) * MS, 15 * MS).astype(np.int64)
 
 
-def _stopped(sent: NDArray[np.int64], at_ns: int, for_ns: int) -> NDArray[np.int64]:
+def _stopped(sent_ns: NDArray[np.int64], at_ns: int, for_ns: int) -> NDArray[np.int64]:
     """What SIGSTOP does: all that was due in the pause leaves at its end."""
-    return np.where((sent >= at_ns) & (sent < at_ns + for_ns), at_ns + for_ns, sent)
+    return np.where((sent_ns >= at_ns) & (sent_ns < at_ns + for_ns), at_ns + for_ns, sent_ns)
 
 
 def _open(
     planned: NDArray[np.int64],
-    sent: NDArray[np.int64],
+    sent_ns: NDArray[np.int64],
     *,
     duration_s: float = 20,
     shards: tuple[ShardUsage, ...] = QUIET,
@@ -54,8 +54,8 @@ def _open(
     plan: OpenPlan | None = None,
     **columns: Any,
 ) -> Certificate:
-    done = sent + int(service_ms * MS)
-    table = samples_table({"intended_ns": planned, "sent_ns": sent, "done_ns": done} | columns)
+    done_ns = sent_ns + int(service_ms * MS)
+    table = samples_table({"intended_ns": planned, "sent_ns": sent_ns, "done_ns": done_ns} | columns)
     return certify(
         table, plan or OpenPlan(planned), shards, measure_start_ns=START,
         measure_end_ns=START + int(duration_s * S), thresholds=thresholds,
@@ -67,7 +67,7 @@ def _failed(certificate: Certificate) -> set[str]:
 
 
 def texts(certificate: Certificate) -> list[str]:
-    """Its reasons in words."""
+    """The certificate's reasons, in words."""
     return [reason.text for reason in certificate.reasons]
 
 
@@ -96,8 +96,8 @@ def test_a_sender_stopped_for_200_ms_is_invalid(rate_rps: float, duration_s: flo
     if rate_rps * duration_s > 500_000:
         duration_s = 60
     planned = _poisson(rate_rps, duration_s)
-    sent = _stopped(planned + _noise_ns(len(planned)), START + 7 * S, 200 * MS)
-    certificate = _open(planned, sent, duration_s=duration_s)
+    sent_ns = _stopped(planned + _noise_ns(len(planned)), START + 7 * S, 200 * MS)
+    certificate = _open(planned, sent_ns, duration_s=duration_s)
     assert not certificate.valid
     assert "lateness_max" in _failed(certificate)
     reason = next(r for r in certificate.reasons if r.check == "lateness_max")
@@ -113,8 +113,8 @@ def test_a_sender_stopped_for_200_ms_is_invalid(rate_rps: float, duration_s: flo
 def test_a_stop_that_no_request_met_is_seen_by_the_heartbeat() -> None:
     """While nothing is due a stopped sender still stamps the answers too late."""
     planned = START + np.arange(0, 20 * S, S)
-    held = (ShardUsage(shard=3, cpu_s=1, wall_s=20, max_stall_ns=203 * MS),)
-    certificate = _open(planned, planned, shards=held)
+    usage = (ShardUsage(shard=3, cpu_s=1, wall_s=20, max_stall_ns=203 * MS),)
+    certificate = _open(planned, planned, shards=usage)
     assert _failed(certificate) == {"client_stall"}
     assert "shard 3 was held up for 203.0 ms (at most 100 ms)" in certificate.reasons[0].text
 
@@ -173,8 +173,8 @@ def test_bursts_instead_of_gaps_are_invalid() -> None:
 def test_a_percentile_made_of_lateness_is_invalid() -> None:
     """0.2% of the requests are 60 ms late: no other limit sees it, and the p99.9 would be the sender's."""
     planned = _poisson(1000, 20)
-    sent = planned + np.where(np.arange(len(planned)) % 500 == 0, 60 * MS, 0)
-    certificate = _open(planned, sent)
+    sent_ns = planned + np.where(np.arange(len(planned)) % 500 == 0, 60 * MS, 0)
+    certificate = _open(planned, sent_ns)
     assert _failed(certificate) == {"client_share"}
     assert (
         "the p999 is 65.0 ms from the intended moment but 5.0 ms from the send" in certificate.reasons[0].text
@@ -184,9 +184,9 @@ def test_a_percentile_made_of_lateness_is_invalid() -> None:
 def test_lateness_is_judged_against_the_latency_of_the_server() -> None:
     """40 ms of lateness are too much beside 5 ms of latency and harmless beside 400 ms."""
     planned = _poisson(10, 60)
-    sent = planned + np.where(np.arange(len(planned)) % 50 == 0, 40 * MS, 0)
-    assert "lateness_p99" in _failed(_open(planned, sent, duration_s=60))
-    assert _open(planned, sent, duration_s=60, service_ms=400).valid
+    sent_ns = planned + np.where(np.arange(len(planned)) % 50 == 0, 40 * MS, 0)
+    assert "lateness_p99" in _failed(_open(planned, sent_ns, duration_s=60))
+    assert _open(planned, sent_ns, duration_s=60, service_ms=400).valid
 
 
 def test_sending_before_the_time_is_invalid() -> None:
@@ -225,19 +225,19 @@ def test_records_on_the_wrong_side_of_the_window_are_invalid() -> None:
 def test_a_hundred_thousand_requests_at_one_instant_are_judged() -> None:
     """All at once: gaps of zero break nothing; handing them over took 50 ms and that is said."""
     planned = np.full(100_000, START)
-    sent = START + np.linspace(0, 50 * MS, 100_000).astype(np.int64)
-    certificate = _open(planned, sent)
+    sent_ns = START + np.linspace(0, 50 * MS, 100_000).astype(np.int64)
+    certificate = _open(planned, sent_ns)
     assert "lateness_p99" in _failed(certificate)
     assert certificate.figures["gap_distance"] is None
-    offline = _open(planned, sent, plan=OpenPlan(planned, paced=False))
+    offline = _open(planned, sent_ns, plan=OpenPlan(planned, paced=False))
     assert offline.valid, offline.reasons
 
 
 def test_a_growing_backlog_is_a_warning() -> None:
     """An overloaded server is a fact about the server: the stimulus was right."""
     planned = _poisson(100, 20)
-    done = planned + (planned - START) // 2
-    table = samples_table({"intended_ns": planned, "done_ns": done})
+    done_ns = planned + (planned - START) // 2
+    table = samples_table({"intended_ns": planned, "done_ns": done_ns})
     certificate = certify(
         table, OpenPlan(planned), QUIET, measure_start_ns=START, measure_end_ns=START + 20 * S
     )
@@ -248,12 +248,12 @@ def test_a_growing_backlog_is_a_warning() -> None:
 def _closed(users: int, latency_ms: float, pause_ms: float, think_ms: float = 0.0) -> pa.Table:
     """``pause_ms``: what the client needs between an answer and the next request, beside the thinking."""
     cycle = int((latency_ms + pause_ms + think_ms) * MS)
-    sent = np.concatenate(
+    sent_ns = np.concatenate(
         [START - S + user * cycle // users + np.arange(0, 25 * S, cycle) for user in range(users)]
     )
-    phase = np.where((sent >= START) & (sent < START + 20 * S), "measure", "warmup")
+    phase = np.where((sent_ns >= START) & (sent_ns < START + 20 * S), "measure", "warmup")
     return samples_table(
-        {"intended_ns": sent, "done_ns": sent + int(latency_ms * MS), "phase": phase.tolist()}
+        {"intended_ns": sent_ns, "done_ns": sent_ns + int(latency_ms * MS), "phase": phase.tolist()}
     )
 
 
@@ -278,8 +278,8 @@ def test_a_closed_loop_whose_client_pauses_is_invalid() -> None:
 
 def test_a_closed_loop_that_ended_before_its_first_answer_is_invalid() -> None:
     """16 users, 16 requests, all sent at once: their latencies are right, but there is no throughput."""
-    sent = np.full(16, START)
-    table = samples_table({"intended_ns": sent, "done_ns": sent + 12 * MS})
+    sent_ns = np.full(16, START)
+    table = samples_table({"intended_ns": sent_ns, "done_ns": sent_ns + 12 * MS})
     certificate = certify(table, ClosedPlan(16), QUIET, measure_start_ns=START, measure_end_ns=START + 1)
     assert not certificate.valid
     assert any("no answer arrived while requests were being sent" in reason for reason in texts(certificate))
@@ -288,8 +288,8 @@ def test_a_closed_loop_that_ended_before_its_first_answer_is_invalid() -> None:
 def test_a_window_that_cuts_half_of_the_requests_is_invalid() -> None:
     """Two answers per user and a third on its way: the throughput would be a third too low."""
     cycle = 100 * MS
-    sent = np.concatenate([START + k * cycle + np.zeros(8, np.int64) for k in range(3)])
-    table = samples_table({"intended_ns": sent, "done_ns": sent + cycle})
+    sent_ns = np.concatenate([START + k * cycle + np.zeros(8, np.int64) for k in range(3)])
+    table = samples_table({"intended_ns": sent_ns, "done_ns": sent_ns + cycle})
     end = START + 2 * cycle + 99 * MS
     certificate = certify(table, ClosedPlan(8), QUIET, measure_start_ns=START, measure_end_ns=end)
     assert "littles_law" in _failed(certificate)
@@ -321,9 +321,11 @@ def test_a_certificate_without_the_senders_word_is_refused() -> None:
 def test_thresholds_are_data_and_stated_with_the_result() -> None:
     """A stricter limit turns the same run invalid, and the certificate as JSON says which limits it used."""
     planned = _poisson(50, 20)
-    sent = planned + MS // 2
-    assert _open(planned, sent).valid
-    strict = _open(planned, sent, thresholds=Thresholds(lateness_p50_ms=0.1, lateness_p50_latency_ratio=0.01))
+    sent_ns = planned + MS // 2
+    assert _open(planned, sent_ns).valid
+    strict = _open(
+        planned, sent_ns, thresholds=Thresholds(lateness_p50_ms=0.1, lateness_p50_latency_ratio=0.01)
+    )
     assert _failed(strict) == {"lateness_p50"}
     assert Certificate.model_validate_json(strict.model_dump_json()) == strict
     assert strict.model_dump()["thresholds"]["lateness_p50_ms"] == 0.1

@@ -39,11 +39,11 @@ def test_a_verdict_is_read_with_its_reasons(tmp_path: Path) -> None:
     """And never called an MLPerf result."""
     (tmp_path / SUMMARY).write_text(SAID)
     (tmp_path / DETAIL).write_text(LINES)
-    found = read_verdict(tmp_path)
-    assert found is not None
-    assert (found.scenario, found.valid, found.queries) == ("Server", False, 190)
-    assert found.summary["Completed samples per second"] == "187.83"
-    assert found.words() == (
+    verdict = read_verdict(tmp_path)
+    assert verdict is not None
+    assert (verdict.scenario, verdict.valid, verdict.queries) == ("Server", False, 190)
+    assert verdict.summary["Completed samples per second"] == "187.83"
+    assert verdict.words() == (
         "MLPerf LoadGen, not an MLPerf result: Server, 190 queries: INVALID: Early stopping: not enough queries"
     )
 
@@ -61,8 +61,8 @@ def test_half_of_the_logs_is_no_verdict(tmp_path: Path, missing: str) -> None:
 
 def _findings(load: dict[str, Any], **more: Any) -> list[str]:
     fields = {"name": "x", "model": {"kind": "canonical", "family": "mlp"}, **more}
-    made = {"engine": "mlperf_loadgen", **load}
-    return [finding.message for finding in check(JobSpec.model_validate({**fields, "load": made}), INSTALLED)]
+    spec = {"engine": "mlperf_loadgen", **load}
+    return [finding.message for finding in check(JobSpec.model_validate({**fields, "load": spec}), INSTALLED)]
 
 
 def test_a_submission_that_loadgen_cannot_make_is_refused() -> None:

@@ -41,5 +41,5 @@ def test_every_bound_counts_on_its_own_side(bounds: dict[str, float], met: bool 
 
 
 def test_without_an_objective_there_is_nothing_to_keep() -> None:
-    """And nothing is judged."""
+    """Nothing is judged where no objective is set."""
     assert judge(None, SUMMARY) is None

@@ -194,11 +194,11 @@ def test_merging_imports_no_pandas(tmp_path: Path) -> None:
         "print('pandas' in sys.modules)\n"
     )
     spool = _fill(tmp_path / "0.spool", 0, [1, 2], status="grpc_\N{GREEK SMALL LETTER MU}")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, str(spool), str(tmp_path / "s.parquet")],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
-    assert done.stdout == "False\n"
+    assert process.stdout == "False\n"
     assert (
         read_samples(tmp_path / "s.parquet").column("status").to_pylist()
         == ["grpc_\N{GREEK SMALL LETTER MU}"] * 2
@@ -223,10 +223,10 @@ def test_merging_takes_bounded_memory(tmp_path: Path) -> None:
         "print(merge([Path(sys.argv[1])], Path(sys.argv[2])))\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, str(spool), str(tmp_path / "s.parquet")],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
-    count, grown_kib = map(int, done.stdout.split())
+    count, grown_kib = map(int, process.stdout.split())
     assert count == 3_000_000
     assert grown_kib < 300 * 1024

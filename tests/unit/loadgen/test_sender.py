@@ -76,10 +76,10 @@ def dispatcher(
 ) -> tuple[Dispatcher, Any, Recorder]:
     """A dispatcher on such a client."""
     recorder = Recorder(folder / "0.spool")
-    made = Dispatcher(recorder, round(timeout_ms * MS))
-    client = Client(made, room)
-    made.client = client  # type: ignore[assignment]
-    return made, client, recorder
+    sink = Dispatcher(recorder, round(timeout_ms * MS))
+    client = Client(sink, room)
+    sink.client = client  # type: ignore[assignment]
+    return sink, client, recorder
 
 
 def records(recorder: Recorder) -> list[tuple[int, str]]:
@@ -90,7 +90,7 @@ def records(recorder: Recorder) -> list[tuple[int, str]]:
 
 
 def call(number: int, intended_ns: int | None = None) -> Call:
-    """A request of now."""
+    """A request that is to leave now."""
     return Call(number, time.monotonic_ns() if intended_ns is None else intended_ns, PAYLOADS[0])
 
 
@@ -207,7 +207,7 @@ def test_a_held_up_open_loop_does_not_move_its_schedule(tmp_path: Path) -> None:
 
 
 def test_an_empty_share_of_a_schedule_is_finished_from_the_start(tmp_path: Path) -> None:
-    """More shards than requests."""
+    """A shard without a request is finished, where there are more shards than requests."""
     sink, client, recorder = dispatcher(tmp_path)
 
     async def work(loop: asyncio.AbstractEventLoop) -> None:
@@ -243,9 +243,9 @@ def test_a_closed_loop_keeps_its_users_busy_and_no_more(tmp_path: Path, think_ms
 
     on_loop(work)
     assert len(records(recorder)) == 50
-    sent = client.sent
-    assert [c.request_id for c in sent] == list(range(50))
-    assert all(c.sent_ns >= c.intended_ns for c in sent)
+    calls = client.sent
+    assert [c.request_id for c in calls] == list(range(50))
+    assert all(c.sent_ns >= c.intended_ns for c in calls)
 
 
 def test_a_closed_loop_asks_nothing_after_its_end(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_a_timer_fires_at_its_time_and_not_before() -> None:
 
 def test_a_heartbeat_sees_how_long_the_loop_was_held_up() -> None:
     """Within the measured window, and only there."""
-    seen: dict[str, int] = {}
+    stalls_ns: dict[str, int] = {}
 
     async def work(loop: asyncio.AbstractEventLoop) -> None:
         for name, start_ms in (("inside", 0), ("before", 10_000)):
@@ -307,12 +307,12 @@ def test_a_heartbeat_sees_how_long_the_loop_was_held_up() -> None:
             await asyncio.sleep(0.02)
             time.sleep(0.08)
             await asyncio.sleep(0.02)
-            seen[name] = beat.usage().max_stall_ns
+            stalls_ns[name] = beat.usage().max_stall_ns
             beat.stop()
 
     on_loop(work)
-    assert seen["inside"] >= 60 * MS
-    assert seen["before"] == 0
+    assert stalls_ns["inside"] >= 60 * MS
+    assert stalls_ns["before"] == 0
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc", "grpc_tfs"])
@@ -342,11 +342,11 @@ def test_a_rehearsed_sender_imports_nothing_more_for_its_first_answer(tmp_path: 
         "HeaderBlocks().read(literal('grpc-status', '5'))\n"
         "print(sorted(set(sys.modules) - before))\n"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program, str(plan.path)], capture_output=True, text=True, env={**os.environ}
     )
-    assert done.returncode == 0, done.stderr
-    more = done.stdout.strip()
+    assert process.returncode == 0, process.stderr
+    more = process.stdout.strip()
     assert more == "[]" or protocol == "http", more  # HTTP has no header blocks: hpack is none of its
 
 

@@ -45,14 +45,14 @@ def test_a_percentile_below_its_floor_is_none(quantile: float, needed: int) -> N
 @given(values=st.lists(st.integers(-(10**15), 10**15), min_size=11, max_size=900))
 def test_a_percentile_is_the_smallest_sample_with_enough_at_or_below_it(values: list[int]) -> None:
     """The definition itself, against numpy's."""
-    for quantile, found in percentiles(values).items():
-        if found is None:
+    for quantile, value in percentiles(values).items():
+        if value is None:
             assert len(values) < FLOORS[quantile]
             continue
         array = np.array(values)
-        assert found in values
-        assert np.mean(array <= found) >= quantile - 1e-12
-        assert np.mean(array < found) < quantile
+        assert value in values
+        assert np.mean(array <= value) >= quantile - 1e-12
+        assert np.mean(array < value) < quantile
 
 
 def test_the_interval_of_independent_values_covers_their_percentile() -> None:
@@ -61,9 +61,9 @@ def test_the_interval_of_independent_values_covers_their_percentile() -> None:
     draws = [np.sort(rng.exponential(1.0, 1500)) for _ in range(400)]
     for quantile in (0.5, 0.9, 0.99):
         truth = -np.log(1 - quantile)
-        found = [order_statistics_interval(values, quantile) for values in draws]
-        covered = np.mean([low <= truth <= high for low, high in (f for f in found if f)])
-        assert all(found)
+        bounds = [order_statistics_interval(values, quantile) for values in draws]
+        covered = np.mean([low <= truth <= high for low, high in (f for f in bounds if f)])
+        assert all(bounds)
         assert 0.93 <= covered <= 0.99
     assert order_statistics_interval(np.arange(100.0), 0.99) is None
 
@@ -75,9 +75,9 @@ def test_intervals_of_correlated_latencies_come_from_a_block_bootstrap() -> None
     truth = -np.log(0.1) / (1 - load)
     for _ in range(tries):
         values = _queue(8000, load, rng)
-        found = intervals(values)
-        assert found.method == "block_bootstrap"
-        bound = found.bounds["p90"]
+        result = intervals(values)
+        assert result.method == "block_bootstrap"
+        bound = result.bounds["p90"]
         assert bound is not None
         hits += bound[0] <= truth <= bound[1]
         plain = order_statistics_interval(np.sort(values), 0.9)
@@ -92,17 +92,17 @@ def test_a_tail_of_a_few_episodes_has_no_interval() -> None:
     values = np.random.default_rng(3).normal(10, 1, 20_000)
     values[5000:5100] += 100
     values[12_000:12_100] += 100
-    found = intervals(np.repeat(values, 3))
-    assert found.method == "block_bootstrap"
-    assert found.bounds["p99"] is None
-    assert found.bounds["p50"] is not None
+    result = intervals(np.repeat(values, 3))
+    assert result.method == "block_bootstrap"
+    assert result.bounds["p99"] is None
+    assert result.bounds["p50"] is not None
 
 
 def test_too_strong_a_correlation_has_no_interval_at_all() -> None:
     """A drift over the whole run leaves nothing to resample."""
-    found = intervals(np.linspace(1, 2, 5000))
-    assert found.method == "block_bootstrap"
-    assert set(found.bounds.values()) == {None}
+    result = intervals(np.linspace(1, 2, 5000))
+    assert result.method == "block_bootstrap"
+    assert set(result.bounds.values()) == {None}
 
 
 def test_the_autocorrelation_time_of_known_processes() -> None:
@@ -126,7 +126,7 @@ def test_the_same_values_give_the_same_intervals() -> None:
 @pytest.mark.parametrize("count", [0, 1, 2, 10])
 def test_few_values_have_few_bounds(count: int) -> None:
     """No crash and no bound without samples; from two on the mean has one."""
-    found = intervals(np.arange(count, dtype=float))
-    assert set(found.bounds) == {"mean", *NAMES.values()}
-    assert (found.bounds["mean"] is not None) == (count >= 2)
-    assert found.bounds["p99"] is None
+    result = intervals(np.arange(count, dtype=float))
+    assert set(result.bounds) == {"mean", *NAMES.values()}
+    assert (result.bounds["mean"] is not None) == (count >= 2)
+    assert result.bounds["p99"] is None

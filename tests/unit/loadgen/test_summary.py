@@ -30,40 +30,40 @@ def _summary(
 def _steady(latency_ms: float = 20, lateness_us: float = 0) -> dict[str, Any]:
     """100 requests per second for 14 s: 2 s of warm-up, 10 s of measurement, 2 s of cool-down."""
     intended = np.arange(-2 * S, 12 * S, 10 * MS)
-    sent = intended + int(lateness_us * US)
+    sent_ns = intended + int(lateness_us * US)
     phase = np.where(intended < 0, "warmup", np.where(intended < 10 * S, "measure", "cooldown"))
-    done = intended + int(latency_ms * MS)
+    done_ns = intended + int(latency_ms * MS)
     return {
-        "intended_ns": intended + 100 * S, "sent_ns": sent + 100 * S, "done_ns": done + 100 * S,
+        "intended_ns": intended + 100 * S, "sent_ns": sent_ns + 100 * S, "done_ns": done_ns + 100 * S,
         "phase": phase.tolist(),
     }  # fmt: skip
 
 
 def test_latency_counts_from_the_intended_moment_and_from_the_send() -> None:
     """A lateness of 1.5 ms is in the first, not in the second, and stated by itself."""
-    found = _summary(_steady(20, 1500), 100, 110)
-    assert found["e2e_latency_ms"]["p50"] == 20.0
-    assert found["send_latency_ms"]["p50"] == 18.5
-    assert found["lateness_us"]["p99"] == 1500.0
-    assert found["e2e_latency_ms"]["mean"] == pytest.approx(20.0)
-    assert found["e2e_latency_ms"]["p99"] == 20.0
-    assert found["e2e_latency_ms"]["p999"] is None
+    summary = _summary(_steady(20, 1500), 100, 110)
+    assert summary["e2e_latency_ms"]["p50"] == 20.0
+    assert summary["send_latency_ms"]["p50"] == 18.5
+    assert summary["lateness_us"]["p99"] == 1500.0
+    assert summary["e2e_latency_ms"]["mean"] == pytest.approx(20.0)
+    assert summary["e2e_latency_ms"]["p99"] == 20.0
+    assert summary["e2e_latency_ms"]["p999"] is None
 
 
 def test_only_the_window_counts() -> None:
     """Warm-up and cool-down are in the time series and in ``cold_start``, in no figure of the window."""
     columns = _steady()
     columns["done_ns"] = columns["done_ns"] + np.where(columns["intended_ns"] < 100 * S, 500 * MS, 0)
-    found = _summary(columns, 100, 110)
-    assert found["requests"] == found["ok"] == 1000
-    assert found["e2e_latency_ms"]["max"] == 20.0
-    assert found["offered_rps"] == 100.0
-    assert found["excluded"] == {"warmup": 200, "cooldown": 200}
-    assert found["cold_start"]["requests"] == 200
-    assert found["cold_start"]["first_latency_ms"] == 520.0
-    assert found["cold_start"]["first_to_steady_ratio"] == pytest.approx(26.0)
-    assert found["cold_start"]["duration_s"] == 2.0
-    assert found["timeseries"]["t_s"] == list(range(-2, 13))
+    summary = _summary(columns, 100, 110)
+    assert summary["requests"] == summary["ok"] == 1000
+    assert summary["e2e_latency_ms"]["max"] == 20.0
+    assert summary["offered_rps"] == 100.0
+    assert summary["excluded"] == {"warmup": 200, "cooldown": 200}
+    assert summary["cold_start"]["requests"] == 200
+    assert summary["cold_start"]["first_latency_ms"] == 520.0
+    assert summary["cold_start"]["first_to_steady_ratio"] == pytest.approx(26.0)
+    assert summary["cold_start"]["duration_s"] == 2.0
+    assert summary["timeseries"]["t_s"] == list(range(-2, 13))
 
 
 def test_failed_requests_are_counted_by_kind_and_kept_out_of_the_latencies() -> None:
@@ -74,22 +74,22 @@ def test_failed_requests_are_counted_by_kind_and_kept_out_of_the_latencies() -> 
     columns["status"] = status.tolist()
     columns["done_ns"] = np.where(status == "connection", columns["sent_ns"] + 1, columns["done_ns"])
     columns["done_ns"] = np.where(status == "timeout", columns["sent_ns"] + 9 * S, columns["done_ns"])
-    found = _summary(columns, 100, 110)
-    assert found["errors"] == {"connection": 50, "timeout": 10}
-    assert found["error_ratio"] == 0.06
-    assert found["ok"] == found["e2e_latency_ms"]["count"] == 940
-    assert (found["e2e_latency_ms"]["min"], found["e2e_latency_ms"]["max"]) == (20.0, 20.0)
+    summary = _summary(columns, 100, 110)
+    assert summary["errors"] == {"connection": 50, "timeout": 10}
+    assert summary["error_ratio"] == 0.06
+    assert summary["ok"] == summary["e2e_latency_ms"]["count"] == 940
+    assert (summary["e2e_latency_ms"]["min"], summary["e2e_latency_ms"]["max"]) == (20.0, 20.0)
 
 
 def test_throughput_counts_answers_that_arrived_in_the_window() -> None:
     """A server at half the offered rate has half the throughput, though it answers everything in the end."""
     intended = np.arange(0, 10 * S, 10 * MS)
-    done = (np.arange(1000) + 1) * 20 * MS
-    found = _summary({"intended_ns": intended, "done_ns": done})
-    assert found["ok"] == 1000
-    assert found["offered_rps"] == 100.0
-    assert found["throughput_rps"] == 50.0
-    assert found["in_flight_mean"] == pytest.approx(250, rel=0.01)
+    done_ns = (np.arange(1000) + 1) * 20 * MS
+    summary = _summary({"intended_ns": intended, "done_ns": done_ns})
+    assert summary["ok"] == 1000
+    assert summary["offered_rps"] == 100.0
+    assert summary["throughput_rps"] == 50.0
+    assert summary["in_flight_mean"] == pytest.approx(250, rel=0.01)
 
 
 def test_the_work_of_requests_from_the_warmup_is_the_servers_work() -> None:
@@ -99,15 +99,15 @@ def test_the_work_of_requests_from_the_warmup_is_the_servers_work() -> None:
         "intended_ns": intended, "done_ns": intended + S, "batch_size": np.full(1000, 4),
         "phase": np.where(intended < 0, "warmup", "measure").tolist(),
     }  # fmt: skip
-    found = _summary(columns)
-    assert found["throughput_rps"] == pytest.approx(100.0, abs=0.2)
-    assert found["throughput_samples_per_s"] == pytest.approx(400.0, abs=0.8)
+    summary = _summary(columns)
+    assert summary["throughput_rps"] == pytest.approx(100.0, abs=0.2)
+    assert summary["throughput_samples_per_s"] == pytest.approx(400.0, abs=0.8)
 
 
 def test_the_last_answer_of_a_batch_job_counts() -> None:
     """Offline: the window ends with the last answer, which belongs to it."""
-    found = _summary({"intended_ns": np.zeros(10, int), "done_ns": np.arange(1, 11) * S})
-    assert found["throughput_rps"] == 1.0
+    summary = _summary({"intended_ns": np.zeros(10, int), "done_ns": np.arange(1, 11) * S})
+    assert summary["throughput_rps"] == 1.0
 
 
 def test_goodput_and_objective() -> None:
@@ -116,21 +116,21 @@ def test_goodput_and_objective() -> None:
     late = np.arange(len(columns["intended_ns"])) % 10 == 0
     columns["done_ns"] = columns["done_ns"] + np.where(late, 50 * MS, 0)
     slo = SloSpec.model_validate({"p50_ms": 30.0, "p99_ms": 60.0, "throughput_rps": 90.0})
-    found = _summary(columns, 100, 110, slo)
-    assert found["goodput_rps"] == pytest.approx(90.0, abs=0.3)
-    assert found["goodput_limit_ms"] == 60.0
-    assert found["slo"]["met"] is False
-    assert {k: c["met"] for k, c in found["slo"]["checks"].items()} == {
+    summary = _summary(columns, 100, 110, slo)
+    assert summary["goodput_rps"] == pytest.approx(90.0, abs=0.3)
+    assert summary["goodput_limit_ms"] == 60.0
+    assert summary["slo"]["met"] is False
+    assert {k: c["met"] for k, c in summary["slo"]["checks"].items()} == {
         "p50_ms": True, "p99_ms": False, "throughput_rps": True, "error_ratio": True,
     }  # fmt: skip
-    assert found["slo"]["checks"]["p99_ms"] == {"value": 70.0, "bound": 60.0, "met": False}
+    assert summary["slo"]["checks"]["p99_ms"] == {"value": 70.0, "bound": 60.0, "met": False}
 
 
 def test_an_objective_without_enough_samples_is_neither_met_nor_missed() -> None:
     """p99.9 of a thousand requests is unknown, and unknown is not "met"; without an SLO there is no goodput."""
-    found = _summary(_steady(), 100, 110, SloSpec.model_validate({"p999_ms": 100.0}))
-    assert found["slo"]["met"] is None
-    assert found["slo"]["checks"]["p999_ms"]["value"] is None
+    summary = _summary(_steady(), 100, 110, SloSpec.model_validate({"p999_ms": 100.0}))
+    assert summary["slo"]["met"] is None
+    assert summary["slo"]["checks"]["p999_ms"]["value"] is None
     plain = _summary(_steady(), 100, 110)
     assert (plain["goodput_rps"], plain["goodput_limit_ms"], plain["slo"]) == (None, None, None)
 
@@ -157,11 +157,11 @@ def test_server_spans_become_stages_and_the_rest_is_transmission() -> None:
     spans = {f"server_{n}_ns": np.full(20, v * MS) for n, v in
              {"queue": 2, "inference": 5, "preprocess": 1, "postprocess": 1}.items()}  # fmt: skip
     spans["server_queue_ns"][0] = -1
-    found = _summary({"intended_ns": intended, "done_ns": intended + 12 * MS, **spans}, 0, 2)["stages_ms"]
-    assert {name: stage["mean"] for name, stage in found.items()} == {
+    stages_ms = _summary({"intended_ns": intended, "done_ns": intended + 12 * MS, **spans}, 0, 2)["stages_ms"]
+    assert {name: stage["mean"] for name, stage in stages_ms.items()} == {
         "preprocess": 1.0, "transmit": 3.0, "queue": 2.0, "inference": 5.0, "postprocess": 1.0,
     }  # fmt: skip
-    assert found["inference"]["p50"] == 5.0
+    assert stages_ms["inference"]["p50"] == 5.0
     assert _summary({"intended_ns": intended}, 0, 2)["stages_ms"] == {}
 
 
@@ -209,17 +209,17 @@ def test_a_summary_is_plain_json_and_the_same_each_time() -> None:
 def test_every_request_is_somewhere(rows: list[tuple[int, int, int, str]]) -> None:
     """Good and failed requests add up, in the window and over the seconds; the extremes bound the mean."""
     intended = np.array([r[0] for r in rows], int)
-    sent = intended + np.array([r[1] for r in rows], int)
+    sent_ns = intended + np.array([r[1] for r in rows], int)
     columns = {
-        "intended_ns": intended, "sent_ns": sent, "done_ns": sent + np.array([r[2] for r in rows], int),
+        "intended_ns": intended, "sent_ns": sent_ns, "done_ns": sent_ns + np.array([r[2] for r in rows], int),
         "status": [r[3] for r in rows], "phase": ["measure" if r[0] < 10 * S else "cooldown" for r in rows],
     }  # fmt: skip
-    found = _summary(columns)
-    assert found["ok"] + sum(found["errors"].values()) == found["requests"]
-    assert found["requests"] + found["excluded"].get("cooldown", 0) == len(rows)
-    series = found["timeseries"]
+    summary = _summary(columns)
+    assert summary["ok"] + sum(summary["errors"].values()) == summary["requests"]
+    assert summary["requests"] + summary["excluded"].get("cooldown", 0) == len(rows)
+    series = summary["timeseries"]
     assert sum(series["requests"]) == sum(series["ok"]) + sum(series["errors"]) == len(rows)
-    stats = found["e2e_latency_ms"]
+    stats = summary["e2e_latency_ms"]
     if stats["count"]:
         assert stats["min"] - 1e-9 <= stats["mean"] <= stats["max"] + 1e-9
-        assert found["send_latency_ms"]["max"] <= stats["max"]
+        assert summary["send_latency_ms"]["max"] <= stats["max"]

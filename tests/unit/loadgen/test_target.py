@@ -25,9 +25,9 @@ def server() -> Iterator[tuple[int, dict[str, Any]]]:
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            found = pages.get(self.path)
-            body = json.dumps(found if found is not None else {"error": "not found"}).encode()
-            self.send_response(200 if found is not None else 404)
+            page = pages.get(self.path)
+            body = json.dumps(page if page is not None else {"error": "not found"}).encode()
+            self.send_response(200 if page is not None else 404)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -35,7 +35,7 @@ def server() -> Iterator[tuple[int, dict[str, Any]]]:
         do_GET = do_POST = _answer
 
         def log_message(self, *_: Any) -> None:
-            """Silence."""
+            """Requests are not logged to stderr."""
 
     running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=running.serve_forever, daemon=True)
@@ -59,8 +59,8 @@ def server() -> Iterator[tuple[int, dict[str, Any]]]:
 )
 def test_a_url_names_protocol_port_model_and_version(url: str, expected: tuple[Any, ...]) -> None:
     """The protocol's usual port where none is given."""
-    found = parse_url(url, None, None, None)
-    assert (found.protocol, found.port, found.model_name, found.model_version) == expected
+    endpoint = parse_url(url, None, None, None)
+    assert (endpoint.protocol, endpoint.port, endpoint.model_name, endpoint.model_version) == expected
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_url_names_protocol_port_model_and_version(url: str, expected: tuple[A
 def test_a_wrong_url_says_what_is_wrong(
     url: str, model: str | None, protocol: str | None, message: str
 ) -> None:
-    """Before anything is sent."""
+    """A wrong URL is refused before anything is sent, with what is wrong."""
     with pytest.raises(InputError, match=message):
         parse_url(url, model, None, protocol)
 
@@ -136,29 +136,29 @@ def test_inputs_are_made_as_the_model_says(server: tuple[int, dict[str, Any]], t
         ],
         "outputs": [_tensor("y", [-1, 10])],
     }
-    made = inputs_for(_where(port), None, {}, tmp_path, 1)
+    inputs = inputs_for(_where(port), None, {}, tmp_path, 1)
     again = inputs_for(_where(port), None, {}, tmp_path / "again", 1)
-    with np.load(made.path) as found, np.load(again.path) as same:
-        assert found["x"].shape == (64, 3, 8)
-        assert found["x"].dtype == np.float32
-        assert found["ids"].shape == (64, 5)
-        assert found["ids"].dtype == np.int64
-        assert found["t"].dtype.kind in "US"
-        assert all((found[name] == same[name]).all() for name in found.files)
-    assert made.batched
-    assert made.expected["y"].shape == (10,)
+    with np.load(inputs.path) as arrays, np.load(again.path) as same:
+        assert arrays["x"].shape == (64, 3, 8)
+        assert arrays["x"].dtype == np.float32
+        assert arrays["ids"].shape == (64, 5)
+        assert arrays["ids"].dtype == np.int64
+        assert arrays["t"].dtype.kind in "US"
+        assert all((arrays[name] == same[name]).all() for name in arrays.files)
+    assert inputs.batched
+    assert inputs.expected["y"].shape == (10,)
 
 
 def test_a_model_without_a_batch_axis_gets_none(server: tuple[int, dict[str, Any]], tmp_path: Path) -> None:
     """Its whole shape is one sample."""
     port, pages = server
     pages["/v2/models/m"] = {"inputs": [_tensor("x", [2, 4])], "outputs": [_tensor("y", [2, 4])]}
-    made = inputs_for(_where(port), None, {}, tmp_path, 1)
-    assert not made.batched
-    assert made.expected["y"].shape == (2, 4)
-    assert not made.expected["y"].batched
-    with np.load(made.path) as found:
-        assert found["x"].shape[1:] == (2, 4)
+    inputs = inputs_for(_where(port), None, {}, tmp_path, 1)
+    assert not inputs.batched
+    assert inputs.expected["y"].shape == (2, 4)
+    assert not inputs.expected["y"].batched
+    with np.load(inputs.path) as arrays:
+        assert arrays["x"].shape[1:] == (2, 4)
 
 
 def test_an_input_of_any_size_has_to_be_given_one(server: tuple[int, dict[str, Any]], tmp_path: Path) -> None:
@@ -169,9 +169,9 @@ def test_an_input_of_any_size_has_to_be_given_one(server: tuple[int, dict[str, A
         inputs_for(_where(port), None, {}, tmp_path, 1)
     with pytest.raises(InputError, match="no input z; it has: x"):
         inputs_for(_where(port), None, {"z": (3, 4)}, tmp_path, 1)
-    made = inputs_for(_where(port), None, {"x": (3, 7)}, tmp_path, 1)
-    with np.load(made.path) as found:
-        assert found["x"].shape[1:] == (3, 7)
+    inputs = inputs_for(_where(port), None, {"x": (3, 7)}, tmp_path, 1)
+    with np.load(inputs.path) as arrays:
+        assert arrays["x"].shape[1:] == (3, 7)
 
 
 def test_an_unknown_model_or_no_server_is_an_error_with_the_way_out(

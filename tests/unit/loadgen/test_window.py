@@ -14,7 +14,7 @@ from inferbench_tasks.loadgen.window import taken
 def test_what_follows_each_other_is_taken_without_a_copy(mask: str, copied: bool) -> None:
     """``taken`` gives what the mask selects, and copies only where there are holes in it."""
     values = np.arange(len(mask))
-    chosen = np.array([bit == "1" for bit in mask], np.bool_)
-    found = taken(values, chosen)
-    assert np.array_equal(found, values[chosen])
-    assert bool(len(found)) <= (np.shares_memory(found, values) is not copied)
+    bits = np.array([bit == "1" for bit in mask], np.bool_)
+    part = taken(values, bits)
+    assert np.array_equal(part, values[bits])
+    assert bool(len(part)) <= (np.shares_memory(part, values) is not copied)
