@@ -121,6 +121,7 @@ def _row(series: dict[str, Any]) -> dict[str, Any]:
     return {
         "submission": series["name"],
         "digest": series["digest"][:12],
+        "cores": series["cores"],
         "figure": series["figure"],
         "sessions": len(series["points"]),
         "newest": f"{series['points'][-1]['change_percent']:+.1f}%",

@@ -15,17 +15,22 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class SeriesKey:
-    """``digest``: of what the job measures; ``device``: the product's name, else cpu or gpu."""
+    """``digest``: of what the job measures; ``device``: the product's name, else cpu or gpu.
+
+    ``cores``: the logical cores that the job had (on a GPU they feed it); None where results don't say.
+    """
 
     name: str
     digest: str
     device: str
     figure: str
+    cores: float | None = None
 
     @property
     def id(self) -> str:
         """Unique, and fit to stand in a file's name or an anchor."""
-        device = "".join(c if c.isalnum() else "-" for c in self.device)
+        text = self.device if self.cores is None else f"{self.device} {self.cores:g} cores"
+        device = "".join(c if c.isalnum() else "-" for c in text)
         return f"{self.name}-{self.digest[:12]}-{device}-{self.figure}"
 
 

@@ -83,7 +83,7 @@ def _series(
     if state.epoch or state.pending:
         mde = percent(minimum_detectable_effect(usual_noise(state, policy), pairs))
     return {
-        "id": key.id, "name": key.name, "digest": key.digest, "device": key.device, "figure": key.figure,
+        "id": key.id, "name": key.name, "digest": key.digest, "device": key.device, "cores": key.cores, "figure": key.figure,
         "unit": figure.unit, "better": figure.better, "pairs": pairs, "minimum_detectable_effect_percent": mde,
         "points": [
             {
@@ -153,7 +153,7 @@ def explain(
 
 def _of_series(run: SessionRun, key: SeriesKey, results: Mapping[str, dict[str, Any]]) -> bool:
     """Whether it is a run of the series' job: sides of other code may have another digest, so by the job's place."""
-    if run.run_id not in results:
+    if run.run_id not in results or store.measured_on(results[run.run_id]) != (key.device, key.cores):
         return False
     same = {
         r["run_id"].rpartition(".")[2]

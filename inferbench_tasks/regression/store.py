@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.monitors.environment import granted_cores
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain, to_stored
 from inferbench_tasks.regression.base import SeriesKey, Session
@@ -88,14 +89,24 @@ def results_of(
     fields = (
         None
         if whole
-        else ["run_id", "submission", "device", *(figure.field_path for figure in FIGURES.on("night"))]
+        else [
+            "run_id",
+            "submission",
+            "device",
+            "environment.hardware",
+            *(figure.field_path for figure in FIGURES.on("night")),
+        ]
     )
     raw = db.find_raw({"run_id": {"$in": ids}, "verdict": "valid"}, sort=[("attempt", 1)], fields=fields)
     return {document["run_id"]: to_plain(document) for document in raw}
 
 
 def histories(db: PerfDB, names: Sequence[str] = ()) -> dict[SeriesKey, list[Session]]:
-    """Every series with its sessions in order; a run that isn't valid, or did not measure the figure, is left out."""
+    """Every series with its sessions in order.
+
+    A run that isn't valid, or did not measure the figure, is left out, and so is one that had another device or another
+    number of cores than its session's newest candidate: a ratio of the two would be the machine's.
+    """
     documents = sessions(db, names)
     if names and (missing := set(names) - {s.name for s in documents}):
         raise InputError(
@@ -110,6 +121,15 @@ def histories(db: PerfDB, names: Sequence[str] = ()) -> dict[SeriesKey, list[Ses
     return histories_by_key
 
 
+def measured_on(result: Mapping[str, Any]) -> tuple[str, float | None]:
+    """The device of a plain result and the cores that its job had; older results tell these in their environment."""
+    device = result["device"]
+    cores = device.get("cores")
+    if cores is None:
+        cores = granted_cores((result.get("environment") or {}).get("hardware") or {})
+    return device.get("name") or device["kind"], cores
+
+
 def _of_job(
     session: SessionDocument, job: int, results: dict[str, dict[str, Any]]
 ) -> dict[SeriesKey, Session]:
@@ -118,18 +138,16 @@ def _of_job(
     if not candidates:
         return {}
     newest, series = candidates[-1], {}
+    device, cores = measured_on(newest)
+    runs = [run for run in runs if measured_on(results[run.run_id]) == (device, cores)]
     for figure in FIGURES.on("night"):
         sides: dict[str, list[float]] = {"baseline": [], "candidate": []}
         for run in runs:
             if value := figure.stored(results[run.run_id]["summary"]):
                 sides[run.side].append(value)
         if sides["baseline"] and sides["candidate"]:
-            key = SeriesKey(
-                session.name,
-                newest["submission"].get("digest") or "",
-                newest["device"].get("name") or newest["device"]["kind"],
-                figure.name,
-            )
+            digest = newest["submission"].get("digest") or ""
+            key = SeriesKey(session.name, digest, device, figure.name, cores)
             series[key] = Session(
                 session.session_id, session.started_at, tuple(sides["baseline"]), tuple(sides["candidate"]),
                 session.baseline.id,

@@ -80,6 +80,42 @@ def test_runs_that_are_not_valid_count_for_nothing(perfdb: PerfDB) -> None:
     assert (len(history[0].baseline), len(history[0].candidate)) == (5, 6)
 
 
+def test_series_are_kept_apart_by_the_number_of_cores(perfdb: PerfDB) -> None:
+    """15.5: nights on 8 of a CPU's cores are another series than those on 2, with another id, shown with its cores."""
+    on_two, on_eight = ({"kind": "cpu", "name": "Example CPU", "cores": cores} for cores in (2.0, 8.0))
+    write_nights(perfdb, QUIET, device=on_two)
+    write_nights(perfdb, [{"inference": -3.0}] * 2, device=on_eight, first=5)
+    p50 = {s["cores"]: s for s in overview(perfdb)["series"] if s["figure"] == "p50_ms"}
+    assert {cores: len(series["points"]) for cores, series in p50.items()} == {2.0: 5, 8.0: 2}
+    assert p50[2.0]["id"] != p50[8.0]["id"] and "2-cores" in p50[2.0]["id"]
+
+
+def test_series_that_were_stored_without_cores_go_on(perfdb: PerfDB) -> None:
+    """15.5: older results tell the cores by their environment; those that don't are a series with the id of before."""
+    write_nights(perfdb, [{}], first=0, device={"kind": "cpu", "name": "Example CPU"})
+    pinned = {"cores_logical": 8, "cores_allowed": [0, 1]}
+    write_nights(perfdb, [{}] * 2, first=1, device={"kind": "cpu", "name": "Example CPU"}, hardware=pinned)
+    write_nights(perfdb, [{}] * 2, first=3, device={"kind": "cpu", "name": "Example CPU", "cores": 2.0})
+    collection = perfdb.collection("results")
+    collection.update_many({"device.cores": None}, {"$unset": {"device.cores": ""}})
+    p50 = {
+        key.cores: (key, history)
+        for key, history in store.histories(perfdb).items()
+        if key.figure == "p50_ms"
+    }
+    assert {cores: len(history) for cores, (_, history) in p50.items()} == {None: 1, 2.0: 4}
+    assert p50[None][0].id == f"quick-{'ab' * 6}-Example-CPU-p50_ms"
+
+
+def test_runs_on_other_cores_count_for_nothing(perfdb: PerfDB) -> None:
+    """15.5: a run of a session that had another number of cores than its newest candidate is in no pair."""
+    write_nights(perfdb, [{}], device={"kind": "cpu", "name": "Example CPU", "cores": 2.0})
+    elsewhere = {"run_id": "quick-000-0.000"}
+    perfdb.collection("results").update_one(elsewhere, {"$set": {"device.cores": 4.0}})
+    (history, *_) = store.histories(perfdb).values()
+    assert (len(history[0].baseline), len(history[0].candidate)) == (5, 6)
+
+
 def test_no_nights_is_an_input_error(
     perfdb: PerfDB, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -178,7 +178,8 @@ def regression(db: Store, name: Annotated[str, Query(max_length=100)] = "") -> H
 
 def _title(series: dict[str, Any]) -> str:
     """Of a chart; by the job as well, since a submission may have several."""
-    parts = (series["name"], f"{series['figure']} ({series['unit']})", series["device"])
+    device = f"{series['device']}, {series['cores']:g} cores" if series["cores"] else series["device"]
+    parts = (series["name"], f"{series['figure']} ({series['unit']})", device)
     return f"{', '.join(parts)}, job {series['digest'][:8]}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -32,11 +32,17 @@ def write_nights(
     seed: int = 1,
     baseline: str = "old",
     candidate: str = "new",
+    first: int = 0,
+    device: Mapping[str, Any] | None = None,
+    hardware: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """A session per entry: what the candidate takes longer in each stage, ms. The sessions' ids."""
+    """A session per entry: what the candidate takes longer in each stage, ms. The sessions' ids.
+
+    ``first``: number of the first night; ``device`` and ``hardware``: what the results say they ran on.
+    """
     rng = np.random.default_rng(seed)
     ids, results = [], []
-    for night, extra in enumerate(extra_ms):
+    for night, extra in enumerate(extra_ms, first):
         at = START + timedelta(days=night)
         session = SessionDocument(
             session_id=f"{name}-{night:03d}", name=name, started_at=at, pairs=pairs,
@@ -59,6 +65,8 @@ def write_nights(
                         "stages_ms": {k: {"mean": v} for k, v in stages.items()},
                         "cold_start_ms": {"total_ms": 700 * float(rng.normal(1, 0.02))},
                     },
+                    device=dict(device or {"kind": "cpu", "name": "Example CPU"}),
+                    environment={"hardware": dict(hardware)} if hardware else {},
                     provenance={"versions": {"onnxruntime": "1.23" if who == "baseline" else "1.24"}},
                 )
             )
