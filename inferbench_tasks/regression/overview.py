@@ -83,8 +83,9 @@ def _series(
     if state.epoch or state.pending:
         mde = percent(minimum_detectable_effect(usual_noise(state, policy), pairs))
     return {
-        "id": key.id, "name": key.name, "digest": key.digest, "device": key.device, "cores": key.cores, "figure": key.figure,
-        "unit": figure.unit, "better": figure.better, "pairs": pairs, "minimum_detectable_effect_percent": mde,
+        "id": key.id, "name": key.name, "digest": key.digest, "device": key.device, "cores": key.cores,
+        "figure": key.figure, "unit": figure.unit, "better": figure.better, "pairs": pairs,
+        "minimum_detectable_effect_percent": mde,
         "points": [
             {
                 "session": s.id, "at": s.at, "change_percent": percent(s.effect), "baseline_id": s.baseline_id,
