@@ -47,40 +47,40 @@ class BrokenSubmission(DAG):
 def load_submissions(folder: Path | None = None) -> dict[str, DAG]:
     """The DAGs of a folder, by DAG id; only the one in question when Airflow runs a task."""
     folder = folder or submissions_dir()
-    wanted = get_parsing_context().dag_id
+    dag_id = get_parsing_context().dag_id
     dags: dict[str, DAG] = {}
-    taken: dict[str, Path] = {}
-    for path in _files(folder, wanted):
+    path_by_name: dict[str, Path] = {}
+    for path in _files(folder, dag_id):
         try:
             submission = read_submission(path, INSTALLED)
-            if first := taken.get(submission.name):
+            if first := path_by_name.get(submission.name):
                 raise InputError(
                     f"{path}: name: {submission.name!r} is taken by {first}; a DAG's name is its own"
                 )
         except InputError as error:
-            if wanted is None:
+            if dag_id is None:
                 dags[f"broken {path}"] = BrokenSubmission(path, str(error))
             continue
-        taken[submission.name] = path
-        if wanted in (None, submission.name):
+        path_by_name[submission.name] = path
+        if dag_id in (None, submission.name):
             dags[submission.name] = render(
                 submission, base_dir=path.parent, one_at_a_time=_knows_no_devices()
             )
     return dags
 
 
-def _files(folder: Path, wanted: str | None) -> list[Path]:
+def _files(folder: Path, dag_id: str | None) -> list[Path]:
     """The YAML files; for one DAG those that hold its name, since each task of a job reads them before it starts."""
     files = sorted(p for p in folder.rglob("*") if p.suffix in (".yaml", ".yml"))
-    if wanted is None:
+    if dag_id is None:
         return files
-    return [path for path in files if wanted.encode() in path.read_bytes()] or files
+    return [path for path in files if dag_id.encode() in path.read_bytes()] or files
 
 
 def submissions_dir() -> Path:
     """``INFERBENCH_SUBMISSIONS_DIR``, else ``configs/submissions`` beside the DAGs folder."""
-    if given := os.environ.get(settings.SUBMISSIONS_DIR):
-        return Path(given)
+    if folder := os.environ.get(settings.SUBMISSIONS_DIR):
+        return Path(folder)
     return dags_dir().parent / "configs" / "submissions"
 
 

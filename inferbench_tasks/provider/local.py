@@ -75,15 +75,15 @@ def _template_database(data_dir: Path) -> Path:
             home = folder / "migrate"
             shutil.rmtree(home, ignore_errors=True)
             home.mkdir()
-            done = subprocess.run(
+            process = subprocess.run(
                 [sys.executable, "-m", "airflow", "db", "migrate"],
                 env={**os.environ, **airflow_environment(home, home)},
                 capture_output=True,
                 text=True,
                 check=False,
             )
-            if done.returncode:
-                raise StageError(f"Airflow's database can't be made: {done.stderr.strip()[-2000:]}")
+            if process.returncode:
+                raise StageError(f"Airflow's database can't be made: {process.stderr.strip()[-2000:]}")
             os.replace(home / "airflow.db", database)
             shutil.rmtree(home, ignore_errors=True)
     return database

@@ -17,7 +17,7 @@ BASE, PER_PRIORITY, LEAST, MOST = 1_000_000_000, 1_000_000, 1, 2**31 - 1
 
 
 def clamped(value: float) -> int:
-    """What Airflow can store."""
+    """The nearest whole number that Airflow can store as a weight."""
     return int(min(max(value, LEAST), MOST))
 
 

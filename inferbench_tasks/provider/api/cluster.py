@@ -18,9 +18,9 @@ MOST_RUNNING = 200
 @router.get("/cluster", summary="Devices, leases, queues, and what runs")
 def cluster(request: Request, db: Store, format: Format = None) -> Response:
     """CSV has the devices only."""
-    found = cluster_now(db)
+    state = cluster_now(db)
     return table(
-        request, format, found["devices"], found, name="cluster", columns=list(DeviceState.model_fields)
+        request, format, state["devices"], state, name="cluster", columns=list(DeviceState.model_fields)
     )
 
 

@@ -36,7 +36,7 @@ class blame:
 
 
 def not_found(what: str) -> HTTPException:
-    """404."""
+    """An answer with status 404 that says what there is not."""
     return HTTPException(404, what)
 
 

@@ -109,8 +109,10 @@ def _repeats(db: PerfDB, result: ResultDocument) -> dict[str, list[float]]:
     paths = [figure.field_path for figure in FIGURES.values()]
     documents = db.find_raw(where, NEWEST_FIRST, MOST_REPEATS, fields=paths)
     summaries = [document.get("summary") or {} for document in documents]
-    found = {name: [figure.stored(summary) for summary in summaries] for name, figure in FIGURES.items()}
-    return {name: [v for v in values if v is not None] for name, values in found.items()}
+    values_by_name = {
+        name: [figure.stored(summary) for summary in summaries] for name, figure in FIGURES.items()
+    }
+    return {name: [v for v in values if v is not None] for name, values in values_by_name.items()}
 
 
 @router.get("/recommend", summary="Which configuration to use under an SLO")
@@ -123,7 +125,7 @@ def recommend(
     format: Format = None,
 ) -> Response:
     """``top``: at most three, with the probability that each beats the next; ``notes``: what the data can't tell."""
-    found = advise(db, by, slo, q)
+    advice = advise(db, by, slo, q)
     bounded = [bound(text).figure for text in slo if text.strip()]
     columns = [
         "rank",
@@ -135,7 +137,7 @@ def recommend(
         "beats_next_probability",
     ]
     columns += [*(["keeps_slo_probability"] if bounded else []), "run"]
-    return table(request, format, found["top"], found, name="recommend", columns=columns)
+    return table(request, format, advice["top"], advice, name="recommend", columns=columns)
 
 
 def advise(db: PerfDB, by: str, slo: list[str], q: str | list[str]) -> dict[str, Any]:
@@ -145,11 +147,16 @@ def advise(db: PerfDB, by: str, slo: list[str], q: str | list[str]) -> dict[str,
         FIGURES.ranking(by)
     with blame("q"):
         parse(q)
-    found = recommended(db, by, bounds, q)
-    return {"top": found.top, "notes": found.notes, "candidates": found.candidates, "fitting": found.fitting}
+    recommendation = recommended(db, by, bounds, q)
+    return {
+        "top": recommendation.top,
+        "notes": recommendation.notes,
+        "candidates": recommendation.candidates,
+        "fitting": recommendation.fitting,
+    }
 
 
 def bound(text: str) -> Bound:
-    """``p99_ms<=100`` as a Bound."""
+    """Read a bound such as ``p99_ms<=100``; what is none is blamed on ``slo``."""
     with blame("slo"):
         return Bound.parse(text)

@@ -21,13 +21,13 @@ _cache: dict[str, tuple[Any, dict[str, Any]]] = {}
 @router.get("/regression", summary="The nightly series with their change points")
 def regression(request: Request, db: Store, format: Format = None) -> Response:
     """``series``, ``sessions``, ``regressions``, ``improvements``, ``suspicions``; CSV has a line per session."""
-    found = regression_now(db)
+    answer = regression_now(db)
     points = [
         {"series": series["id"], "figure": series["figure"], "unit": series["unit"], **point}
-        for series in found["series"]
+        for series in answer["series"]
         for point in series["points"]
     ]
-    return table(request, format, points, found, name="regression", columns=COLUMNS)
+    return table(request, format, points, answer, name="regression", columns=COLUMNS)
 
 
 def regression_now(db: PerfDB) -> dict[str, Any]:
@@ -39,8 +39,8 @@ def regression_now(db: PerfDB) -> dict[str, Any]:
     from inferbench_tasks.regression.overview import overview
 
     state = [(s.session_id, len(s.runs), s.ended_at) for s in store.sessions(db)]
-    known = _cache.get(db.uri)
-    if known is None or known[0] != state:
-        known = (state, overview(db))
-        _cache[db.uri] = known
-    return known[1]
+    cached = _cache.get(db.uri)
+    if cached is None or cached[0] != state:
+        cached = (state, overview(db))
+        _cache[db.uri] = cached
+    return cached[1]

@@ -84,10 +84,10 @@ def one_run(run: str, request: Request, db: Store, format: Format = None) -> Res
     if wants_csv(request, format):
         rows = [fields.row(result.model_dump())] if result else []
         return table(request, "csv", rows, name=run, columns=columns())
-    shown = result or (next(iter(results_of(db, record)), None) if record else None)
+    document = result or (next(iter(results_of(db, record)), None) if record else None)
     body = {
         "run": record.model_dump(mode="json") if record else None,
-        "result": shown.model_dump(mode="json") if shown else None,
+        "result": document.model_dump(mode="json") if document else None,
     }
     return table(request, "json", [], plain(body))
 

@@ -113,13 +113,13 @@ def progress(run: str, db: Store) -> Progress:
         mine = session.scalar(select(DagRun).where(DagRun.dag_id == SUBMIT, DagRun.run_id == run))
         if mine is None:
             raise not_found(f"there is no run {run!r} of the submit DAG")
-        found = session.scalars(
+        rows = session.scalars(
             select(XComModel).where(XComModel.dag_id == SUBMIT, XComModel.run_id == run)
         ).all()
-        told = {(row.task_id, row.key): XComModel.deserialize_value(row) for row in found}
+        messages = {(row.task_id, row.key): XComModel.deserialize_value(row) for row in rows}
         state = str(mine.state)
-    answer = Progress(run=run, state=state, problems=told.get(("validate", "problems")) or [])
-    validated, started = told.get(("validate", "return_value")), told.get(("run", "trigger_run_id"))
+    answer = Progress(run=run, state=state, problems=messages.get(("validate", "problems")) or [])
+    validated, started = messages.get(("validate", "return_value")), messages.get(("run", "trigger_run_id"))
     if validated:
         answer.dag = validated["dag_id"]
     if validated and started:

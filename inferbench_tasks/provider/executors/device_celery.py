@@ -86,10 +86,10 @@ class DeviceCeleryExecutor(CeleryExecutor):
 
     def _get_workloads_to_schedule(self, open_slots: int) -> list[tuple[Any, Any]]:
         """All that may start now: the first host tasks, and device tasks of jobs that have their device."""
-        chosen: list[tuple[Any, Any]] = list(self.queued_callbacks.items())
+        workloads: list[tuple[Any, Any]] = list(self.queued_callbacks.items())
         self._host_slots.ended(self.running)
         for key, workload in self.order_queued_tasks_by_priority():
-            if len(chosen) >= open_slots:
+            if len(workloads) >= open_slots:
                 break
             task = LeasedTask.of(workload.ti.executor_config)
             queue = None if task is None else self._queue_of(task, key, workload)
@@ -100,8 +100,8 @@ class DeviceCeleryExecutor(CeleryExecutor):
             if queue is not None:
                 workload.ti.queue = queue
                 metadata.set_queue(workload.ti.id, queue)
-            chosen.append((key, workload))
-        return chosen
+            workloads.append((key, workload))
+        return workloads
 
     def _queue_of(self, task: LeasedTask, key: Any, workload: ExecuteTask) -> str:
         job = str(job_of_task(workload.ti, task))
@@ -221,13 +221,13 @@ class DeviceCeleryExecutor(CeleryExecutor):
 
     def _look_at_jobs(self) -> None:
         """End the leases of jobs that are over; run again what was lost."""
-        for job, held in list(self._dispatcher.held.items()):
+        for job, entry in list(self._dispatcher.held.items()):
             tasks = metadata.job_tasks(JobKey.parse(job))
             if tasks.gone:
                 self._dispatcher.withdraw(job, "its DAG run was deleted")
             elif tasks.over:
                 self._end(job, tasks)
-            elif not held.started and job not in self._waiting and not tasks.begun:
+            elif not entry.started and job not in self._waiting and not tasks.begun:
                 self._count_no_show(job)
             else:
                 self._no_show.pop(job, None)
@@ -318,11 +318,11 @@ class DeviceCeleryExecutor(CeleryExecutor):
 
     def try_adopt_task_instances(self, tis: Sequence[Any]) -> Sequence[Any]:
         """What a dead scheduler had sent is adopted; what it only held is queued anew, in its old place."""
-        held = [ti for ti in tis if ti.queue == HOLD]
-        sent = [ti for ti in tis if ti.queue != HOLD]
-        left = list(super().try_adopt_task_instances(sent)) if sent else []
-        self._sent.add(ti.key for ti in sent if ti.key in self.workloads)
-        return [*held, *left]
+        waiting = [ti for ti in tis if ti.queue == HOLD]
+        on_queues = [ti for ti in tis if ti.queue != HOLD]
+        orphans = list(super().try_adopt_task_instances(on_queues)) if on_queues else []
+        self._sent.add(ti.key for ti in on_queues if ti.key in self.workloads)
+        return [*waiting, *orphans]
 
     def end(self, synchronous: bool = False) -> None:
         """The scheduler stops; what runs goes on and is adopted by the next."""

@@ -71,8 +71,8 @@ def queued_job(
 def device_types(device: DeviceSpec, cluster: Cluster) -> frozenset[str]:
     """``cpu``; ``gpu:<type>``: that type; ``gpu``: every type of GPU that is registered."""
     if device.kind == "gpu" and not device.detail:
-        found = {d.device_type for d in cluster.devices() if d.device_type != "cpu"}
-        return frozenset(found or {"gpu"})
+        types = {d.device_type for d in cluster.devices() if d.device_type != "cpu"}
+        return frozenset(types or {"gpu"})
     return frozenset({device.detail or device.kind})
 
 

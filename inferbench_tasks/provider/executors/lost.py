@@ -23,16 +23,18 @@ class Messages:
 
     def missing(self, queue_of: Mapping[str, str]) -> set[str]:
         """Those of these messages (Celery id -> queue) that no worker has and no queue holds."""
-        found = set()
+        at_workers = set()
         inspect = self._app.control.inspect(timeout=REPLY_S)
         for reply in (inspect.active(), inspect.reserved()):
-            found |= {task["id"] for tasks in (reply or {}).values() for task in tasks}
+            at_workers |= {task["id"] for tasks in (reply or {}).values() for task in tasks}
         with self._app.connection_for_read() as connection:
             client = getattr(connection.default_channel, "client", None)
             if client is None:
                 return set()  # no Redis: a broker that knows when its client has gone
             waiting = b"".join(m for queue in set(queue_of.values()) for m in client.lrange(queue, 0, -1))
-        return {message for message in queue_of if message not in found and message.encode() not in waiting}
+        return {
+            message for message in queue_of if message not in at_workers and message.encode() not in waiting
+        }
 
 
 class Sent:
@@ -50,18 +52,18 @@ class Sent:
             self._since[key] = now
             self._missed.pop(key, None)
 
-    def overdue(self, known: Iterable[Any]) -> list[Any]:
+    def overdue(self, keys: Iterable[Any]) -> list[Any]:
         """Those that should have started; all that the executor does not know any more is forgotten."""
-        self._since = {key: self._since[key] for key in known if key in self._since}
+        self._since = {key: self._since[key] for key in keys if key in self._since}
         now = self._now()
         return [key for key, since in self._since.items() if now - since > EXPECTED_S]
 
     def lost(self, looked_for: Iterable[Any], missing: set[Any]) -> list[Any]:
         """Those that were missing often enough."""
-        found = []
+        overdue = []
         for key in looked_for:
             self._missed[key] = self._missed.get(key, 0) + 1 if key in missing else 0
             if self._missed[key] >= TIMES:
                 del self._missed[key]
-                found.append(key)
-        return found
+                overdue.append(key)
+        return overdue

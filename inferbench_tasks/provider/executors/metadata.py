@@ -29,12 +29,12 @@ class TaskState:
     task_id: str
     state: str | None
     attempt: int
-    told: LeasedTask
+    leased: LeasedTask
 
     @property
     def stage(self) -> str:
-        """What it runs."""
-        return self.told.stage
+        """The stage that this task runs."""
+        return self.leased.stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +70,18 @@ class JobTasks:
 
     @property
     def ids(self) -> list[str]:
-        """Of all its tasks."""
+        """The task ids of all tasks of the job."""
         return [task.task_id for task in self.tasks]
 
     @property
     def work_ids(self) -> list[str]:
         """Of its tasks without the one that cleans up."""
-        return [task.task_id for task in self.tasks if not task.told.cleans_up]
+        return [task.task_id for task in self.tasks if not task.leased.cleans_up]
 
     @property
     def request(self) -> LeaseRequest | None:
         """What the job asks for; None where it is gone."""
-        return next((task.told.request for task in self.tasks if task.told.request), None)
+        return next((task.leased.request for task in self.tasks if task.leased.request), None)
 
     @property
     def recorded(self) -> bool:
@@ -116,11 +116,11 @@ def job_tasks(key: JobKey) -> JobTasks:
             )
         ).all()
     tasks = [
-        TaskState(row.task_id, row.state, row.try_number, told)
+        TaskState(row.task_id, row.state, row.try_number, leased)
         for row in rows
-        if (told := LeasedTask.of(row.executor_config)) is not None
+        if (leased := LeasedTask.of(row.executor_config)) is not None
     ]
-    return JobTasks(tuple(sorted(tasks, key=lambda task: task.told.position)))
+    return JobTasks(tuple(sorted(tasks, key=lambda task: task.leased.position)))
 
 
 def ended_by_user(key: JobKey) -> bool:
@@ -167,15 +167,15 @@ def states_of(ids: Iterable[Any]) -> dict[str, str | None]:
 
 def queued(keys: Iterable[TaskInstanceKey]) -> dict[TaskInstanceKey, str]:
     """Task -> queue, of those that have not started."""
-    found = {}
+    queues = {}
     with create_session() as session:
         for key in keys:
             queue = session.scalar(
                 select(TaskInstance.queue).where(*_is(key), TaskInstance.state == TaskInstanceState.QUEUED)
             )
             if queue is not None:
-                found[key] = queue
-    return found
+                queues[key] = queue
+    return queues
 
 
 def schedule_again(key: TaskInstanceKey) -> None:
@@ -217,12 +217,12 @@ def last_read() -> dict[str, tuple[float, float]]:
                 DagModel.last_parsed_time.is_not(None)
             )
         ).all()
-    found: dict[str, tuple[float, float]] = {}
+    moments: dict[str, tuple[float, float]] = {}
     for name, end, seconds in rows:
         assert end is not None  # see the query
-        read = (end.timestamp(), end.timestamp() - (seconds or 0.0))
-        found[str(name)] = max(found.get(str(name), read), read)
-    return found
+        reading = (end.timestamp(), end.timestamp() - (seconds or 0.0))
+        moments[str(name)] = max(moments.get(str(name), reading), reading)
+    return moments
 
 
 def read_again(dag_files: Iterable[str], known: frozenset[str]) -> None:
@@ -231,15 +231,15 @@ def read_again(dag_files: Iterable[str], known: frozenset[str]) -> None:
     It looks at its folder anew for that, and forgets the import errors of what it does not find there: the broken
     YAMLs. Then all files are read again, so that they come back.
     """
-    wanted = set(dag_files)
-    if not wanted:
+    names = set(dag_files)
+    if not names:
         return
     with create_session() as session:
         broken = session.scalars(select(ParseImportError.filename)).all()
         if any(str(name).endswith((".yaml", ".yml")) for name in broken):
-            wanted |= known
-        asked = set(session.scalars(select(DagPriorityParsingRequest.relative_fileloc)).all())
-        for name in sorted(wanted - asked):
+            names |= known
+        requested = set(session.scalars(select(DagPriorityParsingRequest.relative_fileloc)).all())
+        for name in sorted(names - requested):
             session.add(DagPriorityParsingRequest("dags-folder", name))
 
 
@@ -255,8 +255,8 @@ def run_again(key: JobKey, tasks: JobTasks) -> None:
     """Clear a job's tasks on its device, and what followed them: it waits for a device again."""
     followers = tasks.request.followers if tasks.request else []
     with create_session() as session:
-        done = [ti for ti in _tasks(key, session, followers) if ti.state is not None]
-        clear_task_instances([*_tasks(key, session, tasks.ids), *done], session)
+        finished = [ti for ti in _tasks(key, session, followers) if ti.state is not None]
+        clear_task_instances([*_tasks(key, session, tasks.ids), *finished], session)
 
 
 def _tasks(key: JobKey, session: Any, task_ids: Iterable[str]) -> list[TaskInstance]:

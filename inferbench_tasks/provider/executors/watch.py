@@ -37,14 +37,14 @@ class FolderWatch:
 
     @property
     def dag_files(self) -> frozenset[str]:
-        """All that are watched."""
+        """The names of all DAG files that are watched."""
         return frozenset(self._folders)
 
     def look(self, now_s: float) -> bool:
         """Whether something has changed that was not read yet."""
         for name, folders in self._folders.items():
-            if (found := _signature(folders())) != self._seen[name]:
-                self._seen[name] = found
+            if (signature := _signature(folders())) != self._seen[name]:
+                self._seen[name] = signature
                 self._pending[name] = _Pending(now_s)
         return bool(self._pending)
 
@@ -54,28 +54,28 @@ class FolderWatch:
         Airflow drops a request for a file that it is just reading, and what it reads may be older than the change:
         only a reading that began after the change settles it.
         """
-        asked = set()
+        names = set()
         for name, pending in list(self._pending.items()):
             read_s, began_s = last.get(name, (None, None))
             if began_s is not None and began_s > pending.changed_s:
                 del self._pending[name]
             elif pending.asked_s is None or pending.read_s != read_s or now_s - pending.asked_s > PATIENCE_S:
-                asked.add(name)
+                names.add(name)
                 pending.asked_s, pending.read_s = now_s, read_s
-        return asked
+        return names
 
 
 def _signature(folders: list[Path]) -> frozenset[tuple[str, int, int]]:
     """Path, size and time of change of every file."""
-    found = set()
+    entries = set()
     for folder in folders:
         for path in folder.rglob("*"):
             try:
                 stat = path.stat()
             except OSError:
                 continue  # it has gone meanwhile
-            found.add((str(path), stat.st_size, stat.st_mtime_ns))
-    return frozenset(found)
+            entries.add((str(path), stat.st_size, stat.st_mtime_ns))
+    return frozenset(entries)
 
 
 def dag_files() -> Folders:
@@ -85,10 +85,10 @@ def dag_files() -> Folders:
     from inferbench_tasks.provider.nightly.dag import nightly_dir
     from inferbench_tasks.provider.submit.shelf import Shelf
 
-    known: dict[str, Callable[[], list[Path]]] = {
+    folders_by_name: dict[str, Callable[[], list[Path]]] = {
         "submissions.py": lambda: [submissions_dir()],
         # Its form lists the folder's names.
         "submit.py": lambda: [Shelf(settings.data_dir()).folder, submissions_dir()],
         "nightly.py": lambda: [nightly_dir()],
     }
-    return {name: folders for name, folders in known.items() if (dags_dir() / name).is_file()}
+    return {name: folders for name, folders in folders_by_name.items() if (dags_dir() / name).is_file()}

@@ -46,30 +46,30 @@ PRIORITY, DEADLINE_S = -50, 6 * 3600.0
 def load_nightly(folder: Path | None = None) -> dict[str, DAG]:
     """The DAGs of a folder, by DAG id; a YAML that does not validate is its own import error."""
     folder = folder or nightly_dir()
-    wanted = get_parsing_context().dag_id
+    dag_id_to_parse = get_parsing_context().dag_id
     dags: dict[str, DAG] = {}
     for path in sorted(p for p in folder.rglob("*") if p.suffix in (".yaml", ".yml")):
         try:
             submission = serving_only(read_submission(path, INSTALLED), "A nightly comparison")
         except InputError as error:
-            if wanted is None:
+            if dag_id_to_parse is None:
                 dags[f"broken {path}"] = BrokenSubmission(path, str(error))
             continue
         dag_id = f"{NIGHTLY}{submission.name}"
-        if wanted in (None, dag_id):
+        if dag_id_to_parse in (None, dag_id):
             dags[dag_id] = night_dag(submission, path)
     return dags
 
 
 def nightly_dir() -> Path:
     """``INFERBENCH_NIGHTLY_DIR``, else ``configs/nightly`` beside the DAGs folder."""
-    if given := os.environ.get(NIGHTLY_DIR):
-        return Path(given)
+    if folder := os.environ.get(NIGHTLY_DIR):
+        return Path(folder)
     return dags_dir().parent / "configs" / "nightly"
 
 
 def night_dag(submission: Submission, path: Path) -> DAG:
-    """One submission, every night."""
+    """The DAG that runs one submission every night."""
     dag = DAG(
         dag_id=f"{NIGHTLY}{submission.name}",
         dag_display_name=f"{submission.name} (nightly)",
@@ -90,7 +90,7 @@ def night_dag(submission: Submission, path: Path) -> DAG:
         "weight_rule": ShortestJobFirst(),
         "priority_weight": weight(job["priority"], job["expected_duration_s"]),
     }
-    told = notifiers()
+    callbacks = notifiers()
     with dag:
         with TaskGroup(group_id=group_id(JOB), tooltip="one session"):
             hold = HoldDevice(**_on_device("hold", 0, request=lease_request(job)), **common)
@@ -101,8 +101,8 @@ def night_dag(submission: Submission, path: Path) -> DAG:
             task_id=VERDICT,
             decided_by=decide.task_id,
             queue=HOST,
-            on_failure_callback=told,
-            on_success_callback=told,
+            on_failure_callback=callbacks,
+            on_success_callback=callbacks,
             **common,
         )
         hold >> measure >> decide >> release.as_teardown(setups=hold)

@@ -33,8 +33,8 @@ class WebhookNotifier(BaseNotifier):
 
     def notify(self, context: Context) -> None:
         """Raises httpx.HTTPError if it was not taken: Airflow logs that."""
-        if told := told_by(context):
-            httpx.post(self.url, json=told, timeout=TIMEOUT_S).raise_for_status()
+        if message := told_by(context):
+            httpx.post(self.url, json=message, timeout=TIMEOUT_S).raise_for_status()
 
 
 class MailNotifier(BaseNotifier):
@@ -52,25 +52,25 @@ class MailNotifier(BaseNotifier):
 
         from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 
-        if told := told_by(context):
-            body = f"<pre>{escape(told['text'])}</pre><p>Report: {escape(told['report'])}</p>"
-            SmtpNotifier(to=self.to, subject=told["subject"], html_content=body).notify(context)
+        if message := told_by(context):
+            body = f"<pre>{escape(message['text'])}</pre><p>Report: {escape(message['report'])}</p>"
+            SmtpNotifier(to=self.to, subject=message["subject"], html_content=body).notify(context)
 
 
 def told_by(context: Context) -> dict[str, Any] | None:
     """The task's message, None if nothing was confirmed."""
-    told = context["ti"].xcom_pull(task_ids=context["ti"].task_id, key="told")
-    return told if told and (told["regressions"] or told["improvements"]) else None
+    message = context["ti"].xcom_pull(task_ids=context["ti"].task_id, key="told")
+    return message if message and (message["regressions"] or message["improvements"]) else None
 
 
 def notifiers() -> list[Callable[[Context], None]]:
     """Those that the setting names; InputError for an address of another kind."""
-    made: list[Callable[[Context], None]] = []
+    callbacks: list[Callable[[Context], None]] = []
     for address in filter(None, (part.strip() for part in os.environ.get(NOTIFY, "").split(","))):
         if address.startswith(("https://", "http://")):
-            made.append(WebhookNotifier(address))
+            callbacks.append(WebhookNotifier(address))
         elif address.startswith("mailto:"):
-            made.append(MailNotifier(address.removeprefix("mailto:")))
+            callbacks.append(MailNotifier(address.removeprefix("mailto:")))
         else:
             raise InputError(f"{NOTIFY}: {address!r} is neither https://... nor mailto:...")
-    return made
+    return callbacks

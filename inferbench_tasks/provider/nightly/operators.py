@@ -54,10 +54,10 @@ class MeasureNight(BaseOperator):
         )
         try:
             with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
-                found = run_night(night, db, data_dir, self.log.info, self._stop.is_set)
+                outcome = run_night(night, db, data_dir, self.log.info, self._stop.is_set)
         except (StageError, InputError, CancelledError) as error:
             raise AirflowFailException(str(error)) from error
-        return [session["id"] for session in found["sessions"]]
+        return [session["id"] for session in outcome["sessions"]]
 
     def on_kill(self) -> None:
         """Airflow calls it from its SIGTERM handler: the run in progress ends, the session stays as far as it is."""
@@ -81,9 +81,9 @@ class DecideNight(BaseOperator):
         from inferbench_tasks.regression.report import report_folder, write_report
 
         with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
-            found = overview(db, [self.name])
-        paths = write_report(found, report_folder(self.name))
-        changes = {key: found[key] for key in ("regressions", "improvements", "suspicions")}
+            state = overview(db, [self.name])
+        paths = write_report(state, report_folder(self.name))
+        changes = {key: state[key] for key in ("regressions", "improvements", "suspicions")}
         return {"name": self.name, "report": str(paths[0]), **changes}
 
 
@@ -98,27 +98,27 @@ class TellVerdict(BaseOperator):
         self.decided_by = decided_by
 
     def execute(self, context: Context) -> dict[str, Any]:
-        found: dict[str, Any] = context["ti"].xcom_pull(task_ids=self.decided_by)
-        for change in found["improvements"] + found["suspicions"]:
+        changes: dict[str, Any] = context["ti"].xcom_pull(task_ids=self.decided_by)
+        for change in changes["improvements"] + changes["suspicions"]:
             self.log.info("%s %+.1f%%", change["series"], change["change_percent"])
-        context["ti"].xcom_push(key="told", value=message(found))
-        if found["regressions"]:
-            raise AirflowFailException(message(found)["text"])
-        return found
+        context["ti"].xcom_push(key="told", value=message(changes))
+        if changes["regressions"]:
+            raise AirflowFailException(message(changes)["text"])
+        return changes
 
 
-def message(found: dict[str, Any]) -> dict[str, Any]:
+def message(changes: dict[str, Any]) -> dict[str, Any]:
     """What a notification says: ``subject``, ``text``, and the changes themselves; no text if nothing changed."""
     lines = []
     for word, key in (("regression", "regressions"), ("improvement", "improvements")):
-        for change in found[key]:
+        for change in changes[key]:
             where = f" in {change['stage']}" if change.get("stage") else ""
             lines.append(f"{word}: {change['series']} {change['change_percent']:+.1f}%{where}")
-    word = "regression" if found["regressions"] else "improvement"
+    word = "regression" if changes["regressions"] else "improvement"
     return {
-        "subject": f"InferBench: {word} in {found['name']}",
+        "subject": f"InferBench: {word} in {changes['name']}",
         "text": "\n".join(lines),
-        "report": found["report"],
-        "regressions": found["regressions"],
-        "improvements": found["improvements"],
+        "report": changes["report"],
+        "regressions": changes["regressions"],
+        "improvements": changes["improvements"],
     }

@@ -40,16 +40,16 @@ _BOUND: dict[str, Any] = {"type": ["number", "null"], "exclusiveMinimum": 0, "se
 def load_submit(folder: Path | None = None, data_dir: Path | None = None) -> dict[str, DAG]:
     """``submit`` and the DAGs of recent submissions, by DAG id; only the one in question at a task's run."""
     shelf = Shelf(data_dir or settings.data_dir())
-    wanted = get_parsing_context().dag_id
+    dag_id_to_parse = get_parsing_context().dag_id
     dags: dict[str, DAG] = {}
-    if wanted in (None, SUBMIT):
+    if dag_id_to_parse in (None, SUBMIT):
         dags[SUBMIT] = submit_dag(folder or submissions_dir())
-    for dag_id in shelf.recent() if wanted is None else [wanted]:
+    for dag_id in shelf.recent() if dag_id_to_parse is None else [dag_id_to_parse]:
         try:
             placed = shelf.get(dag_id)
         except ValidationError as error:
             # Of an older version, or of a kind that is no longer installed: the others go on.
-            if wanted is None:
+            if dag_id_to_parse is None:
                 dags[f"broken {dag_id}"] = BrokenSubmission(shelf.path(dag_id), str(error))
             continue
         if placed:
@@ -111,12 +111,12 @@ def submit_dag(folder: Path) -> DAG:
 
 
 def _bound_title(figure: Figure) -> str:
-    """``p99 at most, ms``."""
+    """A bound's title in the form, such as ``p99 at most, ms``."""
     return f"{figure.word} at {'least' if figure.higher else 'most'}, {figure.unit}"
 
 
 def parameters(folder: Path) -> dict[str, Any]:
-    """The form."""
+    """The fields of the form, by name."""
     return {
         "submission": Param(
             None,

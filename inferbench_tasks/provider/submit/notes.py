@@ -23,7 +23,7 @@ def on_dag_run_failed(dag_run: Any, msg: str) -> None:
 
 @hookimpl
 def on_dag_run_success(dag_run: Any, msg: str) -> None:
-    """The verdicts."""
+    """Write the verdicts into the note of the run and of its task."""
     _write(dag_run)
 
 
@@ -37,15 +37,15 @@ def _write(dag_run: Any) -> None:
     session = object_session(dag_run)
     if session is None:
         return
-    found = session.scalars(
+    rows = session.scalars(
         select(XComModel).where(
             XComModel.dag_id == SUBMIT,
             XComModel.run_id == dag_run.run_id,
             XComModel.key.in_(("problems", "outcome")),
         )
     )
-    told = {row.key: XComModel.deserialize_value(row) for row in found}
-    text, task = note_of(told)
+    messages = {row.key: XComModel.deserialize_value(row) for row in rows}
+    text, task = note_of(messages)
     if not text:
         return
     dag_run.note = text
@@ -54,15 +54,15 @@ def _write(dag_run: Any) -> None:
             ti.note = text
 
 
-def note_of(told: dict[str, Any]) -> tuple[str, str]:
+def note_of(messages: dict[str, Any]) -> tuple[str, str]:
     """The note and the task that it belongs to; "" if there is nothing to say."""
-    if problems := told.get("problems"):
+    if problems := messages.get("problems"):
         lines = [
             ": ".join(str(part) for part in (_place(p), p["field"], p["message"]) if part) for p in problems
         ]
         # Airflow shows the first paragraph, the others when it is opened.
         text, task = "Not valid, nothing was started. " + "\n\n".join(lines), "validate"
-    elif outcome := told.get("outcome"):
+    elif outcome := messages.get("outcome"):
         invocation = quote(outcome["invocation"])
         links = f"[Report](/inferbench/report/{invocation}), [runs](/inferbench/runs?q=invocation%3D{invocation}), " \
                 f"[leaderboard](/inferbench/leaderboard?mark={invocation})"  # fmt: skip

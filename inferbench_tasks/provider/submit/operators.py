@@ -141,8 +141,8 @@ class AwaitSubmission(BaseOperator):
         verdicts = self._verdicts(invocation)
         for run, verdict in verdicts.items():
             self.log.info("%s: %s", run, verdict)
-        told = {"state": state, "verdicts": verdicts, "invocation": invocation.id}
-        ti.xcom_push(key=OUTCOME_KEY, value=told)
+        outcome = {"state": state, "verdicts": verdicts, "invocation": invocation.id}
+        ti.xcom_push(key=OUTCOME_KEY, value=outcome)
         if state == DagRunState.FAILED:
             raise AirflowFailException(
                 f"The run {dag_run_id} of {dag_id} failed: {verdicts or 'no job began'}"

@@ -47,9 +47,9 @@ class SubmissionRequest(BaseModel):
         return current_names(value)
 
     @classmethod
-    def of_parameters(cls, given: dict[str, Any]) -> SubmissionRequest:
+    def of_parameters(cls, parameters: dict[str, Any]) -> SubmissionRequest:
         """From the parameters of the ``submit`` DAG; a blank field of a form is nothing."""
-        filled = {key: value for key, value in given.items() if value not in (None, "")}
+        filled = {key: value for key, value in parameters.items() if value not in (None, "")}
         rest = {key: value for key, value in filled.items() if key in cls.model_fields}
         bounds = {
             current_name(key.removeprefix(_EARLIER_PREFIX)): value
@@ -60,8 +60,8 @@ class SubmissionRequest(BaseModel):
 
     def parameters(self) -> dict[str, Any]:
         """The inverse: the ``conf`` of a run of the ``submit`` DAG."""
-        given = self.model_dump(exclude_none=True, exclude={"slo"})
-        return {**given, **(self.slo or {})}
+        fields = self.model_dump(exclude_none=True, exclude={"slo"})
+        return {**fields, **(self.slo or {})}
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ def resolve(request: SubmissionRequest, folder: Path, *, login: str | None = Non
         if unknown := [name for name in request.slo if not bounds_figure(f"slo.{name}")]:
             raise SubmissionError([Problem(SOURCE, None, f"slo.{n}", _unknown_bound(n)) for n in unknown])
         own = serving_only(submission, "A bound of the SLO").slo
-        kept = own.model_dump(mode="json") if own else {}
-        changes["slo"] = {**kept, **request.slo}
+        bounds = own.model_dump(mode="json") if own else {}
+        changes["slo"] = {**bounds, **request.slo}
     if changes:
         document = {**submission.model_dump(mode="json"), **changes}
         submission = read_submission_data(document, SOURCE, INSTALLED, base_dir=base_dir)
@@ -100,25 +100,25 @@ def resolve(request: SubmissionRequest, folder: Path, *, login: str | None = Non
 
 def names(folder: Path) -> list[str]:
     """The submissions folder's files, each as its path there without the ending."""
-    found = (p.relative_to(folder) for p in folder.rglob("*") if p.suffix in _SUFFIXES)
-    return sorted(p.with_suffix("").as_posix() for p in found)
+    paths = (p.relative_to(folder) for p in folder.rglob("*") if p.suffix in _SUFFIXES)
+    return sorted(p.with_suffix("").as_posix() for p in paths)
 
 
 def _read(request: SubmissionRequest, folder: Path) -> tuple[SubmissionBase, Path]:
-    given = request.submission if request.submission not in ("", {}) else None
-    if (given is None) == (request.name is None):
-        text = "both are given" if given else "nothing is given"
+    document = request.submission if request.submission not in ("", {}) else None
+    if (document is None) == (request.name is None):
+        text = "both are given" if document else "nothing is given"
         raise SubmissionError(
             [Problem(SOURCE, None, "", f"give a submission (YAML) or the name of one; {text}")]
         )
-    if isinstance(given, str):
-        return read_submission_text(given, SOURCE, INSTALLED, base_dir=folder), folder
-    if given is not None:
-        return read_submission_data(given, SOURCE, INSTALLED, base_dir=folder), folder
+    if isinstance(document, str):
+        return read_submission_text(document, SOURCE, INSTALLED, base_dir=folder), folder
+    if document is not None:
+        return read_submission_data(document, SOURCE, INSTALLED, base_dir=folder), folder
     assert request.name is not None
-    known = names(folder)
-    if request.name not in known:
-        more = did_you_mean(request.name, known) or f"; there are: {', '.join(known)}"
+    choices = names(folder)
+    if request.name not in choices:
+        more = did_you_mean(request.name, choices) or f"; there are: {', '.join(choices)}"
         problem = f"no submission {show(request.name)} in the submissions folder{more}"
         raise SubmissionError([Problem(SOURCE, None, "name", problem)])
     path = next(p for s in _SUFFIXES if (p := folder / f"{request.name}{s}").exists())
@@ -126,5 +126,5 @@ def _read(request: SubmissionRequest, folder: Path) -> tuple[SubmissionBase, Pat
 
 
 def _unknown_bound(name: str) -> str:
-    known = [figure.name for figure in FIGURES.values() if figure.better]
-    return f"unknown bound{did_you_mean(name, known)}; known: {', '.join(known)}"
+    bounds = [figure.name for figure in FIGURES.values() if figure.better]
+    return f"unknown bound{did_you_mean(name, bounds)}; known: {', '.join(bounds)}"

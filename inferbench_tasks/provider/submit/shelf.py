@@ -52,5 +52,5 @@ class Shelf:
         return [path.name.removesuffix(".json") for path in files[:SHOWN]]
 
     def path(self, dag_id: str) -> Path:
-        """Its file."""
+        """The file that keeps this DAG's submission."""
         return self.folder / f"{dag_id}.json"

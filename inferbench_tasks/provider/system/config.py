@@ -105,9 +105,9 @@ def environment(
 
 
 def passwords(home: Path) -> dict[str, str]:
-    """User -> password."""
-    found: dict[str, str] = json.loads((home / "passwords.json").read_text())
-    return found
+    """The password of each user of the local system."""
+    password_by_user: dict[str, str] = json.loads((home / "passwords.json").read_text())
+    return password_by_user
 
 
 def broker_password(home: Path) -> str:
@@ -134,5 +134,5 @@ def _secrets(home: Path) -> dict[str, str]:
             descriptor = os.open(home / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with open(descriptor, "w") as file:
                 json.dump(value, file)
-    found: dict[str, str] = json.loads(path.read_text())
-    return found
+    secrets_by_name: dict[str, str] = json.loads(path.read_text())
+    return secrets_by_name

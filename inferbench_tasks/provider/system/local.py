@@ -81,12 +81,12 @@ class LocalSystem:
                 )
             own_servers.require()
             port, broker_port = port or free_port(), free_port()
-            given = environment(
+            variables = environment(
                 self.home, port=port, broker_port=broker_port, dags=dags, submissions=submissions,
                 data_dir=self.data_dir,
             )  # fmt: skip
-            env = os.environ | given
-            self._write_environment(given)
+            env = os.environ | variables
+            self._write_environment(variables)
             started: list[Process] = []
             try:
                 say("starting PerfDB")
@@ -134,29 +134,29 @@ class LocalSystem:
             parts[f"worker-{device.replace(':', '-')}"] = command
         return parts
 
-    def _write_environment(self, given: dict[str, str]) -> None:
+    def _write_environment(self, variables: dict[str, str]) -> None:
         """For commands of other shells (``worker``, ``airflow``); secrets are in it."""
         path = self.home / "environment.json"
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with open(descriptor, "w") as file:
-            json.dump(given, file, indent=1)
+            json.dump(variables, file, indent=1)
 
     def environment(self) -> dict[str, str]:
         """What its processes run with; raises InputError where there never was a system."""
         path = self.home / "environment.json"
         if not path.exists():
             raise InputError(f"There is no system in {self.data_dir}; `inferbench up` starts one.")
-        found: dict[str, str] = json.loads(path.read_text())
-        return found
+        variables: dict[str, str] = json.loads(path.read_text())
+        return variables
 
     def down(self, say: Say) -> int:
         """End all of it, whatever state it is in; returns how many processes were found alive."""
         alive = self.running()
         # The keeper first, so that it starts nothing again; the workers next, so that they end their servers.
-        known = processes.load(self.state_path)
+        parts = processes.load(self.state_path)
         for group in (
-            [p for p in known if p.name == KEEPER],
-            [p for p in known if p.name.startswith("worker")],
+            [p for p in parts if p.name == KEEPER],
+            [p for p in parts if p.name.startswith("worker")],
             [p for p in processes.load(self.state_path) if p.name != KEEPER],
         ):
             for process in group:
@@ -180,11 +180,11 @@ class LocalSystem:
         return str(answer.json()["access_token"])
 
     def _migrate(self, env: dict[str, str]) -> None:
-        done = subprocess.run(
+        process = subprocess.run(
             [*AIRFLOW, "db", "migrate"], env=env, capture_output=True, text=True, check=False
         )
-        if done.returncode:
-            raise ServerError(f"The metadata database can't be made:\n{done.stderr.strip()[-2000:]}")
+        if process.returncode:
+            raise ServerError(f"The metadata database can't be made:\n{process.stderr.strip()[-2000:]}")
 
     def _wait_healthy(self, started: list[Process], say: Say, workers: int) -> None:
         say("waiting until all are healthy")

@@ -34,8 +34,8 @@ def _require_database(url: str) -> None:
         with engine.connect():
             pass
     except SQLAlchemyError as error:
-        shown = parsed.render_as_string(hide_password=True)
-        raise InputError(f"{METADATA_DB} ({shown}): {_first_line(error)}; {allowed}.") from None
+        address = parsed.render_as_string(hide_password=True)
+        raise InputError(f"{METADATA_DB} ({address}): {_first_line(error)}; {allowed}.") from None
     finally:
         engine.dispose()
 

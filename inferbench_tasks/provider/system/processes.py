@@ -31,8 +31,10 @@ class Process:
     def alive(self) -> bool:
         """Whether that very process (not a recycled pid) still runs."""
         try:
-            found = psutil.Process(self.pid)
-            return abs(found.create_time() - self.started) < 0.1 and found.status() != psutil.STATUS_ZOMBIE
+            process = psutil.Process(self.pid)
+            return (
+                abs(process.create_time() - self.started) < 0.1 and process.status() != psutil.STATUS_ZOMBIE
+            )
         except psutil.NoSuchProcess:
             return False
 
@@ -82,21 +84,21 @@ def end_by_environment(name: str, value: str, patience_s: float = 5.0) -> None:
     They may start others meanwhile, and take a moment to end: it looks again until there is none.
     """
     deadline = time.monotonic() + patience_s
-    while (found := _with_variable(name, value)) and time.monotonic() < deadline:
-        for process in found:
+    while (survivors := _with_variable(name, value)) and time.monotonic() < deadline:
+        for process in survivors:
             _signal(process.pid, signal.SIGKILL)
-        psutil.wait_procs(found, timeout=0.5)
+        psutil.wait_procs(survivors, timeout=0.5)
 
 
 def _with_variable(name: str, value: str) -> list[psutil.Process]:
-    found = []
+    matching = []
     for process in psutil.process_iter():
         try:
             if process.pid != os.getpid() and process.environ().get(name) == value:
-                found.append(process)
+                matching.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
-    return found
+    return matching
 
 
 def _signal(pid: int, number: int) -> None:

@@ -31,15 +31,15 @@ class Given:
 
     def terms(self) -> list[str]:
         """The query that they make; raises FieldError."""
-        found = [
+        conditions = [
             f"{name}={value.strip()}"
             for name in ("model", "backend", "user", "since", "until")
             if (value := getattr(self, name)).strip()
         ]
         if device := self.device.strip():
-            found.append(f"device={device}" if device in ("cpu", "gpu") else f"device_name=*{device}*")
+            conditions.append(f"device={device}" if device in ("cpu", "gpu") else f"device_name=*{device}*")
         try:
-            return found + shlex.split(self.q)
+            return conditions + shlex.split(self.q)
         except ValueError as error:
             raise FieldError(
                 "q", f"{self.q[:60]!r} is not understood: {error} (quotes must be closed)"
@@ -72,15 +72,15 @@ Filters = Annotated[Given, Depends(_given)]
 
 def suggestions(db: PerfDB) -> dict[str, list[str]]:
     """Models, backends and devices that there are results of; at most 30 s old."""
-    at, found = _cache.get(db.uri, (0.0, {}))
-    if not found or time.monotonic() - at > SUGGESTIONS_AGE_S:
-        found = {
+    at, names = _cache.get(db.uri, (0.0, {}))
+    if not names or time.monotonic() - at > SUGGESTIONS_AGE_S:
+        names = {
             "models": _distinct(db, "model.name"),
             "backends": _distinct(db, "backend.kind"),
             "devices": ["cpu", "gpu"],
         }
-        _cache[db.uri] = (time.monotonic(), found)
-    return found
+        _cache[db.uri] = (time.monotonic(), names)
+    return names
 
 
 def _distinct(db: PerfDB, path: str) -> list[str]:

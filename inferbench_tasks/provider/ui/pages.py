@@ -25,13 +25,13 @@ MOST_CHARTS = 12
 
 @router.get("/", response_class=RedirectResponse)
 def start() -> RedirectResponse:
-    """The first page."""
+    """Send who opens the plugin to its first page, the leaderboard."""
     return RedirectResponse("/inferbench/leaderboard")
 
 
 @router.get("/leaderboard", response_class=HTMLResponse)
 def leaderboard(
-    db: Store, given: Filters, by: str = "p99_ms", all: bool = False, mark: str = ""
+    db: Store, filters: Filters, by: str = "p99_ms", all: bool = False, mark: str = ""
 ) -> HTMLResponse:
     """Valid runs by a figure, in groups of task and data set; ``all``: every run, with its verdict."""
     problem: str | None = None
@@ -40,22 +40,22 @@ def leaderboard(
         figure = FIGURES.ranking(by)
         if all:
             sort = f"-{figure.name}" if figure.higher else figure.name
-            rows, _ = page_of(db, given.terms(), sort, PAGE_SIZE, 0)
+            rows, _ = page_of(db, filters.terms(), sort, PAGE_SIZE, 0)
             groups = [{"title": "All runs", "rows": rows}] if rows else []
         else:
-            groups = _groups(board(db, by, given.terms(), PAGE_SIZE, [f.name for f in FIGURES.on("board")]))
+            groups = _groups(board(db, by, filters.terms(), PAGE_SIZE, [f.name for f in FIGURES.on("board")]))
     except InputError as error:
         problem, figure = str(error), FIGURES["p99_ms"]
-    shown = [row for group in groups for row in group["rows"]]
-    for row in shown:
+    listed = [row for group in groups for row in group["rows"]]
+    for row in listed:
         row["mark"] = bool(mark) and row["run"].startswith(f"{mark}.")
 
     def told(name: str) -> bool:
         """A column that no row fills only takes room."""
-        return any(row.get(name) is not None for row in shown)
+        return any(row.get(name) is not None for row in listed)
 
     ranking = [f for f in FIGURES.values() if f.better]
-    asked = {**given.as_dict(), "mark": mark, "all": "1" if all else ""}
+    parameters = {**filters.as_dict(), "mark": mark, "all": "1" if all else ""}
     return page(
         "leaderboard.html",
         here="leaderboard",
@@ -65,19 +65,20 @@ def leaderboard(
         figure=figure,
         beside=[f for f in FIGURES.on("board") if f.name != figure.name and told(f.name)],
         settings=[name for name in (*SHOWN, "energy_method") if told(name)],
-        sorts={f.name: query(**asked, by=f.name) for f in (*ranking, figure)},
+        sorts={f.name: query(**parameters, by=f.name) for f in (*ranking, figure)},
         groups=groups,
-        given=given,
+        given=filters,
         known=suggestions(db),
         problem=problem,
-        csv="/inferbench/api/leaderboard" + query(by=figure.name, q=_joined(given), limit=500, format="csv"),
+        csv="/inferbench/api/leaderboard"
+        + query(by=figure.name, q=_joined(filters), limit=500, format="csv"),
     )
 
 
 @router.get("/runs", response_class=HTMLResponse)
 def runs(
     db: Store,
-    given: Filters,
+    filters: Filters,
     sort: Annotated[str, Query(max_length=100)] = "",
     offset: Annotated[int, Query(ge=0, le=10_000)] = 0,
 ) -> HTMLResponse:
@@ -85,55 +86,55 @@ def runs(
     problem, more = None, False
     rows: list[dict[str, Any]] = []
     try:
-        rows, more = page_of(db, given.terms(), sort, PAGE_SIZE, offset)
+        rows, more = page_of(db, filters.terms(), sort, PAGE_SIZE, offset)
     except InputError as error:
         problem = str(error)
-    asked = {**given.as_dict(), "sort": sort}
+    parameters = {**filters.as_dict(), "sort": sort}
     return page(
         "runs.html",
         here="runs",
         rows=rows,
-        given=given,
+        given=filters,
         known=suggestions(db),
         figures=FIGURES.values(),
         shown=FIGURES.on("list"),
         sort=sort,
         problem=problem,
-        previous=query(**asked, offset=max(0, offset - PAGE_SIZE) or None) or "?" if offset else None,
-        next=query(**asked, offset=offset + PAGE_SIZE) if more else None,
+        previous=query(**parameters, offset=max(0, offset - PAGE_SIZE) or None) or "?" if offset else None,
+        next=query(**parameters, offset=offset + PAGE_SIZE) if more else None,
     )
 
 
 @router.get("/compare", response_class=HTMLResponse)
 def compare(db: Store, run: Annotated[list[str], Query()] = []) -> HTMLResponse:  # noqa: B006
     """Two to six runs side by side."""
-    chosen = [text.strip() for text in run if text.strip()]
-    problem, found = None, None
-    if chosen:
+    run_texts = [text.strip() for text in run if text.strip()]
+    problem, comparison = None, None
+    if run_texts:
         try:
-            found = compared(db, chosen)
+            comparison = compared(db, run_texts)
         except InputError as error:
             problem = str(error)
         except HTTPException as error:
             problem = str(error.detail)
-    slots = (chosen + [""] * MOST_COMPARED)[: max(2, min(MOST_COMPARED, len(chosen) + 1))]
-    return page("compare.html", here="compare", slots=slots, problem=problem, found=found)
+    slots = (run_texts + [""] * MOST_COMPARED)[: max(2, min(MOST_COMPARED, len(run_texts) + 1))]
+    return page("compare.html", here="compare", slots=slots, problem=problem, found=comparison)
 
 
 @router.get("/recommend", response_class=HTMLResponse)
 def recommend(
     db: Store,
-    given: Filters,
+    filters: Filters,
     by: str = "throughput_samples_per_s",
     slo: Annotated[list[str], Query()] = [],  # noqa: B006
     ask: bool = False,
 ) -> HTMLResponse:
     """The form, and the answer once something was asked."""
-    problem, found, bounds = None, None, []
+    problem, advice, bounds = None, None, []
     if ask or slo:
         try:
             bounds = [bound(text) for text in slo if text.strip()]
-            found = advise(db, by, slo, given.terms())
+            advice = advise(db, by, slo, filters.terms())
         except InputError as error:
             problem = str(error)
     return page(
@@ -142,10 +143,10 @@ def recommend(
         objectives=[f.name for f in FIGURES.values() if f.better],
         by=FIGURES[by].name if by in FIGURES else by,
         slots=(slo + [""] * 3)[:3],
-        given=given,
+        given=filters,
         known=suggestions(db),
         problem=problem,
-        found=found,
+        found=advice,
         bounds=", ".join(map(str, bounds)),
         bounded=[b.figure for b in bounds],
     )
@@ -162,15 +163,15 @@ def regression(db: Store, name: Annotated[str, Query(max_length=100)] = "") -> H
     """The nightly series with their change points."""
     from inferbench_tasks.regression.report import chart
 
-    found = regression_now(db)
-    series = [s for s in found["series"] if name in ("", s["name"])]
+    state = regression_now(db)
+    series = [s for s in state["series"] if name in ("", s["name"])]
     return page(
         "regression.html",
         here="regression",
-        found=found,
+        found=state,
         series=series,
         name=name,
-        names=sorted({s["name"] for s in found["series"]}),
+        names=sorted({s["name"] for s in state["series"]}),
         charts=[{"title": _title(s), "chart": chart(s)} for s in series[:MOST_CHARTS]],
         more=len(series) > MOST_CHARTS,
     )
@@ -191,10 +192,10 @@ def _groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"title": title, "rows": members} for title, members in groups.items()]
 
 
-def _joined(given: Any) -> str:
+def _joined(filters: Any) -> str:
     import shlex
 
     try:
-        return shlex.join(given.terms())
+        return shlex.join(filters.terms())
     except InputError:
         return ""

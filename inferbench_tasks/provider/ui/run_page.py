@@ -69,11 +69,13 @@ def charts(run: str, db: Store) -> Response:
 
     record, result = find(db, run)
     run_id = record.run_id if record else result.run_id if result else run
-    found = [
+    chart_sections = [
         {"title": s.title, "text": s.text, "tables": s.tables, "charts": s.charts}
         for s in sections(load_runs(db, [run_id]))
     ]
-    body = orjson.dumps({"sections": found}, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+    body = orjson.dumps(
+        {"sections": chart_sections}, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    )
     return Response(body, media_type="application/json")
 
 
@@ -94,13 +96,13 @@ def tiles_of_another_kind(db: PerfDB, record: RunDocument) -> list[dict[str, str
 def facts(view: RunView) -> dict[str, Any]:
     """What was run, in a person's order."""
     job, result = view.job, view.result
-    found: dict[str, Any] = {"submission": job.get("name"), "user": job.get("user")}
+    fields: dict[str, Any] = {"submission": job.get("name"), "user": job.get("user")}
     if result is not None:
         # The environment is long, and stands below with everything else of the provenance.
         settings_text = ", ".join(
             f"{k} {v}" for k, v in result.backend.settings.items() if k != "env" and v not in (None, {}, [])
         )
-        found |= {
+        fields |= {
             "model": f"{result.model.name} v{result.model.version}",
             "format": result.format,
             "backend": result.backend.label
@@ -111,7 +113,7 @@ def facts(view: RunView) -> dict[str, Any]:
         }
     load = job.get("load") or {}
     arrivals = load.get("arrivals") or {}
-    found |= {
+    fields |= {
         "arrivals": ", ".join(f"{k} {v}" for k, v in arrivals.items()) or None,
         "batch size": view.samples_per_request or load.get("batch_size"),
         "duration, s": load.get("duration_s"),
@@ -120,27 +122,28 @@ def facts(view: RunView) -> dict[str, Any]:
         "protocol": load.get("protocol"),
         "seed": load.get("seed"),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _warnings(view: RunView) -> list[str]:
     """Like ``notes_of``, without reading the raw records for it."""
     monitor = view.figure("resources.monitor") or {}
-    found = list(view.result.certificate.get("warnings", [])) if view.result else []
+    warnings = list(view.result.certificate.get("warnings", [])) if view.result else []
     if monitor.get("problem"):
-        found.append(f"The monitors' record is not complete: {monitor['problem']}")
-    return found + missing_notes([view])
+        warnings.append(f"The monitors' record is not complete: {monitor['problem']}")
+    return warnings + missing_notes([view])
 
 
 def _certificate(view: RunView) -> dict[str, Any] | None:
-    found = view.result.certificate if view.result else None
-    if not found:
+    document = view.result.certificate if view.result else None
+    if not document:
         return None
     checks = [
-        {"limit": None, "unit": "", "value": None, "ok": None, **check} for check in found.get("checks", [])
+        {"limit": None, "unit": "", "value": None, "ok": None, **check}
+        for check in document.get("checks", [])
     ]
     return {
-        "valid": found.get("valid"),
-        "reasons": [reason.text for reason in reasons_of(found)],
+        "valid": document.get("valid"),
+        "reasons": [reason.text for reason in reasons_of(document)],
         "checks": checks,
     }
