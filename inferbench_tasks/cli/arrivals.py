@@ -82,7 +82,7 @@ def rows(kind: str, output: OutputFormat) -> list[dict[str, Any]]:
                 "origin": origin,
             }
         ]
-    found = [
+    table = [
         {
             "kind": kind,
             "loop": process.loop,
@@ -96,9 +96,9 @@ def rows(kind: str, output: OutputFormat) -> list[dict[str, Any]]:
         if name != "kind"
     ] or [{"kind": kind, "loop": process.loop, "parameter": None, "origin": origin}]
     if output is OutputFormat.table:
-        for row in found[1:]:
+        for row in table[1:]:
             row |= {"kind": "", "loop": "", "origin": ""}
-    return found
+    return table
 
 
 def describe(spec: ArrivalProcess, times_ns: NDArray[np.int64], duration_s: float) -> dict[str, Any]:

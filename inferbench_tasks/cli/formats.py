@@ -26,7 +26,7 @@ def formats(
 def rows() -> list[dict[str, Any]]:
     """One row per pair of formats that some way connects, fewest steps first within a source."""
     serving = _serving()
-    found = []
+    table = []
     for source in FORMATS:
         for target in FORMATS:
             form = FORMATS.load(target)
@@ -35,7 +35,7 @@ def rows() -> list[dict[str, Any]]:
             if not precisions:
                 continue
             hops = route(source, target, precisions[0])
-            found.append(
+            table.append(
                 {
                     "from": source,
                     "to": target,
@@ -45,12 +45,12 @@ def rows() -> list[dict[str, Any]]:
                     "here": form().unavailable() or "yes",
                 }
             )
-    return found
+    return table
 
 
 def _serving() -> dict[str, list[str]]:
     """Format -> the backends that serve it; a backend that can't be imported serves none."""
-    found: dict[str, list[str]] = {}
+    kinds_by_format: dict[str, list[str]] = {}
     for kind in BACKENDS:
         try:
             backend = BACKENDS.load(kind)
@@ -58,5 +58,5 @@ def _serving() -> dict[str, list[str]]:
             typer.echo(str(error), err=True)
             continue
         for form in backend.formats:
-            found.setdefault(form, []).append(kind)
-    return found
+            kinds_by_format.setdefault(form, []).append(kind)
+    return kinds_by_format

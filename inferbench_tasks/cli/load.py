@@ -76,7 +76,7 @@ def run(
     """Load a server; print the figures and the certificate of the traffic; keep every record."""
     from inferbench_tasks.loadgen import standalone
 
-    asked = standalone.Asked(
+    order = standalone.Asked(
         url=url, arrivals=arrivals, model=model, model_version=model_version, protocol=protocol,
         input_file=input_file, shapes=tuple(shape), batch_size=batch_size, binary=not json_tensors,
         max_backlog=max_backlog, target_latency_ms=target_latency_ms,
@@ -90,7 +90,7 @@ def run(
     data_dir = settings.writable(settings.data_dir())
     folder = save or data_dir / "loads" / time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     try:
-        plan = standalone.plan(asked, folder)
+        plan = standalone.plan(order, folder)
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise InputError(f"The load is not valid: {problems}") from error
@@ -127,10 +127,10 @@ def calibrate(
     from inferbench_tasks.loadgen import standalone
 
     data_dir = settings.writable(settings.data_dir())
-    found = standalone.calibrate(
+    limits = standalone.calibrate(
         protocol, request_bytes, answer_bytes, client, shards, data_dir / "cache" / "ceilings", fresh=fresh
     )
-    emit(found, output)
+    emit(limits, output)
 
 
 def _number(option: str, text: str) -> int:
@@ -184,7 +184,7 @@ class _Bar:
         self._progress.stop()
 
     def show(self, phase: str, done_s: float, total_s: float, snapshot: Snapshot | None) -> None:
-        """How it goes."""
+        """Show how far the load is and what was measured so far."""
         text = snapshot.text() if snapshot else ""
         self._progress.update(
             self._task, description=phase, completed=min(done_s, total_s), total=total_s, text=text

@@ -21,7 +21,7 @@ def metrics(output: OutputFormat = OUTPUT) -> None:
 def rows() -> list[dict[str, Any]]:
     """A line per figure; a metric whose figure can't be had shows why."""
     kinds = {figure.name: kind for kind, figure in FIGURES.brought().items()}
-    known = [
+    computed = [
         _row(
             figure.name,
             METRICS.origin(kinds[figure.name]) if figure.name in kinds else "built-in",
@@ -34,7 +34,7 @@ def rows() -> list[dict[str, Any]]:
         for figure in FIGURES.values()
     ]
     problems = FIGURES.problems().items()
-    return known + [_row(kind, METRICS.origin(kind), formula=text) for kind, text in problems]
+    return computed + [_row(kind, METRICS.origin(kind), formula=text) for kind, text in problems]
 
 
 def _row(figure: str, origin: str, **values: Any) -> dict[str, Any]:

@@ -103,14 +103,14 @@ def update(
     output: OutputFormat = OUTPUT,
 ) -> None:
     """Change what is said about a version. Its files never change: `register` makes a new version."""
-    given = {
+    options = {
         "task": task,
         "dataset": dataset,
         "licence": licence,
         "description": description,
         "tags": tag or None,
     }
-    words: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    words: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if not words:
         raise InputError("Nothing to change: give --task, --dataset, --licence, --description or --tag.")
     with _open() as db:
@@ -126,10 +126,10 @@ def search(
     output: OutputFormat = OUTPUT,
 ) -> None:
     """List models, registered and built in, that match a query (fields: `models fields`)."""
-    asked = parse(query or [], lookup=field)
+    query_parts = parse(query or [], lookup=field)
     with _open() as db:
         cards = ModelRepository(db).search(query or [], limit, all_versions=all_versions)
-    cards += [card for card in _zoo() if matches(asked.filter, card.model_dump())]
+    cards += [card for card in _zoo() if matches(query_parts.filter, card.model_dump())]
     emit([_shown(card) for card in cards], output, COLUMNS)
 
 
@@ -189,12 +189,12 @@ def _spec(file: Path | None, format_: str | None, zoo: str | None, framework: st
 
 
 def _teller() -> Callable[[float, float | None, str], None]:
-    told = ""
+    last = ""
 
-    def tell(done: float, total: float | None, text: str) -> None:
-        nonlocal told
-        if text != told:
-            told = text
+    def tell(amount: float, total: float | None, text: str) -> None:
+        nonlocal last
+        if text != last:
+            last = text
             say(f"{text} ...")
 
     return tell
@@ -215,9 +215,9 @@ def _zoo() -> list[ModelCard]:
 
 def _shown(card: ModelCard) -> dict[str, Any]:
     """The card without what only the machinery needs; sizes in bytes."""
-    shown = card.model_dump(exclude={"deleted_at"})
-    shown["files"] = {file.name: file.bytes for file in card.files}
-    return shown
+    row = card.model_dump(exclude={"deleted_at"})
+    row["files"] = {file.name: file.bytes for file in card.files}
+    return row
 
 
 def _open() -> PerfDB:

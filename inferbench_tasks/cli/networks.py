@@ -49,13 +49,13 @@ def check(
     for name in names or [LAN, *networks(), EXAMPLE]:
         network = find_network(name)
         with tempfile.TemporaryDirectory(prefix="inferbench-network-") as folder:
-            found = self_test(network, Path(folder))
-        by = found["emulation"] or "nothing"
-        shown = name.partition(":")[0]
-        rows += [{"network": shown, "by": by, **figure} for figure in found["figures"]]
-        if reason := found.get("not_netem"):
+            outcome = self_test(network, Path(folder))
+        by = outcome["emulation"] or "nothing"
+        label = name.partition(":")[0]
+        rows += [{"network": label, "by": by, **figure} for figure in outcome["figures"]]
+        if reason := outcome.get("not_netem"):
             say(
-                f"{shown}: by the proxy, since {reason}; the proxy's own {found['own_delay_ms']:.3f} ms are taken off"
+                f"{label}: by the proxy, since {reason}; the proxy's own {outcome['own_delay_ms']:.3f} ms are taken off"
             )
     emit(rows, output)
     if not all(row["met"] for row in rows):

@@ -44,12 +44,12 @@ def paper(
     rows = []
     for position, file in enumerate(files, start=1):
         say(f"[{position}/{len(files)}] {file.stem}")
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "inferbench_tasks.cli.main", "run", "--inline", str(file), "-o", "json"],
             stdout=subprocess.PIPE,
             check=False,
         )
-        rows.append(_row(file, done.returncode, done.stdout))
+        rows.append(_row(file, process.returncode, process.stdout))
     emit(rows, output)
     if any(row["exit_code"] for row in rows):
         raise typer.Exit(1)

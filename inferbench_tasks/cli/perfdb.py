@@ -44,15 +44,15 @@ def status(output: OutputFormat = OUTPUT) -> None:
     from inferbench_tasks.perfdb.address import masked
 
     uri = settings.perfdb_uri()
-    shown = {"server": "external", "uri": masked(uri)} if uri else embedded.status(settings.data_dir())
-    if uri or shown["running"]:
+    server = {"server": "external", "uri": masked(uri)} if uri else embedded.status(settings.data_dir())
+    if uri or server["running"]:
         from inferbench_tasks.perfdb.store import PerfDB
 
         with PerfDB.connect(uri, settings.data_dir()) as db:
-            shown |= {"running": True, **db.server(), **db.sizes()}
-            shown["server"] = "external" if uri else "embedded"
-    emit(shown, output)
-    if not shown["running"]:
+            server |= {"running": True, **db.server(), **db.sizes()}
+            server["server"] = "external" if uri else "embedded"
+    emit(server, output)
+    if not server["running"]:
         raise typer.Exit(1)
 
 
@@ -69,10 +69,10 @@ def uri(
     if external := settings.perfdb_uri():
         typer.echo(external if show_password else masked(external))
         return
-    found = embedded.status(settings.data_dir())
-    if not found["running"]:
+    server = embedded.status(settings.data_dir())
+    if not server["running"]:
         raise PerfDBError("The embedded PerfDB is not running; `inferbench perfdb start` starts it.")
-    typer.echo(found["uri"])
+    typer.echo(server["uri"])
 
 
 @app.command()

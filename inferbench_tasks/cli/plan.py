@@ -60,8 +60,8 @@ def _chain(nodes: tuple[Node, ...]) -> str:
     text = ""
     for node in nodes:
         arrow = "" if node.first else " ─►[" if node.opens else " ─► "
-        held = f"{'[' if node.first else ''}{node.resource}: " if node.opens else ""
-        text += f"{arrow}{held}{node.stage}{' ]' if node.closes else ''}"
+        opening = f"{'[' if node.first else ''}{node.resource}: " if node.opens else ""
+        text += f"{arrow}{opening}{node.stage}{' ]' if node.closes else ''}"
     return text
 
 

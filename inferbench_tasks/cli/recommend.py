@@ -68,23 +68,28 @@ def recommend(
 
         if query:
             raise InputError("--search chooses among its submission's jobs; leave the query out")
-        found = recommend_search.search(search, by, bounds, runs=runs, settle=settle, seed=seed)
+        recommendation = recommend_search.search(search, by, bounds, runs=runs, settle=settle, seed=seed)
     else:
         with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
-            found = recommended(db, by, bounds, query or [])
-    _show(found, output)
-    if not found.top:
+            recommendation = recommended(db, by, bounds, query or [])
+    _show(recommendation, output)
+    if not recommendation.top:
         raise typer.Exit(1)
 
 
-def _show(found: Recommendation, output: OutputFormat) -> None:
-    for note in found.notes:
+def _show(recommendation: Recommendation, output: OutputFormat) -> None:
+    for note in recommendation.notes:
         say(note)
     if output is OutputFormat.table:
-        emit(found.top, output)
+        emit(recommendation.top, output)
         return
     emit(
-        {"top": found.top, "notes": found.notes, "candidates": found.candidates, "fitting": found.fitting},
+        {
+            "top": recommendation.top,
+            "notes": recommendation.notes,
+            "candidates": recommendation.candidates,
+            "fitting": recommendation.fitting,
+        },
         output,
     )
 

@@ -72,22 +72,22 @@ def run(
         new_baseline=new_baseline,
     )  # fmt: skip
     with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
-        found = run_night(night, db, data_dir, say)
-    _tell(found)
-    if found["regressions"]:
+        outcome = run_night(night, db, data_dir, say)
+    _tell(outcome)
+    if outcome["regressions"]:
         raise typer.Exit(1)
 
 
 @app.command()
 def check(names: list[str] = NAMES, output: OutputFormat = OUTPUT) -> None:
     """Say what the newest sessions confirmed. Exit code 1 if it is a regression: for CI."""
-    found = _overview(names)
+    state = _overview(names)
     if output is OutputFormat.table:
-        emit([_row(series) for series in found["series"]], output)
-        _tell(found)
+        emit([_row(series) for series in state["series"]], output)
+        _tell(state)
     else:
-        emit({key: found[key] for key in ("regressions", "improvements", "suspicions")}, output)
-    if found["regressions"]:
+        emit({key: state[key] for key in ("regressions", "improvements", "suspicions")}, output)
+    if state["regressions"]:
         raise typer.Exit(1)
 
 
@@ -109,10 +109,10 @@ def _overview(names: list[str] | None) -> dict[str, Any]:
     from inferbench_tasks.regression.overview import overview
 
     with PerfDB.connect(settings.perfdb_uri(), settings.writable(settings.data_dir())) as db:
-        found = overview(db, names or ())
-    if not found["series"]:
+        state = overview(db, names or ())
+    if not state["series"]:
         raise InputError("PerfDB holds no nights yet; `inferbench regress run FILE` makes one.")
-    return found
+    return state
 
 
 def _row(series: dict[str, Any]) -> dict[str, Any]:
@@ -132,15 +132,20 @@ def _row(series: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tell(found: dict[str, Any]) -> None:
-    for word, changes in (("regression", found["regressions"]), ("improvement", found["improvements"])):
+def _tell(changes_by_kind: dict[str, Any]) -> None:
+    for word, changes in (
+        ("regression", changes_by_kind["regressions"]),
+        ("improvement", changes_by_kind["improvements"]),
+    ):
         for change in changes:
             stage = change.get("stage")
             typer.echo(
                 f"{word}: {change['series']} {change['change_percent']:+.1f}%"
                 f" (p {change['p_value']:.2g}), {'in ' + stage if stage else 'no single stage stands out'}"
             )
-    for change in found["suspicions"]:
+    for change in changes_by_kind["suspicions"]:
         typer.echo(f"suspected, not confirmed: {change['series']} {change['change_percent']:+.1f}%")
-    if not (found["regressions"] or found["improvements"] or found["suspicions"]):
+    if not (
+        changes_by_kind["regressions"] or changes_by_kind["improvements"] or changes_by_kind["suspicions"]
+    ):
         typer.echo("no change")

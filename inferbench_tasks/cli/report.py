@@ -34,10 +34,10 @@ def report(
     data_dir = settings.data_dir()
     with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
         invocation_id = _invocation(db, invocation)
-        found = db.get_invocation(invocation_id)
+        document = db.get_invocation(invocation_id)
         path = to or data_dir / "invocations" / invocation_id / REPORT_FILE
         make = make_markdown if path.suffix == ".md" else make_report
-        views = make(db, sorted(found.run_ids), found.document, path)
+        views = make(db, sorted(document.run_ids), document.document, path)
     emit(
         {
             "report": str(path),

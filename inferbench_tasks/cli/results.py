@@ -61,9 +61,11 @@ def show(run: str = RUN, attempt: int | None = ATTEMPT, output: OutputFormat = O
     """Show one result in full; of a run without a result, how its stages went."""
     with _open() as db:
         run_id = db.resolve_run(run)
-        found: Any = db.find_results({"run_id": run_id} | ({"attempt": attempt} if attempt else {}), limit=1)
-        found = found or _of_another_kind(db, run_id, attempt)
-        document = found[0].model_dump() if found else None
+        results: Any = db.find_results(
+            {"run_id": run_id} | ({"attempt": attempt} if attempt else {}), limit=1
+        )
+        results = results or _of_another_kind(db, run_id, attempt)
+        document = results[0].model_dump() if results else None
         if document is None:
             if attempt:
                 db.get_result(run_id, attempt)  # says what is missing
@@ -82,9 +84,9 @@ def _of_another_kind(db: PerfDB, run_id: str, attempt: int | None) -> list[Any]:
 def stages(run: str = RUN, output: OutputFormat = OUTPUT) -> None:
     """Show how the stages of a run went: when, how long, and what failed."""
     with _open() as db:
-        found = db.get_run(db.resolve_run(run))
+        document = db.get_run(db.resolve_run(run))
     columns = ("stage", "attempt", "state", "started_at", "duration_s", "pid", "error")
-    emit([s.model_dump() for s in found.stages], output, columns)
+    emit([s.model_dump() for s in document.stages], output, columns)
 
 
 @app.command()
@@ -98,16 +100,16 @@ def export(
     ),
 ) -> None:
     """Write results to a file: one line per result (.csv, .parquet) or the whole documents (.json)."""
-    asked = parse(query or [])
+    conditions = parse(query or [])
     with _open() as db:
         if samples:
-            found = db.find_results(asked.filter, limit=2)
-            if len(found) != 1 or found[0].samples is None or file.suffix != ".parquet":
+            results = db.find_results(conditions.filter, limit=2)
+            if len(results) != 1 or results[0].samples is None or file.suffix != ".parquet":
                 raise InputError(
                     "--samples writes the raw samples of one result: give run=ID and a .parquet file."
                 )
-            db.files.save_to(found[0].samples, file)
-            say(f"{file}: the raw samples of {found[0].run_id}")
+            db.files.save_to(results[0].samples, file)
+            say(f"{file}: the raw samples of {results[0].run_id}")
             return
         count = frames.export(db, file, query or [], sort, limit)
     say(f"{file}: {count} result(s)")

@@ -43,11 +43,11 @@ def simulate(
     late binding that knows every length.
     """
     names = list(dict.fromkeys(name.strip() for name in policies.split(",") if name.strip()))
-    chosen = {name: POLICIES.load(name, "--policies")() for name in names}
-    if not chosen:
+    instances = {name: POLICIES.load(name, "--policies")() for name in names}
+    if not instances:
         raise InputError(f"--policies names none; known: {', '.join(POLICIES)}")
     jobs_trace = generate(trace, Recipe(seed, sigma, jobs)) if trace in GENERATORS else _read(trace, devices)
-    runs = {BASELINE: POLICIES.load(BASELINE)(), **chosen}
+    runs = {BASELINE: POLICIES.load(BASELINE)(), **instances}
     outcomes: dict[str, Outcome] = {}
     with _progress(len(jobs_trace.jobs)) as step:
         for name, policy in runs.items():
@@ -101,4 +101,4 @@ class _progress:
 
     def _step(self, name: str) -> Any:
         bar = self._bars.add_task(name, total=self._jobs)
-        return lambda done: self._bars.update(bar, completed=done)
+        return lambda amount: self._bars.update(bar, completed=amount)

@@ -61,32 +61,36 @@ def _kind_of(values: dict[str, Any]) -> str:
     return str(job.get("kind", DEFAULT_KIND)) if isinstance(job, dict) else DEFAULT_KIND
 
 
-def run_stage(stages: dict[str, StageEntry], name: str, given: dict[str, Any]) -> dict[str, Any]:
+def run_stage(stages: dict[str, StageEntry], name: str, fields_by_name: dict[str, Any]) -> dict[str, Any]:
     """Run a stage on its input; the stages without a device that it needs come first where theirs is missing."""
     from inferbench_tasks.stages.base import Context
 
-    told = ""
+    last = ""
 
-    def show(done: float, total: float | None, text: str) -> None:
-        nonlocal told
-        if text != told:
-            told = text
+    def show(amount: float, total: float | None, text: str) -> None:
+        nonlocal last
+        if text != last:
+            last = text
             print(f"{name}: {text}", file=sys.stderr)
 
     context = Context(
         data_dir=settings.writable(settings.data_dir()),
         perfdb_uri=settings.perfdb_uri(),
-        base_dir=Path(given.pop("base_dir", Path.cwd())),
+        base_dir=Path(fields_by_name.pop("base_dir", Path.cwd())),
         progress=show,
     )
     module = importlib.import_module(stages[name].module)
     for earlier in stages[name].facts.needs:
-        if earlier in module.Input.model_fields and earlier not in given and not stages[earlier].facts.leased:
+        if (
+            earlier in module.Input.model_fields
+            and earlier not in fields_by_name
+            and not stages[earlier].facts.leased
+        ):
             fields = importlib.import_module(stages[earlier].module).Input.model_fields
-            needed = {k: v for k, v in given.items() if k in fields}
-            given[earlier] = run_stage(stages, earlier, needed)
+            needed = {k: v for k, v in fields_by_name.items() if k in fields}
+            fields_by_name[earlier] = run_stage(stages, earlier, needed)
     try:
-        inp = module.Input.model_validate(given)
+        inp = module.Input.model_validate(fields_by_name)
     except ValidationError as error:
         problems = "\n".join(
             f"  {'.'.join(str(part) for part in e['loc']) or 'input'}: {e['msg']}" for e in error.errors()

@@ -46,12 +46,12 @@ def submit(
         if not wait:
             emit(started, output)
             return
-        found, url = _watch(bench, started["run"]), bench.url
-    rows = [{"run": run, "verdict": verdict} for run, verdict in found["verdicts"].items()]
+        progress, url = _watch(bench, started["run"]), bench.url
+    rows = [{"run": run, "verdict": verdict} for run, verdict in progress["verdicts"].items()]
     emit(rows, output)
-    if found.get("report"):
-        say(f"report    {url}{found['report']}")
-    if found["state"] != "success" or not rows or any(row["verdict"] != str(VALID) for row in rows):
+    if progress.get("report"):
+        say(f"report    {url}{progress['report']}")
+    if progress["state"] != "success" or not rows or any(row["verdict"] != str(VALID) for row in rows):
         raise typer.Exit(1)
 
 
@@ -71,18 +71,18 @@ def _client(url: str | None, user: str) -> InferBench:
 
 def _watch(bench: InferBench, run: str) -> dict[str, Any]:
     """Tell each change of a job's state, and why it waits, until the end."""
-    told: dict[str, str] = {}
+    last_texts: dict[str, str] = {}
     while True:
-        found = bench.progress(run)
-        for job, verdict in found.get("verdicts", {}).items():
-            if told.get(job) != verdict:
-                told[job] = verdict
+        progress = bench.progress(run)
+        for job, verdict in progress.get("verdicts", {}).items():
+            if last_texts.get(job) != verdict:
+                last_texts[job] = verdict
                 say(f"{job}  {verdict}")
-        if found["state"] in ("success", "failed"):
-            return found
+        if progress["state"] in ("success", "failed"):
+            return progress
         for waiting in bench.cluster()["waiting"]:
             key, why = JobKey.parse(waiting["job"]), waiting["why"]
-            if key.dag_run_id == run.rpartition("/")[2] and told.get(waiting["job"]) != why:
-                told[waiting["job"]] = why
+            if key.dag_run_id == run.rpartition("/")[2] and last_texts.get(waiting["job"]) != why:
+                last_texts[waiting["job"]] = why
                 say(f"{key.dag_id} waits: {why}")
         time.sleep(POLL_S)

@@ -32,7 +32,7 @@ def validate(
     on stderr. Files that are fine are named on stdout with their number of jobs. Exit code 2 if any is
     not. With -o json or yaml everything is on stdout.
     """
-    checked = [check_file(path) for given in files for path in submissions(given)]
+    checked = [check_file(path) for argument in files for path in submissions(argument)]
     if output is OutputFormat.table:
         for entry in checked:
             _print(entry)
@@ -46,10 +46,10 @@ def submissions(path: Path) -> list[Path]:
     """The file itself, or every YAML below a folder. InputError where there is none."""
     if not path.is_dir():
         return [path]
-    found = sorted(p for p in path.rglob("*") if p.suffix in (".yaml", ".yml"))
-    if not found:
+    paths = sorted(p for p in path.rglob("*") if p.suffix in (".yaml", ".yml"))
+    if not paths:
         raise InputError(f"{path} has no submission in it: no .yaml or .yml file")
-    return found
+    return paths
 
 
 def check_file(path: Path) -> dict[str, Any]:

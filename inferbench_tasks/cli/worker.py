@@ -27,10 +27,15 @@ def worker(
     directory.
     """
     extras.require("cluster")
-    found = find(device)
+    device_spec = find(device)
     data_dir = settings.writable(settings.data_dir())
     if "AIRFLOW__CELERY__BROKER_URL" not in os.environ:
         os.environ.update(LocalSystem(data_dir).environment())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
-        Agent(found, Cluster(db), celery_command(found.device_id, found.device_id, 1), data_dir).run()
+        Agent(
+            device_spec,
+            Cluster(db),
+            celery_command(device_spec.device_id, device_spec.device_id, 1),
+            data_dir,
+        ).run()
