@@ -69,8 +69,8 @@ def restore(db: PerfDB, path: Path) -> dict[str, int]:
     Raises InputError where the database holds documents already or the file is no such archive, and
     PerfDBError where the archive is damaged; in both cases nothing was written.
     """
-    held = {name: db.collection(name).estimated_document_count() for name in _names(db)}
-    if full := {name: count for name, count in held.items() if count}:
+    counts = {name: db.collection(name).estimated_document_count() for name in _names(db)}
+    if full := {name: count for name, count in counts.items() if count}:
         raise InputError(
             f"The PerfDB is not empty ({', '.join(f'{n}: {c}' for n, c in full.items())}); restore into an "
             "empty one: another database name in the URI, or another data directory."
@@ -93,9 +93,9 @@ def restore(db: PerfDB, path: Path) -> dict[str, int]:
 
 def _names(db: PerfDB) -> list[str]:
     """Results first, the files that they name last."""
-    found = db.retrying(db.collection("results").database.list_collection_names, "listing the collections")
-    wanted = [name for name in found if not name.startswith("system.") and name not in MOMENTARY]
-    return sorted(wanted, key=lambda name: (name.startswith("fs."), name))
+    names = db.retrying(db.collection("results").database.list_collection_names, "listing the collections")
+    kept_names = [name for name in names if not name.startswith("system.") and name not in MOMENTARY]
+    return sorted(kept_names, key=lambda name: (name.startswith("fs."), name))
 
 
 def _dump(db: PerfDB, name: str, spool: IO[bytes]) -> dict[str, Any]:
@@ -132,12 +132,12 @@ def _check(archive: tarfile.TarFile, path: Path) -> dict[str, Any]:
 
 def _member(archive: tarfile.TarFile, name: str, path: Path) -> IO[bytes]:
     try:
-        found = archive.extractfile(name)
+        member = archive.extractfile(name)
     except KeyError:
-        found = None
-    if found is None:
+        member = None
+    if member is None:
         raise InputError(f"{path} is no backup of a PerfDB: it has no {name}.")
-    return found
+    return member
 
 
 def _load(db: PerfDB, name: str, content: IO[bytes]) -> int:

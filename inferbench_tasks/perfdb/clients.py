@@ -45,17 +45,17 @@ def client(uri: str, selection_ms: int = LIMITS_MS["serverSelectionTimeoutMS"]) 
 def forget(uri: str) -> None:
     """Close this process's client of that server; the next use makes a new one."""
     with _lock:
-        gone = _clients.pop(uri, None)
-    if gone is not None:
-        gone.close()
+        pooled = _clients.pop(uri, None)
+    if pooled is not None:
+        pooled.close()
 
 
 def _connect(uri: str, selection_ms: int) -> Client:
     if "@" in database_of(uri):
         raise _malformed(uri, "")
-    given = options_of(uri)
-    wanted = {**LIMITS_MS, "serverSelectionTimeoutMS": selection_ms}
-    limits: dict[str, Any] = {name: ms for name, ms in wanted.items() if name.lower() not in given}
+    options = options_of(uri)
+    defaults = {**LIMITS_MS, "serverSelectionTimeoutMS": selection_ms}
+    limits: dict[str, Any] = {name: ms for name, ms in defaults.items() if name.lower() not in options}
     try:
         return MongoClient(uri, tz_aware=True, appname="inferbench", **limits)
     except (PyMongoError, ValueError, TypeError) as error:
@@ -86,8 +86,8 @@ def check(server: Client, uri: str) -> WriteConcern:
         raise refused(uri, error) from error
     if "setName" in hello or hello.get("msg") == "isdbgrid":
         return WriteConcern("majority", wtimeout=WRITE_TIMEOUT_MS)
-    given = options_of(uri)
-    if given.get("journal", "").lower() == "true" or given.get("w") == "majority":
+    options = options_of(uri)
+    if options.get("journal", "").lower() == "true" or options.get("w") == "majority":
         return WriteConcern(1, j=True, wtimeout=WRITE_TIMEOUT_MS)
     forget(uri)
     raise PerfDBError(

@@ -167,7 +167,7 @@ class Summary(OpenDocument):
 
 
 class Provenance(OpenDocument):
-    """What made the result."""
+    """The versions of what made the result: code, packages, server."""
 
     git_sha: str | None = None
     versions: dict[str, str | None] = {}

@@ -50,12 +50,12 @@ def status(data_dir: Path) -> dict[str, Any]:
     """What is known without starting anything: ``running``, ``pid``, ``port``, ``uri``, memory."""
     folder = folders.place(data_dir)
     state = _alive(folder)
-    shown: dict[str, Any] = {"server": "embedded", "running": state is not None, "folder": str(folder)}
+    fields: dict[str, Any] = {"server": "embedded", "running": state is not None, "folder": str(folder)}
     if state is None:
-        return shown
-    shown |= {"pid": state.pid, "port": state.port, "uri": state.uri, "program": state.program}
-    shown["memory_bytes"] = psutil.Process(state.pid).memory_info().rss
-    return shown
+        return fields
+    fields |= {"pid": state.pid, "port": state.port, "uri": state.uri, "program": state.program}
+    fields["memory_bytes"] = psutil.Process(state.pid).memory_info().rss
+    return fields
 
 
 def stop(data_dir: Path) -> bool:

@@ -119,14 +119,14 @@ def field(name: str) -> Field:
     raise unknown(name, all_fields(), f", and paths below {below} (for instance settings.threads)")
 
 
-def unknown(name: str, known: Iterable[Field], more: str = "") -> InputError:
+def unknown(name: str, fields: Iterable[Field], more: str = "") -> InputError:
     """The error for a field that there is none of; it names the nearest and all that are allowed."""
-    known = tuple(known)
-    names = [name for f in known for name in (f.name, *f.aliases)]
+    fields = tuple(fields)
+    names = [name for f in fields for name in (f.name, *f.aliases)]
     near = difflib.get_close_matches(name, [*names, "since", "until"], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return InputError(
-        f"Unknown field {name[:60]!r}.{hint} Allowed: {', '.join(f.name for f in known)}, since, until{more}"
+        f"Unknown field {name[:60]!r}.{hint} Allowed: {', '.join(f.name for f in fields)}, since, until{more}"
     )
 
 

@@ -75,10 +75,10 @@ class Files:
             return content
 
         content = self._session.retrying(download, f"reading file {file_id}")
-        wanted = self._entry(file_id)["metadata"]["sha256"] if isinstance(file, str) else file.sha256
-        if (digest := hashlib.sha256(content).hexdigest()) != wanted:
+        expected = self._entry(file_id)["metadata"]["sha256"] if isinstance(file, str) else file.sha256
+        if (digest := hashlib.sha256(content).hexdigest()) != expected:
             raise PerfDBError(
-                f"The file {file_id} in PerfDB is damaged: its SHA-256 is {digest}, stored was {wanted}."
+                f"The file {file_id} in PerfDB is damaged: its SHA-256 is {digest}, stored was {expected}."
             )
         return content
 
@@ -111,10 +111,10 @@ class Files:
         return gridfs.GridFSBucket(self._session.database())
 
     def _entry(self, file_id: str) -> dict[str, Any]:
-        found = self._session.database()["fs.files"].find_one({"_id": _object_id(file_id)})
-        if found is None:
+        entry = self._session.database()["fs.files"].find_one({"_id": _object_id(file_id)})
+        if entry is None:
             raise PerfDBError(f"PerfDB has no file {file_id}.")
-        return found
+        return entry
 
 
 def _object_id(file_id: str) -> ObjectId:

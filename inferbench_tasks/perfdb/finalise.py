@@ -24,10 +24,10 @@ def finalise(
     """
     ids = list(run_ids)
     raw = db.find_raw({"run_id": {"$in": ids}}, fields=["run_id"], collection=schema.collection)
-    known = {result["run_id"] for result in raw}
+    with_result = {result["run_id"] for result in raw}
     written = []
     for run in db.find_runs({"_id": {"$in": ids}}):
-        if run.run_id in known:
+        if run.run_id in with_result:
             continue
         verdict = run.verdict or _ended_without_a_word(run, first_stage)
         if verdict.measured:

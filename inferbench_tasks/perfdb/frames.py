@@ -34,28 +34,28 @@ def rows(
     ``unfinished``: with the runs that have no result (failed, cancelled, running), their figures None.
     Sorted by a figure, those without it come last.
     """
-    asked = parse(query)
+    conditions = parse(query)
 
     def read(where: dict[str, Any], order: Sequence[tuple[str, int]], count: int, skip: int) -> list[Any]:
-        found = db.find_raw(where, order, count, skip, fields=[f.path for f in fields.all_fields()])
-        return [fields.row(to_plain(result)) for result in found]
+        results = db.find_raw(where, order, count, skip, fields=[f.path for f in fields.all_fields()])
+        return [fields.row(to_plain(result)) for result in results]
 
     if sort:
         order = parse_sort(sort)
-        measured = {"$and": [asked.filter, {order[0][0]: {"$ne": None}}]}
-        found = read(measured, order, limit, offset)
-        if limit and len(found) == limit:
-            return found
-        others = {"$and": [asked.filter, {order[0][0]: None}]}
-        before = 0 if found or not offset else offset - db.count_results(measured)
-        return found + read(others, NEWEST_FIRST, limit - len(found) if limit else 0, before)
+        measured = {"$and": [conditions.filter, {order[0][0]: {"$ne": None}}]}
+        page = read(measured, order, limit, offset)
+        if limit and len(page) == limit:
+            return page
+        others = {"$and": [conditions.filter, {order[0][0]: None}]}
+        before = 0 if page or not offset else offset - db.count_results(measured)
+        return page + read(others, NEWEST_FIRST, limit - len(page) if limit else 0, before)
     end = offset + limit if limit else 0
     without = []
-    if unfinished and asked.run_filter is not None:
-        without = _unfinished(db, asked.run_filter, end)
+    if unfinished and conditions.run_filter is not None:
+        without = _unfinished(db, conditions.run_filter, end)
     # So many results at least are before the page, wherever the runs without one stand.
     skip = max(0, offset - len(without))
-    merged = read(asked.filter, NEWEST_FIRST, end - skip if end else 0, skip) + without
+    merged = read(conditions.filter, NEWEST_FIRST, end - skip if end else 0, skip) + without
     if without:
         merged.sort(key=lambda row: row["created"], reverse=True)
     return merged[offset - skip : end - skip if end else None]
@@ -63,7 +63,7 @@ def rows(
 
 def _unfinished(db: PerfDB, run_filter: dict[str, Any], limit: int) -> list[dict[str, Any]]:
     """Runs without a result, as rows of the same fields."""
-    found = []
+    unfinished = []
     for run in db.find_runs_without_result(run_filter, limit):
         document = {"_id": run["_id"], **run}
         row = {f.name: None for f in fields.all_fields()}
@@ -71,8 +71,8 @@ def _unfinished(db: PerfDB, run_filter: dict[str, Any], limit: int) -> list[dict
             if f.run_path is not None:
                 row[f.name] = fields.Field(f.name, f.run_path, f.kind, "").value(document)
         row["verdict"] = run.get("verdict") or run.get("status")
-        found.append(row)
-    return found
+        unfinished.append(row)
+    return unfinished
 
 
 def frame(db: PerfDB, query: str | Iterable[str] = "", sort: str = "", limit: int = 0) -> pandas.DataFrame:

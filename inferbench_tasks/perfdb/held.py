@@ -82,19 +82,19 @@ class Held:
         """How to get a field of a row; None where the result lacks it."""
         if path in self._at:
             return itemgetter(self._at[path])
-        found = self._db.find_raw({"$and": [VALID, {path: {"$ne": None}}]}, BY_RUN, fields=_fields(path))
+        documents = self._db.find_raw({"$and": [VALID, {path: {"$ne": None}}]}, BY_RUN, fields=_fields(path))
         value = Field("", path, "any", "").value
-        known = {(d["run_id"], d["attempt"]): value(to_plain(d)) for d in found}
-        return lambda row: known.get(identity(row))
+        value_by_run = {(d["run_id"], d["attempt"]): value(to_plain(d)) for d in documents}
+        return lambda row: value_by_run.get(identity(row))
 
     def _that_match(self, rows: list[Row], path: str, condition: dict[str, Any]) -> list[Row]:
         if path not in self._at:
-            found = self._db.find_raw({"$and": [VALID, {path: condition}]}, BY_RUN, fields=_fields())
-            matching = {(d["run_id"], d["attempt"]) for d in found}
+            documents = self._db.find_raw({"$and": [VALID, {path: condition}]}, BY_RUN, fields=_fields())
+            matching = {(d["run_id"], d["attempt"]) for d in documents}
             return [row for row in rows if identity(row) in matching]
         at = self._at[path]
         # Most fields have few values: each is judged once.
-        judged = {value: all(holds(sign, wanted, value) for sign, wanted in condition.items())
+        judged = {value: all(holds(sign, bound, value) for sign, bound in condition.items())
                   for value in {row[at] for row in rows}}  # fmt: skip
         return [row for row in rows if judged[row[at]]]
 
@@ -115,7 +115,7 @@ class Held:
             {(run, attempt): values for run, attempt, *values in _read(results, index)} for index in others
         ]
         for row in _read(results, first):
-            more = [known.get(identity(row)) for known in beside]
+            more = [beside_by_run.get(identity(row)) for beside_by_run in beside]
             # What was written between the readings is not in each: the changes tell of it.
             if None not in more:
                 values = chain(row, *(values for values in more if values))
@@ -164,9 +164,9 @@ def _conditions(filter: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 def _read(results: Collection[dict[str, Any]], index: str) -> Iterator[Row]:
     """The values that an index has of every valid result."""
     row = [f"${path}" for path in held_indexes()[index]]
-    read: list[dict[str, Any]] = [{"$match": VALID}, {"$project": {"_id": 0, "row": row}}]
-    for found in results.aggregate(read, hint=index, batchSize=_BATCH):
-        yield tuple(found["row"])
+    pipeline: list[dict[str, Any]] = [{"$match": VALID}, {"$project": {"_id": 0, "row": row}}]
+    for document in results.aggregate(pipeline, hint=index, batchSize=_BATCH):
+        yield tuple(document["row"])
 
 
 def _watch(

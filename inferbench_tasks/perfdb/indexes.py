@@ -40,14 +40,20 @@ def held_indexes() -> dict[str, tuple[str, ...]]:
     Two hold the figures of the table by their numbers (``Figure.held``). An index can't be changed where it exists, so
     the name of the second, which grows with the table, says how far it goes. What metrics bring has one each.
     """
-    held = sorted((figure for figure in FIGURES.values() if figure.held), key=lambda figure: figure.held or 0)
+    figures = sorted(
+        (figure for figure in FIGURES.values() if figure.held), key=lambda figure: figure.held or 0
+    )
     room = _MOST_FIELDS - 1 - len(_HELD_SETTINGS)
-    first, second = held[:room], held[room:]
-    found = {
+    first, second = figures[:room], figures[room:]
+    fields_by_index = {
         "held": (*_HELD_SETTINGS, *(figure.field_path for figure in first)),
-        f"held_to_{held[-1].held}": (*_IDENTITY, "device.cores", *(figure.field_path for figure in second)),
+        f"held_to_{figures[-1].held}": (
+            *_IDENTITY,
+            "device.cores",
+            *(figure.field_path for figure in second),
+        ),
     }
-    return found | {f"held_{figure.name}": (*_IDENTITY, figure.field_path) for figure in _brought()}
+    return fields_by_index | {f"held_{figure.name}": (*_IDENTITY, figure.field_path) for figure in _brought()}
 
 
 def _brought() -> list[Figure]:
@@ -73,7 +79,7 @@ def _newest(*leading: str) -> list[tuple[str, int]]:
 
 @cache
 def indexes() -> dict[str, list[IndexModel]]:
-    """Collection -> its indexes."""
+    """The indexes of each collection, by its name."""
     # Any figure may be sorted by.
     numbered = (figure for figure in FIGURES.values() if figure.held)
     figures = [figure.field_path for figure in (*numbered, *_brought())]

@@ -69,10 +69,10 @@ def wait_for_primary(state: ServerState, folder: Path, deadline: float) -> bool:
 
 def adopted(folder: Path) -> ServerState | None:
     """The live mongod on our data, whoever started it; its whereabouts are written down."""
-    found = running_on(folder / "db")
-    if found is not None:
-        found.write(folder)
-    return found
+    state = running_on(folder / "db")
+    if state is not None:
+        state.write(folder)
+    return state
 
 
 def end(pid: int) -> None:
@@ -127,13 +127,13 @@ def _launch(
     command += ["--logpath", str(log_path), "--logappend", "--fork", *mode]
     give_up = time.monotonic() + DYING_S
     while True:
-        done = _run(command, folder)
-        if done.returncode == 0 and (state := adopted(folder)):
+        process = _run(command, folder)
+        if process.returncode == 0 and (state := adopted(folder)):
             return state
-        if done.returncode == ADDRESS_IN_USE:
+        if process.returncode == ADDRESS_IN_USE:
             return None
-        if done.returncode != DB_PATH_IN_USE or time.monotonic() > give_up:
-            raise _not_started(program, folder, done, mongod_log.complaints(log_path, log_start))
+        if process.returncode != DB_PATH_IN_USE or time.monotonic() > give_up:
+            raise _not_started(program, folder, process, mongod_log.complaints(log_path, log_start))
         time.sleep(0.2)
 
 
@@ -164,20 +164,20 @@ def _run(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[st
 
 
 def _not_started(
-    program: Path, folder: Path, done: subprocess.CompletedProcess[str], complaints: str
+    program: Path, folder: Path, process: subprocess.CompletedProcess[str], complaints: str
 ) -> PerfDBError | StorageError:
-    if done.returncode == mongod.ILLEGAL_INSTRUCTION:
+    if process.returncode == mongod.ILLEGAL_INSTRUCTION:
         return mongod.no_avx()
     if "no space left" in complaints.lower():
         return folders.no_space(folder)
-    if done.returncode == DB_PATH_IN_USE and "another mongod" in complaints.lower():
+    if process.returncode == DB_PATH_IN_USE and "another mongod" in complaints.lower():
         return PerfDBError(
             f"{folder / 'db'} is in use by a mongod that this process can't see (of another container or "
             f"machine?). End it, use another data directory, {mongod.REMEDY}."
         )
-    words = complaints or done.stdout.strip() or done.stderr.strip()
+    words = complaints or process.stdout.strip() or process.stderr.strip()
     return PerfDBError(
-        f"The embedded mongod did not start (exit code {done.returncode}): {program}\n{words}\n"
+        f"The embedded mongod did not start (exit code {process.returncode}): {program}\n{words}\n"
         f"Log: {folder / 'mongod.log'}"
     )
 

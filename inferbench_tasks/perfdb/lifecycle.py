@@ -43,8 +43,8 @@ class Lifecycle:
 
     def get_invocation(self, invocation_id: str) -> InvocationDocument:
         """Raises InputError if there is none of that id."""
-        found = self._find_one("invocations", invocation_id)
-        return InvocationDocument.model_validate({"invocation_id": found.pop("_id"), **found})
+        document = self._find_one("invocations", invocation_id)
+        return InvocationDocument.model_validate({"invocation_id": document.pop("_id"), **document})
 
     def attach(self, invocation_id: str, path: Path, name: str | None = None) -> Attachment:
         """Keep a file (a report) with an invocation; one of the same name is replaced."""
@@ -172,11 +172,11 @@ class Lifecycle:
     ) -> list[RunDocument]:
         """Runs that match a MongoDB filter, newest first; ``limit`` 0 = all."""
         order = sort or [("started_at", -1), ("_id", 1)]
-        found = self._session.retrying(
+        documents = self._session.retrying(
             lambda: list(self._session.database()["runs"].find(query or {}, sort=order, limit=limit)),
             "finding runs",
         )
-        return [_run(to_plain(document)) for document in found]
+        return [_run(to_plain(document)) for document in documents]
 
     def find_runs_without_result(self, query: dict[str, Any], limit: int = 0) -> list[dict[str, Any]]:
         """Runs that match a MongoDB filter and have no result (yet), as plain mappings, newest first."""
@@ -233,10 +233,10 @@ class Lifecycle:
         entry = {f"stages.$.{name}": to_stored(value) for name, value in fields.items()}
         where = {"_id": run_id, "stages": {"$elemMatch": {"stage": stage, "attempt": attempt}}}
         change = {"$set": {**entry, "stages.$.ended_at": now, "updated_at": now}}
-        done = self._session.retrying(
+        outcome = self._session.retrying(
             lambda: self._session.database()["runs"].update_one(where, change), f"recording stage {stage}"
         )
-        if not done.matched_count:
+        if not outcome.matched_count:
             raise PerfDBError(
                 f"PerfDB has no stage {stage} (attempt {attempt}) of run {run_id!r}; "
                 "stage_started comes first."
@@ -273,20 +273,20 @@ class Lifecycle:
         only_if: dict[str, Any] | None = None,
     ) -> None:
         where = {"_id": document_id, **(only_if or {})}
-        done = self._session.retrying(
+        outcome = self._session.retrying(
             lambda: self._session.database()[collection].update_one(where, change), f"writing {collection}"
         )
-        if not done.matched_count and only_if is None:
+        if not outcome.matched_count and only_if is None:
             raise InputError(f"PerfDB has no {collection.removesuffix('s')} {document_id!r}.")
 
     def _find_one(self, collection: str, document_id: str) -> dict[str, Any]:
-        found = self._session.retrying(
+        document = self._session.retrying(
             lambda: self._session.database()[collection].find_one({"_id": document_id}),
             f"reading {collection}",
         )
-        if found is None:
+        if document is None:
             raise InputError(f"PerfDB has no {collection.removesuffix('s')} {document_id!r}.")
-        plain: dict[str, Any] = to_plain(found)
+        plain: dict[str, Any] = to_plain(document)
         return plain
 
 

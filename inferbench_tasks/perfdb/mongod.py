@@ -22,11 +22,11 @@ def find() -> Path:
     The packaged one comes before PATH's so that installing a MongoDB does not change whose data files
     these are. Raises PerfDBError if there is none.
     """
-    if given := os.environ.get(SETTING):
-        found = shutil.which(given)
-        if found is None:
-            raise PerfDBError(f"{SETTING}={given} is no program that can be run; unset it, {REMEDY}.")
-        return Path(found).absolute()
+    if setting := os.environ.get(SETTING):
+        program = shutil.which(setting)
+        if program is None:
+            raise PerfDBError(f"{SETTING}={setting} is no program that can be run; unset it, {REMEDY}.")
+        return Path(program).absolute()
     if packaged := _packaged():
         return packaged
     if on_path := shutil.which("mongod"):

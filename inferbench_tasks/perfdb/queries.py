@@ -67,13 +67,13 @@ def parse(
             if operator != "=":
                 raise InputError(f"{name}{operator}{value[:40]}: {name} takes = only, for instance {name}=7d")
             moment = _moment(name, value, now or utc_now())
-            asked, condition = lookup("created"), {"$gte" if name == "since" else "$lte": moment}
+            column, condition = lookup("created"), {"$gte" if name == "since" else "$lte": moment}
         else:
-            asked = lookup(name)
-            condition = _condition(asked, operator, value)
-        results.append({asked.path: condition})
+            column = lookup(name)
+            condition = _condition(column, operator, value)
+        results.append({column.path: condition})
         if runs is not None:
-            runs = None if asked.run_path is None else [*runs, _for_run(asked, condition)]
+            runs = None if column.run_path is None else [*runs, _for_run(column, condition)]
     return Query(_all(results), None if runs is None else _all(runs))
 
 
@@ -82,27 +82,27 @@ def matches(filter: dict[str, Any], document: dict[str, Any]) -> bool:
     if "$and" in filter:
         return all(matches(part, document) for part in filter["$and"])
     return all(
-        holds(sign, wanted, Field("", path, "any", "").value(document))
+        holds(sign, bound, Field("", path, "any", "").value(document))
         for path, condition in filter.items()
-        for sign, wanted in condition.items()
+        for sign, bound in condition.items()
     )
 
 
-def holds(sign: str, wanted: Any, value: Any) -> bool:
+def holds(sign: str, bound: Any, value: Any) -> bool:
     """Whether a value fulfils one of MongoDB's operators, as ``parse`` uses them."""
     if sign in _COMPARE:
-        same_kind = isinstance(value, (int, float)) == isinstance(wanted, (int, float)) and value is not None
-        return same_kind and bool(_COMPARE[sign](value, wanted))
-    candidates = wanted if sign in ("$in", "$nin") else [wanted]
+        same_kind = isinstance(value, (int, float)) == isinstance(bound, (int, float)) and value is not None
+        return same_kind and bool(_COMPARE[sign](value, bound))
+    candidates = bound if sign in ("$in", "$nin") else [bound]
     values = value if isinstance(value, list) else [value]
-    found = any(_equal(candidate, item) for candidate in candidates for item in values)
-    return not found if sign == "$nin" else found
+    matching = any(_equal(candidate, item) for candidate in candidates for item in values)
+    return not matching if sign == "$nin" else matching
 
 
-def _equal(wanted: Any, value: Any) -> bool:
-    if isinstance(wanted, re.Pattern):
-        return isinstance(value, str) and wanted.search(value) is not None
-    return bool(wanted == value)
+def _equal(bound: Any, value: Any) -> bool:
+    if isinstance(bound, re.Pattern):
+        return isinstance(value, str) and bound.search(value) is not None
+    return bool(bound == value)
 
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -133,51 +133,53 @@ def _all(conditions: list[dict[str, Any]]) -> dict[str, Any]:
     return {"$and": conditions}
 
 
-def _for_run(asked: Field, condition: dict[str, Any]) -> dict[str, Any]:
-    assert asked.run_path is not None
-    return {asked.run_path: condition}
+def _for_run(column: Field, condition: dict[str, Any]) -> dict[str, Any]:
+    assert column.run_path is not None
+    return {column.run_path: condition}
 
 
-def _condition(asked: Field, operator: str, text: str) -> dict[str, Any]:
+def _condition(column: Field, operator: str, text: str) -> dict[str, Any]:
     if not text:
-        raise InputError(f"{asked.name}{operator}: a value is missing (none stands for 'not measured')")
+        raise InputError(f"{column.name}{operator}: a value is missing (none stands for 'not measured')")
     if operator in _ORDER:
-        return {_ORDER[operator]: _ordered(asked, operator, text)}
-    values = [part.strip() for part in text.split(",")] if asked.kind != "time" else [text]
+        return {_ORDER[operator]: _ordered(column, operator, text)}
+    values = [part.strip() for part in text.split(",")] if column.kind != "time" else [text]
     if len(values) > MAX_VALUES:
-        raise InputError(f"{asked.name}: at most {MAX_VALUES} values, these are {len(values)}")
-    found = [_value(asked, value) for value in values]
+        raise InputError(f"{column.name}: at most {MAX_VALUES} values, these are {len(values)}")
+    bounds = [_value(column, value) for value in values]
     if operator == "!=":
-        return {"$nin": found}
-    return {"$in": found} if len(found) > 1 or isinstance(found[0], re.Pattern) else {"$eq": found[0]}
+        return {"$nin": bounds}
+    return {"$in": bounds} if len(bounds) > 1 or isinstance(bounds[0], re.Pattern) else {"$eq": bounds[0]}
 
 
-def _ordered(asked: Field, operator: str, text: str) -> Any:
-    if asked.kind == "time":
-        return _moment(asked.name, text, utc_now())
-    if asked.kind in ("number", "any"):
-        return _number(asked, text)
-    raise InputError(f"{asked.name}{operator}{text[:40]}: {asked.name} is text and takes = and != only")
+def _ordered(column: Field, operator: str, text: str) -> Any:
+    if column.kind == "time":
+        return _moment(column.name, text, utc_now())
+    if column.kind in ("number", "any"):
+        return _number(column, text)
+    raise InputError(f"{column.name}{operator}{text[:40]}: {column.name} is text and takes = and != only")
 
 
-def _value(asked: Field, text: str) -> Any:
+def _value(column: Field, text: str) -> Any:
     if text == "none":
         return None
-    if asked.kind == "number":
-        return _number(asked, text)
-    if asked.kind == "time":
-        return _moment(asked.name, text, utc_now())
-    if asked.kind == "verdict":
+    if column.kind == "number":
+        return _number(column, text)
+    if column.kind == "time":
+        return _moment(column.name, text, utc_now())
+    if column.kind == "verdict":
         return _verdict(text)
-    if asked.kind == "any":
+    if column.kind == "any":
         try:
-            return {"true": True, "false": False}[text] if text in ("true", "false") else _number(asked, text)
+            return (
+                {"true": True, "false": False}[text] if text in ("true", "false") else _number(column, text)
+            )
         except InputError:
             pass  # not a number: text
     if "*" in text or "?" in text:
         # "**" would make a pattern slow to fail; it means the same as "*".
         if text.count("*") > MAX_WILDCARDS:
-            raise InputError(f"{asked.name}: at most {MAX_WILDCARDS} * in a pattern")
+            raise InputError(f"{column.name}: at most {MAX_WILDCARDS} * in a pattern")
         parts = re.split(r"(\*+|\?)", text)
         pattern = "".join(_GLOB.get(part[:1], re.escape(part)) if part else "" for part in parts)
         return re.compile(f"^{pattern}$", re.DOTALL)
@@ -197,13 +199,13 @@ def _verdict(text: str) -> Any:
     return re.compile(f"^{text}: ")
 
 
-def _number(asked: Field, text: str) -> int | float:
+def _number(column: Field, text: str) -> int | float:
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise InputError(f"{asked.name}: {text[:40]!r} is no number ({asked.help or 'a number is needed'})")
+        raise InputError(f"{column.name}: {text[:40]!r} is no number ({column.help or 'a number is needed'})")
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 

@@ -29,7 +29,7 @@ class ServerState:
 
     @property
     def uri(self) -> str:
-        """As clients take it."""
+        """The address of the server as clients take it."""
         return f"mongodb://127.0.0.1:{self.port}/?replicaSet={replicaset.NAME}&w=majority"
 
     def serves(self, uri: str) -> bool:
@@ -55,8 +55,8 @@ class ServerState:
 
     def is_alive(self, db: Path) -> bool:
         """Whether that very process runs on that very data folder."""
-        found = _mongod_of(self.pid, db)
-        return found is not None and abs(found.created_s - self.created_s) < CLOCK_SLACK_S
+        state = _mongod_of(self.pid, db)
+        return state is not None and abs(state.created_s - self.created_s) < CLOCK_SLACK_S
 
 
 def running_on(db: Path) -> ServerState | None:
@@ -74,9 +74,9 @@ def _mongod_of(pid: int, db: Path) -> ServerState | None:
         if process.status() == psutil.STATUS_ZOMBIE or process.uids().effective != os.geteuid():
             return None
         arguments = process.cmdline()
-        given = dict(itertools.pairwise(arguments))
-        if given.get("--dbpath") != str(db) or not given.get("--port", "").isdigit():
+        value_by_option = dict(itertools.pairwise(arguments))
+        if value_by_option.get("--dbpath") != str(db) or not value_by_option.get("--port", "").isdigit():
             return None
-        return ServerState(pid, process.create_time(), int(given["--port"]), arguments[0])
+        return ServerState(pid, process.create_time(), int(value_by_option["--port"]), arguments[0])
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return None

@@ -40,7 +40,7 @@ PARQUET = "samples.parquet"
 
 
 class PerfDB(Lifecycle):
-    """Use ``PerfDB.connect``."""
+    """The performance database; made by ``PerfDB.connect``."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -115,12 +115,12 @@ class PerfDB(Lifecycle):
         database = self._session.database()
 
         def ask() -> dict[str, int]:
-            held = database.command("dbStats")
+            sizes = database.command("dbStats")
             counts = {
                 name: database[name].estimated_document_count() for name in ("results", "runs", "invocations")
             }
             files = database["fs.files"].estimated_document_count()
-            return {**counts, "files": files, "bytes_on_disk": int(held["storageSize"] + held["indexSize"])}
+            return {**counts, "files": files, "bytes_on_disk": int(sizes["storageSize"] + sizes["indexSize"])}
 
         return self._session.retrying(ask, "asking for sizes")
 
@@ -138,17 +138,17 @@ class PerfDB(Lifecycle):
                 return [newest["_id"]] if newest else []
             if runs.find_one({"_id": text}, {"_id": 1}) or results.find_one({"run_id": text}, {"_id": 1}):
                 return [text]
-            known = {r["_id"] for r in runs.find({"_id": starts}, {"_id": 1}, limit=6)}
-            known |= {r["run_id"] for r in results.find({"run_id": starts}, {"run_id": 1}, limit=6)}
-            return sorted(known)
+            run_ids = {r["_id"] for r in runs.find({"_id": starts}, {"_id": 1}, limit=6)}
+            run_ids |= {r["run_id"] for r in results.find({"run_id": starts}, {"run_id": 1}, limit=6)}
+            return sorted(run_ids)
 
-        found = self._session.retrying(search, "finding a run")
-        if len(found) == 1:
-            return found[0]
-        if not found:
+        run_ids = self._session.retrying(search, "finding a run")
+        if len(run_ids) == 1:
+            return run_ids[0]
+        if not run_ids:
             raise InputError(f"PerfDB has no run {text!r}; `inferbench results list` shows those it has.")
-        more = ", ..." if len(found) > 5 else ""
-        raise InputError(f"Several runs start with {text!r}: {', '.join(found[:5])}{more}")
+        more = ", ..." if len(run_ids) > 5 else ""
+        raise InputError(f"Several runs start with {text!r}: {', '.join(run_ids[:5])}{more}")
 
     # -- results ------------------------------------------------------------------------------------
 
@@ -159,8 +159,8 @@ class PerfDB(Lifecycle):
         is harmless. Raises PerfDBError if that result was made from other samples: a new measurement
         needs a new attempt.
         """
-        if (known := self._known(document)) is not None:
-            self._require_same(known, document, samples_path)
+        if (existing := self._known(document)) is not None:
+            self._require_same(existing, document, samples_path)
             return False
         if samples_path is not None:
             stored = self.files.put(samples_path, PARQUET, run_id=document.run_id, attempt=document.attempt)
@@ -178,13 +178,13 @@ class PerfDB(Lifecycle):
             return True
 
         if not self._session.retrying(insert, "writing the result"):
-            known = self._known(document)
+            existing = self._known(document)
             # A repeated insert meets its own first try, if only the answer was lost.
-            if known is None or known.samples != document.samples:
+            if existing is None or existing.samples != document.samples:
                 if document.samples is not None:
                     self.files.delete(document.samples)
-                if known is not None:
-                    self._require_same(known, document, samples_path)
+                if existing is not None:
+                    self._require_same(existing, document, samples_path)
                 return False
         verdict = to_stored(document.verdict.as_stored())
         self._update("runs", document.run_id, {"$set": verdict}, only_if={"status": "running"})
@@ -193,14 +193,14 @@ class PerfDB(Lifecycle):
     def get_result(self, run_id: str, attempt: int | None = None) -> ResultDocument:
         """The result of a run, of its latest attempt unless one is named; InputError if there is none."""
         where = {"run_id": run_id} if attempt is None else {"run_id": run_id, "attempt": attempt}
-        found = self._session.retrying(
+        document = self._session.retrying(
             lambda: self._session.database()["results"].find_one(where, sort=[("attempt", -1)]),
             "reading a result",
         )
-        if found is None:
+        if document is None:
             of = "" if attempt is None else f", attempt {attempt}"
             raise InputError(f"PerfDB has no result of run {run_id!r}{of}.")
-        return _result(found)
+        return _result(document)
 
     def find_results(
         self,
@@ -249,15 +249,15 @@ class PerfDB(Lifecycle):
         )
 
     def count_results(self, filter: Mapping[str, Any] | None = None) -> int:
-        """How many results match."""
+        """How many results match a filter; all of them without one."""
         return self._session.retrying(
             lambda: self._session.database()["results"].count_documents(filter or {}), "counting results"
         )
 
     def delete_result(self, run_id: str) -> int:
         """Remove all attempts' results of a run with their samples; how many there were."""
-        found = self.find_results({"run_id": run_id})
-        for document in found:
+        results = self.find_results({"run_id": run_id})
+        for document in results:
             self._session.retrying(
                 lambda document=document: self._session.database()["results"].delete_one(  # type: ignore[misc]
                     {"run_id": run_id, "attempt": document.attempt}
@@ -266,7 +266,7 @@ class PerfDB(Lifecycle):
             )
             if document.samples is not None:
                 self.files.delete(document.samples)
-        return len(found)
+        return len(results)
 
     def samples(self, run_id: str, attempt: int | None = None) -> pyarrow.Table:
         """The raw records of a run (columns: ``loadgen.records``), checked against their SHA-256.
@@ -286,13 +286,13 @@ class PerfDB(Lifecycle):
         same = {"run_id": document.run_id, "attempt": document.attempt}
         return next(iter(self.results_of(type(document), same, limit=1)), None)
 
-    def _require_same(self, known: ResultBase, document: ResultBase, samples_path: Path | None) -> None:
+    def _require_same(self, existing: ResultBase, document: ResultBase, samples_path: Path | None) -> None:
         digest = measure(samples_path)[0] if samples_path else document.samples and document.samples.sha256
-        if (known.samples.sha256 if known.samples else None) == digest:
+        if (existing.samples.sha256 if existing.samples else None) == digest:
             return
         raise PerfDBError(
             f"Run {document.run_id!r}, attempt {document.attempt}, has a result already "
-            f"({known.created_at:%Y-%m-%d %H:%M:%S} UTC, {known.verdict}), made from other samples. Results "
+            f"({existing.created_at:%Y-%m-%d %H:%M:%S} UTC, {existing.verdict}), made from other samples. Results "
             "are written once; measure again under a new attempt or run."
         )
 

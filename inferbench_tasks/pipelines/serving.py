@@ -59,7 +59,7 @@ class ServingPipeline(Pipeline[JobSpec]):
         return unknown_names(data, abilities)
 
     def findings(self, spec: JobSpec, abilities: Abilities) -> Sequence[Finding]:
-        """See ``submission.check``."""
+        """The problems that ``submission.check`` sees in a job."""
         return check(spec, abilities)
 
     def warnings(self, spec: JobSpec) -> dict[str, str]:
@@ -132,7 +132,7 @@ class ServingPipeline(Pipeline[JobSpec]):
         return facts
 
     def tags(self, submission: Submission) -> tuple[str, ...]:
-        """The backend."""
+        """The tags of the DAG: the serving backend."""
         return (submission.serve.backend,)
 
 
