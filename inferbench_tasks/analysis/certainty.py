@@ -54,7 +54,7 @@ class Estimate:
         return math.hypot(self.sd / math.sqrt(self.runs), self.stated.systematic)
 
     def interval95(self) -> list[float]:
-        """The mean's, by Student's t."""
+        """The 95% interval of the mean, by Student's t."""
         half = _quantile(0.975, self.freedom) * self.error
         return [self.mean - half, self.mean + half]
 
@@ -72,7 +72,7 @@ class Change:
 
     @classmethod
     def between(cls, first: Estimate, second: Estimate) -> Change:
-        """Of the second against the first."""
+        """The change of the second estimate against the first."""
         shares = first.mean > 0 and second.mean > 0
         scales = (first.mean, second.mean) if shares else (1.0, 1.0)
         errors = [e.error / scale for e, scale in zip((first, second), scales, strict=True)]
@@ -100,7 +100,7 @@ class Change:
 
     @property
     def interval95(self) -> tuple[float, float]:
-        """Of its size."""
+        """The 95% interval of its size, by Student's t."""
         half = _quantile(0.975, self.freedom) * self.error
         return self.size - half, self.size + half
 
@@ -138,9 +138,9 @@ def of_one_run(
     stated: Stated = NOTHING,
 ) -> Estimate:
     """Of one run alone; ``same``: the runs of its configuration, by which its spread is known better."""
-    known = estimate(same or (value,), pooled)
-    share = known.between / known.mean if known.mean else 0.0
-    return Estimate(value, abs(share * value), 1, known.freedom, stated)
+    own = estimate(same or (value,), pooled)
+    share = own.between / own.mean if own.mean else 0.0
+    return Estimate(value, abs(share * value), 1, own.freedom, stated)
 
 
 def above(difference: float, error: float, freedom: float) -> float:

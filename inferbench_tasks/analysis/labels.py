@@ -35,11 +35,11 @@ def name_by_difference(views: Sequence[Labelled]) -> None:
     for view, job, label in zip(views, flat, labels, strict=True):
         view.differs = {path: job.get(path) for path in differing}
         view.label = label or str(view.job.get("name", view.run_id))
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for view in views:
-        seen[view.label] = seen.get(view.label, 0) + 1
+        counts[view.label] = counts.get(view.label, 0) + 1
     for view in views:
-        if seen[view.label] > 1:
+        if counts[view.label] > 1:
             view.label = f"{view.label} ({view.run_id.rpartition('.')[2]})"
 
 
@@ -47,8 +47,8 @@ def _in_words(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Flat jobs in which what only some jobs have stands in one place: the model's name or family, and settings that
     are off in some jobs and a group of settings in others.
     """
-    named = [_with_one_model(job) for job in jobs] if _differ_in_kind(jobs) else jobs
-    return [flatten(job) for job in _with_switches(named)]
+    uniform = [_with_one_model(job) for job in jobs] if _differ_in_kind(jobs) else jobs
+    return [flatten(job) for job in _with_switches(uniform)]
 
 
 def _differ_in_kind(jobs: list[dict[str, Any]]) -> bool:
@@ -57,34 +57,34 @@ def _differ_in_kind(jobs: list[dict[str, Any]]) -> bool:
 
 def _with_one_model(job: dict[str, Any]) -> dict[str, Any]:
     """``model`` as one word before the model's own settings."""
-    given = dict(job.get("model") or {})
-    word = next((given.pop(key) for key in ("name", "family", "path") if given.get(key)), given.get("kind"))
+    model = dict(job.get("model") or {})
+    word = next((model.pop(key) for key in ("name", "family", "path") if model.get(key)), model.get("kind"))
     rest = {key: value for key, value in job.items() if key != "model"}
-    return {"model": word, "model settings": given, **rest}
+    return {"model": word, "model settings": model, **rest}
 
 
 def _with_switches(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """A group of settings that some jobs don't have as one value: of its settings those that differ where it is on."""
     keys = list(dict.fromkeys(key for job in jobs for key in job))
-    found: list[dict[str, Any]] = [{} for _ in jobs]
+    places: list[dict[str, Any]] = [{} for _ in jobs]
     for key in keys:
         values = [job.get(key) for job in jobs]
         groups = [value for value in values if isinstance(value, dict)]
         inner = iter(_with_switches(groups)) if groups else iter(())
         switched = groups and any(key in job and job[key] is None for job in jobs)
-        told = _differing([flatten(group) for group in groups]) if switched else []
-        for job, place, value in zip(jobs, found, values, strict=True):
+        paths = _differing([flatten(group) for group in groups]) if switched else []
+        for job, place, value in zip(jobs, places, values, strict=True):
             if isinstance(value, dict):
                 own = next(inner)
-                place[key] = _group(flatten(own), told) if switched else own
+                place[key] = _group(flatten(own), paths) if switched else own
             elif key in job:
                 place[key] = "off" if switched else value
-    return found
+    return places
 
 
-def _group(settings: dict[str, Any], told: list[str]) -> str:
+def _group(settings: dict[str, Any], paths: list[str]) -> str:
     """A group that is on: what tells it from other groups that are on."""
-    return ", ".join(f"{path} {plain(settings[path])}" for path in told if path in settings) or "on"
+    return ", ".join(f"{path} {plain(settings[path])}" for path in paths if path in settings) or "on"
 
 
 def _differing(jobs: list[dict[str, Any]]) -> list[str]:
@@ -131,7 +131,7 @@ def _labels(jobs: list[dict[str, Any]], paths: list[str]) -> list[str]:
 
 def short_names(paths: Sequence[str]) -> dict[str, str]:
     """The shortest end of each path that no other path shares, from its last part up."""
-    found = {}
+    names = {}
     for path in paths:
         keys = parts(path)
         for length in range(1, len(keys) + 1):
@@ -139,8 +139,8 @@ def short_names(paths: Sequence[str]) -> dict[str, str]:
             if sum(other == end or other.endswith("." + end) for other in paths) == 1:
                 break
         # "kind" alone says nothing.
-        found[path] = ".".join(keys[-2:]) if end == "kind" and len(keys) > 1 else end
-    return found
+        names[path] = ".".join(keys[-2:]) if end == "kind" and len(keys) > 1 else end
+    return names
 
 
 def plain(value: Any) -> str:

@@ -63,7 +63,7 @@ def search(
         with runner.signals():
             live.search(min(runs or budget_of(len(jobs)), len(jobs)))
             live.settle(settle)
-        say(f"{live.made} run(s) made for a space of {len(jobs)} configuration(s)")
+        say(f"{live.runs_started} run(s) made for a space of {len(jobs)} configuration(s)")
         report = Invocation.new(data_dir, f"{submission.name}-search").dir / REPORT_FILE
         plain = submission.model_dump(mode="json", exclude_defaults=True)
         make_report(db, [*before, *live.run_ids], plain, report)

@@ -47,7 +47,7 @@ class Energy(Block):
 
     def compute(self, measured: Measured) -> dict[str, Any]:
         """{joule_per_request, method, uncertainty_ratio, scope, power_w, others {method: J}, reason}."""
-        found: dict[str, float] = {}
+        drawn_j: dict[str, float] = {}
         reasons = []
         order = (
             ("nvml_counter", "nvml_integrated")
@@ -57,23 +57,23 @@ class Energy(Block):
         for method in order:
             joules, reason = _METHODS[method](measured)
             if joules is not None:
-                found[method] = joules
+                drawn_j[method] = joules
             elif reason:
                 reasons.append(f"{method}: {reason}")
         if not measured.requests:
             reasons.insert(0, "no request was answered in the window")
-        if not found or not measured.requests:
+        if not drawn_j or not measured.requests:
             return {"joule_per_request": None, "method": None, "reason": "; ".join(reasons)}
-        method = next(iter(found))
-        per_request = {name: joules / measured.requests for name, joules in found.items()}
+        method = next(iter(drawn_j))
+        per_request = {name: joules / measured.requests for name, joules in drawn_j.items()}
         return {
             "joule_per_request": per_request[method],
-            "joule_per_sample": found[method]
+            "joule_per_sample": drawn_j[method]
             / float(measured.window.batch_size[measured.window.completed].sum()),
             "method": method,
             "uncertainty_ratio": UNCERTAINTY_RATIO[method],
             "scope": SCOPE[method],
-            "power_w": found[method] / measured.window.duration_s,
+            "power_w": drawn_j[method] / measured.window.duration_s,
             "others": {name: value for name, value in per_request.items() if name != method},
             "disagreement_ratio": max(per_request.values()) / min(per_request.values()) - 1
             if len(per_request) > 1 and min(per_request.values()) > 0
@@ -125,8 +125,8 @@ def _rapl(measured: Measured) -> tuple[float | None, str]:
 
 
 def _tdp_estimate(measured: Measured) -> tuple[float | None, str]:
-    used = measured.recording.get("server", "cpu_s_total")
-    cpu_s = used.increase(measured.window.start_ns, measured.window.end_ns) if used else None
+    cpu_time = measured.recording.get("server", "cpu_s_total")
+    cpu_s = cpu_time.increase(measured.window.start_ns, measured.window.end_ns) if cpu_time else None
     if cpu_s is None:
         return None, _why(measured, "server", "the server's CPU time was not sampled")
     name = str(measured.hardware.get("cpu"))

@@ -35,15 +35,15 @@ def axes_of(views: Sequence[RunView]) -> list[Axis]:
     columns = {path: [(view.differs or {}).get(path) for view in views] for path in paths}
     classes = {path: _classes(values) for path, values in columns.items()}
     varied = sorted((path for path in paths if max(classes[path], default=0) > 0), key=_telling)
-    kept: list[str] = []
+    independent: list[str] = []
     for path in varied:
         finer = [p for p in varied if p != path and _refines(classes[p], classes[path])]
         equal = [p for p in finer if _refines(classes[path], classes[p])]
-        if len(finer) == len(equal) and not any(p in kept for p in equal):
-            kept.append(path)
-    names = short_names(kept)
+        if len(finer) == len(equal) and not any(p in independent for p in equal):
+            independent.append(path)
+    names = short_names(independent)
     axes = []
-    for path in kept:
+    for path in independent:
         together = [p for p in varied if p == path or _refines(classes[path], classes[p])]
         title = "model" if path in _MODEL else names[path]
         axes.append(_axis(title, columns[path], classes[path], [columns[p] for p in together]))
@@ -74,8 +74,8 @@ def _telling(path: str) -> int:
 
 def _classes(values: Sequence[Any]) -> list[int]:
     """Each value's number, by first appearance."""
-    seen: dict[str, int] = {}
-    return [seen.setdefault(repr(value), len(seen)) for value in values]
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(repr(value), len(numbers)) for value in values]
 
 
 def _refines(fine: Sequence[int], coarse: Sequence[int]) -> bool:
@@ -92,8 +92,8 @@ def _axis(title: str, values: list[Any], classes: list[int], together: list[list
     for number in order:
         # A value that is absent here (a zoo model has no family) is told by what stands in its place.
         others = [column[firsts[number]] for column in together]
-        shown = own[number] if own[number] is not None else next((o for o in others if o is not None), None)
-        labels.append(plain(shown))
+        value = own[number] if own[number] is not None else next((o for o in others if o is not None), None)
+        labels.append(plain(value))
     if len(set(labels)) < len(labels):
         labels = [f"{label} ({number + 1})" for number, label in enumerate(labels)]
     place = {number: position for position, number in enumerate(order)}

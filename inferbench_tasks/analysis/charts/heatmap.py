@@ -29,17 +29,17 @@ def heat_maps(views: Sequence[RunView]) -> list[Chart]:
     if len(axes) < 2:
         return []
     across, down = fold(axes)
-    drawn = {figure.name: heat_map(views, across, down, figure) for figure in charted()}
+    maps = {figure.name: heat_map(views, across, down, figure) for figure in charted()}
     if len(views) <= FEW_RUNS:
         # The median stands in where too few requests support a p99.
-        latency = "p99_ms" if drawn["p99_ms"] else "p50_ms"
-        drawn = {name: drawn[name] for name in (latency, *FEW)}
-    return [chart for chart in drawn.values() if chart is not None]
+        latency = "p99_ms" if maps["p99_ms"] else "p50_ms"
+        maps = {name: maps[name] for name in (latency, *FEW)}
+    return [chart for chart in maps.values() if chart is not None]
 
 
 def wide(maps: Sequence[Chart]) -> bool:
     """Whether the maps need the page's whole width."""
-    return any(len(drawn["data"][0]["x"]) > NARROW for drawn in maps)
+    return any(len(heat["data"][0]["x"]) > NARROW for heat in maps)
 
 
 def heat_map(views: Sequence[RunView], across: Axis, down: Axis, figure: Figure) -> Chart | None:

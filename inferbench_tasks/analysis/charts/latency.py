@@ -73,23 +73,25 @@ def percentiles(views: Sequence[RunView], slo_ms: dict[str, float]) -> Chart | N
     A bound far above all of them is told in the title: drawn, it would leave nothing of the bars to see.
     """
     data = []
-    drawn = [q for q in PERCENTILES if any(view.figure(f"e2e_latency_ms.{q}") is not None for view in views)]
+    quantiles = [
+        q for q in PERCENTILES if any(view.figure(f"e2e_latency_ms.{q}") is not None for view in views)
+    ]
     highest = 0.0
-    known: list[bool] = []
+    bounded: list[bool] = []
     for index, view in enumerate(views[:MAX_RUNS]):
-        values = [view.figure(f"e2e_latency_ms.{q}") for q in drawn]
+        values = [view.figure(f"e2e_latency_ms.{q}") for q in quantiles]
         if all(value is None for value in values):
             continue
         highest = max(highest, *(value for value in values if value is not None))
         intervals = view.figure("e2e_latency_ms.ci95") or {}
-        bounds = [intervals.get(q) for q in drawn]
-        known += [bool(b) for v, b in zip(values, bounds, strict=True) if v is not None]
+        bounds = [intervals.get(q) for q in quantiles]
+        bounded += [bool(b) for v, b in zip(values, bounds, strict=True) if v is not None]
         pairs = list(zip(values, bounds, strict=True))
         data.append(
             {
                 "type": "bar",
                 "name": name(view),
-                "x": drawn,
+                "x": quantiles,
                 "y": values,
                 "marker": {"color": colour(index), "opacity": 1 if view.valid else 0.35},
                 "error_y": {
@@ -109,7 +111,7 @@ def percentiles(views: Sequence[RunView], slo_ms: dict[str, float]) -> Chart | N
     far = ", ".join(f"{q} {value:g} ms" for q, value in slo_ms.items() if q not in near)
     return chart(
         data,
-        title=_with_intervals(known) + (f" (SLO far above: {far})" if far else ""),
+        title=_with_intervals(bounded) + (f" (SLO far above: {far})" if far else ""),
         xaxis=axis("percentile", type="category"),
         yaxis=axis("end-to-end latency, ms", rangemode="tozero"),
         barmode="group",
@@ -117,11 +119,11 @@ def percentiles(views: Sequence[RunView], slo_ms: dict[str, float]) -> Chart | N
     )
 
 
-def _with_intervals(known: Sequence[bool]) -> str:
+def _with_intervals(bounded: Sequence[bool]) -> str:
     """The title: a bar without its interval must not look like one that is sure."""
-    if all(known):
+    if all(bounded):
         return "Latency percentiles with 95% intervals"
-    if any(known):
+    if any(bounded):
         return "Latency percentiles, 95% intervals where enough requests are independent"
     return "Latency percentiles (too few independent requests for intervals)"
 

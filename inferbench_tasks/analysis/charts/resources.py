@@ -25,7 +25,7 @@ COURSES = {
 
 def resources(views: Sequence[RunView]) -> list[Chart]:
     """A chart for each course that was sampled in any run."""
-    return [found for course in COURSES if (found := over_time(views, course))]
+    return [plot for course in COURSES if (plot := over_time(views, course))]
 
 
 def over_time(views: Sequence[RunView], course: str) -> Chart | None:

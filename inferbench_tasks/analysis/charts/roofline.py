@@ -27,7 +27,7 @@ _BYTES_PER_WEIGHT = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1}
 
 def roofline(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardware | None) -> Chart | None:
     """Points of all runs whose FLOPs, bytes and inference time are known; None without any or a ceiling."""
-    points = [(view, found) for view in views if (found := position(view))]
+    points = [(view, place) for view in views if (place := position(view))]
     if not points or (measured is None and sheet is None):
         return None
     xs = [point[0] for _, point in points]
@@ -48,15 +48,15 @@ def roofline(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardwar
     many = len(points) > MAX_RUNS
     groups: dict[str, list[tuple[RunView, tuple[float, float]]]] = {}
     for view, point in points:
-        told = view.result.model.name if many and view.result else name(view)
-        groups.setdefault(told, []).append((view, point))
-    for index, (told, members) in enumerate(groups.items()):
+        label = view.result.model.name if many and view.result else name(view)
+        groups.setdefault(label, []).append((view, point))
+    for index, (label, members) in enumerate(groups.items()):
         symbols = ["circle" if view.valid else "x" for view, _ in members]
         data.append(
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": told,
+                "name": label,
                 "x": [intensity for _, (intensity, _) in members],
                 "y": [gflops for _, (_, gflops) in members],
                 "text": [view.label for view, _ in members],

@@ -19,29 +19,29 @@ _COLD = ("process_ms", "model_load_ms", "first_answer_ms")
 
 def pipeline(views: Sequence[RunView]) -> Chart | None:
     """Mean time per stage of a request."""
-    shown = [view for view in views if view.figure("stages_ms.method")]
-    if not shown:
+    timed = [view for view in views if view.figure("stages_ms.method")]
+    if not timed:
         return None
-    parts = {part: [(view.figure(f"stages_ms.{part}") or {}).get("mean") for view in shown] for part in PARTS}
-    data = [_bar(part, values, shown, _COLOURS[part]) for part, values in parts.items() if any(values)]
-    return _stacked(data, "Where the time of a request goes (mean)", "time per request, ms", shown)
+    parts = {part: [(view.figure(f"stages_ms.{part}") or {}).get("mean") for view in timed] for part in PARTS}
+    data = [_bar(part, values, timed, _COLOURS[part]) for part, values in parts.items() if any(values)]
+    return _stacked(data, "Where the time of a request goes (mean)", "time per request, ms", timed)
 
 
 def cold_start(views: Sequence[RunView]) -> Chart | None:
     """From the start of the server to its first answer."""
-    shown = [view for view in views if view.figure("cold_start_ms.total_ms") is not None]
-    if not shown:
+    timed = [view for view in views if view.figure("cold_start_ms.total_ms") is not None]
+    if not timed:
         return None
     data = [
         _bar(
             part.removesuffix("_ms").replace("_", " "),
-            [view.figure(f"cold_start_ms.{part}") for view in shown],
-            shown,
+            [view.figure(f"cold_start_ms.{part}") for view in timed],
+            timed,
             colour,
         )
         for part, colour in zip(_COLD, PALETTE, strict=False)
     ]
-    return _stacked(data, "Cold start: from the start to the first answer", "time, ms", shown)
+    return _stacked(data, "Cold start: from the start to the first answer", "time, ms", timed)
 
 
 def _bar(part: str, values: list[Any], views: Sequence[RunView], colour: str) -> dict[str, Any]:

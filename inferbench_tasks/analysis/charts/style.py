@@ -60,7 +60,7 @@ def line(index: int, **more: Any) -> dict[str, Any]:
 
 def axis(title: str, *, log: bool = False, **more: Any) -> dict[str, Any]:
     """An axis with its title, unit included."""
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "title": {"text": text(title), "standoff": 8},
         "gridcolor": "#e6e6e6",
         "linecolor": "#888",
@@ -73,8 +73,12 @@ def axis(title: str, *, log: bool = False, **more: Any) -> dict[str, Any]:
         **more,
     }
     if log:
-        found |= {"type": "log", "tickvals": LOG_TICKS, "ticktext": [f"{value:,.15g}" for value in LOG_TICKS]}
-    return found
+        settings |= {
+            "type": "log",
+            "tickvals": LOG_TICKS,
+            "ticktext": [f"{value:,.15g}" for value in LOG_TICKS],
+        }
+    return settings
 
 
 def chart(data: list[dict[str, Any]], *, title: str, xaxis: Any, yaxis: Any, **layout: Any) -> Chart:

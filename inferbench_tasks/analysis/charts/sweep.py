@@ -27,25 +27,25 @@ def comparison(views: Sequence[RunView]) -> list[Chart]:
     """A chart per figure over the runs of a sweep; [] for a single run, and for more than can be told apart."""
     if not 2 <= len(views) <= MOST_BARS:
         return []
-    return [drawn for figure in charted() if (drawn := bars(views, figure))]
+    return [plot for figure in charted() if (plot := bars(views, figure))]
 
 
 def bars(views: Sequence[RunView], figure: Figure) -> Chart | None:
     """A figure of every run; runs that are not valid are hatched."""
     values = [view.value(figure) for view in views]
-    shown = [None if value is None else figure.displayed(value) for value in values]
-    if all(value is None for value in shown):
+    lengths = [None if value is None else figure.displayed(value) for value in values]
+    if all(value is None for value in lengths):
         return None
     trace: dict[str, Any] = {
         "type": "bar",
         "orientation": "h",
         "y": [text(view.label) for view in views],
-        "x": shown,
+        "x": lengths,
         "marker": {
             "color": [colour(i) for i in range(len(views))],
             "pattern": {"shape": ["" if view.valid else "/" for view in views]},
         },
-        "text": ["" if value is None else number(value) for value in shown],
+        "text": ["" if value is None else number(value) for value in lengths],
         "textposition": "outside",
         "cliponaxis": False,
         "hovertemplate": "%{y}: %{x:.4g}<extra></extra>",
@@ -57,7 +57,7 @@ def bars(views: Sequence[RunView], figure: Figure) -> Chart | None:
         # Room for the longest number behind the longest bar.
         xaxis=axis(
             figure.axis,
-            range=[0, 1.35 * max(value for value in shown if value is not None) or 1],
+            range=[0, 1.35 * max(value for value in lengths if value is not None) or 1],
             nticks=5,
             tickangle=0,
         ),

@@ -25,14 +25,14 @@ def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Ch
         for view in valid
     ]
     front = pareto_front([(-x, y) for x, y in points])
-    ordered = sorted(front, key=lambda index: points[index])
+    path = sorted(front, key=lambda index: points[index])
     data: list[dict[str, Any]] = [
         {
             "type": "scatter",
             "mode": "lines",
             "name": "not beaten in both",
-            "x": [points[i][0] for i in ordered],
-            "y": [points[i][1] for i in ordered],
+            "x": [points[i][0] for i in path],
+            "y": [points[i][1] for i in path],
             "line": {"color": "#7F7F7F", "dash": "dot", "width": 1.5},
             "hoverinfo": "skip",
         }

@@ -23,10 +23,12 @@ def traffic(views: Sequence[RunView]) -> Chart | None:
             continue
         start_s = min(start_s, float(series["t_s"][0]))
         # After the last second for which any were meant there is only what was still under way: no rate.
-        shown = max((second for second, count in enumerate(series["requests"], start=1) if count), default=0)
-        x = [t + 0.5 for t in series["t_s"][:shown]]
+        seconds = max(
+            (second for second, count in enumerate(series["requests"], start=1) if count), default=0
+        )
+        x = [t + 0.5 for t in series["t_s"][:seconds]]
         marks = [("ok", "answered", "lines", None), ("requests", "meant", "markers", "circle-open")]
-        if any(series["errors"][:shown]):
+        if any(series["errors"][:seconds]):
             marks.append(("errors", "failed", "markers", "x"))
         for column, word, mode, symbol in marks:
             trace: dict[str, Any] = {
@@ -36,7 +38,7 @@ def traffic(views: Sequence[RunView]) -> Chart | None:
                 "legendgroup": name(view),
                 "showlegend": column != "requests",
                 "x": x,
-                "y": series[column][:shown],
+                "y": series[column][:seconds],
                 "line": line(index),
                 "hovertemplate": f"{word}: %{{y}} at %{{x:.1f}} s<extra>%{{fullData.name}}</extra>",
             }

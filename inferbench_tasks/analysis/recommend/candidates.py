@@ -58,7 +58,7 @@ class Candidate:
 
     @property
     def runs(self) -> int:
-        """How many."""
+        """How many runs the configuration has."""
         return len(next(iter(self.figures.values()))) if self.figures else len(self.documents)
 
     def values(self, figure: str) -> list[float]:
@@ -100,15 +100,15 @@ def value_of(document: dict[str, Any], figure: str) -> float | None:
 
 def describe(candidates: Sequence[Candidate]) -> dict[str, str]:
     """Each configuration in words, by its key; those that would read alike get what tells them apart."""
-    told = {candidate.key: _in_words(candidate.documents[0]) for candidate in candidates}
+    texts = {candidate.key: _in_words(candidate.documents[0]) for candidate in candidates}
     alike: dict[str, list[Candidate]] = {}
     for candidate in candidates:
-        alike.setdefault(told[candidate.key], []).append(candidate)
+        alike.setdefault(texts[candidate.key], []).append(candidate)
     for text, group in alike.items():
         if len(group) > 1:
             for candidate, difference in zip(group, _differences(group), strict=True):
-                told[candidate.key] = f"{text}, {difference}"
-    return told
+                texts[candidate.key] = f"{text}, {difference}"
+    return texts
 
 
 def _in_words(document: dict[str, Any]) -> str:
@@ -132,9 +132,9 @@ def _differences(group: Sequence[Candidate]) -> list[str]:
     for candidate in group:
         document = candidate.documents[0]
         job = document.get("provenance", {}).get("job") or {}
-        measured = {name: value for name, value in job.items() if name not in LABELS}
+        settings = {name: value for name, value in job.items() if name not in LABELS}
         device = {f"device {name}": document["device"].get(name) for name in ("name", "cores")}
-        jobs.append(flatten({**measured, **device}))
+        jobs.append(flatten({**settings, **device}))
     paths = list(dict.fromkeys(path for job in jobs for path in job))
     paths = [path for path in paths if len({repr(job.get(path)) for job in jobs}) > 1]
     short = short_names(paths)

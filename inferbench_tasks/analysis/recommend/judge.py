@@ -23,7 +23,7 @@ class Judge:
         if figure not in self._pooled:
             samples = [values for c in self.candidates if (values := c.values(figure))]
             self._pooled[figure] = pooled_ratio(samples)
-        return estimate(candidate.values(figure), self._pooled[figure], _stated(candidate, figure))
+        return estimate(candidate.values(figure), self._pooled[figure], _error_stated(candidate, figure))
 
     def beats(self, a: Candidate, b: Candidate, figure: str) -> float:
         """The probability that ``a`` is really better than ``b``."""
@@ -38,15 +38,15 @@ class Judge:
         """The probability that it really keeps every bound, the least sure one; None without bounds."""
         probabilities = []
         for bound in bounds:
-            known = self.estimate(candidate, bound.figure)
-            room = bound.value - known.mean if bound.at_most else known.mean - bound.value
+            own = self.estimate(candidate, bound.figure)
+            room = bound.value - own.mean if bound.at_most else own.mean - bound.value
             # A figure that never moved (no errors in any run) and is at its bound keeps it.
-            exact = known.error == 0 and room == 0
-            probabilities.append(1.0 if exact else above(room, known.error, known.freedom))
+            exact = own.error == 0 and room == 0
+            probabilities.append(1.0 if exact else above(room, own.error, own.freedom))
         return min(probabilities) if probabilities else None
 
 
-def _stated(candidate: Candidate, figure: str) -> Stated:
+def _error_stated(candidate: Candidate, figure: str) -> Stated:
     """The newest run's, with the largest error within any of them."""
     each = [stated(FIGURES.named(figure), document) for document in candidate.documents]
     return Stated(max(one.within for one in each), each[0].systematic)

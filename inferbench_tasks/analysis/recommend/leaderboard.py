@@ -38,12 +38,12 @@ def leaderboard(
     return ranked(_documents(db, best, figure, beside), figure, beside)
 
 
-def _best(known: Held, figure: Figure, filter: Any, limit: int) -> list[Row]:
+def _best(index: Held, figure: Figure, filter: Any, limit: int) -> list[Row]:
     """The best of each group, best first."""
-    value, task, dataset = (known.values(path) for path in (figure.field_path, "model.task", "model.dataset"))
+    value, task, dataset = (index.values(path) for path in (figure.field_path, "model.task", "model.dataset"))
     # One result per configuration on a device: the newest, so that a lucky run of many does not win.
     newest: dict[str, Row] = {}
-    for row in known.rows(filter):
+    for row in index.rows(filter):
         if value(row) is not None:
             newest.setdefault(configuration(row), row)
     groups: dict[tuple[str, str], list[Row]] = {}
@@ -60,8 +60,8 @@ def _documents(db: PerfDB, rows: list[Row], figure: Figure, beside: Sequence[str
     paths += ["model.task", "model.dataset", "summary.energy.method", *needed(figure)]
     paths = list(dict.fromkeys(paths))
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
-    found = {(d["run_id"], d["attempt"]): to_plain(d) for d in db.find_raw(where, BY_RUN, fields=paths)}
-    return [found[identity(row)] for row in rows if identity(row) in found]
+    documents = {(d["run_id"], d["attempt"]): to_plain(d) for d in db.find_raw(where, BY_RUN, fields=paths)}
+    return [documents[identity(row)] for row in rows if identity(row) in documents]
 
 
 def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str]) -> list[dict[str, Any]]:
@@ -78,12 +78,12 @@ def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str
             value, interval = figure.stored(summary), figure.interval_in(summary)
             if value is None:
                 continue
-            known = of_one_run(value, stated=stated(figure, document))
-            if not rank or Change.between(leader, known).settled:
-                rank, leader = position, known
-            shown = {name: fields.field(name).value(document) for name in (*SHOWN, *beside)}
+            own = of_one_run(value, stated=stated(figure, document))
+            if not rank or Change.between(leader, own).settled:
+                rank, leader = position, own
+            cells = {name: fields.field(name).value(document) for name in (*SHOWN, *beside)}
             if any(FIGURES.named(name).energy_based for name in (figure.name, *beside)):
-                shown["energy_method"] = _energy(document).get("method")
+                cells["energy_method"] = _energy(document).get("method")
             rows.append(
                 {
                     "rank": rank,
@@ -91,7 +91,7 @@ def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str
                     "dataset": dataset or None,
                     figure.name: value,
                     "ci95": list(interval) if interval else None,
-                    **shown,
+                    **cells,
                     "run": document["run_id"],
                 }
             )

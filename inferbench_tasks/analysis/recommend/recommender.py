@@ -43,7 +43,7 @@ class Recommendation:
     notes: list[str]
     candidates: int
     fitting: int
-    wanted: tuple[str, ...] = ()
+    reruns: tuple[str, ...] = ()
 
 
 def recommend(
@@ -52,13 +52,13 @@ def recommend(
     """The best configurations by ``objective`` that keep all ``bounds``, from the results that match."""
     figure = FIGURES.ranking(objective)
     names = [figure.name, *(bound.figure for bound in bounds), *(SIZE_FIGURES if figure.per_sample else ())]
-    known = held(db)
-    read = {name: known.values(FIGURES.named(name).field_path) for name in names}
+    index = held(db)
+    getters = {name: index.values(FIGURES.named(name).field_path) for name in names}
     runs: dict[str, list[Row]] = {}
-    for row in known.rows(parse(query).filter):
+    for row in index.rows(parse(query).filter):
         runs.setdefault(configuration(row), []).append(row)
     candidates = [
-        Candidate(key, figures={name: [*map(value, rows)] for name, value in read.items()})
+        Candidate(key, figures={name: [*map(value, rows)] for name, value in getters.items()})
         for key, rows in runs.items()
     ]
 
@@ -81,8 +81,8 @@ def _documents(db: PerfDB, rows: list[Row], figures: Sequence[str]) -> list[dict
     """The results of one configuration in that order: the first whole, of the others what they say of their errors."""
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
     paths = dict.fromkeys(path for name in figures for path in needed(FIGURES.named(name)))
-    found = db.find_raw(where, BY_RUN, fields=("run_id", "attempt", *paths))
-    errors = {(d["run_id"], d["attempt"]): to_plain(d) for d in found}
+    documents = db.find_raw(where, BY_RUN, fields=("run_id", "attempt", *paths))
+    errors = {(d["run_id"], d["attempt"]): to_plain(d) for d in documents}
     newest = db.get_result(*identity(rows[0])).model_dump()
     return [newest, *(errors[i] for row in rows[1:] if (i := identity(row)) in errors)]
 
@@ -99,23 +99,23 @@ def _decide(
     fitting, unknown = [], []
     means: dict[str, float] = {}
     for candidate in candidates:
-        kept: set[bool | None] = set()
+        answers: set[bool | None] = set()
         for bound in bounds:
-            kept.add(_keeps(candidate, bound))
-            if False in kept:
+            answers.add(_keeps(candidate, bound))
+            if False in answers:
                 break
         else:
             mean = candidate.mean(objective)
-            if None in kept or mean is None:
+            if None in answers or mean is None:
                 unknown.append(candidate)
             else:
                 fitting.append(candidate)
                 means[candidate.key] = mean
     fitting.sort(key=lambda c: means[c.key] * (-1 if figure.higher else 1))
-    shown = (*fitting[: TOP + 1], *unknown[:1])
-    for candidate in shown:
+    front = (*fitting[: TOP + 1], *unknown[:1])
+    for candidate in front:
         fill(candidate)
-    names = describe(shown)
+    names = describe(front)
     if unknown:
         notes.append(
             f"{len(unknown)} configuration(s) can't be judged: {_missing(unknown[0], objective, bounds)}. "
@@ -131,8 +131,8 @@ def _decide(
         notes.append(note)
     words = _Words(Judge(candidates), names, objective, tuple(bounds))
     rows = [words.row(index, fitting) for index in range(min(TOP, len(fitting)))]
-    open_notes, wanted = words.unsettled(fitting)
-    return Recommendation(rows, notes + open_notes, len(candidates), len(fitting), wanted)
+    open_notes, reruns = words.unsettled(fitting)
+    return Recommendation(rows, notes + open_notes, len(candidates), len(fitting), reruns)
 
 
 def _key(document: dict[str, Any]) -> str:
@@ -168,15 +168,15 @@ class _Words:
     def row(self, index: int, fitting: list[Candidate]) -> dict[str, Any]:
         """One line of the recommendation."""
         candidate = fitting[index]
-        known = self.judge.estimate(candidate, self.objective)
+        own = self.judge.estimate(candidate, self.objective)
         following = fitting[index + 1] if index + 1 < len(fitting) else None
         bounded = {b.figure: candidate.mean(b.figure) for b in self.bounds if b.figure != self.objective}
         keeps = self.judge.keeps(candidate, self.bounds)
         return {
             "rank": index + 1,
             "configuration": self.names[candidate.key],
-            self.objective: known.mean,
-            "ci95": known.interval95(),
+            self.objective: own.mean,
+            "ci95": own.interval95(),
             **bounded,
             "runs": candidate.runs,
             "beats_next_probability": self.judge.beats(candidate, following, self.objective)
@@ -189,7 +189,7 @@ class _Words:
     def unsettled(self, fitting: list[Candidate]) -> tuple[list[str], tuple[str, ...]]:
         """What is not sure among the top three, and which candidates to run again."""
         notes: list[str] = []
-        wanted: list[str] = []
+        reruns: list[str] = []
         for rank, candidate in enumerate(fitting[:TOP], start=1):
             keeps = self.judge.keeps(candidate, self.bounds)
             if keeps is not None and keeps < SETTLED:
@@ -197,7 +197,7 @@ class _Words:
                     f"Rank {rank} keeps its bounds with probability {keeps:.0%} only: it is close to one. More "
                     f"runs of it would tell ({self.names[candidate.key]})."
                 )
-                wanted.append(candidate.key)
+                reruns.append(candidate.key)
         for rank, (candidate, following) in enumerate(pairwise(fitting[: TOP + 1]), start=1):
             probability = self.judge.beats(candidate, following, self.objective)
             if probability >= SETTLED:
@@ -212,10 +212,10 @@ class _Words:
                 )
             else:
                 notes.append(f"{start}: about {more} more run(s) of both would settle it {both}.")
-                wanted += [candidate.key, following.key]
+                reruns += [candidate.key, following.key]
         if fitting and all(candidate.runs == 1 for candidate in self.judge.candidates):
             notes.append(
                 f"No configuration ran more than once, so the spread between runs is taken to be {DRIFT_RATIO:.0%}; "
                 "repeat some to measure it."
             )
-        return notes, tuple(dict.fromkeys(wanted))
+        return notes, tuple(dict.fromkeys(reruns))

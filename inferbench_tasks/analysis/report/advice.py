@@ -40,7 +40,7 @@ class Advice:
 
     @property
     def text(self) -> str:
-        """All in one."""
+        """All sentences in one line of text."""
         return " ".join(self.sentences)
 
 
@@ -75,9 +75,9 @@ def advise(views: Sequence[RunView]) -> Advice:
         sentences.append(
             f"They serve different models ({_list(models)}): what an answer is worth is not compared."
         )
-    judged = JudgedRuns(valid)
-    choice = choose(keeping, judged)
-    sure = judged.keeps(choice.best) if choice.best and with_slo else None
+    judge = JudgedRuns(valid)
+    choice = choose(keeping, judge)
+    sure = judge.keeps(choice.best) if choice.best and with_slo else None
     unsure = (
         (
             f"That it really keeps the SLO has a probability of {sure:.0%} only: it is close to a bound, and more "
@@ -89,18 +89,18 @@ def advise(views: Sequence[RunView]) -> Advice:
     return replace(choice, sentences=(*sentences, *choice.sentences, *unsure, *note))
 
 
-def choose(views: Sequence[RunView], judged: JudgedRuns) -> Advice:
+def choose(views: Sequence[RunView], judge: JudgedRuns) -> Advice:
     """The best of runs that are all acceptable: by throughput in samples, then CPU per sample, then latency.
 
     Each criterion decides only where the difference is beyond noise.
     """
     if len(views) == 1:
         return Advice(views[0], (f"Use {views[0].label}: {_figures(views[0])}.",))
-    ranked = sorted(views, key=_samples, reverse=True)
-    best = ranked[0]
-    tied = [view for view in ranked if view is best or not judged.differ(best, view, THROUGHPUT)]
+    order = sorted(views, key=_samples, reverse=True)
+    best = order[0]
+    tied = [view for view in order if view is best or not judge.differ(best, view, THROUGHPUT)]
     if len(tied) == 1:
-        second = ranked[1]
+        second = order[1]
         gain = _samples(best) / _samples(second) if _samples(second) else math.inf
         why = (
             f"Use {best.label}: {_figures(best)}, {gain:.2f} times the throughput of {second.label} "
@@ -108,7 +108,7 @@ def choose(views: Sequence[RunView], judged: JudgedRuns) -> Advice:
         )
         return Advice(best, (why,), THROUGHPUT, tuple(views))
     low_rate, high_rate = number(_samples(tied[-1]), 4), number(_samples(best), 4)
-    said = [
+    sentences = [
         f"{'All' if len(tied) == len(views) else f'{len(tied)} of them'} answer "
         f"{high_rate if low_rate == high_rate else f'{low_rate} to {high_rate}'} samples/s: the same within noise."
     ]
@@ -118,30 +118,30 @@ def choose(views: Sequence[RunView], judged: JudgedRuns) -> Advice:
     if len(cpus) == len(tied):
         low, high = cpus[0][0], cpus[-1][0]
         cheap, dear = tied[cpus[0][1]], tied[cpus[-1][1]]
-        frugal = [v for _, i in cpus if (v := tied[i]) is cheap or not judged.differ(cheap, v, CPU)]
+        frugal = [v for _, i in cpus if (v := tied[i]) is cheap or not judge.differ(cheap, v, CPU)]
         more = f"{dear.label} needs {high:.3g} ms ({high / low:.1f} times as much)."
         if len(frugal) == 1:
-            said.append(f"Use {cheap.label}: its server needs {low:.3g} ms of CPU per sample, {more}")
-            return Advice(cheap, (*said, _latency_price(cheap, tied, judged)), CPU, tuple(tied))
+            sentences.append(f"Use {cheap.label}: its server needs {low:.3g} ms of CPU per sample, {more}")
+            return Advice(cheap, (*sentences, _latency_price(cheap, tied, judge)), CPU, tuple(tied))
         if len(frugal) == len(tied):
-            said.append("CPU per sample does not differ beyond noise.")
+            sentences.append("CPU per sample does not differ beyond noise.")
         else:
-            said.append(
+            sentences.append(
                 f"{len(frugal)} of these need the least CPU per sample, {low:.3g} ms within noise; {more}"
             )
         tied = frugal
     quantile = common_quantile(tied)
     if quantile is None:
-        said.append("Too few requests for a percentile: measure longer to tell them apart.")
-        return Advice(None, tuple(said), None, tuple(tied))
+        sentences.append("Too few requests for a percentile: measure longer to tell them apart.")
+        return Advice(None, tuple(sentences), None, tuple(tied))
     by_latency = sorted(tied, key=lambda view: view.figure(f"e2e_latency_ms.{quantile}"))
     fast, second = by_latency[0], by_latency[1]
     figure = figure_of(quantile)
-    if all(judged.differ(fast, view, figure) for view in by_latency[1:]):
+    if all(judge.differ(fast, view, figure) for view in by_latency[1:]):
         a, b = (with_interval(view, quantile) for view in (fast, second))
-        said.append(f"Use {fast.label}: its {quantile} is {a}, that of {second.label} {b}.")
-        return Advice(fast, tuple(said), figure, tuple(tied))
-    return Advice(None, (*said, *free_choice(by_latency, quantile, judged)), figure, tuple(tied))
+        sentences.append(f"Use {fast.label}: its {quantile} is {a}, that of {second.label} {b}.")
+        return Advice(fast, tuple(sentences), figure, tuple(tied))
+    return Advice(None, (*sentences, *free_choice(by_latency, quantile, judge)), figure, tuple(tied))
 
 
 def common_quantile(views: Sequence[RunView]) -> str | None:
@@ -156,18 +156,18 @@ def _samples(view: RunView) -> float:
     return float(view.figure("throughput_samples_per_s") or 0.0)
 
 
-def _latency_price(chosen: RunView, tied: Sequence[RunView], judged: JudgedRuns) -> str:
+def _latency_price(leader: RunView, tied: Sequence[RunView], judge: JudgedRuns) -> str:
     quantile = common_quantile(tied)
     if quantile is None:
         return "Too few requests for a percentile of the latency."
     fastest = min(tied, key=lambda view: view.figure(f"e2e_latency_ms.{quantile}"))
-    ours, best = (with_interval(view, quantile) for view in (chosen, fastest))
-    if chosen is fastest:
-        return lowest(chosen, tied, quantile, judged)
-    if not judged.differ(chosen, fastest, figure_of(quantile)):
+    ours, best = (with_interval(view, quantile) for view in (leader, fastest))
+    if leader is fastest:
+        return lowest(leader, tied, quantile, judge)
+    if not judge.differ(leader, fastest, figure_of(quantile)):
         return (
             f"Its {quantile}, {ours}, is not distinguishable from {best} of {fastest.label}. "
-            f"{settling(chosen, fastest, quantile, judged)}"
+            f"{settling(leader, fastest, quantile, judge)}"
         )
     return (
         f"The price is latency: {quantile} {ours} against {best} of {fastest.label}; "
@@ -180,14 +180,14 @@ def _keeping(keeping: Sequence[RunView], all_: Sequence[RunView]) -> list[str]:
     if len(keeping) == len(all_):
         who = {1: "The run keeps", 2: "Both runs keep"}.get(len(all_), f"All {len(all_)} runs keep")
         return [f"{who} the SLO ({bounds})."]
-    found = [f"{len(keeping)} of {len(all_)} runs keep the SLO ({bounds})."]
+    sentences = [f"{len(keeping)} of {len(all_)} runs keep the SLO ({bounds})."]
     missing = [view for view in all_ if view.figure("slo.met") is False]
     if missing:
-        found.append(f"With {missing[0].label}, {_failures(missing[0])}.")
+        sentences.append(f"With {missing[0].label}, {_failures(missing[0])}.")
     unknown = [view for view in all_ if view.figure("slo.met") is None]
     if unknown:
-        found.append(_unknown(unknown))
-    return found
+        sentences.append(_unknown(unknown))
+    return sentences
 
 
 def bounds_text(view: RunView) -> str:
@@ -196,8 +196,8 @@ def bounds_text(view: RunView) -> str:
 
 
 def _failures(view: RunView) -> str:
-    failed = [check.failure for check in checks_of(view) if check.met is False]
-    return ", ".join(failed) or "a bound can't be judged"
+    failures = [check.failure for check in checks_of(view) if check.met is False]
+    return ", ".join(failures) or "a bound can't be judged"
 
 
 def _unknown(views: Sequence[RunView]) -> str:

@@ -53,13 +53,13 @@ def measured_ceilings(cache_dir: Path, processor: str) -> Ceilings:
     """This machine's, from the cache or measured now (two seconds of one core); StageError if that fails."""
     path = cache_dir / "ceilings.json"
     try:
-        known = json.loads(path.read_text())
-        if known["processor"] == processor:
-            return Ceilings(known["sgemm_gflops"], known["triad_gb_s"])
+        document = json.loads(path.read_text())
+        if document["processor"] == processor:
+            return Ceilings(document["sgemm_gflops"], document["triad_gb_s"])
     except (OSError, ValueError, KeyError):
         pass  # not measured yet, or a file that is not ours: measured again
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", _PROGRAM],
         capture_output=True,
         text=True,
@@ -67,11 +67,11 @@ def measured_ceilings(cache_dir: Path, processor: str) -> Ceilings:
         env={**os.environ, **threads},
         check=False,
     )
-    if done.returncode:
-        raise StageError(f"The machine's ceilings can't be measured: {done.stderr.strip()[-300:]}")
-    found = json.loads(done.stdout)
+    if process.returncode:
+        raise StageError(f"The machine's ceilings can't be measured: {process.stderr.strip()[-300:]}")
+    rates = json.loads(process.stdout)
     cache_dir.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"processor": processor, **found}))
+    temporary.write_text(json.dumps({"processor": processor, **rates}))
     temporary.replace(path)
-    return Ceilings(found["sgemm_gflops"], found["triad_gb_s"])
+    return Ceilings(rates["sgemm_gflops"], rates["triad_gb_s"])

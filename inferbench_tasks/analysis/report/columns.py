@@ -36,18 +36,18 @@ class Column:
 
 def columns_of(views: Sequence[RunView]) -> list[Column]:
     """Those in which any run has a figure; a column whose figures are all doubtful says so in its head."""
-    found = []
+    columns = []
     for figure in FIGURES.on("report"):
-        shown = [view for view in views if view.value(figure) is not None]
-        if shown:
-            doubts = {doubt_of(view, figure) for view in shown}
+        with_value = [view for view in views if view.value(figure) is not None]
+        if with_value:
+            doubts = {doubt_of(view, figure) for view in with_value}
             doubt = doubts.pop() if len(doubts) == 1 else ""
-            found.append(Column(f"{figure.column} ({doubt})" if doubt else figure.column, figure, doubt))
+            columns.append(Column(f"{figure.column} ({doubt})" if doubt else figure.column, figure, doubt))
     if any(view.figure("slo.met") is not None for view in views):
         before = list(FIGURES)[: list(FIGURES).index(_SLO_AFTER) + 1]
-        place = sum(column.figure is not None and column.figure.name in before for column in found)
-        found.insert(place, Column("SLO", None))
-    return found
+        place = sum(column.figure is not None and column.figure.name in before for column in columns)
+        columns.insert(place, Column("SLO", None))
+    return columns
 
 
 def doubt_of(view: RunView, figure: Figure) -> str:

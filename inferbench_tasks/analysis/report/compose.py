@@ -42,15 +42,15 @@ def html(
     unstarted: int = 0,
     ceilings: Ceilings | None = None,
 ) -> str:
-    """The page."""
+    """The page of these runs as HTML."""
     advice = advise(views)
     charts: dict[str, Any] = {}
     blocks = []
     for section in sections(views, ceilings):
         items = []
-        for drawn in section.charts:
+        for chart in section.charts:
             key = f"c{len(charts)}"
-            charts[key] = drawn
+            charts[key] = chart
             items.append({"id": key, "caption": _count(views)})
         blocks.append({**section.as_dict(), "charts": items})
     columns = columns_of(views)
@@ -89,12 +89,12 @@ def row_of(view: RunView, columns: Sequence[Column], advice: Advice) -> dict[str
 
 def _certificate(view: RunView) -> dict[str, Any]:
     assert view.result is not None
-    found = view.result.certificate
+    certificate = view.result.certificate
     return {
         "label": view.label,
-        "valid": found.get("valid"),
-        "reasons": [reason.text for reason in reasons_of(found)],
-        "warnings": found.get("warnings", []),
+        "valid": certificate.get("valid"),
+        "reasons": [reason.text for reason in reasons_of(certificate)],
+        "warnings": certificate.get("warnings", []),
         "checks": [
             {
                 "name": check["name"].replace("_", " "),
@@ -103,7 +103,7 @@ def _certificate(view: RunView) -> dict[str, Any]:
                 "unit": check["unit"],
                 "ok": check["ok"],
             }
-            for check in found.get("checks", [])
+            for check in certificate.get("checks", [])
         ],
     }
 
@@ -137,7 +137,7 @@ def notes_of(views: Sequence[RunView], unstarted: int) -> list[str]:
 def disturbed_notes(views: Sequence[RunView]) -> list[str]:
     """That valid runs were disturbed, not enough to count as invalid but enough to be seen in their figures."""
     notes = []
-    for kind, told in (
+    for kind, text in (
         ("foreign_cpu", "other processes used up to {:.0%} of the CPU meanwhile"),
         (
             "waited_for_cpu",
@@ -145,17 +145,17 @@ def disturbed_notes(views: Sequence[RunView]) -> list[str]:
         ),
         ("steal", "the hypervisor took up to {:.1%} of the CPU time"),
     ):
-        seen = {
+        shares = {
             view.run_id: finding["value"]
             for view in views
             if view.valid
             for finding in (view.figure("interference") or {}).get("findings", [])
             if finding["kind"] == kind
         }
-        if seen:
+        if shares:
             valid = sum(view.valid for view in views)
             notes.append(
-                f"{len(seen)} of {valid} valid run(s): {told.format(max(seen.values()))}; see Interference."
+                f"{len(shares)} of {valid} valid run(s): {text.format(max(shares.values()))}; see Interference."
             )
     return notes
 

@@ -57,7 +57,7 @@ class Comparison:
     notes: list[str]
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values."""
+        """The comparison as plain values, for JSON and tables."""
         return asdict(self)
 
 
@@ -65,13 +65,13 @@ def compare_runs(views: Sequence[RunView], repeats: Repeats | None = None) -> Co
     """The first against each of the others; every view has a result."""
     results = [view.result for view in views if view.result is not None]
     names = [result.run_id for result in results]
-    known = repeats or {}
+    samples = repeats or {}
     figures = []
     for name, figure in FIGURES.items():
         values = [_value(result, name) for result in results]
         if all(value is None for value in values):
             continue
-        others = [difference(results[0], other, name, known) for other in results[1:]]
+        others = [difference(results[0], other, name, samples) for other in results[1:]]
         figures.append(
             {
                 "figure": name,
@@ -86,7 +86,7 @@ def compare_runs(views: Sequence[RunView], repeats: Repeats | None = None) -> Co
         settings=_settings(views, results),
         figures=figures,
         environment=_environment(results),
-        notes=_notes(results, known),
+        notes=_notes(results, samples),
     )
 
 
@@ -130,23 +130,23 @@ def _settings(views: Sequence[RunView], results: Sequence[ResultDocument]) -> li
     rows = [
         {"field": path, **{view.run_id: (view.differs or {}).get(path) for view in views}} for path in paths
     ]
-    asked = {last(path) for path in paths}
+    names = {last(path) for path in paths}
     return rows + [
-        row for row in compare(results) if row["field"] not in FIGURES and last(row["field"]) not in asked
+        row for row in compare(results) if row["field"] not in FIGURES and last(row["field"]) not in names
     ]
 
 
 def _environment(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    entries: dict[str, dict[str, Any]] = {}
     for other in results[1:]:
         for row in environment_differences(results[0], other):
-            entry = found.setdefault(row["what"], {"field": row["what"], results[0].run_id: row["then"]})
+            entry = entries.setdefault(row["what"], {"field": row["what"], results[0].run_id: row["then"]})
             entry[other.run_id] = row["now"]
     # A run that does not differ from the first has the first's value.
-    for entry in found.values():
+    for entry in entries.values():
         for other in results[1:]:
             entry.setdefault(other.run_id, entry[results[0].run_id])
-    return list(found.values())
+    return list(entries.values())
 
 
 def _notes(results: Sequence[ResultDocument], repeats: Repeats) -> list[str]:

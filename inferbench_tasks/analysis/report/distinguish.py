@@ -36,35 +36,35 @@ def interval(view: RunView, quantile: str) -> tuple[float, float] | None:
     return FIGURES.named(quantile).interval_in(view.summary)
 
 
-def lowest(chosen: RunView, others: Sequence[RunView], quantile: str, judged: JudgedRuns) -> str:
+def lowest(leader: RunView, others: Sequence[RunView], quantile: str, judge: JudgedRuns) -> str:
     """What can be said of a run that shows the lowest percentile of all: that it is the lowest only if it surely is."""
-    rivals = [v for v in others if v is not chosen and not judged.differ(chosen, v, figure_of(quantile))]
-    ours = with_interval(chosen, quantile)
+    rivals = [v for v in others if v is not leader and not judge.differ(leader, v, figure_of(quantile))]
+    ours = with_interval(leader, quantile)
     if not rivals:
         return f"It also has the lowest {quantile}, {ours}."
     rivals.sort(key=lambda view: value(view, quantile))
-    told = _some([f"{with_interval(view, quantile)} of {view.label}" for view in rivals])
+    names = _some([f"{with_interval(view, quantile)} of {view.label}" for view in rivals])
     return (
-        f"Its {quantile}, {ours}, is not distinguishable from {told}. "
-        f"{settling(chosen, rivals[0], quantile, judged)}"
+        f"Its {quantile}, {ours}, is not distinguishable from {names}. "
+        f"{settling(leader, rivals[0], quantile, judge)}"
     )
 
 
-def free_choice(ranked: Sequence[RunView], quantile: str, judged: JudgedRuns) -> list[str]:
+def free_choice(order: Sequence[RunView], quantile: str, judge: JudgedRuns) -> list[str]:
     """What can be said of runs, the lowest percentile first, of which no other figure chooses: which are as good as the
     first, and which surely are not.
     """
-    first = ranked[0]
-    alike = [v for v in ranked if v is first or not judged.differ(first, v, figure_of(quantile))]
+    first = order[0]
+    alike = [v for v in order if v is first or not judge.differ(first, v, figure_of(quantile))]
     names = _some([view.label for view in alike])
     choice = (
         f"Their {quantile} does not differ beyond noise: choose freely between {names}."
         if all(interval(view, quantile) is not None for view in alike)
         else f"Nothing tells the {quantile} of {names} apart."
     )
-    slower = [f"{view.label} {with_interval(view, quantile)}" for view in ranked if view not in alike]
+    slower = [f"{view.label} {with_interval(view, quantile)}" for view in order if view not in alike]
     others = [f"Surely higher is the {quantile} of {_some(slower)}."] if slower else []
-    return [f"{choice} {settling(first, alike[1], quantile, judged)}", *others]
+    return [f"{choice} {settling(first, alike[1], quantile, judge)}", *others]
 
 
 def _some(names: Sequence[str]) -> str:
@@ -83,10 +83,10 @@ def with_interval(view: RunView, quantile: str) -> str:
     )
 
 
-def settling(a: RunView, b: RunView, quantile: str, judged: JudgedRuns) -> str:
+def settling(a: RunView, b: RunView, quantile: str, judge: JudgedRuns) -> str:
     """Which runs would tell the percentiles of two runs apart, if they stay what they are."""
     fast, slow = sorted((a, b), key=lambda view: value(view, quantile))
-    estimates = [judged.estimate(view, figure_of(quantile)) for view in (fast, slow)]
+    estimates = [judge.estimate(view, figure_of(quantile)) for view in (fast, slow)]
     times = length_to_settle(*estimates)
     if times is None:
         x, y = value(fast, quantile), value(slow, quantile)

@@ -13,7 +13,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 
 
 def finalise(db: PerfDB, run_ids: Sequence[str]) -> list[str]:
-    """See ``perfdb.finalise``."""
+    """Give each of these runs that ended without a result one, as ``perfdb.finalise`` does."""
     return finalise_runs(db, run_ids, ResultDocument, without_figures, "generate")
 
 

@@ -20,7 +20,7 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&@])")
 def make_markdown(
     db: PerfDB, run_ids: Sequence[str], submission: dict[str, Any], path: Path
 ) -> list[RunView]:
-    """Like ``report.make_report``."""
+    """Write the report of these runs as Markdown, like ``compose.make_report``; the runs that it shows."""
     views = load_runs(db, run_ids)
     page.write(path, markdown(views, submission, unstarted=len(run_ids) - len(views)))
     return views

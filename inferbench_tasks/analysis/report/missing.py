@@ -46,43 +46,43 @@ def _latency(view: RunView) -> list[str]:
     if not answered:
         errors = ", ".join(f"{count:,d} {kind}" for kind, count in (view.figure("errors") or {}).items())
         return [f"none of its {requests:,d} requests got a good answer ({errors}), so there is no latency."]
-    found = []
+    texts = []
     lacking = [q for q in _EXPECTED if view.figure(f"e2e_latency_ms.{NAMES[q]}") is None]
     if lacking:
         needs = ", ".join(f"{NAMES[q]} ({FLOORS[q]:,d})" for q in lacking)
-        found.append(f"its {answered:,d} good answers are too few for {needs}: so many would be needed.")
+        texts.append(f"its {answered:,d} good answers are too few for {needs}: so many would be needed.")
     lowest = view.figure("e2e_latency_ms.min")
     if lowest is not None and lowest < 0:
-        found.append(
+        texts.append(
             f"a clock jumped: there are answers before their requests (by up to {-lowest:,.3g} ms), so no latency of "
             "this run can be trusted."
         )
-    return found
+    return texts
 
 
 def _resources(view: RunView) -> list[str]:
     resources = view.figure("resources") or {}
     reasons: dict[str, Any] = (resources.get("monitor") or {}).get("unavailable") or {}
     device = view.result.device if view.result else None
-    wanted = {"server": "CPU and memory of the server", "host": "CPU of the machine"}
+    sources = {"server": "CPU and memory of the server", "host": "CPU of the machine"}
     if device is not None and device.kind == "gpu":
-        wanted["gpu"] = "utilisation, memory, power and clocks of the GPU"
+        sources["gpu"] = "utilisation, memory, power and clocks of the GPU"
     return [
         f"{what}: not measured ({reasons.get(source) or 'the monitors recorded nothing of it'})."
-        for source, what in wanted.items()
+        for source, what in sources.items()
         if not resources.get(source)
     ]
 
 
 def _derived(view: RunView) -> list[str]:
-    found = []
+    texts = []
     for name, what in (("energy", "energy"), ("cost", "cost")):
         reason = (view.figure(name) or {}).get("reason")
         if reason:
-            found.append(f"{what}: not known ({reason}).")
+            texts.append(f"{what}: not known ({reason}).")
     if not (view.figure("energy") or {}).get("reason") and (
         reason := (view.figure("carbon") or {}).get("reason")
     ):
-        found.append(f"CO₂: not known ({reason}).")
+        texts.append(f"CO₂: not known ({reason}).")
     problems = view.figure("metric_problems") or {}
-    return found + [f"{kind}: not known ({problem})." for kind, problem in problems.items()]
+    return texts + [f"{kind}: not known ({problem})." for kind, problem in problems.items()]

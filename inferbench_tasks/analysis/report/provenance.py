@@ -37,7 +37,7 @@ def provenance_tables(views: Sequence[RunView]) -> list[dict[str, Any]]:
 def _facts(view: RunView) -> dict[str, Any]:
     assert view.result is not None
     result = view.result.model_dump()
-    chosen: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "run": view.run_id,
         "attempt": result["attempt"],
         "model": result["model"],
@@ -55,7 +55,7 @@ def _facts(view: RunView) -> dict[str, Any]:
             "CPU of the sampler, cores": view.figure("resources.monitor.cpu_cores"),
         },
     }
-    return flatten(chosen)
+    return flatten(facts)
 
 
 def _cells(path: str, value: Any) -> list[str]:

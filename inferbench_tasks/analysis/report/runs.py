@@ -82,8 +82,10 @@ class RunView:
             return None
         window = self.result.extensions["measured_window"]
         records = Window.of(self.records(), window["start_ns"], window["end_ns"])
-        found: NDArray[np.float64] = np.sort((records.done_ns - records.intended_ns)[records.answered] / 1e6)
-        return found
+        latencies: NDArray[np.float64] = np.sort(
+            (records.done_ns - records.intended_ns)[records.answered] / 1e6
+        )
+        return latencies
 
     @property
     def samples_per_request(self) -> int | None:
@@ -103,10 +105,10 @@ def load_runs(db: PerfDB, run_ids: Sequence[str]) -> list[RunView]:
     """The runs in that order; those that never started are left out."""
     ids = list(run_ids)
     results: dict[str, ResultDocument] = {}
-    for found in db.find_results({"run_id": {"$in": ids}}):
-        known = results.get(found.run_id)
-        if known is None or known.attempt < found.attempt:
-            results[found.run_id] = found
+    for document in db.find_results({"run_id": {"$in": ids}}):
+        newest = results.get(document.run_id)
+        if newest is None or newest.attempt < document.attempt:
+            results[document.run_id] = document
     runs = {run.run_id: run for run in db.find_runs({"_id": {"$in": ids}})}
     views = []
     for run_id in ids:

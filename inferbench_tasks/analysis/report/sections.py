@@ -37,42 +37,50 @@ class Section:
     wide: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """For the page."""
+        """What the page shows of the section besides its charts."""
         return {"title": self.title, "text": self.text, "tables": self.tables, "wide": self.wide}
 
 
 def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list[Section]:
     """All that there is to show of these runs; ``ceilings``: of the machine that they ran on, if measured."""
     slo = latency_bounds(views)
-    shown = [view for view in views if view.measured]
-    limit = f"Charts by run show the first {MAX_RUNS} of {len(shown)} runs." if len(shown) > MAX_RUNS else ""
+    measured = [view for view in views if view.measured]
+    limit = (
+        f"Charts by run show the first {MAX_RUNS} of {len(measured)} runs."
+        if len(measured) > MAX_RUNS
+        else ""
+    )
     maps = heatmap.heat_maps(views)
-    found = [
+    blocks = [
         Section(
             "Latency",
-            _drawn(latency.cdf(shown, slo), latency.percentiles(shown, slo), density.density(shown)),
+            _present(
+                latency.cdf(measured, slo), latency.percentiles(measured, slo), density.density(measured)
+            ),
             limit,
         ),
         Section("Heat maps", maps, wide=heatmap.wide(maps)),
         Section(
             "Comparison over the sweep",
-            [*_drawn(tradeoffs.latency_throughput(shown, slo)), *sweep.comparison(shown)],
-            tables=tradeoffs.pareto_table(shown),
+            [*_present(tradeoffs.latency_throughput(measured, slo)), *sweep.comparison(measured)],
+            tables=tradeoffs.pareto_table(measured),
         ),
-        Section("Over time", _drawn(latency.course(shown), traffic.traffic(shown))),
+        Section("Over time", _present(latency.course(measured), traffic.traffic(measured))),
         Section(
             "Where the time goes",
-            _drawn(stages.pipeline(shown), stages.cold_start(shown)),
-            tables.stage_text(shown),
-            tables.stage_table(shown),
+            _present(stages.pipeline(measured), stages.cold_start(measured)),
+            tables.stage_text(measured),
+            tables.stage_table(measured),
         ),
-        Section("Sharing a device", [], tables=sharing_table(shown)),
-        Section("Roofline", _drawn(roofline.roofline(shown, ceilings, sheet_of(shown)))),
-        Section("Resources", resources.resources(shown)),
-        Section("Energy, CO₂ and cost", [], tables=[*tables.energy_table(shown), *tables.cost_table(shown)]),
-        Section("Interference", [], tables=tables.interference_table(shown)),
+        Section("Sharing a device", [], tables=sharing_table(measured)),
+        Section("Roofline", _present(roofline.roofline(measured, ceilings, sheet_of(measured)))),
+        Section("Resources", resources.resources(measured)),
+        Section(
+            "Energy, CO₂ and cost", [], tables=[*tables.energy_table(measured), *tables.cost_table(measured)]
+        ),
+        Section("Interference", [], tables=tables.interference_table(measured)),
     ]
-    return [section for section in found if section.charts or section.tables]
+    return [section for section in blocks if section.charts or section.tables]
 
 
 def sheet_of(views: Sequence[RunView]) -> Hardware | None:
@@ -81,5 +89,5 @@ def sheet_of(views: Sequence[RunView]) -> Hardware | None:
     return find_hardware(names.pop()) if len(names) == 1 else None
 
 
-def _drawn(*charts: Chart | None) -> list[Chart]:
+def _present(*charts: Chart | None) -> list[Chart]:
     return [chart for chart in charts if chart is not None]

@@ -106,10 +106,10 @@ def _neighbours(view: RunView) -> list[dict[str, Any]]:
 
 def _load_of(neighbour: dict[str, Any]) -> str:
     """Answered requests per second and the share that failed, of one neighbour; older results lack the latter."""
-    rate, failed = neighbour.get("throughput_rps"), neighbour.get("error_ratio")
+    rate, errors = neighbour.get("throughput_rps"), neighbour.get("error_ratio")
     parts = [
         "nothing answered" if rate is None else f"{rate:.4g}/s",
-        None if failed is None else f"{failed:.2%} failed",
+        None if errors is None else f"{errors:.2%} failed",
     ]
     return f"{neighbour['model']} " + ", ".join(part for part in parts if part)
 

@@ -45,21 +45,21 @@ def stage_table(views: Sequence[RunView]) -> list[Table]:
     return [table] if rows else []
 
 
-def condensed(table: Table, kept: Sequence[str]) -> Table:
+def condensed(table: Table, always: Sequence[str]) -> Table:
     """A table without the columns, but for ``kept``, that say the same in all of its rows; its note says it."""
     head, rows = table["head"], table["rows"]
     if len(rows) < 2:
         return table
     values = dict(zip(head, zip(*rows, strict=True), strict=True))
-    same = [name for name in head if name not in kept and len(set(values[name])) == 1]
-    told = [f"{name}: {'none' if values[name][0] == '–' else values[name][0]}" for name in same]
-    left = [index for index, name in enumerate(head) if name not in same]
+    same = [name for name in head if name not in always and len(set(values[name])) == 1]
+    texts = [f"{name}: {'none' if values[name][0] == '–' else values[name][0]}" for name in same]
+    places = [index for index, name in enumerate(head) if name not in same]
     return {
         **table,
-        "head": [head[index] for index in left],
-        "rows": [[row[index] for index in left] for row in rows],
-        "numbers": [place for place, index in enumerate(left) if index in table.get("numbers", [])],
-        "note": f"For all rows: {'; '.join(told)}." if told else "",
+        "head": [head[index] for index in places],
+        "rows": [[row[index] for index in places] for row in rows],
+        "numbers": [place for place, index in enumerate(places) if index in table.get("numbers", [])],
+        "note": f"For all rows: {'; '.join(texts)}." if texts else "",
     }
 
 
@@ -88,11 +88,11 @@ def energy_table(views: Sequence[RunView]) -> list[Table]:
                 *_emission(carbon),
             ]
         )
-    kept = ["run", "J/request", "CO₂e, g/1,000 requests"]
-    head = [*kept[:2], "method", "of what", "cross-check", kept[2], "electricity"]
+    main = ["run", "J/request", "CO₂e, g/1,000 requests"]
+    head = [*main[:2], "method", "of what", "cross-check", main[2], "electricity"]
     if not rows:
         return []
-    table = condensed({"title": "Energy and CO₂", "head": head, "rows": rows, "numbers": [1, 5]}, kept)
+    table = condensed({"title": "Energy and CO₂", "head": head, "rows": rows, "numbers": [1, 5]}, main)
     scopes = "".join(f" {name} is of: {SCOPE.get(name, name)}." for name in sorted(checked))
     return [{**table, "note": f"{table.get('note', '')}{scopes}".strip()}] if scopes else [table]
 
@@ -120,14 +120,14 @@ def cost_table(views: Sequence[RunView]) -> list[Table]:
                     "; ".join([f"{entry['source']}, {entry['date']}", *notes]),
                 ]
             )
-    kept = ["run", "instance", "USD/h", "USD/1,000 requests", "USD/1,000 within the SLO"]
+    main = ["run", "instance", "USD/h", "USD/1,000 requests", "USD/1,000 within the SLO"]
     table = {
         "title": "Cost at the measured throughput",
-        "head": [*kept, "source"],
+        "head": [*main, "source"],
         "rows": rows,
         "numbers": [2, 3, 4],
     }
-    return [condensed(table, kept)] if rows else []
+    return [condensed(table, main)] if rows else []
 
 
 def marked(text: str, entry: dict[str, Any]) -> str:

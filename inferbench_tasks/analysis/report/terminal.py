@@ -75,15 +75,15 @@ _WIDE = 110
 
 def _figures() -> tuple[list[Figure], list[Figure]]:
     """Those that a terminal shows: what was answered how fast, and what it took."""
-    shown = [figure for figure in FIGURES.values() if {"terminal", "wide"} & {*figure.views}]
+    figures = [figure for figure in FIGURES.values() if {"terminal", "wide"} & {*figure.views}]
     before = set(list(FIGURES)[: list(FIGURES).index(_AFTER)])
-    return [f for f in shown if f.name in before], [f for f in shown if f.name not in before]
+    return [f for f in figures if f.name in before], [f for f in figures if f.name not in before]
 
 
 def heading(column: str) -> str:
     """A column's head on two lines of about the same length: ``cold start, ms`` as ``cold`` and ``start ms``."""
     words = column.replace(",", "").replace("/", " /").split()
-    halves = [(" ".join(words[:cut]), " ".join(words[cut:])) for cut in range(1, len(words))]
+    halves = [(" ".join(words[:place]), " ".join(words[place:])) for place in range(1, len(words))]
     return "\n".join(min(halves, key=lambda half: max(map(len, half)))) if halves else column
 
 
@@ -129,6 +129,6 @@ def _cell(name: str, value: Any) -> str:
     if name in FIGURES and FIGURES[name].share:
         return f"{value:.1%}"
     if isinstance(value, float):
-        shown = FIGURES[name].displayed(value) if name in FIGURES else value
-        return f"{shown:.0f}" if abs(shown) >= 1000 else f"{shown:.3g}"
+        number = FIGURES[name].displayed(value) if name in FIGURES else value
+        return f"{number:.0f}" if abs(number) >= 1000 else f"{number:.3g}"
     return str(value)

@@ -22,9 +22,9 @@ class Covering:
         ] or varied
         self._sizes = [len(np.unique(pair)) for pair in self._pairs]
 
-    def next(self, left: NDArray[np.intp], known: Sequence[int], rng: np.random.Generator) -> int:
+    def next(self, candidates: NDArray[np.intp], runs: Sequence[int], rng: np.random.Generator) -> int:
         """Of the indexes ``left`` the one with the most pairs that no known one has; ties by chance."""
-        gain = 1e-3 * rng.random(len(left))
+        gain = 1e-3 * rng.random(len(candidates))
         for pair, size in zip(self._pairs, self._sizes, strict=True):
-            gain += ~np.isin(pair[left], pair[list(known)]) / size
-        return int(left[int(np.argmax(gain))])
+            gain += ~np.isin(pair[candidates], pair[list(runs)]) / size
+        return int(candidates[int(np.argmax(gain))])

@@ -66,7 +66,7 @@ class LiveSearch:
     seed: int = 1
     documents: list[dict[str, Any]] = field(default_factory=list)
     run_ids: list[str] = field(default_factory=list)
-    made: int = 0
+    runs_started: int = 0
 
     def search(self, budget: int) -> None:
         """Until so many configurations of the space are measured, those from before included, or all are."""
@@ -79,13 +79,13 @@ class LiveSearch:
             core.tell(place[document["submission"]["digest"]], _figures(document, core.figures()))
         self.say(f"{len(core.trials)} of {len(self.jobs)} configuration(s) measured before; budget {budget}")
         while len(core.trials) < budget and (index := core.ask()) is not None:
-            made = self._measure(self.jobs[index], f"{len(core.trials) + 1}/{budget}")
-            verdict = Verdict.of(made) if made else None
-            if made is None or verdict is None or (verdict.measured and not verdict.valid):
+            result = self._measure(self.jobs[index], f"{len(core.trials) + 1}/{budget}")
+            verdict = Verdict.of(result) if result else None
+            if result is None or verdict is None or (verdict.measured and not verdict.valid):
                 core.skip(index)  # disturbed: that says nothing of the configuration
                 budget -= 1
             else:
-                core.tell(index, _figures(made, core.figures()) if verdict.valid else {})
+                core.tell(index, _figures(result, core.figures()) if verdict.valid else {})
             if core.best is not None and core.best.index == index:
                 self.say("    the best so far")
 
@@ -93,8 +93,8 @@ class LiveSearch:
         """Repeat what is not sure among the top three, at most so many runs."""
         by_digest = {job.digest: job for job in self.jobs}
         while runs > 0:
-            wanted = [key.partition(" ")[0] for key in self.recommendation().wanted]
-            fewest = sorted(wanted, key=lambda digest: sum(self._is(d, digest) for d in self.documents))
+            digests = [key.partition(" ")[0] for key in self.recommendation().reruns]
+            fewest = sorted(digests, key=lambda digest: sum(self._is(d, digest) for d in self.documents))
             if not fewest:
                 return
             self._measure(by_digest[fewest[0]], "again, to settle the order")
@@ -107,9 +107,11 @@ class LiveSearch:
     def _measure(self, job: Job[JobSpec], which: str) -> dict[str, Any] | None:
         document = None
         for attempt in range(ATTEMPTS):
-            self.say(f"[{which}] {told(job.point)}{' (once more: it was disturbed)' if attempt else ''}")
+            self.say(
+                f"[{which}] {point_text(job.point)}{' (once more: it was disturbed)' if attempt else ''}"
+            )
             document = self.run(job)
-            self.made += 1
+            self.runs_started += 1
             if document is None:
                 return None
             self.run_ids.append(document["run_id"])
@@ -127,14 +129,14 @@ class LiveSearch:
         parts = [
             f"{name} {'not known' if value is None else f'{value:.4g}'}" for name, value in figures.items()
         ]
-        kept = (
+        suffix = (
             ""
             if not self.goal.bounds
             else ", keeps the SLO"
             if self.goal.keeps(figures)
             else ", does not keep the SLO"
         )
-        return ", ".join(parts) + kept
+        return ", ".join(parts) + suffix
 
     @staticmethod
     def _is(document: dict[str, Any], digest: str) -> bool:
@@ -145,7 +147,7 @@ def _figures(document: dict[str, Any], names: Sequence[str]) -> dict[str, float 
     return {name: value_of(document, name) for name in names}
 
 
-def told(point: dict[str, Any]) -> str:
+def point_text(point: dict[str, Any]) -> str:
     """A point of a sweep in words, by the last part of each path."""
     return ", ".join(f"{last(path)} {_plain(value)}" for path, value in point.items()) or "as submitted"
 

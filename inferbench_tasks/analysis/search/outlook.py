@@ -1,6 +1,6 @@
 """What configurations that were not run would show: logarithms of figures, with how sure that is.
 
-Two views, each made of what was told so far: ``BySettings`` lets a Gaussian process per figure learn from nothing what
+Two views, each made of the evidence so far: ``BySettings`` lets a Gaussian process per figure learn from nothing what
 the settings do; ``ByServers`` starts from many plausible servers (``servers``) and a part that they don't explain. The
 second knows far more as long as the server is one like them; which one is believed is decided by how well each
 foretells every run from the others (leave one out: Rasmussen and Williams, "Gaussian Processes for Machine Learning",
@@ -34,7 +34,7 @@ _LEVEL = 1.5
 
 
 @dataclass(frozen=True)
-class Told:
+class Evidence:
     """What runs of the configurations ``indexes`` showed: the logarithm of each figure, one value per run."""
 
     indexes: Indexes
@@ -45,19 +45,21 @@ class BySettings:
     """One Gaussian process per figure. ``theta``: fitted hyperparameters, kept from one fit to the next."""
 
     def __init__(
-        self, encoding: Encoding, told: Told, figures: Sequence[str], theta: dict[str, Array]
+        self, encoding: Encoding, evidence: Evidence, figures: Sequence[str], theta: dict[str, Array]
     ) -> None:
         self._x = encoding.features
         self._models = []
         for name in figures:
-            model = GaussianProcess(self._x[told.indexes], encoding.axis_of, told.logs[name], theta.get(name))
+            model = GaussianProcess(
+                self._x[evidence.indexes], encoding.axis_of, evidence.logs[name], theta.get(name)
+            )
             theta[name] = model.theta
             self._models.append(model)
         self.foretold = sum(model.foretold() for model in self._models)
 
-    def at(self, left: Indexes) -> tuple[Array, Array]:
+    def at(self, indexes: Indexes) -> tuple[Array, Array]:
         """Means (points, figures) and covariances (points, figures, figures)."""
-        each = [model.predict(self._x[left]) for model in self._models]
+        each = [model.predict(self._x[indexes]) for model in self._models]
         mean, sd = np.stack([m for m, _ in each], axis=1), np.stack([s for _, s in each], axis=1)
         return mean, sd[:, :, None] ** 2 * np.eye(len(self._models))
 
@@ -69,24 +71,24 @@ class Prior:
         self, points: Sequence[Mapping[str, Any]], figures: Sequence[str], encoding: Encoding, seed: int
     ) -> None:
         self.figures = tuple(figures)
-        drawn = servers.plausible(points, figures, np.random.default_rng(seed))
+        plausible = servers.plausible(points, figures, np.random.default_rng(seed))
         self.size = len(points)
-        self.mean = drawn.mean(axis=0).ravel()
-        self.parts = (drawn.reshape(len(drawn), -1) - self.mean) / len(drawn) ** 0.5
+        self.mean = plausible.mean(axis=0).ravel()
+        self.parts = (plausible.reshape(len(plausible), -1) - self.mean) / len(plausible) ** 0.5
         self.features = encoding.features
 
 
 class ByServers:
-    """The prior and what was told. A place is a figure at a point: its figure's number x points + the point's."""
+    """The prior and the evidence. A place is a figure at a point: its figure's number x points + the point's."""
 
-    def __init__(self, prior: Prior, told: Told, figures: Sequence[str]) -> None:
+    def __init__(self, prior: Prior, evidence: Evidence, figures: Sequence[str]) -> None:
         from scipy.linalg import cho_factor, cho_solve
 
         self._prior = prior
         self._numbers = [prior.figures.index(name) for name in figures]
-        known = [number for number, name in enumerate(prior.figures) if name in told.logs]
-        self._at = np.concatenate([number * prior.size + told.indexes for number in known])
-        values = np.concatenate([told.logs[prior.figures[number]] for number in known])
+        present = [number for number, name in enumerate(prior.figures) if name in evidence.logs]
+        self._at = np.concatenate([number * prior.size + evidence.indexes for number in present])
+        values = np.concatenate([evidence.logs[prior.figures[number]] for number in present])
         rest = values - prior.mean[self._at]
         usual = prior.parts[:, self._at].T @ prior.parts[:, self._at] + self._level(self._at, self._at)
         unusual = self._unexplained(self._at, self._at)
@@ -104,14 +106,14 @@ class ByServers:
                         factor,
                         weights,
                     )
-        self.foretold = self._leave_one_out(told, known)
+        self.foretold = self._leave_one_out(evidence, present)
 
-    def at(self, left: Indexes) -> tuple[Array, Array]:
+    def at(self, indexes: Indexes) -> tuple[Array, Array]:
         """Like ``BySettings.at``; figures of one point depend on each other."""
         from scipy.linalg import cho_solve
 
         prior = self._prior
-        places = [number * prior.size + left for number in self._numbers]
+        places = [number * prior.size + indexes for number in self._numbers]
         cross = [
             prior.parts[:, place].T @ prior.parts[:, self._at]
             + self._level(place, self._at)
@@ -122,7 +124,7 @@ class ByServers:
             [prior.mean[p] + c @ self._weights for p, c in zip(places, cross, strict=True)], axis=1
         )
         solved = [cho_solve(self._factor, c.T) for c in cross]
-        covariance = np.empty((len(left), len(places), len(places)))
+        covariance = np.empty((len(indexes), len(places), len(places)))
         for i, a in enumerate(places):
             for j, b in enumerate(places):
                 own = (prior.parts[:, a] * prior.parts[:, b]).sum(axis=0)
@@ -130,23 +132,23 @@ class ByServers:
                 covariance[:, i, j] = own - np.einsum("ij,ji->i", cross[i], solved[j])
         return mean, covariance
 
-    def _leave_one_out(self, told: Told, known: list[int]) -> float:
+    def _leave_one_out(self, evidence: Evidence, present: list[int]) -> float:
         """The logarithm of the density of each run's figures, by all other runs."""
         from scipy.linalg import cho_solve
 
-        runs = len(told.indexes)
+        runs = len(evidence.indexes)
         inverse = cho_solve(self._factor, np.eye(len(self._at)))
-        asked = [known.index(number) for number in self._numbers]
-        found = 0.0
+        places = [present.index(number) for number in self._numbers]
+        density = 0.0
         for run in range(runs):
-            own = np.arange(len(known)) * runs + run
+            own = np.arange(len(present)) * runs + run
             covariance = np.linalg.inv(inverse[np.ix_(own, own)])
-            error = (covariance @ self._weights[own])[asked]
-            part = covariance[np.ix_(asked, asked)]
-            found -= 0.5 * float(
+            error = (covariance @ self._weights[own])[places]
+            part = covariance[np.ix_(places, places)]
+            density -= 0.5 * float(
                 error @ np.linalg.solve(part, error) + np.linalg.slogdet(2 * np.pi * part)[1]
             )
-        return found
+        return density
 
     def _level(self, a: Indexes, b: Indexes) -> Array:
         same: Array = (a[:, None] // self._prior.size == b[None] // self._prior.size) * _LEVEL**2
@@ -156,5 +158,5 @@ class ByServers:
         """Smooth over the settings, of each figure by itself; unit variance."""
         x, size = self._prior.features, self._prior.size
         distance = np.sqrt(np.maximum(squared_distances(x[a % size], x[b % size]), 1e-12))
-        found: Array = matern(distance) * (a[:, None] // size == b[None] // size)
-        return found
+        covariance: Array = matern(distance) * (a[:, None] // size == b[None] // size)
+        return covariance

@@ -17,7 +17,7 @@ import numpy as np
 
 from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.search.covering import Covering
-from inferbench_tasks.analysis.search.outlook import ByServers, BySettings, Indexes, Prior, Told
+from inferbench_tasks.analysis.search.outlook import ByServers, BySettings, Evidence, Indexes, Prior
 from inferbench_tasks.analysis.search.servers import MODELLED
 from inferbench_tasks.analysis.search.surrogate import Array, GaussianProcess, encode
 
@@ -79,12 +79,12 @@ class Trial:
     @property
     def figures(self) -> dict[str, float | None]:
         """None for a figure that any of its runs lacks."""
-        found: dict[str, float | None] = {}
+        means: dict[str, float | None] = {}
         for name in self.runs[0]:
             values = [run.get(name) for run in self.runs]
-            known = [value for value in values if value is not None]
-            found[name] = sum(known) / len(known) if len(known) == len(values) else None
-        return found
+            numbers = [value for value in values if value is not None]
+            means[name] = sum(numbers) / len(numbers) if len(numbers) == len(values) else None
+        return means
 
     def complete(self, names: Sequence[str]) -> bool:
         """Whether it has all of these figures."""
@@ -120,17 +120,17 @@ class Search:
 
     def ask(self) -> int | None:
         """The index of the configuration to run next; None once all were."""
-        left = np.flatnonzero(self._open)
-        if not len(left):
+        candidates = np.flatnonzero(self._open)
+        if not len(candidates):
             return None
         if len(self.trials) < self._first:
-            return self._covering.next(left, list(self.trials), self._rng)
-        return int(left[int(np.argmax(self._scores(left)))])
+            return self._covering.next(candidates, list(self.trials), self._rng)
+        return int(candidates[int(np.argmax(self._scores(candidates)))])
 
     def tell(self, index: int, figures: Mapping[str, float | None]) -> None:
         """What a run of that configuration showed: None for figures that it has not (it failed)."""
-        known = {name: figures.get(name) for name in self.figures()}
-        self.trials.setdefault(index, Trial(index)).runs.append(known)
+        values = {name: figures.get(name) for name in self.figures()}
+        self.trials.setdefault(index, Trial(index)).runs.append(values)
         self._open[index] = False
 
     def skip(self, index: int) -> None:
@@ -147,32 +147,32 @@ class Search:
         ]
         return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
 
-    def _scores(self, left: Indexes) -> Array:
+    def _scores(self, candidates: Indexes) -> Array:
         """Logarithm of the expected improvement where all bounds are kept; while nothing keeps them, of the probability
         that they are. By draws from the outlook, and by its figures one by one where no draw is good.
         """
         from scipy.stats import norm
 
-        told = [trial for trial in self.trials.values() if trial.complete(self.goal.figures())]
-        chance = self._works(left) + 1e-9 * self._rng.random(len(left))
-        if len(told) < 2:
-            return chance + self._rng.random(len(left))
+        trials = [trial for trial in self.trials.values() if trial.complete(self.goal.figures())]
+        chance = self._works(candidates) + 1e-9 * self._rng.random(len(candidates))
+        if len(trials) < 2:
+            return chance + self._rng.random(len(candidates))
         names = self.goal.figures()
-        mean, covariance = self._outlook(told, left)
+        mean, covariance = self._outlook(trials, candidates)
         sd = np.sqrt(np.maximum(covariance[:, range(len(names)), range(len(names))], 1e-12))
         root = np.linalg.cholesky(covariance + 1e-6 * np.eye(len(names)))
-        drawn = mean[:, :, None] + root @ self._normal  # points x figures x draws
-        good, alone = np.ones((len(left), _DRAWS)), np.zeros(len(left))
+        draws = mean[:, :, None] + root @ self._normal  # points x figures x draws
+        good, alone = np.ones((len(candidates), _DRAWS)), np.zeros(len(candidates))
         for bound in self.goal.bounds:
             number, sign = names.index(bound.figure), 1.0 if bound.at_most else -1.0
             limit = math.log(max(bound.value, _TINY))
-            good *= sign * (drawn[:, number] - limit) <= 0
+            good *= sign * (draws[:, number] - limit) <= 0
             alone += norm.logcdf(sign * (limit - mean[:, number]) / sd[:, number])
         best = self.best
         if best is not None or not self.goal.bounds:
             sign = 1.0 if self.goal.higher else -1.0
-            top = max(sign * _log(t.figures[self.goal.objective]) for t in ([best] if best else told))
-            good *= np.maximum(sign * drawn[:, 0] - top, 0.0)
+            top = max(sign * _log(t.figures[self.goal.objective]) for t in ([best] if best else trials))
+            good *= np.maximum(sign * draws[:, 0] - top, 0.0)
             z = (sign * mean[:, 0] - top) / sd[:, 0]
             improvement = sd[:, 0] * (norm.pdf(z) + z * norm.cdf(z))
             alone += np.where(
@@ -181,49 +181,54 @@ class Search:
                 norm.logpdf(z) + np.log(sd[:, 0]),
             )
         together = np.log(np.maximum(good.mean(axis=1), 1e-300))
-        found: Array = np.logaddexp(together, alone + _ALONE) + chance
-        return found
+        scores: Array = np.logaddexp(together, alone + _ALONE) + chance
+        return scores
 
-    def _outlook(self, told: list[Trial], left: Indexes) -> tuple[Array, Array]:
+    def _outlook(self, trials: list[Trial], candidates: Indexes) -> tuple[Array, Array]:
         """Logarithms of the goal's figures: means (points, figures) and covariances (points, figures, figures).
 
         Figures that servers are known to have are seen by the view that foretells them better.
         """
         names = self.goal.figures()
         logs = {
-            name: np.array([_log(trial.figures[name]) for trial in told])
+            name: np.array([_log(trial.figures[name]) for trial in trials])
             for name in self.figures()
-            if all(trial.figures[name] is not None for trial in told)
+            if all(trial.figures[name] is not None for trial in trials)
         }
-        known = Told(np.array([trial.index for trial in told], dtype=np.intp), logs)
-        mean, covariance = np.zeros((len(left), len(names))), np.zeros((len(left), len(names), len(names)))
+        evidence = Evidence(np.array([trial.index for trial in trials], dtype=np.intp), logs)
+        mean, covariance = (
+            np.zeros((len(candidates), len(names))),
+            np.zeros((len(candidates), len(names), len(names))),
+        )
         for modelled in (True, False):
             numbers = [n for n, name in enumerate(names) if (name in self._prior.figures) is modelled]
             if not numbers:
                 continue
             part = [names[number] for number in numbers]
-            view: BySettings | ByServers = BySettings(self._encoding, known, part, self._theta)
-            if modelled and (by_servers := ByServers(self._prior, known, part)).foretold >= view.foretold:
+            view: BySettings | ByServers = BySettings(self._encoding, evidence, part, self._theta)
+            if modelled and (by_servers := ByServers(self._prior, evidence, part)).foretold >= view.foretold:
                 view = by_servers
-            mean[:, numbers], covariance[np.ix_(range(len(left)), numbers, numbers)] = view.at(left)
+            mean[:, numbers], covariance[np.ix_(range(len(candidates)), numbers, numbers)] = view.at(
+                candidates
+            )
         return mean, covariance
 
-    def _works(self, left: Indexes) -> Array:
+    def _works(self, candidates: Indexes) -> Array:
         """Logarithm of the probability that a configuration has all figures, once some had not."""
         from scipy.stats import norm
 
         trials = list(self.trials.values())
         works = np.array([1.0 if t.complete(self.goal.figures()) else -1.0 for t in trials])
         if len(set(works)) < 2:
-            return np.zeros(len(left))
+            return np.zeros(len(candidates))
         x = self._encoding.features
         model = GaussianProcess(
             x[[t.index for t in trials]], self._encoding.axis_of, works, self._theta.get("works")
         )
         self._theta["works"] = model.theta
-        mean, sd = model.predict(x[left])
-        found: Array = norm.logcdf(mean / np.sqrt(sd**2 + 0.1))
-        return found
+        mean, sd = model.predict(x[candidates])
+        scores: Array = norm.logcdf(mean / np.sqrt(sd**2 + 0.1))
+        return scores
 
 
 def _log(value: float | None) -> float:

@@ -45,17 +45,17 @@ def plausible(
     settings = {name: _values(flat, name) for name in KNOWN}
     others = _others(flat)
     levels = [_places(values) for values in settings.values() if values is not None]
-    found = np.empty((count, len(figures), len(points)))
+    draws = np.empty((count, len(figures), len(points)))
     step = max(1, _AT_ONCE // len(points))
     for start in range(0, count, step):
         draw = _Draw(rng, min(step, count - start), len(points), levels)
         logs = _logs(settings, others, draw)
         for number, name in enumerate(figures):
             quantile = MODELLED[name]
-            found[start : start + step, number] = (
+            draws[start : start + step, number] = (
                 logs[name] if quantile is None else logs["mean_ms"] + logs["spread"] * (quantile - 0.1)
             )
-    return found
+    return draws
 
 
 @dataclass(frozen=True)
@@ -75,44 +75,44 @@ class _Draw:
 
     def factor(self, others: Sequence[Indexes], spread: float) -> Array:
         """Of the values of these settings."""
-        found = np.zeros((self.servers, self.points))
+        logs = np.zeros((self.servers, self.points))
         for place in others:
-            found += self.rng.normal(0, spread, (self.servers, place.max() + 1))[:, place]
-        return np.exp(found)
+            logs += self.rng.normal(0, spread, (self.servers, place.max() + 1))[:, place]
+        return np.exp(logs)
 
     def rugged(self) -> Array:
         """What no law explains: a factor for each value of each setting, and one for each point."""
         point = self.rng.normal(0, 0.02, (self.servers, self.points))
-        found: Array = np.exp(point) * self.factor(self.levels, 0.05)
-        return found
+        factors: Array = np.exp(point) * self.factor(self.levels, 0.05)
+        return factors
 
 
 def _places(values: Array) -> Indexes:
     """Which of its values a setting has at each point."""
-    found: Indexes = np.unique(values, return_inverse=True)[1]
-    return found
+    places: Indexes = np.unique(values, return_inverse=True)[1]
+    return places
 
 
 def _values(flat: Sequence[Mapping[str, Any]], name: str) -> Array | None:
     """A setting at all points, NaN where a point does not have it; None if no point has it."""
-    found = np.full(len(flat), np.nan)
+    values = np.full(len(flat), np.nan)
     for at, point in enumerate(flat):
         for path, value in point.items():
             if last(path) == name and is_number(value) and value >= 0:
-                found[at] = float(value)
-    return None if np.isnan(found).all() else found
+                values[at] = float(value)
+    return None if np.isnan(values).all() else values
 
 
 def _others(flat: Sequence[Mapping[str, Any]]) -> list[Indexes]:
     """Of each setting that the model does not know, which value each point has."""
-    found = []
+    places = []
     for path in dict.fromkeys(path for point in flat for path in point):
         if last(path) in KNOWN or last(path) == "batching":
             continue
         _, place = np.unique([repr(point.get(path)) for point in flat], return_inverse=True)
         if place.max():
-            found.append(place)
-    return found
+            places.append(place)
+    return places
 
 
 def _logs(settings: Mapping[str, Array | None], others: Sequence[Indexes], draw: _Draw) -> dict[str, Array]:
@@ -121,9 +121,9 @@ def _logs(settings: Mapping[str, Array | None], others: Sequence[Indexes], draw:
     """
 
     def setting(name: str, otherwise: Array | float) -> Array:
-        found = settings[name]
-        given = np.broadcast_to(otherwise, (draw.servers, draw.points))
-        return given if found is None else np.where(np.isnan(found), given, found)
+        values = settings[name]
+        default = np.broadcast_to(otherwise, (draw.servers, draw.points))
+        return default if values is None else np.where(np.isnan(values), default, values)
 
     threads, instances, size = (setting(name, 1.0) for name in ("threads", "instances", "batch_size"))
     users = setting("concurrency", draw.among([1, 4, 16, 64]))
@@ -138,23 +138,23 @@ def _logs(settings: Mapping[str, Array | None], others: Sequence[Indexes], draw:
     # A batch leaves when it is full or its oldest request has waited: with enough users it is full, and none waits.
     room = np.maximum(1, largest // size)
     full = (delay > 0) & (users >= room)
-    merged = np.minimum(room, np.maximum(1, np.round(users / np.where(delay > 0, 1, instances))))
-    merged = np.where(full, room, 1 + draw.between(0.6, 1) * (merged - 1))
-    busy = np.minimum(instances, np.maximum(1, users / merged))
+    batch = np.minimum(room, np.maximum(1, np.round(users / np.where(delay > 0, 1, instances))))
+    batch = np.where(full, room, 1 + draw.between(0.6, 1) * (batch - 1))
+    busy = np.minimum(instances, np.maximum(1, users / batch))
     crowd = np.maximum(1, busy * threads / cores)
     crowd = crowd * (1 + draw.between(0, 0.7) * (crowd - 1))
-    work = (fixed + sample * size * merged) * (serial + (1 - serial) / threads) * crowd
+    work = (fixed + sample * size * batch) * (serial + (1 - serial) / threads) * crowd
     waited = np.where(full, 0.0, delay)
     front = (10 ** draw.between(-1.3, 0.3) + 10 ** draw.between(-2.7, -0.7) * size) * draw.factor(others, 0.1)
-    limits = np.stack([(work + waited) / (busy * merged), front, (work + waited + front) / users])
+    limits = np.stack([(work + waited) / (busy * batch), front, (work + waited + front) / users])
     sharpness = draw.between(3, 30)
     slowest_ms = (limits**sharpness).sum(axis=0) ** (1 / sharpness) * draw.rugged()
-    queue = 1 - np.exp(-users / (2 * busy * merged))
+    queue = 1 - np.exp(-users / (2 * busy * batch))
     spread = (draw.between(0.03, 0.3) + draw.between(0, 0.3) * queue * crowd**0.5) * draw.rugged()
 
     rate = -np.log(slowest_ms)
     samples = rate + np.log(size)
-    cpu = np.log((work * np.minimum(threads, cores / busy) ** 0.9 / merged + front) / size)
+    cpu = np.log((work * np.minimum(threads, cores / busy) ** 0.9 / batch + front) / size)
     return {
         "throughput_rps": rate, "goodput_rps": rate, "throughput_samples_per_s": samples, "cost_usd_per_1k": -rate,
         "cost_usd_per_1k_samples": -samples, "mean_ms": np.log(users) - rate, "spread": spread,

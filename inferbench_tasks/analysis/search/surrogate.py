@@ -45,11 +45,11 @@ def encode(points: Sequence[Mapping[str, Any]]) -> Encoding:
     settings make together in every point (``_TOGETHER``) are axes of their own.
     """
     flat = [flatten_point(point) for point in points]
-    made = [_together(point) for point in flat]
-    common = set.intersection(*(set(one) for one in made))
+    quantities = [_together(point) for point in flat]
+    common = set.intersection(*(set(one) for one in quantities))
     flat = [
         {**point, **{k: v for k, v in one.items() if k in common}}
-        for point, one in zip(flat, made, strict=True)
+        for point, one in zip(flat, quantities, strict=True)
     ]
     names = list(dict.fromkeys(name for point in flat for name in point))
     columns: list[Array] = []
@@ -58,9 +58,9 @@ def encode(points: Sequence[Mapping[str, Any]]) -> Encoding:
         for column in _columns([point.get(name) for point in flat]):
             columns.append(column)
             axis_of.append(axis)
-    used = {axis: i for i, axis in enumerate(dict.fromkeys(axis_of))}
+    places = {axis: i for i, axis in enumerate(dict.fromkeys(axis_of))}
     features = np.stack(columns, axis=1) if columns else np.zeros((len(points), 0))
-    return Encoding(features, np.array([used[axis] for axis in axis_of], dtype=np.intp))
+    return Encoding(features, np.array([places[axis] for axis in axis_of], dtype=np.intp))
 
 
 def _together(point: dict[str, Any]) -> dict[str, float]:
@@ -85,15 +85,15 @@ def _columns(values: list[Any]) -> list[Array]:
     """A column for the numbers (if there are several), and one per other value (if there are several kinds)."""
     numbers = sorted({float(v) for v in values if is_number(v)})
     others = list(dict.fromkeys(repr(v) for v in values if not is_number(v)))
-    found = []
+    columns = []
     if len(numbers) > 1:
         scaled = np.log(numbers) if numbers[0] > 0 else np.arange(len(numbers), dtype=float)
         place = dict(zip(numbers, (scaled - scaled[0]) / (scaled[-1] - scaled[0]), strict=True))
-        found.append(np.array([place[float(v)] if is_number(v) else 0.5 for v in values]))
+        columns.append(np.array([place[float(v)] if is_number(v) else 0.5 for v in values]))
     if len(others) + bool(numbers) > 1:
         kinds = others if numbers or len(others) > 2 else others[1:]
-        found += [np.array([float(not is_number(v) and repr(v) == kind) for v in values]) for kind in kinds]
-    return found
+        columns += [np.array([float(not is_number(v) and repr(v) == kind) for v in values]) for kind in kinds]
+    return columns
 
 
 def is_number(value: Any) -> bool:
@@ -156,15 +156,15 @@ class GaussianProcess:
 
     def _distances(self, a: Array, b: Array) -> Array:
         """Squared distances per axis: (axes, a, b); the columns of a category count half each."""
-        found = np.zeros((self._axes, len(a), len(b)))
+        distances = np.zeros((self._axes, len(a), len(b)))
         for column, axis in enumerate(self._axis_of):
-            found[axis] += (a[:, None, column] - b[None, :, column]) ** 2
-        return found
+            distances[axis] += (a[:, None, column] - b[None, :, column]) ** 2
+        return distances
 
     @staticmethod
     def _scaled(d2: Array, lengths: Array) -> Array:
-        found: Array = np.sqrt(np.maximum((d2 / lengths[:, None, None] ** 2).sum(axis=0), 1e-12))
-        return found
+        distances: Array = np.sqrt(np.maximum((d2 / lengths[:, None, None] ** 2).sum(axis=0), 1e-12))
+        return distances
 
     def _covariance(self, theta: Array) -> tuple[Array, Array]:
         """The covariance, and its derivative by each logarithm: (hyperparameters, n, n)."""
@@ -192,11 +192,11 @@ class GaussianProcess:
 
 def squared_distances(a: Array, b: Array) -> Array:
     """Between all rows of two matrices, summed over their columns."""
-    found: Array = ((a[:, None] - b[None]) ** 2).sum(axis=2)
-    return found
+    distances: Array = ((a[:, None] - b[None]) ** 2).sum(axis=2)
+    return distances
 
 
 def matern(r: Array) -> Array:
     """The Matern 5/2 correlation at these scaled distances."""
-    found: Array = (1 + _ROOT5 * r + 5 / 3 * r**2) * np.exp(-_ROOT5 * r)
-    return found
+    correlation: Array = (1 + _ROOT5 * r + 5 / 3 * r**2) * np.exp(-_ROOT5 * r)
+    return correlation

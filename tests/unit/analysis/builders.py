@@ -56,8 +56,8 @@ def view(
             table, measure_start_ns=2 * SECOND, measure_end_ns=int((2 + seconds) * SECOND), slo=spec.slo
         )
         if cpu_cores is not None:
-            used = {"cpu_cores": {"mean": cpu_cores, "max": cpu_cores}, "rss_bytes": {"max": 2.0**27}}
-            summary["resources"] = {"server": used}
+            usage = {"cpu_cores": {"mean": cpu_cores, "max": cpu_cores}, "rss_bytes": {"max": 2.0**27}}
+            summary["resources"] = {"server": usage}
         if resources:
             summary["resources"] = resources
     document = ResultDocument.model_validate(
@@ -110,6 +110,6 @@ def job_spec(**changes: Any) -> JobSpec:
 
 def named(*views: RunView) -> list[RunView]:
     """The runs, named by what differs."""
-    found = list(views)
-    name_by_difference(found)
-    return found
+    runs = list(views)
+    name_by_difference(runs)
+    return runs

@@ -59,10 +59,10 @@ def test_the_order_of_two_results_makes_no_difference(a: Estimate, b: Estimate) 
 
 @settings(deadline=None, max_examples=60)
 @given(ESTIMATES)
-def test_a_result_does_not_differ_from_itself(known: Estimate) -> None:
+def test_a_result_does_not_differ_from_itself(value: Estimate) -> None:
     """Whatever its error, none included."""
-    assert not Change.between(known, known).settled
-    exact = Estimate(known.mean, 0.0, 1, 3.0)
+    assert not Change.between(value, value).settled
+    exact = Estimate(value.mean, 0.0, 1, 3.0)
     assert not Change.between(exact, exact).settled
 
 
@@ -132,9 +132,9 @@ def test_longer_runs_settle_what_their_own_error_hides_and_nothing_else() -> Non
 )
 def test_a_result_states_its_own_error(figure: str, within: float, systematic: float) -> None:
     """By an interval, by what it was counted from, by its method; a percentile that could not be bounded says so."""
-    known = stated(FIGURES[figure], {"summary": SUMMARY})
-    assert known.within == pytest.approx(within, rel=0.03)
-    assert known.systematic == pytest.approx(systematic, rel=0.03)
+    value = stated(FIGURES[figure], {"summary": SUMMARY})
+    assert value.within == pytest.approx(within, rel=0.03)
+    assert value.systematic == pytest.approx(systematic, rel=0.03)
 
 
 @pytest.mark.parametrize("figure", FIGURES)
@@ -168,6 +168,6 @@ def test_what_a_run_could_not_bound_differs_so_much_between_runs() -> None:
                 for quantile, name in NAMES.items():
                     if (value := exact[quantile]) is not None and bounds[name] is None:
                         logs.setdefault(name, []).append(math.log(value))
-            squares += [float(np.var(found, ddof=1)) for found in logs.values() if len(found) > 7]
+            squares += [float(np.var(values, ddof=1)) for values in logs.values() if len(values) > 7]
     assert len(squares) > 10
     assert pytest.approx(math.sqrt(float(np.mean(squares))), rel=0.3) == UNBOUNDED_RATIO

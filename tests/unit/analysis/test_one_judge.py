@@ -36,7 +36,7 @@ class Made:
         return [document for document in self.documents if document["run_id"] in runs]
 
 
-def made(seed: int) -> Made:
+def outcome(seed: int) -> Made:
     """Two to six configurations, run once each, between hardly and clearly different; some results lack something."""
     rng = np.random.default_rng(seed)
     count = int(rng.integers(2, 7))
@@ -68,8 +68,8 @@ def summary_of(rng: np.random.Generator, level: dict[str, float], *, bounded: bo
     rate, cores = 100 * level["rate"], 0.5 * level["cpu"]
     p99 = None if rng.random() < 0.1 else 18 * level["latency"]
     latency: dict[str, Any] = {"mean": 5 * level["latency"], "p50": 4 * level["latency"], "p99": p99}
-    known = rng.random()
-    if known > 0.15:  # an earlier version looked for no intervals
+    chance = rng.random()
+    if chance > 0.15:  # an earlier version looked for no intervals
         width = float(rng.choice([0.01, 0.1, 0.4]))
         latency["ci95"] = {
             name: [value * (1 - width / 2), value * (1 + width / 2)] if value and rng.random() > 0.2 else None
@@ -99,7 +99,7 @@ def beats(documents: list[dict[str, Any]], figure: str) -> tuple[str, float]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_advice_and_recommendation_agree(seed: int) -> None:
     """Who keeps the objective, who is first and whether that is sure, by each figure that the advice decides by."""
-    runs = made(seed)
+    runs = outcome(seed)
     advice = advise(runs.views)
     recommended = choose(runs.documents, THROUGHPUT, runs.bounds)
     if not recommended.fitting:
@@ -143,7 +143,7 @@ def decided(runs: Made, advice: Advice) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_everybody_means_the_same_by_the_same(seed: int) -> None:
     """Two results tie on the leaderboard, show no difference and agree in a replay where no order is recommended."""
-    runs = made(seed)
+    runs = outcome(seed)
     results = {view.run_id: view.result for view in runs.views if view.result and view.valid}
     for a, b in pairwise(runs.documents):
         first, second = results[a["run_id"]], results[b["run_id"]]
@@ -155,10 +155,10 @@ def test_everybody_means_the_same_by_the_same(seed: int) -> None:
                 continue
             best, probability = beats([a, b], name)
             settled = probability >= SETTLED
-            shown = difference(first, second, name, {})
-            assert (shown.verdict != NONE_SHOWN) == settled, name
+            change = difference(first, second, name, {})
+            assert (change.verdict != NONE_SHOWN) == settled, name
             if settled:
-                assert shown.verdict == ("better" if best == b["run_id"] else "worse"), name
+                assert change.verdict == ("better" if best == b["run_id"] else "worse"), name
             assert replayed.get(name, not settled) is not settled, name
             order = [a, b] if best == a["run_id"] else [b, a]
             assert [row["rank"] for row in ranked(order, figure, ())] == ([1, 2] if settled else [1, 1]), name
@@ -166,7 +166,7 @@ def test_everybody_means_the_same_by_the_same(seed: int) -> None:
 
 def test_made_up_results_are_of_every_kind() -> None:
     """What the two tests above are given leads to every kind of advice."""
-    advice = [advise(made(seed).views) for seed in SEEDS]
+    advice = [advise(outcome(seed).views) for seed in SEEDS]
     assert {(each.by, each.best is None) for each in advice} >= {
         (THROUGHPUT, False), (CPU, False), ("p99_ms", False), ("p99_ms", True), (None, False), (None, True),
     }  # fmt: skip

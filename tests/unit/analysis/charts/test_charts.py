@@ -44,9 +44,9 @@ def test_a_grid_becomes_a_heat_map_with_each_run_in_its_place() -> None:
     """Rows and columns are the swept values in order; each cell is that run's figure."""
     views = grid()
     assert [axis.title for axis in axes_of(views)] == ["batch_size", "threads"]
-    drawn = heat_maps(views)[0]
-    go.Figure(drawn)
-    cells = drawn["data"][0]
+    plot = heat_maps(views)[0]
+    go.Figure(plot)
+    cells = plot["data"][0]
     assert (cells["x"], cells["y"]) == (["1", "2", "4"], ["1", "2"])
     p99 = {
         (v.job["load"]["batch_size"], v.job["serve"]["threads"]): v.figure("e2e_latency_ms.p99")
@@ -101,8 +101,8 @@ def test_a_sweep_of_four_axes_is_folded_into_one_map() -> None:
     assert {axis.title for axis in axes} == {"model", "backend", "batch_size", "network"}
     across, down = fold(axes)
     assert len(across.labels) * len(down.labels) == 24
-    drawn = {figure["layout"]["title"]["text"]: figure["data"][0] for figure in heat_maps(views)}
-    cells = drawn["Median latency"]
+    plot = {figure["layout"]["title"]["text"]: figure["data"][0] for figure in heat_maps(views)}
+    cells = plot["Median latency"]
     for run, x, y in zip(views, across.place, down.place, strict=True):
         assert cells["z"][y][x] == run.figure("e2e_latency_ms.p50")
         words = f"{across.labels[x]} {down.labels[y]}".split()
@@ -184,10 +184,10 @@ def test_the_roofline_has_measured_and_datasheet_ceilings() -> None:
     sheet = Hardware(
         source="s", date="2020", name="X", match="X", kind="cpu", fp32_tflops=1.0, bandwidth_gb_s=50.0
     )
-    drawn = roofline([roofline_run()], Ceilings(100.0, 10.0), sheet)
-    assert drawn is not None
-    go.Figure(drawn)
-    measured = drawn["data"][0]
+    plot = roofline([roofline_run()], Ceilings(100.0, 10.0), sheet)
+    assert plot is not None
+    go.Figure(plot)
+    measured = plot["data"][0]
     for x, y in zip(measured["x"], measured["y"], strict=True):
         assert y == pytest.approx(min(100.0, 10.0 * x))
     assert roofline([roofline_run()], None, None) is None
@@ -195,9 +195,9 @@ def test_the_roofline_has_measured_and_datasheet_ceilings() -> None:
 
 def test_ceilings_are_measured_once(tmp_path: Path) -> None:
     """A matrix product and a triad give plausible figures, kept for that processor."""
-    found = measured_ceilings(tmp_path, "cpu A")
-    assert found.gflops > found.gb_s > 0.1
-    assert measured_ceilings(tmp_path, "cpu A") == found
+    rates = measured_ceilings(tmp_path, "cpu A")
+    assert rates.gflops > rates.gb_s > 0.1
+    assert measured_ceilings(tmp_path, "cpu A") == rates
     assert "cpu A" in (tmp_path / "ceilings.json").read_text()
 
 
@@ -223,7 +223,7 @@ def test_traffic_ends_with_the_last_second_for_which_requests_were_meant() -> No
     run.summary["timeseries"] = {
         "t_s": [0.0, 1.0, 2.0], "requests": [100, 100, 0], "ok": [99, 100, 1], "errors": [0, 0, 0]
     }  # fmt: skip
-    drawn = traffic([run])
-    assert drawn is not None
-    assert [trace["y"] for trace in drawn["data"]] == [[99, 100], [100, 100]]
-    assert drawn["data"][0]["x"] == [0.5, 1.5]
+    plot = traffic([run])
+    assert plot is not None
+    assert [trace["y"] for trace in plot["data"]] == [[99, 100], [100, 100]]
+    assert plot["data"][0]["x"] == [0.5, 1.5]

@@ -46,67 +46,67 @@ SWEEP = [priced(1, 1000.0), priced(4, 600.0), priced(8, 500.0)]
 @pytest.mark.parametrize("objective", ["cost_usd_per_1k", "cost", "throughput_rps", "throughput"])
 def test_a_figure_of_a_request_over_several_batch_sizes_is_warned_of(objective: str) -> None:
     """By a request's cost or rate batch 1 wins; the answer says which sizes there are and what to use."""
-    found = choose(SWEEP, objective, [])
-    assert "batch 1" in found.top[0]["configuration"]
-    (note,) = [note for note in found.notes if "is of a request" in note]
+    recommendation = choose(SWEEP, objective, [])
+    assert "batch 1" in recommendation.top[0]["configuration"]
+    (note,) = [note for note in recommendation.notes if "is of a request" in note]
     better = "throughput_samples_per_s" if "throughput" in objective else "cost_usd_per_1k_samples"
     assert "1, 4, 8 samples" in note and f"Use {better} " in note
 
 
 def test_by_a_sample_the_batch_that_does_most_for_the_money_wins() -> None:
     """Batch 8 at 500 requests/s costs a quarter of batch 1 at 1,000, and nothing needs to be said."""
-    found = choose(SWEEP, "cost_usd_per_1k_samples", [])
-    assert ["batch 8" in row["configuration"] for row in found.top] == [True, False, False]
-    first, last = (found.top[place]["cost_usd_per_1k_samples"] for place in (0, 2))
+    recommendation = choose(SWEEP, "cost_usd_per_1k_samples", [])
+    assert ["batch 8" in row["configuration"] for row in recommendation.top] == [True, False, False]
+    first, last = (recommendation.top[place]["cost_usd_per_1k_samples"] for place in (0, 2))
     assert first == pytest.approx(last / 4)
-    assert not any("is of a request" in note for note in found.notes)
+    assert not any("is of a request" in note for note in recommendation.notes)
 
 
 def test_a_figure_of_a_request_is_fine_where_all_requests_are_equal() -> None:
     """Of one batch size only, the order by request and by sample is the same: no warning."""
-    found = choose([priced(8, 500.0), priced(8, 400.0)], "cost_usd_per_1k", [])
-    assert not any("is of a request" in note for note in found.notes)
+    recommendation = choose([priced(8, 500.0), priced(8, 400.0)], "cost_usd_per_1k", [])
+    assert not any("is of a request" in note for note in recommendation.notes)
 
 
 def test_a_result_from_before_costs_of_a_sample_were_stored_is_not_judged_as_free() -> None:
     """Missing, not 0: it is left out and named."""
     old = priced(16, 900.0)
     del old["summary"]["cost_usd_per_1k_samples"]
-    found = choose([*SWEEP, old], "cost_usd_per_1k_samples", [])
-    assert (found.candidates, found.fitting) == (4, 3)
-    assert any("no cost_usd_per_1k_samples was measured" in note for note in found.notes)
+    recommendation = choose([*SWEEP, old], "cost_usd_per_1k_samples", [])
+    assert (recommendation.candidates, recommendation.fitting) == (4, 3)
+    assert any("no cost_usd_per_1k_samples was measured" in note for note in recommendation.notes)
 
 
 def test_the_best_three_that_keep_the_bound_in_order() -> None:
     """The fastest breaks the bound and is out; three of the rest remain, best first."""
-    found = choose(
+    recommendation = choose(
         [run(1, 50, 20), run(2, 90, 40), run(4, 150, 80), run(8, 200, 130), run(16, 30, 90)],
         "throughput_samples_per_s",
         [P99],
     )
-    assert [row["throughput_samples_per_s"] for row in found.top] == [150, 90, 50]
-    assert (found.candidates, found.fitting) == (5, 4)
-    assert "batch 4" in found.top[0]["configuration"]
-    assert found.top[0]["p99_ms"] == 80
+    assert [row["throughput_samples_per_s"] for row in recommendation.top] == [150, 90, 50]
+    assert (recommendation.candidates, recommendation.fitting) == (5, 4)
+    assert "batch 4" in recommendation.top[0]["configuration"]
+    assert recommendation.top[0]["p99_ms"] == 80
 
 
 def test_clear_differences_are_sure_and_close_ones_are_not() -> None:
     """150 against 90 is nearly certain; 100 against 95 is not, and how many runs would settle it is said."""
     clear = choose([run(1, 150, 20), run(2, 90, 20)], "throughput_samples_per_s", [])
     assert clear.top[0]["beats_next_probability"] > 0.999
-    assert clear.wanted == ()
+    assert clear.reruns == ()
     close = choose([run(1, 100, 20), run(2, 95, 20)], "throughput_samples_per_s", [])
     assert 0.6 < close.top[0]["beats_next_probability"] < 0.9
     assert any("more run(s) of both would settle it" in note for note in close.notes)
-    assert len(close.wanted) == 2
+    assert len(close.reruns) == 2
 
 
 def test_what_no_sensible_number_of_runs_settles_is_left_to_choose() -> None:
     """100 against 99.9: a coin's toss, and it stays one."""
-    found = choose([run(1, 100, 20), run(2, 99.9, 20)], "throughput_samples_per_s", [])
-    assert 0.5 < found.top[0]["beats_next_probability"] < 0.55
-    assert any("choose freely" in note for note in found.notes)
-    assert found.wanted == ()
+    recommendation = choose([run(1, 100, 20), run(2, 99.9, 20)], "throughput_samples_per_s", [])
+    assert 0.5 < recommendation.top[0]["beats_next_probability"] < 0.55
+    assert any("choose freely" in note for note in recommendation.notes)
+    assert recommendation.reruns == ()
 
 
 def test_repeated_runs_bring_their_own_spread() -> None:
@@ -128,41 +128,44 @@ def test_others_spread_counts_for_what_ran_once() -> None:
 
 def test_the_probability_is_right_as_often_as_it_says() -> None:
     """Of 700 seeded pairs of true means, those said to win with 70 to 90% win in about as many cases."""
-    rng, said, won = random.Random(4), [], []
+    rng, probabilities, won = random.Random(4), [], []
     for _ in range(700):
         true = {1: 100 * math.exp(rng.gauss(0, 0.07)), 2: 100 * math.exp(rng.gauss(0, 0.07))}
         runs = [run(b, m * math.exp(rng.gauss(0, 0.05)), 20, i) for b, m in true.items() for i in range(2)]
         top = choose(runs, "throughput_samples_per_s", []).top[0]
         if 0.7 <= top["beats_next_probability"] <= 0.9:
-            said.append(top["beats_next_probability"])
+            probabilities.append(top["beats_next_probability"])
             batch = int(top["configuration"].split("batch ")[1].split(",")[0])
             won.append(true[batch] == max(true.values()))
-    assert len(said) > 100
-    assert sum(won) / len(won) == pytest.approx(sum(said) / len(said), abs=0.08)
+    assert len(probabilities) > 100
+    assert sum(won) / len(won) == pytest.approx(sum(probabilities) / len(probabilities), abs=0.08)
 
 
 def test_a_bound_that_is_kept_by_a_hair_is_said_to_be_unsure() -> None:
     """p99 of 99 against a bound of 100 is kept with little certainty, 50 with much; more runs are asked for."""
     near, far = (choose([run(1, 100, p99)], "throughput_samples_per_s", [P99]) for p99 in (99.0, 50.0))
     assert near.top[0]["keeps_slo_probability"] < 0.7 < 0.99 < far.top[0]["keeps_slo_probability"]
-    assert any("keeps its bounds with probability" in note for note in near.notes) and near.wanted
-    assert far.wanted == ()
+    assert any("keeps its bounds with probability" in note for note in near.notes) and near.reruns
+    assert far.reruns == ()
 
 
 def test_one_run_beyond_the_bound_takes_a_configuration_out() -> None:
     """The mean of three runs is within the bound, one of them is not: it does not keep the SLO."""
-    found = choose(
+    recommendation = choose(
         [run(1, 100, p99, i) for i, p99 in enumerate((50, 60, 110))], "throughput_samples_per_s", [P99]
     )
-    assert found.top == []
-    assert "None of 1 configuration(s) keeps p99_ms ≤ 100." in found.notes
+    assert recommendation.top == []
+    assert "None of 1 configuration(s) keeps p99_ms ≤ 100." in recommendation.notes
 
 
 def test_a_missing_percentile_is_named_and_not_taken_for_kept() -> None:
     """Too few requests for a p99: the configuration is not recommended, and what to do is said."""
-    found = choose([run(1, 100, None)], "throughput_samples_per_s", [P99])
-    assert found.top == []
-    assert "no p99_ms was measured" in found.notes[0] and "Longer runs would tell" in found.notes[0]
+    recommendation = choose([run(1, 100, None)], "throughput_samples_per_s", [P99])
+    assert recommendation.top == []
+    assert (
+        "no p99_ms was measured" in recommendation.notes[0]
+        and "Longer runs would tell" in recommendation.notes[0]
+    )
 
 
 def test_lower_is_better_for_latency() -> None:
@@ -202,10 +205,13 @@ def test_a_pinned_run_is_no_repeat_of_one_on_the_whole_machine() -> None:
     for document, cores in zip(runs, (3.0, 3.0, 16.0, None), strict=True):
         document["device"]["cores"] = cores
     del runs[3]["device"]["cores"]  # as results were before they told it
-    found = choose(runs, "throughput_samples_per_s", [])
-    assert [(row["throughput_samples_per_s"], row["runs"]) for row in found.top] == [
+    recommendation = choose(runs, "throughput_samples_per_s", [])
+    assert [(row["throughput_samples_per_s"], row["runs"]) for row in recommendation.top] == [
         (160, 1),
         (100, 1),
         (30.5, 2),
     ]
-    assert "cores 16" in found.top[0]["configuration"] and "cores 3" in found.top[2]["configuration"]
+    assert (
+        "cores 16" in recommendation.top[0]["configuration"]
+        and "cores 3" in recommendation.top[2]["configuration"]
+    )

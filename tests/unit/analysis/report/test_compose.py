@@ -29,11 +29,11 @@ EVIL = "<script>alert(1)</script>"
 
 
 def charts_of(text: str) -> dict[str, Any]:
-    """The page's figures."""
-    found = re.search(r'<script type="application/json" id="charts">(.*?)</script>', text, re.DOTALL)
-    assert found is not None
-    drawn: dict[str, Any] = json.loads(found[1])
-    return drawn
+    """The charts that the page carries, by their ids."""
+    script = re.search(r'<script type="application/json" id="charts">(.*?)</script>', text, re.DOTALL)
+    assert script is not None
+    charts: dict[str, Any] = json.loads(script[1])
+    return charts
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +60,9 @@ def test_a_page_is_whole_and_small(sweep: list[RunView]) -> None:
 
 def test_every_figure_is_what_plotly_takes(sweep: list[RunView]) -> None:
     """Plotly's own schema accepts each figure; each has a title and titled axes."""
-    drawn = charts_of(html(sweep, {}))
-    assert len(drawn) >= 7
-    for figure in drawn.values():
+    charts = charts_of(html(sweep, {}))
+    assert len(charts) >= 7
+    for figure in charts.values():
         checked = go.Figure(figure)
         assert checked.layout.title.text
         assert checked.layout.xaxis.title.text or checked.layout.yaxis.title.text
@@ -90,9 +90,9 @@ def test_a_users_text_is_text() -> None:
 def test_the_curve_is_the_samples() -> None:
     """Each point of the cumulative curve is a sample at its exact rank, first and last included."""
     run = view(records(5.0))
-    drawn = cdf([run], {})
-    assert drawn is not None and run.latencies_ms is not None
-    x, y = np.array(drawn["data"][0]["x"]), np.array(drawn["data"][0]["y"])
+    charts = cdf([run], {})
+    assert charts is not None and run.latencies_ms is not None
+    x, y = np.array(charts["data"][0]["x"]), np.array(charts["data"][0]["y"])
     everything = run.latencies_ms
     assert x[0] == everything[0] and x[-1] == everything[-1] and y[-1] == 1
     for value, share in zip(x, y, strict=True):
@@ -109,9 +109,9 @@ def test_ranks_reach_into_the_tail(samples: int) -> None:
 
 def test_a_percentile_without_support_is_left_out() -> None:
     """200 requests have no p99: there is no bar for it."""
-    drawn = percentiles([view(records(5.0, rate_rps=25))], {})
-    assert drawn is not None
-    bars = dict(zip(drawn["data"][0]["x"], drawn["data"][0]["y"], strict=True))
+    charts = percentiles([view(records(5.0, rate_rps=25))], {})
+    assert charts is not None
+    bars = dict(zip(charts["data"][0]["x"], charts["data"][0]["y"], strict=True))
     assert bars["p95"] is not None and "p99" not in bars
 
 
@@ -119,30 +119,30 @@ def test_an_interval_that_is_not_known_is_not_drawn() -> None:
     """Not as one of no width either, and the title says so; where it is known, the bar has it."""
     run = view(records(5.0))
     assert run.result is not None
-    known = run.result.summary.e2e_latency_ms.ci95
-    assert known is not None and all(known[q] for q in ("p50", "p90", "p95"))
+    intervals = run.result.summary.e2e_latency_ms.ci95
+    assert intervals is not None and all(intervals[q] for q in ("p50", "p90", "p95"))
     before = percentiles([run], {})
     unknown = run.result.model_copy(deep=True)
-    unknown.summary.e2e_latency_ms.ci95 = {**known, "p95": None}
+    unknown.summary.e2e_latency_ms.ci95 = {**intervals, "p95": None}
     after = percentiles([replace(run, result=unknown)], {})
     assert before is not None and after is not None
     assert "with 95% intervals" in str(before["layout"]["title"])
     assert "where enough requests are independent" in str(after["layout"]["title"])
     at = after["data"][0]["x"].index("p95")
-    drawn = [
+    charts = [
         [fig["data"][0]["error_y"][side][at] for side in ("array", "arrayminus")] for fig in (before, after)
     ]
-    assert all(isinstance(value, float) and value > 0 for value in drawn[0]) and drawn[1] == ["unknown"] * 2
+    assert all(isinstance(value, float) and value > 0 for value in charts[0]) and charts[1] == ["unknown"] * 2
 
 
 def test_a_bound_far_above_all_bars_is_told_and_not_drawn() -> None:
     """5 ms under an SLO of 20 ms of the p99: a line at 20 ms; under one of 2 s: a word in the title."""
-    for bound_ms, drawn in ((20.0, True), (2000.0, False)):
+    for bound_ms, visible in ((20.0, True), (2000.0, False)):
         figure = percentiles([view(records(5.0))], {"p99": bound_ms})
         assert figure is not None
         layout = figure["layout"]
-        assert bool(layout.get("shapes")) is drawn
-        assert ("SLO far above: p99 2000 ms" in str(layout["title"])) is not drawn
+        assert bool(layout.get("shapes")) is visible
+        assert ("SLO far above: p99 2000 ms" in str(layout["title"])) is not visible
 
 
 @pytest.mark.parametrize(
@@ -272,9 +272,9 @@ def test_a_valid_run_that_was_disturbed_is_noted_at_the_top() -> None:
     """How much of the CPU others had stands among the notes, once for all runs; of an invalid run its verdict tells."""
     views = named(*(view(records(5.0), f"r.{n}", job={"load__batch_size": n}) for n in (1, 2)))
     for share, run in zip((0.3, 0.95), views, strict=True):
-        found = {"kind": "foreign_cpu", "value": share, "text": "x", "quarantine": False}
-        run.summary["interference"] = {"findings": [found]}
-    told = "valid run(s): other processes used up to {} of the CPU meanwhile; see Interference."
-    assert f"2 of 2 {told.format('95%')}" in notes_of(views, 0)
+        finding = {"kind": "foreign_cpu", "value": share, "text": "x", "quarantine": False}
+        run.summary["interference"] = {"findings": [finding]}
+    sentence = "valid run(s): other processes used up to {} of the CPU meanwhile; see Interference."
+    assert f"2 of 2 {sentence.format('95%')}" in notes_of(views, 0)
     views[1].verdict = Verdict.read("invalid: interference")
-    assert f"1 of 1 {told.format('30%')}" in notes_of(views, 0)
+    assert f"1 of 1 {sentence.format('30%')}" in notes_of(views, 0)

@@ -54,13 +54,15 @@ def test_the_longer_runs_that_are_asked_for_are_long_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("second_ms", "asked"), [(5.2, "several runs of each"), (5.1, "more than 20 runs of each")]
+    ("second_ms", "proposal"), [(5.2, "several runs of each"), (5.1, "more than 20 runs of each")]
 )
-def test_less_than_a_machines_drift_asks_for_more_runs_not_longer_ones(second_ms: float, asked: str) -> None:
+def test_less_than_a_machines_drift_asks_for_more_runs_not_longer_ones(
+    second_ms: float, proposal: str
+) -> None:
     """4 and 2% apart with narrow intervals: one long run of each would prove nothing; so many of them might."""
     a, b = runs(5.0, second_ms, 0.01)
     text = settling(a, b, "p99", JudgedRuns([a, b]))
-    assert f"within a machine's drift from run to run: {asked}" in text
+    assert f"within a machine's drift from run to run: {proposal}" in text
 
 
 @pytest.mark.parametrize("noise", [0.01, 0.5])

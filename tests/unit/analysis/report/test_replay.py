@@ -12,9 +12,9 @@ from tests.unit.analysis.builders import job_spec, records, view
 
 def result(latency_ms: float, seed: int = 1, **changes: object) -> ResultDocument:
     """A result with that latency."""
-    found = view(records(latency_ms, seed=seed), **changes).result  # type: ignore[arg-type]
-    assert found is not None
-    return found
+    document = view(records(latency_ms, seed=seed), **changes).result  # type: ignore[arg-type]
+    assert document is not None
+    return document
 
 
 def test_the_job_comes_back_as_it_was() -> None:

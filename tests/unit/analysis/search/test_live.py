@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.analysis.recommend.candidates import Bound
-from inferbench_tasks.analysis.search.live import LiveSearch, goal_of, measured_before, told
+from inferbench_tasks.analysis.search.live import LiveSearch, goal_of, measured_before, point_text
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.submission.schema import JobSpec, Submission
@@ -41,7 +41,7 @@ class Machine:
         self.drift = list(drift)
 
     def run(self, job: Job[JobSpec]) -> dict[str, Any]:
-        """A result document."""
+        """Run the job: a result document as PerfDB gives it back."""
         self.asked.append(job.digest)
         load, threads = job.spec.load, job.spec.serve.threads
         rate = 1000 * load.batch_size * min(1.2, load.arrivals.concurrency) / (1 + load.batch_size / threads)  # type: ignore[attr-defined]
@@ -65,23 +65,23 @@ class Machine:
 
 def live(machine: Machine, documents: list[dict[str, Any]] | None = None) -> tuple[LiveSearch, list[str]]:
     """A search on that machine, and what it says."""
-    said: list[str] = []
-    return LiveSearch(JOBS, GOAL, machine.run, said.append, documents=documents or []), said
+    messages: list[str] = []
+    return LiveSearch(JOBS, GOAL, machine.run, messages.append, documents=documents or []), messages
 
 
 def test_it_runs_no_more_than_its_budget_and_finds_a_configuration_that_keeps_the_slo() -> None:
     """10 of 32 jobs, each once; what it recommends is the best of them and keeps the bound."""
     machine = Machine()
-    search, said = live(machine)
+    search, messages = live(machine)
     search.search(10)
-    assert len(machine.asked) == len(set(machine.asked)) == search.made == 10
-    found = search.recommendation()
-    assert found.top[0]["p99_ms"] <= 20
+    assert len(machine.asked) == len(set(machine.asked)) == search.runs_started == 10
+    recommendation = search.recommendation()
+    assert recommendation.top[0]["p99_ms"] <= 20
     keeping = [d for d in search.documents if d["summary"]["e2e_latency_ms"]["p99"] <= 20]
-    assert found.top[0]["throughput_samples_per_s"] == max(
+    assert recommendation.top[0]["throughput_samples_per_s"] == max(
         d["summary"]["throughput_samples_per_s"] for d in keeping
     )
-    assert said[0] == "0 of 32 configuration(s) measured before; budget 10"
+    assert messages[0] == "0 of 32 configuration(s) measured before; budget 10"
 
 
 def test_what_was_measured_before_counts_and_is_not_run_again() -> None:
@@ -90,29 +90,29 @@ def test_what_was_measured_before_counts_and_is_not_run_again() -> None:
     search, _ = live(first)
     search.search(6)
     second = Machine()
-    again, said = live(second, search.documents)
+    again, messages = live(second, search.documents)
     again.search(10)
     assert len(second.asked) == 4
     assert not set(second.asked) & set(first.asked)
-    assert said[0].startswith("6 of 32")
+    assert messages[0].startswith("6 of 32")
 
 
 def test_a_disturbed_run_is_made_once_more_and_then_left_out() -> None:
     """Three disturbed runs: the first configuration gets two tries and no figures, the second one succeeds."""
     machine = Machine(disturbed=3)
-    search, said = live(machine)
+    search, messages = live(machine)
     search.search(8)
     assert machine.asked[0] == machine.asked[1] and machine.asked[2] == machine.asked[3]
     assert machine.asked[0] not in {d["submission"]["digest"] for d in search.documents}
     assert len(search.documents) == 7
-    assert any("invalid: interference" in line for line in said)
+    assert any("invalid: interference" in line for line in messages)
 
 
 def test_a_configuration_that_fails_is_not_recommended() -> None:
     """Every job with two threads fails: it is told why, and the best has one thread."""
-    search, said = live(Machine(broken=2))
+    search, messages = live(Machine(broken=2))
     search.search(8)
-    assert any("failed: serve, it died" in line for line in said)
+    assert any("failed: serve, it died" in line for line in messages)
     by_digest = {job.digest: job for job in JOBS}
     assert all(by_digest[d["submission"]["digest"]].spec.serve.threads == 1 for d in search.documents)
     assert search.recommendation().top
@@ -128,7 +128,7 @@ def test_an_unsure_order_is_settled_by_repeats() -> None:
         document["summary"]["throughput_samples_per_s"] = rate
     machine.asked.clear()
     search.settle(3)
-    assert len(machine.asked) == 3 or not search.recommendation().wanted
+    assert len(machine.asked) == 3 or not search.recommendation().reruns
     assert set(machine.asked) <= {job.digest for job in pair} and machine.asked
 
 
@@ -147,18 +147,20 @@ def test_the_goal_is_the_submissions_slo_and_what_is_added() -> None:
 def test_a_point_in_words() -> None:
     """Short names, nested settings in braces."""
     point = {"serve.threads": 2, "serve.batching": {"max_delay_ms": 0.5}, "load.network": None}
-    assert told(point) == "threads 2, batching {max_delay_ms 0.5}, network none"
-    assert told({}) == "as submitted"
+    assert point_text(point) == "threads 2, batching {max_delay_ms 0.5}, network none"
+    assert point_text({}) == "as submitted"
 
 
 def test_a_goal_of_a_request_over_several_batch_sizes_is_warned_of_before_anything_runs() -> None:
     """Before runs are spent the search says that the sizes differ and which figure compares samples."""
     for objective, warned in (("throughput", True), ("throughput_samples_per_s", False)):
-        said: list[str] = []
+        messages: list[str] = []
         goal = goal_of(objective, SUBMISSION.slo)
         assert goal.higher
-        LiveSearch(JOBS, goal, Machine().run, said.append).search(0)
-        assert ("1, 2, 4, 8 samples" in said[0] and "Use throughput_samples_per_s" in said[0]) == warned
+        LiveSearch(JOBS, goal, Machine().run, messages.append).search(0)
+        assert (
+            "1, 2, 4, 8 samples" in messages[0] and "Use throughput_samples_per_s" in messages[0]
+        ) == warned
 
 
 class FakeDb:
@@ -168,7 +170,7 @@ class FakeDb:
         self.documents = documents
 
     def find_raw(self, where: dict[str, Any]) -> list[dict[str, Any]]:
-        """Those that match."""
+        """The documents that match the filter, as PerfDB finds them."""
 
         def matches(document: dict[str, Any], path: str, wanted: Any) -> bool:
             value = value_at(document, path)

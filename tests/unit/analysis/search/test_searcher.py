@@ -25,7 +25,7 @@ SPACE = [dict(zip(AXES, values, strict=True)) for values in itertools.product(*A
 GOAL = Goal("throughput_samples_per_s", True, (Bound("p99_ms", True, 40.0),))
 
 
-def measured(point: dict[str, Any]) -> dict[str, float | None]:
+def figures_of(point: dict[str, Any]) -> dict[str, float | None]:
     """A server by a plain model: fixed and per-sample work, threads with losses, latency by Little's law."""
     fixed, each = {"onnxruntime": (1.0, 0.5), "torchscript": (2.0, 0.9), "openvino": (1.2, 0.4)}[
         point["backend"]
@@ -46,17 +46,17 @@ def played(goal: Goal, seed: int, budget: int) -> Search:
     for _ in range(budget):
         index = search.ask()
         assert index is not None
-        search.tell(index, measured(SPACE[index]))
+        search.tell(index, figures_of(SPACE[index]))
     return search
 
 
 def test_eight_percent_of_the_runs_find_95_percent_of_the_best() -> None:
     """On 324 configurations under a p99 bound, in both of two seeds."""
-    best = max(f["throughput_samples_per_s"] or 0 for p in SPACE if GOAL.keeps(f := measured(p)))
+    best = max(f["throughput_samples_per_s"] or 0 for p in SPACE if GOAL.keeps(f := figures_of(p)))
     for seed in range(2):
-        found = played(GOAL, seed, budget_of(len(SPACE))).best
-        assert found is not None and GOAL.keeps(found.figures)
-        assert (found.figures["throughput_samples_per_s"] or 0) >= 0.95 * best
+        trial = played(GOAL, seed, budget_of(len(SPACE))).best
+        assert trial is not None and GOAL.keeps(trial.figures)
+        assert (trial.figures["throughput_samples_per_s"] or 0) >= 0.95 * best
 
 
 def test_the_same_seed_asks_the_same_and_nothing_twice() -> None:
@@ -70,11 +70,11 @@ def test_a_space_that_is_used_up_ends_the_search() -> None:
     """Four configurations, one of them skipped: three questions, then None."""
     search = Search(SPACE[:4], GOAL)
     search.skip(2)
-    asked = []
+    indexes = []
     while (index := search.ask()) is not None:
-        asked.append(index)
-        search.tell(index, measured(SPACE[index]))
-    assert sorted(asked) == [0, 1, 3]
+        indexes.append(index)
+        search.tell(index, figures_of(SPACE[index]))
+    assert sorted(indexes) == [0, 1, 3]
 
 
 def test_what_keeps_no_bound_is_not_the_best() -> None:
@@ -105,7 +105,7 @@ def test_failed_configurations_don_t_stop_a_search() -> None:
         assert index is not None
         point = SPACE[index]
         noise = math.exp(rng.gauss(0, 0.03))
-        answer = {k: v * noise for k, v in measured(point).items() if v is not None}
+        answer = {k: v * noise for k, v in figures_of(point).items() if v is not None}
         search.tell(index, {} if point["backend"] == "torchscript" else answer)
     assert search.best is not None
     assert SPACE[search.best.index]["backend"] != "torchscript"
@@ -115,38 +115,38 @@ def test_figures_that_servers_are_not_known_to_have_are_searched_too() -> None:
     """The least energy within a p99 and an error ratio that is always 0: within 5% of the best after 8% of the runs."""
     goal = Goal("joule_per_request", False, (Bound("p99_ms", True, 40.0), Bound("error_ratio", True, 0.01)))
 
-    def told(point: dict[str, Any]) -> dict[str, float | None]:
-        found = measured(point)
-        rate = found["throughput_samples_per_s"] or 0.0
-        return {**found, "joule_per_request": (5 + 10 * point["threads"]) / rate, "error_ratio": 0.0}
+    def answer_of(point: dict[str, Any]) -> dict[str, float | None]:
+        figures = figures_of(point)
+        rate = figures["throughput_samples_per_s"] or 0.0
+        return {**figures, "joule_per_request": (5 + 10 * point["threads"]) / rate, "error_ratio": 0.0}
 
     search = Search(SPACE, goal, seed=1, budget=budget_of(len(SPACE)))
     for _ in range(budget_of(len(SPACE))):
         index = search.ask()
         assert index is not None
-        search.tell(index, told(SPACE[index]))
-    best = min(f["joule_per_request"] or 0 for p in SPACE if goal.keeps(f := told(p)))
+        search.tell(index, answer_of(SPACE[index]))
+    best = min(f["joule_per_request"] or 0 for p in SPACE if goal.keeps(f := answer_of(p)))
     assert search.best is not None
     assert (search.best.figures["joule_per_request"] or 0) <= best / 0.95
 
 
 def test_settings_become_columns_between_0_and_1() -> None:
     """Numbers by their logarithm, words by a column each, nested settings by their parts, constants by none."""
-    found = encode([{"a": 1, "b": "x", "c": None, "d": 5}, {"a": 10, "b": "y", "c": {"ms": 2.0}, "d": 5},
+    encoding = encode([{"a": 1, "b": "x", "c": None, "d": 5}, {"a": 10, "b": "y", "c": {"ms": 2.0}, "d": 5},
                     {"a": 100, "b": "z", "c": {"ms": 8.0}, "d": 5}])  # fmt: skip
-    assert found.features[:, 0].tolist() == [0.0, 0.5, 1.0]
-    assert found.features[:, 1:4].tolist() == np.eye(3).tolist()
-    assert found.features.min() == 0 and found.features.max() == 1
-    assert found.axis_of.max() == 3  # a, b, c, c.ms
+    assert encoding.features[:, 0].tolist() == [0.0, 0.5, 1.0]
+    assert encoding.features[:, 1:4].tolist() == np.eye(3).tolist()
+    assert encoding.features.min() == 0 and encoding.features.max() == 1
+    assert encoding.axis_of.max() == 3  # a, b, c, c.ms
 
 
 def test_settings_that_act_together_are_an_axis_more() -> None:
     """Threads and instances: four threads at once are the same as 1 x 4, 2 x 2 or 4 x 1; a word makes no product."""
     values = itertools.product([1, 2, 4], [1, 2, 4])
-    found = encode(
+    encoding = encode(
         [{"serve.threads": threads, "serve.instances": instances} for threads, instances in values]
     )
-    at_once = found.features[:, 2]
+    at_once = encoding.features[:, 2]
     assert at_once[2] == at_once[4] == at_once[6] == pytest.approx(0.5)
     assert at_once[0] == 0 and at_once[8] == 1
     assert encode([{"threads": "auto", "instances": 1}, {"threads": 2, "instances": 2}]).axis_of.max() == 1
