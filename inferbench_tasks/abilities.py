@@ -43,15 +43,15 @@ class InstalledAbilities:
     networks = NetworkNames()
 
     def schema(self, kind: str) -> type[SubmissionBase]:
-        """The pipeline's."""
+        """The schema of the submissions of a pipeline; InputError for an unknown ``kind``."""
         return PIPELINES.load(kind).submission
 
     def unknown_names(self, kind: str, data: Mapping[str, Any]) -> Sequence[Finding]:
-        """As the pipeline says."""
+        """The names in ``data`` that the pipeline of ``kind`` knows nothing of."""
         return PIPELINES.load(kind).unknown_names(data, self)
 
     def findings(self, spec: JobBase) -> Sequence[Finding]:
-        """As the pipeline says."""
+        """What can't be combined in a job, as its pipeline says."""
         return PIPELINES.load(spec.kind).findings(spec, self)
 
     def backend(self, name: str) -> type[Backend]:

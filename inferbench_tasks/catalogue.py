@@ -89,17 +89,17 @@ R = TypeVar("R", bound=Row)
 
 
 def hardware_rows() -> tuple[Hardware, ...]:
-    """``hardware.yaml``."""
+    """The rows of ``hardware.yaml``: what is known of processors and GPUs by name."""
     return read_table("hardware.yaml", Hardware)
 
 
 def price_rows() -> tuple[Price, ...]:
-    """``prices.yaml``."""
+    """The rows of ``prices.yaml``: what an hour of a machine costs."""
     return read_table("prices.yaml", Price)
 
 
 def carbon_rows() -> tuple[Carbon, ...]:
-    """``carbon.yaml``."""
+    """The rows of ``carbon.yaml``: how much CO2 a kilowatt hour makes in each region."""
     return read_table("carbon.yaml", Carbon)
 
 
@@ -120,8 +120,8 @@ def read_table(file: str, model: type[R]) -> tuple[R, ...]:
 
 
 def _folder() -> Path:
-    given = os.environ.get(CONFIG_DIR)
-    return Path(given) if given else Path(__file__).resolve().parents[1] / "configs"
+    folder = os.environ.get(CONFIG_DIR)
+    return Path(folder) if folder else Path(__file__).resolve().parents[1] / "configs"
 
 
 def _rows(path: Path, model: type[R]) -> tuple[R, ...]:
@@ -141,11 +141,11 @@ def _read(path: Path, stamp: int, model: type[R]) -> tuple[R, ...]:
         rows = content["rows"]
     except (yaml.YAMLError, OSError, KeyError, TypeError) as error:
         raise InputError(f"{path} must be YAML with a list under `rows:`: {error}") from error
-    found = []
+    models = []
     for index, row in enumerate(rows):
         try:
-            found.append(model.model_validate(row))
+            models.append(model.model_validate(row))
             re.compile(row.get("match", ""))
         except (ValidationError, re.error, AttributeError) as error:
             raise InputError(f"{path}, row {index + 1}: {error}") from error
-    return tuple(found)
+    return tuple(models)

@@ -76,9 +76,9 @@ def require(extra: str) -> None:
     with FileLock(str(marker) + ".lock"):
         if missing(extra):
             command = [sys.executable, str(root / "scripts" / "setup_env.py"), "--extra", extra]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                end = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
+            process = subprocess.run(command, capture_output=True, text=True, check=False)
+            if process.returncode:
+                end = "\n".join((process.stderr or process.stdout).strip().splitlines()[-8:])
                 raise MissingExtraError(f"Installing {extra!r} failed; {remedy}.\n{end}")
     importlib.invalidate_caches()
     if left := missing(extra):

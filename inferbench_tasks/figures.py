@@ -251,8 +251,8 @@ class Figures(Mapping[str, Figure]):
                 f"{figure.path[:60]!r} is no path below a summary, such as jitter_ms or mine.jitter_ms"
             )
         for other in known:
-            if taken := {figure.name, *figure.aliases} & {other.name, *other.aliases}:
-                raise InputError(f"the name {taken.pop()!r} is that of the figure {other.name}")
+            if clash := {figure.name, *figure.aliases} & {other.name, *other.aliases}:
+                raise InputError(f"the name {clash.pop()!r} is that of the figure {other.name}")
             if contains(figure.path, other.path) or contains(other.path, figure.path):
                 raise InputError(f"its path {figure.path!r} is that of the figure {other.name}")
         return figure

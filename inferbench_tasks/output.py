@@ -19,7 +19,7 @@ from inferbench_tasks.dotted import walk
 
 
 class OutputFormat(StrEnum):
-    """``-o``."""
+    """The forms of a command's output that ``-o`` takes."""
 
     table = "table"
     json = "json"
@@ -49,7 +49,7 @@ def emit(value: Any, output: OutputFormat, columns: Sequence[str] | None = None)
     elif isinstance(plain, dict):
         # An empty mapping is shown as one; others by what is in them.
         leaves = [item for item in walk(plain) if not (isinstance(item[1], dict) and item[1])]
-        _table([{"field": path, "value": shown} for path, shown in leaves], ("field", "value"))
+        _table([{"field": path, "value": value} for path, value in leaves], ("field", "value"))
     elif isinstance(plain, list):
         rows = [row if isinstance(row, dict) else {"value": row} for row in plain]
         if not rows:

@@ -33,7 +33,7 @@ class Problem:
         return f"{place}: {self.field}: {self.message}" if self.field else f"{place}: {self.message}"
 
     def as_dict(self) -> dict[str, Any]:
-        """For ``-o json``."""
+        """The problem as ``-o json`` prints it; values are None where they are not known."""
         return {"file": self.file, "line": self.line, "field": self.field, "message": self.message}
 
 
@@ -44,8 +44,8 @@ def dotted(path: FieldPath) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            shown = part if _PLAIN_KEY.fullmatch(part) else show(part)
-            text += f".{shown}" if text else shown
+            key = part if _PLAIN_KEY.fullmatch(part) else show(part)
+            text += f".{key}" if text else key
     return text
 
 
@@ -68,21 +68,21 @@ def show(value: Any) -> str:
     return text
 
 
-def did_you_mean(given: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``; did you mean 'rate_rps'?``, or nothing when nothing is near."""
-    near = nearest(given, known)
+    near = nearest(word, known)
     return f"; did you mean {near!r}?" if near else ""
 
 
-def nearest(given: str, known: Iterable[str]) -> str | None:
+def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known name that was probably meant, by spelling or as the start of a longer name."""
-    if len(given) > 100:
+    if len(word) > 100:
         return None
     names = list(known)
     folded = {name.lower(): name for name in names}
-    if match := get_close_matches(given.lower(), folded, n=1, cutoff=0.6):
+    if match := get_close_matches(word.lower(), folded, n=1, cutoff=0.6):
         return folded[match[0]]
-    longer = [n for n in names if len(given) >= 3 and (n.startswith(given + "_") or n.endswith("_" + given))]
+    longer = [n for n in names if len(word) >= 3 and (n.startswith(word + "_") or n.endswith("_" + word))]
     return longer[0] if len(longer) == 1 else None
 
 

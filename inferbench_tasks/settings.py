@@ -21,8 +21,8 @@ WORKER = "INFERBENCH_WORKER"
 
 def data_dir() -> Path:
     """The data directory: ``INFERBENCH_DATA_DIR``, else the user's own under XDG's rules."""
-    if given := os.environ.get(DATA_DIR):
-        return Path(given).expanduser().absolute()
+    if folder := os.environ.get(DATA_DIR):
+        return Path(folder).expanduser().absolute()
     base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(base) / "inferbench"
 

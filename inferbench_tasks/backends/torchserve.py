@@ -207,10 +207,10 @@ class TorchServe(Backend):
 
     def statistics(self, probe: Probe) -> dict[str, Any] | None:
         """Runs and rows, as the handler counts them."""
-        counted = [struct.unpack("<qq", path.read_bytes()) for path in self._folder.glob("counters-*")]
+        counters = [struct.unpack("<qq", path.read_bytes()) for path in self._folder.glob("counters-*")]
         return {
-            "execution_count": sum(runs for runs, _ in counted),
-            "inference_count": sum(rows for _, rows in counted),
+            "execution_count": sum(runs for runs, _ in counters),
+            "inference_count": sum(rows for _, rows in counters),
         }
 
 

@@ -55,7 +55,7 @@ class InferBench:
         return str(self._http.base_url).rstrip("/")
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the API; the object can't be used afterwards."""
         self._http.close()
 
     # -- submissions --------------------------------------------------------------------------------
@@ -75,11 +75,11 @@ class InferBench:
     def wait(self, run: str, *, timeout_s: float | None = None, poll_s: float = 2.0) -> Answer:
         """Until it has ended; its last ``progress``. ApiError if that takes longer than ``timeout_s``."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while (found := self.progress(run))["state"] not in ("success", "failed"):
+        while (progress := self.progress(run))["state"] not in ("success", "failed"):
             if deadline is not None and time.monotonic() > deadline:
-                raise ApiError(f"The submission {run} is still {found['state']} after {timeout_s:g} s.")
+                raise ApiError(f"The submission {run} is still {progress['state']} after {timeout_s:g} s.")
             time.sleep(poll_s)
-        return found
+        return progress
 
     # -- results ------------------------------------------------------------------------------------
 
@@ -108,8 +108,8 @@ class InferBench:
 
     def leaderboard(self, by: str = "p99_ms", query: str = "", *, limit: int = 20) -> list[Answer]:
         """The best valid results by a figure, ranked in each group of task and data set."""
-        found: list[Answer] = self._get("/leaderboard", by=by, q=query, limit=limit)["items"]
-        return found
+        rows: list[Answer] = self._get("/leaderboard", by=by, q=query, limit=limit)["items"]
+        return rows
 
     def compare(self, *runs: str) -> Answer:
         """Two to six runs; the first is what the others are compared with."""

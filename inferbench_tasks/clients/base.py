@@ -133,7 +133,7 @@ class Client(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """End every connection."""
+        """End every connection; requests that are still open fail."""
 
 
 ClientFactory = Callable[[ClientSettings, asyncio.AbstractEventLoop, Sink, AnswerCheck], Client]

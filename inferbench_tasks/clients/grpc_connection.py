@@ -150,7 +150,7 @@ class GrpcConnection(Http2Connection):
             self._done(stream_id, stream, "grpc_unknown", now_ns)
 
     def header_block(self, flags: int, stream_id: int, block: bytes, now_ns: int) -> None:
-        answered = self._blocks.read(block)
+        answer = self._blocks.read(block)
         stream = self.streams.get(stream_id)
         if stream is None:
             return
@@ -158,25 +158,25 @@ class GrpcConnection(Http2Connection):
         if call.first_byte_ns < 0:
             call.first_byte_ns = now_ns
         call.bytes_received += len(block) + HEAD_BYTES
-        if answered.spans is not None and self._client.settings.server_spans:
-            call.server_spans = answered.spans
-        if answered.http_status is not None:
-            stream.http_status = answered.http_status
+        if answer.spans is not None and self._client.settings.server_spans:
+            call.server_spans = answer.spans
+        if answer.http_status is not None:
+            stream.http_status = answer.http_status
         if not flags & http2.END_STREAM:
-            stream.head = block if answered.spans is None else None
+            stream.head = block if answer.spans is None else None
             return
-        if answered.grpc_status is None:
+        if answer.grpc_status is None:
             http = stream.http_status or "200"
             status = "grpc_unknown" if http == "200" else f"http_{http[0]}xx"
             self._client.explain(status, f"HTTP {http}, and no grpc-status")
         else:
-            status = status_name(answered.grpc_status)
+            status = status_name(answer.grpc_status)
             if status == OK:
                 status = self._judge(call, stream.chunks)
-                if status == OK and answered.spans is None:
+                if status == OK and answer.spans is None:
                     self._learn(stream, block)
             else:
-                self._client.explain(status, unquote(answered.grpc_message)[:300])
+                self._client.explain(status, unquote(answer.grpc_message)[:300])
         self._done(stream_id, stream, status, now_ns)
 
     def _judge(self, call: Call, chunks: list[bytes]) -> str:

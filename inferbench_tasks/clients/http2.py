@@ -52,17 +52,17 @@ def frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:
 
 
 def settings(values: dict[int, int]) -> bytes:
-    """A SETTINGS frame."""
+    """The bytes of a SETTINGS frame on stream 0; ``values`` by identifier (RFC 9113, 6.5)."""
     return frame(SETTINGS, 0, 0, b"".join(struct.pack(">HL", k, v) for k, v in values.items()))
 
 
 def window_update(stream_id: int, increment: int) -> bytes:
-    """A WINDOW_UPDATE frame."""
+    """The bytes of a WINDOW_UPDATE frame; ``increment`` in bytes (RFC 9113, 6.9)."""
     return frame(WINDOW_UPDATE, 0, stream_id, struct.pack(">L", increment))
 
 
 def rst_stream(stream_id: int, code: int) -> bytes:
-    """A RST_STREAM frame."""
+    """The bytes of a RST_STREAM frame, which ends one stream (RFC 9113, 6.4)."""
     return frame(RST_STREAM, 0, stream_id, struct.pack(">L", code))
 
 
@@ -122,8 +122,8 @@ class HeaderBlocks:
         """The block's headers; ProtocolError if they can't be read."""
         if b"x-inferbench-" in block:
             return self._telling(block)
-        answered = self._known.get(block)
-        return answered if answered is not None else self._decode(block)
+        answer = self._known.get(block)
+        return answer if answer is not None else self._decode(block)
 
     def _telling(self, block: bytes) -> Answered:
         """The times cut out, the rest as any other block."""
@@ -151,9 +151,7 @@ class HeaderBlocks:
             headers: dict[Any, Any] = dict(Decoder().decode(block))
         except HPACKError as error:
             raise ProtocolError(f"unreadable headers: {type(error).__name__}: {error}") from error
-        answered = Answered(
-            headers.get(":status"), headers.get("grpc-status"), headers.get("grpc-message", "")
-        )
+        answer = Answered(headers.get(":status"), headers.get("grpc-status"), headers.get("grpc-message", ""))
         if len(self._known) < _MAX_CACHED:
-            self._known[block] = answered
-        return answered
+            self._known[block] = answer
+        return answer

@@ -67,14 +67,14 @@ class ModelSource(ABC):
 class Watch:
     """How long work tells that it goes on, and notices that it shall not."""
 
-    progress: Any = lambda done, total, text: None
+    progress: Any = lambda amount, total, text: None
     cancelled: Any = lambda: False
 
-    def step(self, done: float, total: float | None, text: str) -> None:
+    def step(self, amount: float, total: float | None, text: str) -> None:
         """Tell progress; CancelledError once the user has stopped the run."""
         if self.cancelled():
             raise CancelledError(f"Cancelled while {text}.")
-        self.progress(done, total, text)
+        self.progress(amount, total, text)
 
 
 def noise_like(

@@ -315,8 +315,8 @@ _SELECT = {"Gather", "GatherND", "GatherElements", "Slice", "Split"}
 def _bytes(node: Any, values: dict[str, Value]) -> int:
     if node.op_type in _FREE:
         return 0
-    written = sum(values[name].nbytes for name in node.output if name in values)
+    output_bytes = sum(values[name].nbytes for name in node.output if name in values)
     if node.op_type in _SELECT:
         indices = sum(values[name].nbytes for name in node.input[1:] if name in values)
-        return 2 * written + indices
-    return written + sum(values[name].nbytes for name in node.input if name in values)
+        return 2 * output_bytes + indices
+    return output_bytes + sum(values[name].nbytes for name in node.input if name in values)

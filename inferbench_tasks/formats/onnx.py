@@ -141,13 +141,13 @@ def keep_outputs(graph: Any, names: tuple[str, ...]) -> None:
     outputs = [value for value in graph.output if value.name in names]
     del graph.output[:]
     graph.output.extend(outputs)
-    needed = set(names)
+    inputs = set(names)
     nodes = []
     for node in reversed(graph.node):
-        if needed & set(node.output):
-            needed |= set(node.input)
+        if inputs & set(node.output):
+            inputs |= set(node.input)
             nodes.append(node)
-    weights = [tensor for tensor in graph.initializer if tensor.name in needed]
+    weights = [tensor for tensor in graph.initializer if tensor.name in inputs]
     del graph.node[:]
     graph.node.extend(reversed(nodes))
     del graph.initializer[:]

@@ -23,8 +23,8 @@ SCOPE = "all cores of this machine by their load, idle power and other processes
 
 def power_w(tdp_w: float, load: NDArray[np.float64]) -> NDArray[np.float64]:
     """codecarbon's curve; ``load`` from 0 to 1."""
-    found: NDArray[np.float64] = tdp_w * (0.1 + 0.9 * np.clip(load, 0, 1) ** 3)
-    return found
+    watts: NDArray[np.float64] = tdp_w * (0.1 + 0.9 * np.clip(load, 0, 1) ** 3)
+    return watts
 
 
 def codecarbon_estimate(measured: Measured) -> tuple[float | None, str]:

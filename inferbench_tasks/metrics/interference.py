@@ -167,8 +167,8 @@ def _gpu_processes(measured: Measured, findings: list[dict[str, Any]], missing: 
         values = series.within(measured.window.start_ns, measured.window.end_ns) if series else ()
         return float(max(values)) if len(values) else None
 
-    seen, foreign = most("gpu", "processes"), most("gpu", "foreign_processes")
-    if seen is None:
+    processes, foreign = most("gpu", "processes"), most("gpu", "foreign_processes")
+    if processes is None:
         missing.append("GPU processes")
     elif foreign is not None:
         _judge(
@@ -179,8 +179,8 @@ def _gpu_processes(measured: Measured, findings: list[dict[str, Any]], missing: 
         ours, others = most("server", "processes") or 1.0, most("gpu", "beside_processes") or 0.0
         beside = f", its neighbours {others:.0f}" if others else ""
         _judge(
-            findings, "foreign_gpu_process", seen, ours + others + 1, ours + others + 1,
-            f"{seen:.0f} processes used the GPU, the server has {ours:.0f}{beside}",
+            findings, "foreign_gpu_process", processes, ours + others + 1, ours + others + 1,
+            f"{processes:.0f} processes used the GPU, the server has {ours:.0f}{beside}",
         )  # fmt: skip
 
 

@@ -72,7 +72,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def write(folder: Path) -> None:
-    """Write the page."""
+    """Write the page of all figures into the folder, which is created if it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FILE).write_text(markdown(), encoding="utf-8")
 

@@ -60,21 +60,21 @@ def breakdown(window: Window, recording: Recording, trace_path: str | None = Non
         return {}
     parts = per_request(window)
     if parts:
-        told = parts["told"]
+        complete = parts["told"]
         return {
-            **{part: _figures(parts[part][told] / 1e6) for part in PARTS},
-            "e2e": _figures((window.done_ns - window.intended_ns)[told] / 1e6),
+            **{part: _figures(parts[part][complete] / 1e6) for part in PARTS},
+            "e2e": _figures((window.done_ns - window.intended_ns)[complete] / 1e6),
             "sides": {
-                part: {side: float(parts[f"{side}_{part}"][told].mean()) / 1e6 for side in SIDES}
+                part: {side: float(parts[f"{side}_{part}"][complete].mean()) / 1e6 for side in SIDES}
                 for part in ("preprocess", "postprocess")
             },
             "method": "per_request",
-            "coverage_ratio": float(told.sum() / window.answered.sum()),
+            "coverage_ratio": float(complete.sum() / window.answered.sum()),
         }
-    found = _by_statistics(window, recording)
-    if found and trace_path:
-        _add_percentiles(found, window, traced(Path(trace_path), window))
-    return found or _by_difference(window)
+    means = _by_statistics(window, recording)
+    if means and trace_path:
+        _add_percentiles(means, window, traced(Path(trace_path), window))
+    return means or _by_difference(window)
 
 
 def per_request(window: Window) -> dict[str, NDArray[Any]]:
@@ -85,8 +85,8 @@ def per_request(window: Window) -> dict[str, NDArray[Any]]:
     if not window.spans:
         return {}
     spans = window.spans
-    told = window.answered & np.logical_and.reduce([values >= 0 for values in spans.values()])
-    if not told.any():
+    complete = window.answered & np.logical_and.reduce([values >= 0 for values in spans.values()])
+    if not complete.any():
         return {}
     own = client_spans(window)
     both = {name: spans[name] + own.get(name, 0) for name in spans}
@@ -94,10 +94,10 @@ def per_request(window: Window) -> dict[str, NDArray[Any]]:
         **both,
         "transmit": window.done_ns - window.sent_ns - np.sum(list(both.values()), axis=0),
         "unattributed": window.sent_ns - window.intended_ns,
-        "told": told,
+        "told": complete,
         **{f"server_{name}": spans[name] for name in ("preprocess", "postprocess")},
         **{
-            f"client_{name}": own.get(name, np.zeros_like(told, np.int64))
+            f"client_{name}": own.get(name, np.zeros_like(complete, np.int64))
             for name in ("preprocess", "postprocess")
         },
     }
@@ -113,15 +113,15 @@ def _by_statistics(window: Window, recording: Recording) -> dict[str, Any] | Non
     requests = recording.get("server_metrics", _TRITON_REQUESTS)
     if requests is None or any(series is None for series in counters.values()):
         return None
-    answered = requests.increase(window.start_ns, window.end_ns)
-    if not answered:
+    answers = requests.increase(window.start_ns, window.end_ns)
+    if not answers:
         return None
     grown = {
         part: series.increase(window.start_ns, window.end_ns) for part, series in counters.items() if series
     }
     if any(value is None for value in grown.values()):
         return None
-    means: dict[str, float] = {part: (value or 0.0) / answered / 1e3 for part, value in grown.items()}
+    means: dict[str, float] = {part: (value or 0.0) / answers / 1e3 for part, value in grown.items()}
     sent, e2e = _client_means(window)
     sides = _sides(window, means["preprocess"], means["postprocess"])
     means |= {part: sum(of.values()) for part, of in sides.items()}
@@ -136,15 +136,15 @@ def _by_statistics(window: Window, recording: Recording) -> dict[str, Any] | Non
     }
 
 
-def _add_percentiles(found: dict[str, Any], window: Window, parts: dict[str, NDArray[Any]]) -> None:
+def _add_percentiles(block: dict[str, Any], window: Window, parts: dict[str, NDArray[Any]]) -> None:
     """The spread of each part over the traced requests; the client's own share is added as its median."""
     own = {name: values[window.answered] for name, values in client_spans(window).items()}
     for part, values in parts.items():
         if len(values):
             extra = float(np.median(own[part])) if part in own else 0.0
             spread = _figures((values + extra) / 1e6)
-            found[part] |= {"p50": spread["p50"], "p99": spread["p99"]}
-    found["traced"] = len(parts.get("queue", ()))
+            block[part] |= {"p50": spread["p50"], "p99": spread["p99"]}
+    block["traced"] = len(parts.get("queue", ()))
 
 
 def _by_difference(window: Window) -> dict[str, Any]:
@@ -178,5 +178,5 @@ def _client_means(window: Window) -> tuple[float, float]:
 
 
 def _figures(values: NDArray[Any]) -> dict[str, Any]:
-    found = percentiles(values, (0.5, 0.99))
-    return {"mean": float(values.mean()), **{NAMES[q]: value for q, value in found.items()}}
+    exact = percentiles(values, (0.5, 0.99))
+    return {"mean": float(values.mean()), **{NAMES[q]: value for q, value in exact.items()}}

@@ -34,7 +34,7 @@ def traced(file: Path, window: Window) -> Parts:
 
     ``transmit`` is of those requests alone that can be told apart: the only one of ours that was under way.
     """
-    moments = [found for found in _read(file).values() if found.keys() >= _NEEDED]
+    moments = [trace for trace in _read(file).values() if trace.keys() >= _NEEDED]
     inside = [m for m in moments if window.start_ns <= m["QUEUE_START"] < window.end_ns]
     if not inside:
         return {}
@@ -55,18 +55,18 @@ def _transmit(window: Window, queued_ns: NDArray[Any], inside_ns: NDArray[Any]) 
     order = np.argsort(sent)
     sent, done = sent[order], done[order]
     latest = np.maximum.accumulate(done) if len(done) else done
-    found = []
+    matches = []
     for at_ns, spent_ns in zip(queued_ns, inside_ns, strict=True):
         index = int(np.searchsorted(sent, at_ns, "right")) - 1
         alone = index >= 0 and done[index] > at_ns and (index == 0 or latest[index - 1] <= at_ns)
         if alone:
-            found.append(done[index] - sent[index] - spent_ns)
-    return np.array(found, np.int64)
+            matches.append(done[index] - sent[index] - spent_ns)
+    return np.array(matches, np.int64)
 
 
 def _read(file: Path) -> dict[int, dict[str, int]]:
     """Moments by request; Triton writes ``file.0``, ``file.1`` ... as they become full."""
-    found: dict[int, dict[str, int]] = {}
+    traces: dict[int, dict[str, int]] = {}
     for path in file.parent.glob(file.name + "*"):
         try:
             entries = json.loads(path.read_text())
@@ -75,5 +75,5 @@ def _read(file: Path) -> dict[int, dict[str, int]]:
             continue
         for entry in entries:
             for stamp in entry.get("timestamps", ()):
-                found.setdefault(entry["id"], {})[stamp["name"]] = stamp["ns"]
-    return found
+                traces.setdefault(entry["id"], {})[stamp["name"]] = stamp["ns"]
+    return traces

@@ -63,7 +63,7 @@ class HostMonitor(Monitor):
         return figures
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files under /proc that were kept open between samples."""
         for file in self._files.values():
             file.close()
 

@@ -63,8 +63,8 @@ def sample_until_closed(config: dict[str, Any]) -> None:
                 if values:
                     spool.write(json.dumps([time.monotonic_ns(), watch.monitor.source, values]) + "\n")
                 # Never later than the next multiple: a slow reading doesn't shift the others.
-                missed = (now_ns - watch.due_ns) // watch.interval_ns
-                watch.due_ns += (missed + 1) * watch.interval_ns
+                gaps = (now_ns - watch.due_ns) // watch.interval_ns
+                watch.due_ns += (gaps + 1) * watch.interval_ns
             rounds += 1
             if rounds % ROUNDS_PER_RATE == 0:
                 for watch in watches:

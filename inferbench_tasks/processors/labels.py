@@ -33,9 +33,9 @@ class Labels:
             for row, indices in zip(scores, best, strict=True)
         ]
 
-    def tensors(self, named: list[list[tuple[str, float]]]) -> Arrays:
+    def tensors(self, rows: list[list[tuple[str, float]]]) -> Arrays:
         """``labels`` (text) and ``scores`` (float32), ``n x top`` each."""
-        flat = list(chain.from_iterable(named))
+        flat = list(chain.from_iterable(rows))
         labels = np.array([name for name, _ in flat], dtype=np.object_)
         scores = np.array([score for _, score in flat], dtype=np.float32)
         return {"labels": labels.reshape(-1, self.top), "scores": scores.reshape(-1, self.top)}

@@ -38,7 +38,7 @@ class Video:
         import av
 
         frames: list[Array] = []
-        shown: Any = None
+        previous: Any = None
         try:
             with av.open(io.BytesIO(data), mode="r") as container:
                 if not container.streams.video:
@@ -53,16 +53,16 @@ class Video:
                     time_s = frame.time if frame.time is not None else count / self.rate_hz
                     start_s = time_s if start_s is None else start_s
                     # What was shown at a moment is the last frame that began before it.
-                    while shown is not None and len(frames) < self.frames:
+                    while previous is not None and len(frames) < self.frames:
                         if time_s - start_s <= len(frames) / self.rate_hz + 1e-6:
                             break
-                        frames.append(shown.to_ndarray(format="rgb24"))
-                    shown = frame
+                        frames.append(previous.to_ndarray(format="rgb24"))
+                    previous = frame
                     if len(frames) == self.frames:
                         return frames
         except (av.error.FFmpegError, ValueError, OSError) as error:
             raise InputError(f"Video {at} can't be decoded: {error}") from error
-        if shown is None:
+        if previous is None:
             raise InputError(f"Video {at} has no frame in it")
-        last = shown.to_ndarray(format="rgb24")
+        last = previous.to_ndarray(format="rgb24")
         return [*frames, *([last] * (self.frames - len(frames)))]

@@ -38,13 +38,13 @@ def _pool(package: str, table: Mapping[str, Fields]) -> Any:
     file: Any = descriptor_pb2.FileDescriptorProto(
         name=f"inferbench/{package}.proto", package=package, syntax="proto3"
     )
-    made: dict[str, Any] = {}
+    descriptors: dict[str, Any] = {}
     for name, fields in table.items():
         outer, _, inner = name.rpartition(".")
-        made[name] = made[outer].nested_type.add() if outer else file.message_type.add()
-        made[name].name = inner
+        descriptors[name] = descriptors[outer].nested_type.add() if outer else file.message_type.add()
+        descriptors[name].name = inner
         for field in fields:
-            _add_field(made[name], package, f".{package}.{name}", *field)
+            _add_field(descriptors[name], package, f".{package}.{name}", *field)
     pool: Any = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return pool

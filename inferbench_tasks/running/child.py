@@ -154,8 +154,8 @@ class _Child:
             message: dict[str, Any] = json.loads(line)
             if "progress" not in message:
                 return message
-            done, total, text = message["progress"]
-            ctx.progress(done, total, text)
+            amount, total, text = message["progress"]
+            ctx.progress(amount, total, text)
 
     def end(self) -> int:
         """End it with everything it started; its exit code, negative for a signal that had ended it before."""
@@ -202,10 +202,10 @@ class _Shelf:
 _shelf = _Shelf()
 
 
-def _error(told: dict[str, str], stage: str) -> InferBenchError:
-    kind = getattr(errors, told["type"], None)
+def _error(document: dict[str, str], stage: str) -> InferBenchError:
+    kind = getattr(errors, document["type"], None)
     if kind is not errors.SubmissionError and isinstance(kind, type) and issubclass(kind, errors.InputError):
-        return kind(told["message"], field=told.get("field"))
+        return kind(document["message"], field=document.get("field"))
     if isinstance(kind, type) and issubclass(kind, InferBenchError) and kind is not errors.SubmissionError:
-        return kind(told["message"])
-    return StageError(f"{stage}: {told['type']}: {told['message']}")
+        return kind(document["message"])
+    return StageError(f"{stage}: {document['type']}: {document['message']}")

@@ -21,7 +21,7 @@ _PR_SET_PDEATHSIG = 1
 
 def main(parent: int) -> None:
     """Orders on stdin; progress and one answer for each as lines on what was stdout."""
-    told = os.fdopen(os.dup(1), "w", buffering=1)
+    messages = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # libraries print to stdout; that must not mix with our lines
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -32,15 +32,15 @@ def main(parent: int) -> None:
         with open(order["log"], "ab") as log_file:
             os.dup2(log_file.fileno(), 2)
             os.dup2(2, 1)
-        told.write(json.dumps(_carry_out(order, told)) + "\n")
+        messages.write(json.dumps(_carry_out(order, messages)) + "\n")
         _forget()
     # Frameworks hang now and then while they tear themselves down; everything is written.
     os._exit(0)
 
 
-def _carry_out(order: dict[str, Any], told: TextIO) -> dict[str, Any]:
-    def progress(done: float, total: float | None, text: str) -> None:
-        told.write(json.dumps({"progress": [done, total, text]}) + "\n")
+def _carry_out(order: dict[str, Any], messages: TextIO) -> dict[str, Any]:
+    def progress(amount: float, total: float | None, text: str) -> None:
+        messages.write(json.dumps({"progress": [amount, total, text]}) + "\n")
 
     module = importlib.import_module(order["module"])
     inp = module.Input.model_validate(order["input"])

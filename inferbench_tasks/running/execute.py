@@ -136,11 +136,11 @@ def _teller(
 ) -> Callable[[float, float | None, str], None]:
     last = 0.0
 
-    def tell(done: float, total: float | None, text: str) -> None:
+    def tell(amount: float, total: float | None, text: str) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last >= TELL_INTERVAL_S or (total is not None and done >= total):
+        if now - last >= TELL_INTERVAL_S or (total is not None and amount >= total):
             last = now
-            invocation.tell(event="progress", stage=stage, job=job_index, done=done, total=total, text=text)
+            invocation.tell(event="progress", stage=stage, job=job_index, done=amount, total=total, text=text)
 
     return tell

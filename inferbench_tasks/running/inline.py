@@ -69,5 +69,5 @@ if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     die_with_parent()
     with keeping():
-        done = run_inline(Invocation.at(Path(sys.argv[1])))
-    sys.exit(0 if done else 1)
+        outcome = run_inline(Invocation.at(Path(sys.argv[1])))
+    sys.exit(0 if outcome else 1)

@@ -46,8 +46,8 @@ class Invocation:
     @classmethod
     def of_dag_run(cls, data_dir: Path, dag_id: str, dag_run_id: str) -> Invocation:
         """The invocation of an Airflow DAG run; a retry of one of its tasks finds the same."""
-        if given := os.environ.get(settings.INVOCATION_DIR):
-            return cls.at(Path(given))
+        if folder := os.environ.get(settings.INVOCATION_DIR):
+            return cls.at(Path(folder))
         time_in_it = re.search(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", dag_run_id)
         stamp = re.sub(r"[^0-9A-Za-z]+", "", time_in_it[0] if time_in_it else dag_run_id)[-24:]
         unique = hashlib.sha256(f"{dag_id}\0{dag_run_id}".encode()).hexdigest()[:8]

@@ -69,7 +69,7 @@ class MachineLease:
 
         Raises CancelledError if ``cancelled()`` turns true meanwhile.
         """
-        told = None
+        reported = None
         while True:
             with self._lock:
                 held = self.holder()
@@ -77,9 +77,9 @@ class MachineLease:
                     me = psutil.Process()
                     self._write(Holder(run_id, os.getpid(), me.create_time(), time.time(), lasting))
                     return
-            if told != held.run_id:
+            if reported != held.run_id:
                 say(f"waiting: run {held.run_id} is using this machine")
-                told = held.run_id
+                reported = held.run_id
             if cancelled():
                 raise CancelledError(f"Cancelled while waiting for run {held.run_id}.")
             time.sleep(POLL_S)

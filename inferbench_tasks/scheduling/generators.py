@@ -175,13 +175,13 @@ def recurring(recipe: Recipe, *, rho: float = 0.95, specs: int = 200, jobs: int 
 
     rng = np.random.default_rng([recipe.seed, 5])
     popularity = 1.0 / np.arange(1, specs + 1)
-    chosen = rng.choice(specs, recipe.jobs or jobs, p=popularity / popularity.sum())
+    picks = rng.choice(specs, recipe.jobs or jobs, p=popularity / popularity.sum())
     typical_s = lognormal(specs, rng) * MINUTE_S
     declared_s = typical_s * 0.7 * np.exp(recipe.sigma * rng.standard_normal(specs))
-    actual_s = typical_s[chosen] * np.exp(0.1 * rng.standard_normal(len(chosen)))
-    submit_s = np.cumsum(rng.exponential(float(actual_s.mean()) / (rho * 16), len(chosen)))
+    actual_s = typical_s[picks] * np.exp(0.1 * rng.standard_normal(len(picks)))
+    submit_s = np.cumsum(rng.exponential(float(actual_s.mean()) / (rho * 16), len(picks)))
     trace = _trace("recurring", submit_s, actual_s, recipe, rng, "16")
-    return _change(trace, [{"spec_hash": f"spec-{c}", "est_s": float(declared_s[c])} for c in chosen])
+    return _change(trace, [{"spec_hash": f"spec-{c}", "est_s": float(declared_s[c])} for c in picks])
 
 
 GENERATORS: dict[str, Callable[[Recipe], Trace]] = {

@@ -156,8 +156,8 @@ class Round:
             for node_id, node in self.index.nodes.types[type_name].wide.items():
                 if node_id in self.held:
                     continue
-                used = self.used.get(node_id, ())
-                shadow = shadow_on(node, pool.free.get(node_id, ()), used, entry.spec, self.now)
+                allocations = self.used.get(node_id, ())
+                shadow = shadow_on(node, pool.free.get(node_id, ()), allocations, entry.spec, self.now)
                 if shadow is not None:
                     shadows.append((shadow.start_s, node_id, shadow))
         if not shadows:

@@ -56,11 +56,11 @@ class Pool:
         self, node_id: str, n_devices: int, avoid: frozenset[str], *, held: bool = False
     ) -> tuple[int, ...]:
         """Take devices of a node, the lowest first; ``held`` ones if open ones do not suffice."""
-        chosen = usable_devices(node_id, self.free[node_id], avoid)[:n_devices]
-        self.free[node_id] = [d for d in self.free[node_id] if d not in chosen]
+        indexes = usable_devices(node_id, self.free[node_id], avoid)[:n_devices]
+        self.free[node_id] = [d for d in self.free[node_id] if d not in indexes]
         left = self.open[node_id] - n_devices
         self.set_open(node_id, max(0, left) if held else left)
-        return chosen
+        return indexes
 
     def set_open(self, node_id: str, count: int) -> None:
         """How many free devices of a node anybody may use."""

@@ -58,10 +58,10 @@ def preempt(
         if promoted or (index.params.priorities and lowest < job.priority):
             below = [run[3] for run in runs if promoted or run[0] < job.priority]
             reserved = {n for n, holder in holders.items() if holder is not entry}
-            chosen = _choose(index, free_of, reserved, job, below)
-            if chosen:
+            victims = _choose(index, free_of, reserved, job, below)
+            if victims:
                 why = "its deadline is near" if promoted else f"priority {job.priority}"
-                return [Preempt(v.spec.job_id, v.run.node_id, job.job_id, why) for v in chosen if v.run]
+                return [Preempt(v.spec.job_id, v.run.node_id, job.job_id, why) for v in victims if v.run]
     return []
 
 
@@ -80,13 +80,13 @@ def _choose(
             continue
         have = len(usable_devices(node_id, free_of(node), job.avoid))
         fit = set(node.fit())
-        chosen: list[Entry] = []
+        victims: list[Entry] = []
         for entry in entries:
             gained = [d for d in (entry.run.devices if entry.run else ()) if d in fit]
             gained_usable = usable_devices(node_id, gained, job.avoid)
             if have < job.n_devices and gained_usable:
                 have += len(gained_usable)
-                chosen.append(entry)
-        if chosen and have >= job.n_devices:
-            choices.append((len(chosen), chosen[-1].spec.priority, node_id, chosen))
+                victims.append(entry)
+        if victims and have >= job.n_devices:
+            choices.append((len(victims), victims[-1].spec.priority, node_id, victims))
     return min(choices, key=lambda c: c[:3])[3] if choices else []

@@ -125,8 +125,8 @@ class Reference:
         safety_milli = round(1000 * self.params.deadline_safety_ratio)
         for slot in {slot for slot, _, _ in rivals if slot >= to_us(job.deadline_s) // SLOT_US}:
             due = [(est, n) for s, est, n in rivals if s <= slot]
-            needed = sum(est * n for est, n in due) // max(1, devices) + max(est for est, _ in due)
-            if devices and slot * SLOT_US - safety_milli * needed // 1000 <= to_us(self.now):
+            bound_s = sum(est * n for est, n in due) // max(1, devices) + max(est for est, _ in due)
+            if devices and slot * SLOT_US - safety_milli * bound_s // 1000 <= to_us(self.now):
                 return True
         return False
 
@@ -252,9 +252,9 @@ class Reference:
             promoted = self.promoted(job)
             choices = [c for n in self.s.nodes if (c := self._victims(job, n, promoted=promoted))]
             if choices:
-                chosen = min(choices, key=lambda c: (len(c), c[-1].job.priority, c[0].node_id))
+                victims = min(choices, key=lambda c: (len(c), c[-1].job.priority, c[0].node_id))
                 why = "its deadline is near" if promoted else f"priority {job.priority}"
-                return [Preempt(r.job.job_id, r.node_id, job.job_id, why) for r in chosen]
+                return [Preempt(r.job.job_id, r.node_id, job.job_id, why) for r in victims]
         return []
 
     def _victims(self, job: QueuedJob, node: NodeView, *, promoted: bool) -> list[RunView]:
@@ -263,7 +263,7 @@ class Reference:
             return []
         fit = self._fit(node, job)
         have = len(fit.intersection(self.free[node.node_id]))
-        chosen: list[RunView] = []
+        victims: list[RunView] = []
         lower = self.params.priorities
         for run in sorted(self.s.running, key=lambda r: (r.job.priority, -r.start_s, r.job.job_id)):
             if run.node_id != node.node_id or not run.job.preemptible:
@@ -272,9 +272,9 @@ class Reference:
                 continue
             gained = len(fit.intersection(run.devices))
             if (promoted or (lower and run.job.priority < job.priority)) and have < job.n_devices and gained:
-                chosen.append(run)
+                victims.append(run)
                 have += gained
-        return chosen if have >= job.n_devices else []
+        return victims if have >= job.n_devices else []
 
     # Early binding.
 

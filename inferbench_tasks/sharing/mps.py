@@ -42,10 +42,10 @@ class Mps(Sharing):
         return None
 
     def environment(self, percentage: int | None) -> dict[str, str]:
-        found = {"CUDA_MPS_PIPE_DIRECTORY": str(self.pipes), "CUDA_MPS_LOG_DIRECTORY": str(self.logs)}
+        variables = {"CUDA_MPS_PIPE_DIRECTORY": str(self.pipes), "CUDA_MPS_LOG_DIRECTORY": str(self.logs)}
         if percentage is not None:
-            found["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(percentage)
-        return found
+            variables["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(percentage)
+        return variables
 
     def start(self) -> None:
         """Start the daemon; ServerError with its own words if it does not come up."""
@@ -53,10 +53,10 @@ class Mps(Sharing):
             return
         for folder in (self.pipes, self.logs):
             folder.mkdir(parents=True, exist_ok=True)
-        done = self._run([CONTROL, "-d"])
-        if done.returncode or not self.running():
-            said = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
-            raise ServerError(f"share.method: NVIDIA's MPS did not start: {said}; its log: {self.logs}")
+        process = self._run([CONTROL, "-d"])
+        if process.returncode or not self.running():
+            message = (process.stderr or process.stdout).strip() or f"exit code {process.returncode}"
+            raise ServerError(f"share.method: NVIDIA's MPS did not start: {message}; its log: {self.logs}")
 
     def running(self) -> bool:
         """Whether the daemon answers."""

@@ -24,8 +24,8 @@ from inferbench_tasks.submission.schema import JobSpec
 Progress = Callable[[float, float | None, str], None]
 
 
-def no_progress(done: float, total: float | None, text: str) -> None:
-    """Shows nothing."""
+def no_progress(amount: float, total: float | None, text: str) -> None:
+    """Take a stage's progress and show it nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

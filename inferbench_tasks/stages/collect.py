@@ -64,12 +64,12 @@ def run(inp: Input, ctx: Context) -> Output:
     ledger = summary.model_dump()["interference"]
     verdict = judge(certificate, inp.load.stopped_early, ledger, inp.load.neighbours)
     db = PerfDB.connect(ctx.perfdb_uri, ctx.data_dir)
-    written = db.find_results({"run_id": inp.run_id}, sort=[("attempt", -1)], limit=1)
-    if written and written[0].attempt >= inp.attempt:
-        if written[0].samples is not None:  # a repeated stage: the first result stands
-            return Output(run_id=inp.run_id, verdict=written[0].verdict)
+    documents = db.find_results({"run_id": inp.run_id}, sort=[("attempt", -1)], limit=1)
+    if documents and documents[0].attempt >= inp.attempt:
+        if documents[0].samples is not None:  # a repeated stage: the first result stands
+            return Output(run_id=inp.run_id, verdict=documents[0].verdict)
         # An earlier life of this run was lost and has its result without figures: this is the next.
-        inp = inp.model_copy(update={"attempt": written[0].attempt + 1})
+        inp = inp.model_copy(update={"attempt": documents[0].attempt + 1})
     ctx.progress(2, 3, "writing the result")
     extensions: dict[str, Any] = {
         "measured_window": {
@@ -129,10 +129,10 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
         summary["client_processing_ms"] = processing.client_ms
     trace = inp.serve.backend.settings.get("trace") or {}
     measured = Measured(window, recording, summary, hardware, inp.job.serve.device, trace.get("file"))
-    made = derive(measured)
+    figures = derive(measured)
     # Again, now that every figure is there that may be bounded.
-    made["slo"] = objective.judge(inp.job.slo, made)
-    return Summary.model_validate(made)
+    figures["slo"] = objective.judge(inp.job.slo, figures)
+    return Summary.model_validate(figures)
 
 
 def judge(
@@ -207,14 +207,14 @@ def emulation(name: str, folder: Path) -> dict[str, Any]:
     """How the network between client and server was made, with its figures; ``folder``: the run's."""
     network = find_network(name)
     record = folder / RECORD_FILE
-    made = json.loads(record.read_text()) if network and record.exists() else {"emulation": None}
-    return {"name": name, **made, **(network.model_dump(exclude={"name"}) if network else {})}
+    facts = json.loads(record.read_text()) if network and record.exists() else {"emulation": None}
+    return {"name": name, **facts, **(network.model_dump(exclude={"name"}) if network else {})}
 
 
-def _device(asked: DeviceSpec, hardware: dict[str, Any]) -> DeviceInfo:
+def _device(device: DeviceSpec, hardware: dict[str, Any]) -> DeviceInfo:
     from inferbench_tasks.monitors import environment
     from inferbench_tasks.perfdb.documents import DeviceInfo
 
-    name = environment.device_name(asked.kind, hardware)
+    name = environment.device_name(device.kind, hardware)
     cores = environment.granted_cores(hardware)
-    return DeviceInfo(kind=asked.kind, name=name, cores=cores, **{"asked": str(asked)})
+    return DeviceInfo(kind=device.kind, name=name, cores=cores, **{"asked": str(device)})

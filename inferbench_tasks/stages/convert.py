@@ -28,7 +28,7 @@ CHECK_RECIPE = 1
 
 
 class Input(StageInput):
-    """What ``generate`` made."""
+    """The model and the requests that ``generate`` handed over."""
 
     generate: generate.Output
 
@@ -95,9 +95,9 @@ def run(inp: Input, ctx: Context) -> Output:
         worst = Difference()
         for count in sorted({1, rows}):  # a batch axis that is not really dynamic shows here
             answer = predict(first_rows(samples, count))
-            found = compare(answer, first_rows(reference, count), exact)
-            if found.undecidable or found.ratio >= worst.ratio:
-                worst = found
+            comparison = compare(answer, first_rows(reference, count), exact)
+            if comparison.undecidable or comparison.ratio >= worst.ratio:
+                worst = comparison
             if worst.undecidable:
                 break
         accuracy = None
@@ -139,8 +139,8 @@ def _check_settings(model: ModelArtifact, inp: Input) -> dict[str, Any]:
 def _calibration(origin: ModelSource, samples: Arrays) -> Arrays:
     """Real samples that are not held out; where a model has none, those of the requests."""
     dataset = origin.dataset()
-    found = dataset.calibration(CALIBRATION_SAMPLES) if dataset is not None else None
-    return found or {name: array[:CALIBRATION_SAMPLES] for name, array in samples.items()}
+    own = dataset.calibration(CALIBRATION_SAMPLES) if dataset is not None else None
+    return own or {name: array[:CALIBRATION_SAMPLES] for name, array in samples.items()}
 
 
 def _calibration_digest(origin: ModelSource, requests: RequestSet) -> str:

@@ -71,9 +71,9 @@ def run(inp: Input, ctx: Context) -> Output:
         arrays, labels = prepare.sample(spec, source, model, dataset, inp.job.load.seed)
         reference = prepare.answers(FORMATS.load(model.format)().open(model), arrays, watch)
         prepare.write(folder, arrays, reference, labels)
-        done = processed.after_only(folder, inp, source, model, arrays, reference, base_dir)
+        processing = processed.after_only(folder, inp, source, model, arrays, reference, base_dir)
         return {
-            "processing": done,
+            "processing": processing,
             "samples": len(next(iter(arrays.values()))),
             "labelled": labels is not None,
             "dataset": dataset.name if dataset else "random",
@@ -94,8 +94,8 @@ def processed_settings(processors: ProcessorsSpec, base_dir: Path) -> dict[str, 
 
     steps = (*processors.before, *processors.after)
     paths = [step.settings["path"] for step in steps if isinstance(step.settings.get("path"), str)]
-    told = processors.model_dump(mode="json")
-    return {**told, "files": [files_digest(base_dir, path) for path in paths], "recipe": 2}
+    facts = processors.model_dump(mode="json")
+    return {**facts, "files": [files_digest(base_dir, path) for path in paths], "recipe": 2}
 
 
 def _requests_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dict[str, Any]:
@@ -127,9 +127,9 @@ def _requests(entry: Entry) -> RequestSet:
 
 
 def _processing(entry: Entry) -> Processing | None:
-    found = entry.facts.get("processing")
-    if found is None:
+    processing = entry.facts.get("processing")
+    if processing is None:
         return None
     names = ("sent_path", "answered_path", "raw_path")
-    paths = {name: str(entry.folder / found[name]) for name in names if found[name]}
-    return Processing.model_validate({**found, **paths})
+    paths = {name: str(entry.folder / processing[name]) for name in names if processing[name]}
+    return Processing.model_validate({**processing, **paths})

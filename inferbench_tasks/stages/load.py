@@ -71,8 +71,8 @@ def _run(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         ctx.cache_dir("ceilings"),
         allow_unsafe=inp.job.load.allow_unsafe_load,
     )
-    if (done := inp.generate.requests.processing) and plan.processing:
-        check_processing(plan, done.client_ms, allow_unsafe=inp.job.load.allow_unsafe_load)
+    if (processing := inp.generate.requests.processing) and plan.processing:
+        check_processing(plan, processing.client_ms, allow_unsafe=inp.job.load.allow_unsafe_load)
     samples_path, monitors_path = folder / SAMPLES_FILE, folder / MONITORS_FILE
 
     def progress(done_s: float, total_s: float, snapshot: Snapshot | None) -> None:

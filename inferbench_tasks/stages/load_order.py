@@ -48,19 +48,19 @@ def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadP
 
 def client_processing(requests: RequestSet) -> ClientProcessing | None:
     """What the client does to every request while the load runs; None if it does nothing."""
-    done = requests.processing
-    if done is None or done.side != "client":
+    processing = requests.processing
+    if processing is None or processing.side != "client":
         return None
-    return ClientProcessing(before=done.before, after=done.after, raw_path=done.raw_path)
+    return ClientProcessing(before=processing.before, after=processing.after, raw_path=processing.raw_path)
 
 
 def _expected(inp: Input, reference: dict[str, NDArray[Any]]) -> dict[str, OutputShape]:
     """An answer's shape per sample; -1 where texts of different lengths, each sent as long as it is, change it."""
     shapes: dict[str, tuple[int, ...]] = {name: array.shape[1:] for name, array in reference.items()}
-    done = inp.generate.requests.processing
-    if done is not None and done.raw_path is not None:
+    processing = inp.generate.requests.processing
+    if processing is not None and processing.raw_path is not None:
         for spec in inp.generate.model.outputs:
             if len(spec.shape) == len(shapes.get(spec.name, ())):
                 sizes = zip(shapes[spec.name], spec.shape, strict=True)
-                shapes[spec.name] = tuple(-1 if told < 0 else size for size, told in sizes)
+                shapes[spec.name] = tuple(-1 if declared < 0 else size for size, declared in sizes)
     return {name: OutputShape(shape=shape) for name, shape in shapes.items()}

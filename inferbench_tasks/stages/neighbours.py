@@ -47,10 +47,10 @@ def run_id_of(run_id: str, position: int) -> str:
 def job_of(job: JobSpec, neighbour: NeighbourSpec) -> JobSpec:
     """What the neighbour does, as a job: its load lasts until the measured one is over."""
     data = job.model_dump(mode="json", exclude_defaults=True, exclude={"share", "processors", "slo"})
-    given = neighbour.model_dump(mode="json")
-    data |= {name: given[name] for name in OWN if given[name] is not None}
+    fields = neighbour.model_dump(mode="json")
+    data |= {name: fields[name] for name in OWN if fields[name] is not None}
     data["share"] = {"method": job.share.method if job.share else "colocate"}
-    data["share"] |= {name: given[name] for name in ("cores", "percentage") if given[name]}
+    data["share"] |= {name: fields[name] for name in ("cores", "percentage") if fields[name]}
     data["load"]["duration_s"] = job.load.warmup_s + job.load.duration_s + _LONGER_S
     data["load"].pop("max_requests", None)
     return JobSpec.model_validate(data)
@@ -75,26 +75,26 @@ def beside(inp: load_order.Input, ctx: Context) -> Iterator[list[Neighbour]]:
         return
     with ExitStack() as stack:
         stack.callback(end_all, inp.job, settings.servers_dir(ctx.data_dir), inp.run_id)
-        found = []
+        neighbours = []
         for at, spec in enumerate(share.beside):
             run_id = run_id_of(inp.run_id, at)
             ctx.progress(at, len(share.beside), f"starting neighbour {at + 1} of {len(share.beside)}")
-            found.append(Neighbour(run_id, stack, _input(inp, run_id, job_of(inp.job, spec), ctx), ctx))
-        for neighbour in found:
+            neighbours.append(Neighbour(run_id, stack, _input(inp, run_id, job_of(inp.job, spec), ctx), ctx))
+        for neighbour in neighbours:
             neighbour.start()
             stack.callback(neighbour.stop)
-        yield found
-        for neighbour in found:
+        yield neighbours
+        for neighbour in neighbours:
             neighbour.stop()
 
 
 def _input(inp: load_order.Input, run_id: str, job: JobSpec, ctx: Context) -> load_order.Input:
     """Generate, convert and serve it."""
     about: dict[str, Any] = {"run_id": run_id, "job_id": inp.job_id, "job": job}
-    made = ctx.run_stage(generate, generate.Input(**about), ctx)
-    converted = ctx.run_stage(convert, convert.Input(**about, generate=made), ctx)
-    served = serve.run(serve.Input(**about, generate=made, convert=converted), ctx)
-    return load_order.Input(**about, generate=made, serve=served)
+    model = ctx.run_stage(generate, generate.Input(**about), ctx)
+    converted = ctx.run_stage(convert, convert.Input(**about, generate=model), ctx)
+    served = serve.run(serve.Input(**about, generate=model, convert=converted), ctx)
+    return load_order.Input(**about, generate=model, serve=served)
 
 
 def judged_until(table: pa.Table, start_ns: int, end_ns: int) -> int:
@@ -132,7 +132,7 @@ class Neighbour:
 
     @property
     def server(self) -> ServerHandle:
-        """What serves it."""
+        """The handle of the server that this neighbour's requests go to."""
         return self._inp.serve.server
 
     def start(self) -> None:
@@ -162,17 +162,17 @@ class Neighbour:
             raise LoadError(f"The load of the neighbour {self._plan.endpoint.model_name} ended early: {why}")
         job, table = self._inp.job, read_samples(self._samples)
         end_ns = judged_until(table, start_ns, end_ns)
-        found = summarise(table, measure_start_ns=start_ns, measure_end_ns=end_ns)
+        summary = summarise(table, measure_start_ns=start_ns, measure_end_ns=end_ns)
         certificate = self._outcome.certificate(self._plan, window_ns=(start_ns, end_ns))
         return {
             "model": self._inp.generate.model.name,
             "backend": self._inp.serve.backend.label,
             "cores": list(job.share.cores) if job.share else [],
             "percentage": job.share.percentage if job.share else None,
-            "e2e_latency_ms": found["e2e_latency_ms"],
-            "throughput_rps": found["throughput_rps"],
-            "errors": found["errors"],
-            "error_ratio": found["error_ratio"],
+            "e2e_latency_ms": summary["e2e_latency_ms"],
+            "throughput_rps": summary["throughput_rps"],
+            "errors": summary["errors"],
+            "error_ratio": summary["error_ratio"],
             "certificate": certificate.model_dump(include={"valid", "reasons", "figures"}),
         }
 

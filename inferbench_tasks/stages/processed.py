@@ -125,15 +125,17 @@ def _finish(
                 spent.setdefault(kind, []).append(ns)
         # The first sample pays for imports: the median, not the mean.
         client_ms = {kind: median(each) / 1e6 for kind, each in spent.items()}
-        done = Processing(side="client", before=steps["before"], after=steps["after"], client_ms=client_ms)
+        processing = Processing(
+            side="client", before=steps["before"], after=steps["after"], client_ms=client_ms
+        )
         if not isinstance(sent, dict):
             np.savez(folder / "raw.npz", allow_pickle=False, **packed({RAW: sent}))
-            done = done.model_copy(update={"raw_path": "raw.npz"})
-        return done.model_dump(mode="json")
-    answered = {name: np.concatenate([row[name] for row, _ in rows]) for name in rows[0][0]}
-    given = sent if isinstance(sent, dict) else {RAW: sent}
-    np.savez(folder / "sent.npz", allow_pickle=False, **packed(given))
-    np.savez(folder / "answered.npz", allow_pickle=False, **packed(answered))
+            processing = processing.model_copy(update={"raw_path": "raw.npz"})
+        return processing.model_dump(mode="json")
+    answers = {name: np.concatenate([row[name] for row, _ in rows]) for name in rows[0][0]}
+    inputs = sent if isinstance(sent, dict) else {RAW: sent}
+    np.savez(folder / "sent.npz", allow_pickle=False, **packed(inputs))
+    np.savez(folder / "answered.npz", allow_pickle=False, **packed(answers))
     return Processing(
         side="server",
         before=steps["before"],
@@ -141,7 +143,7 @@ def _finish(
         sent_path="sent.npz",
         answered_path="answered.npz",
         sent=model.inputs if isinstance(sent, dict) else (RAW_SPEC,),
-        answered=tuple(_spec(name, array) for name, array in answered.items())
+        answered=tuple(_spec(name, array) for name, array in answers.items())
         if steps["after"]
         else model.outputs,
     ).model_dump(mode="json")

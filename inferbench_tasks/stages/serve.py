@@ -57,8 +57,8 @@ def run(inp: Input, ctx: Context) -> Output:
         raise InputError(f"{spec.launcher} can't be used here: {reason}", field="serve.launcher")
     requests = inp.generate.requests
     samples, reference = first_answer.load_sent(requests)
-    seen = requests.as_served(inp.convert.model)
-    first_answer.check_requests(samples, seen)
+    interface = requests.as_served(inp.convert.model)
+    first_answer.check_requests(samples, interface)
     folder = ctx.run_dir(inp.run_id) / "server"
     folder.mkdir(exist_ok=True)
     deployment = Deployment(
@@ -82,12 +82,16 @@ def run(inp: Input, ctx: Context) -> Output:
         try:
             asked_s = time.monotonic()
             tolerance = inp.convert.tolerance_ratio
-            difference = first_answer.ask_and_check(started.probe, samples, reference, seen, 1, tolerance)
+            difference = first_answer.ask_and_check(
+                started.probe, samples, reference, interface, 1, tolerance
+            )
             answered_s = time.monotonic()
             rows = inp.job.load.samples_per_request
             if rows > 1:
                 ctx.progress(2, 3, f"checking an answer of batch size {rows}")
-                again = first_answer.ask_and_check(started.probe, samples, reference, seen, rows, tolerance)
+                again = first_answer.ask_and_check(
+                    started.probe, samples, reference, interface, rows, tolerance
+                )
                 difference = max(difference, again)
         except ServerError as error:
             raise ServerError(

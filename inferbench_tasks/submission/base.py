@@ -112,8 +112,8 @@ def normal_sweep(value: Any) -> Any:
     grid = value["grid"] if dumped else {k: v for k, v in value.items() if k != "zip"}
     groups = value.get("zip", [])
     groups = [groups] if isinstance(groups, dict) else groups
-    named = [current_paths(group) for group in groups] if isinstance(groups, list) else groups
-    return {"grid": current_paths(grid), "zip": named}
+    paths = [current_paths(group) for group in groups] if isinstance(groups, list) else groups
+    return {"grid": current_paths(grid), "zip": paths}
 
 
 @cache

@@ -47,8 +47,8 @@ def job_digest(spec: JobBase) -> str:
         del fields["kind"]
         if fields["slo"] is not None:
             fields["slo"] = _hashed_bounds(fields["slo"])
-    if spec.files and (named := {file.path for file in spec.named_files() if file.counts} & set(spec.files)):
-        fields["files"] = {path: spec.files[path] for path in named}
+    if spec.files and (names := {file.path for file in spec.named_files() if file.counts} & set(spec.files)):
+        fields["files"] = {path: spec.files[path] for path in names}
     text = json.dumps(_one_zero(fields), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(f"{FORM}\n{text}".encode()).hexdigest()
 

@@ -25,11 +25,11 @@ def explain(
     error: ValidationError,
     data: dict[str, Any],
     schema: type[SubmissionBase],
-    written: Mapping[FieldPath, str] = MappingProxyType({}),
+    source: Mapping[FieldPath, str] = MappingProxyType({}),
 ) -> list[tuple[FieldPath, str]]:
     """Each problem as (path, message), in pydantic's order; ``data`` is what was validated, against ``schema``.
 
-    ``written`` has the text of numbers as the user wrote them, by path.
+    ``source`` has the text of numbers as the user wrote them, by path.
     """
     messages: dict[FieldPath, str] = {}
     for item in error.errors(include_url=False):
@@ -37,7 +37,7 @@ def explain(
         if item["type"] in ("union_tag_invalid", "union_tag_not_found"):
             path, message = _unknown_kind(path, data, schema)
         else:
-            message = _message(item, path, data, schema, written.get(path))
+            message = _message(item, path, data, schema, source.get(path))
         messages.setdefault(path, message)
     return [(path, text) for path, text in messages.items() if not _is_meant(path, messages)]
 
@@ -105,8 +105,8 @@ def _message(
         return str(item["ctx"]["error"])
     slot = find_slot(data, path, schema)
     if kind == "missing":
-        needed = f"; {slot.describe()}" if slot and slot.describe() else ""
-        return f"missing{needed}"
+        allowed = f"; {slot.describe()}" if slot and slot.describe() else ""
+        return f"missing{allowed}"
     if kind == "extra_forbidden":
         return _unknown_key(path, data, schema)
     if slot is None:

@@ -160,9 +160,9 @@ def _independent(document: Document, schema: type[SubmissionBase], abilities: Ab
     kind = document.data.get("kind", DEFAULT_KIND)
     findings = abilities.unknown_names(kind, document.data)
     names = [document.problem(parts(finding.fields[0]), finding.message) for finding in findings]
-    written = document.data.get("sweep")
+    value = document.data.get("sweep")
     try:
-        sweep = SweepSpec.model_validate(normal_sweep({} if written is None else written))
+        sweep = SweepSpec.model_validate(normal_sweep({} if value is None else value))
     except ValidationError:
         return names  # told with the rest of the schema's problems
     structure = check_structure(sweep, schema.job)
@@ -175,8 +175,8 @@ def _beyond_the_schema(
     """What is wrong with its jobs and their files; and the digests of the files that count."""
 
     def locate(path: FieldPath) -> tuple[int | None, str]:
-        written = _as_written(document, path)
-        return document.line(written), dotted(written)
+        place = _as_written(document, path)
+        return document.line(place), dotted(place)
 
     jobs, problems = try_expand(submission, abilities, file=document.file, locate=locate)
     digests: dict[str, str] = {}

@@ -167,7 +167,7 @@ class JobSpec(JobBase):
     """The objective that a configuration has to meet; without, results are shown and not judged."""
 
     def needed_device(self) -> DeviceSpec:
-        """The server's."""
+        """The device that the server runs on."""
         return self.serve.device
 
     def named_files(self) -> Iterator[NamedFile]:

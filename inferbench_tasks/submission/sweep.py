@@ -130,8 +130,8 @@ def check_structure(sweep: SweepSpec, job: type[JobBase]) -> list[tuple[FieldPat
         ]
         lengths = {path: len(values) for path, values in group.items()}
         if len(set(lengths.values())) > 1:
-            shown = ", ".join(f"{path} has {count}" for path, count in lengths.items())
-            problems.append((("sweep", "zip", number), f"the lists of a zip must be equally long; {shown}"))
+            counts = ", ".join(f"{path} has {count}" for path, count in lengths.items())
+            problems.append((("sweep", "zip", number), f"the lists of a zip must be equally long; {counts}"))
         if not group:
             problems.append(
                 (("sweep", "zip", number), "an empty zip; give it dotted paths with lists of values")

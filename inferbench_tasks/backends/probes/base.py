@@ -38,7 +38,7 @@ class Probe(Protocol):
         ...
 
     def close(self) -> None:
-        """End the connection."""
+        """End the connection to the server."""
         ...
 
 

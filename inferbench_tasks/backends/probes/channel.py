@@ -47,5 +47,5 @@ class GrpcChannel:
             raise Refused(f"gRPC {error.code().name}: {error.details()}") from error
 
     def close(self) -> None:
-        """Close the channel."""
+        """Close the gRPC channel to the server."""
         self._channel.close()

@@ -76,7 +76,7 @@ class KserveGrpc:
         return integers
 
     def close(self) -> None:
-        """Close the channel."""
+        """Close the gRPC channel to the server."""
         self._channel.close()
 
     def _call(self, method: str, **fields: Any) -> Any:

@@ -61,7 +61,7 @@ class KserveHttp:
         return document
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the HTTP connection to the server."""
         self._connection.close()
 
     def _ok(self, path: str) -> bool:

@@ -52,7 +52,7 @@ class TfsGrpc:
         return None
 
     def close(self) -> None:
-        """Close the channel."""
+        """Close the gRPC channel to the server."""
         self._channel.close()
 
     def _status(self) -> Any:

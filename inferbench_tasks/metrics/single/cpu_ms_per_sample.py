@@ -36,5 +36,5 @@ class CpuMsPerSample(Metric):
     )
 
     def compute(self, measured: Measured) -> float | None:
-        """See ``cpu_ms_per_sample``."""
+        """CPU time of the server per sample, ms, by ``cpu_ms_per_sample``."""
         return cpu_ms_per_sample(measured.summary)

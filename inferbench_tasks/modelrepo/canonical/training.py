@@ -51,9 +51,9 @@ def batches(
     for step in range(plan.steps):
         if len(left) < plan.batch_size:
             left = np.concatenate([left, rng.permutation(len(split.train_labels))])
-        chosen, left = left[: plan.batch_size], left[plan.batch_size :]
+        batch, left = left[: plan.batch_size], left[plan.batch_size :]
         watch.step(step, plan.steps, f"training {spec.family}")
-        yield digits.fit(split.train_images[chosen], shape), split.train_labels[chosen]
+        yield digits.fit(split.train_images[batch], shape), split.train_labels[batch]
 
 
 def train_torch(spec: CanonicalSpec, watch: Watch) -> Any:

@@ -1,4 +1,4 @@
-"""SavedModels by TensorFlow."""
+"""The engine that serves SavedModels with TensorFlow itself."""
 
 from __future__ import annotations
 

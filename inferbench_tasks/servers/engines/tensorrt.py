@@ -1,4 +1,4 @@
-"""TensorRT engines."""
+"""The engine that serves plans with TensorRT on an NVIDIA GPU."""
 
 from __future__ import annotations
 
