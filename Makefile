@@ -4,7 +4,6 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
 SETUP = @$(PYTHON) scripts/setup_env.py --env $(VENV)
-ALL_EXTRAS = --extra torch --extra tensorflow --extra grpc --extra cluster --extra containers --extra video --extra gpu --extra mlperf --extra openvino --extra reference
 # Containers often set it. What runs here is dozens of processes: each would compile Airflow again, seconds of work.
 unexport PYTHONDONTWRITEBYTECODE
 FILE ?= configs/submissions/quickstart.yaml
@@ -25,10 +24,10 @@ setup: ## the lean environment: what the quick start needs
 	$(SETUP)
 
 all: ## everything optional too: torch, TensorFlow, Celery, ...
-	$(SETUP) $(ALL_EXTRAS)
+	$(SETUP) --all
 
 dev: ## everything, with the developers' tools
-	$(SETUP) $(ALL_EXTRAS) --extra dev
+	$(SETUP) --all --extra dev
 
 lint: dev ## ruff, the floors of the package, its import graph
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/python -m benchmarks.structure

