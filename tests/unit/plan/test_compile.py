@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+from itertools import pairwise
 from typing import Any
 
 from inferbench_tasks.dotted import value_at
+from inferbench_tasks.pipelines.serving import SERVING
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.plan.overrides import override
 from inferbench_tasks.submission.schema import Submission
 
-STAGES = ["generate", "convert", "serve", "load", "collect", "release"]
+STAGES = [entry.name for entry in SERVING.entries if not entry.facts.of_submission]
 
 
 def submission(**more: Any) -> Submission:
@@ -23,8 +26,10 @@ def submission(**more: Any) -> Submission:
     )
 
 
-def test_a_job_has_six_nodes_and_the_submission_one_analyze() -> None:
-    """Each job runs generate to release; one analyze waits for all of them."""
+def test_a_job_has_a_node_for_each_stage_and_the_submission_one_analyze() -> None:
+    """Each job runs its pipeline's stages, generate to release; one analyze waits for all of them."""
+    measuring = ["generate", "convert", "serve", "load", "collect", "release"]
+    assert [stage for stage in STAGES if stage in measuring] == measuring
     plan = compile_plan(submission(sweep={"serve.threads": [1, 2, 4]}))
     assert len(plan.jobs) == 3
     assert [n.stage for n in plan.nodes] == [*STAGES] * 3 + ["analyze"]
@@ -33,15 +38,14 @@ def test_a_job_has_six_nodes_and_the_submission_one_analyze() -> None:
 
 def test_the_outputs_that_a_stage_s_input_names_are_at_hand() -> None:
     """Each node needs its predecessor and the stages that its Input has fields for."""
-    needs = {node.stage: list(node.needs) for node in compile_plan(submission()).of_job(0)}
-    assert needs == {
-        "generate": [],
-        "convert": ["generate"],
-        "serve": ["generate", "convert"],
-        "load": ["generate", "serve"],
-        "collect": ["generate", "convert", "serve", "load"],
-        "release": ["serve", "collect"],
-    }
+    needs = {node.stage: set(node.needs) for node in compile_plan(submission()).of_job(0)}
+    for entry in SERVING.entries:
+        if not entry.facts.of_submission:
+            fields = set(importlib.import_module(entry.module).Input.model_fields)
+            assert needs[entry.name] >= fields & set(STAGES)
+    for before, after in pairwise(STAGES):
+        assert before in needs[after]
+    assert needs["collect"] >= {"generate", "convert", "serve", "load"}
 
 
 def test_every_need_comes_before() -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.plan.compile import compile_plan
-from inferbench_tasks.plan.graph import Node
 from inferbench_tasks.submission.reader import read_submission_text
 
 ROOT = Path(__file__).parents[3]
@@ -35,17 +34,13 @@ def entries() -> dict[str, dict[str, Any]]:
 def entry(path: Path, name: str) -> dict[str, Any]:
     """Of the YAML at ``path``, which is ``name`` in the repository.
 
-    ``text``: SHA-256 of the YAML; ``digest``: the submission's; ``jobs``: [id, digest, ids of its nodes] of each job in
-    the sweep's order, or a SHA-256 of all of them, sorted; ``graph``: SHA-256 of every node with what it needs,
-    where it runs and under which lease.
+    ``text``: SHA-256 of the YAML; ``digest``: the submission's; ``jobs``: [id, digest] of each job in the sweep's
+    order, or a SHA-256 of all of them, sorted.
     """
     text = path.read_text(encoding="utf-8")
     base_dir = None if name in WITHOUT_FILES else path.parent
     plan = compile_plan(read_submission_text(text, name, INSTALLED, base_dir=base_dir))
-    nodes: dict[int | None, list[str]] = {}
-    for node in plan.nodes:
-        nodes.setdefault(node.job_index, []).append(node.id)
-    jobs = [[job.job_id, job.digest, " ".join(nodes[job.index])] for job in plan.jobs]
+    jobs = [[job.job_id, job.digest] for job in plan.jobs]
     return {
         "text": _sha256(text),
         "digest": plan.submission_digest,
@@ -53,13 +48,7 @@ def entry(path: Path, name: str) -> dict[str, Any]:
         "jobs": jobs
         if len(jobs) <= MOST_LISTED
         else _sha256("\n".join(sorted(" ".join(job) for job in jobs))),
-        "submission_nodes": nodes[None],
-        "graph": _sha256("\n".join(map(_line, plan.nodes))),
     }
-
-
-def _line(node: Node) -> str:
-    return f"{node.id} {node.stage} after {sorted(node.needs.values())} on {node.resource} lease {node.lease}"
 
 
 def _sha256(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Digests, job ids and plans are those of the version before the restructuring (``tests/data/golden``).
+"""Digests and job ids are those of the version before the restructuring (``tests/data/golden``).
 
 A job's id and digest stand in every stored result: were they to change, today's history of a job would end.
 """
@@ -17,8 +17,8 @@ NAMES = sorted(ENTRIES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_submission_amounts_to_the_same_jobs_and_nodes(name: str) -> None:
-    """Its digest, every job's id and digest, and every node of its plan are those that were written down."""
+def test_a_submission_amounts_to_the_same_jobs(name: str) -> None:
+    """Its digest, and every job's id and digest, are those that were written down."""
     assert (ROOT / name).exists(), f"{name} is gone or was renamed: its jobs are asked for by older results"
     now, then = entry(ROOT / name, name), ENTRIES[name]
     assert now["text"] == then["text"], (

@@ -19,16 +19,17 @@ def place(data_dir: Path, text: str = TEXT) -> str:
 
 
 def test_what_was_submitted_becomes_a_dag_with_its_stages(tmp_path: Path) -> None:
-    """Six stages per job and ``analyze``, ``release`` the teardown of ``serve``; it survives serialisation."""
+    """Each job's stages and ``analyze``, ``release`` the teardown of ``serve``; it survives serialisation."""
     from airflow.serialization.serialized_objects import DagSerialization
 
+    from inferbench_tasks.pipelines.serving import SERVING
     from inferbench_tasks.provider.submit.dag import load_submit
 
     dag_id = place(tmp_path, TEXT + "sweep: {serve.threads: [1, 2]}\n")
     dags = load_submit(tmp_path, tmp_path)
     assert set(dags) == {"submit", dag_id}
     tasks = {t.split(".")[-1] for t in dags[dag_id].task_ids}
-    assert tasks == {"generate", "convert", "serve", "load", "collect", "release", "analyze"}
+    assert tasks == {entry.name for entry in SERVING.entries}
     assert dags[dag_id].get_task("job-001.release").is_teardown
     for dag in dags.values():
         again = DagSerialization.from_dict(DagSerialization.to_dict(dag))
