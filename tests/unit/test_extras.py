@@ -52,4 +52,4 @@ def test_an_unknown_part_is_refused() -> None:
 
 def _part(monkeypatch: pytest.MonkeyPatch, *needs: str) -> None:
     monkeypatch.setattr(extras, "names", lambda: frozenset({"x"}))
-    monkeypatch.setattr(extras.metadata, "requires", lambda _: [f'{name}; extra == "x"' for name in needs])
+    monkeypatch.setattr("importlib.metadata.requires", lambda _: [f'{name}; extra == "x"' for name in needs])
