@@ -15,10 +15,12 @@ from pydantic import BaseModel, ConfigDict
 
 from inferbench_tasks.contracts.verdict import Reason
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.loadgen.client_share import ClientShare, client_shares, withheld
 from inferbench_tasks.loadgen.closed_loop_checks import closed_loop_checks
 from inferbench_tasks.loadgen.evidence import Check, ClosedPlan, OpenPlan, ShardUsage
 from inferbench_tasks.loadgen.open_loop_checks import open_loop_checks
 from inferbench_tasks.loadgen.pacing import ascending
+from inferbench_tasks.loadgen.statistics import NAMES
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.window import Window, taken
 
@@ -32,6 +34,7 @@ class Certificate(BaseModel):
     """``valid`` only if every check holds; ``reasons`` says which do not, each with its check, figure and bound.
 
     ``warnings`` tell what a reader of the figures should know though it doesn't invalidate them.
+    ``withheld``: series of the summary -> figure -> why it is None though it was measured: the client made it.
     ``figures`` holds what was measured on the way, units in the names; None where nothing was.
     """
 
@@ -40,6 +43,7 @@ class Certificate(BaseModel):
     valid: bool
     reasons: list[Reason]
     warnings: list[str]
+    withheld: dict[str, dict[str, str]] = {}
     checks: list[Check]
     figures: dict[str, Any]
     thresholds: Thresholds
@@ -70,12 +74,23 @@ def certify(
     limits = thresholds or Thresholds()
     window = Window.of(table, measure_start_ns, measure_end_ns)
     p50_ms = _send_latency_p50_ms(window)
-    checks = [*_record_checks(window), *_client_checks(shards, limits), *_failure_checks(window, limits)]
+    paced = not isinstance(plan, OpenPlan) or plan.paced
+    shares = client_shares(window, shards, limits, paced=paced)
+    checks = [
+        *_record_checks(window),
+        *_client_checks(shards, limits, closed=not isinstance(plan, OpenPlan)),
+        *_median_check(shares),
+        *_failure_checks(window, limits),
+    ]
     figures: dict[str, Any] = {
         "requests": int(window.measured.sum()),
         "errors": window.error_counts(),
         "client_cpu_ratio": max(usage.cpu_s / usage.wall_s if usage.wall_s > 0 else 1.0 for usage in shards),
         "max_stall_ms": max(usage.max_stall_ns for usage in shards) / 1e6,
+        "stalled_ratio": max(_stalled_ratio(usage) for usage in shards),
+        "client_made_ms": {
+            share.name: share.share_ms for share in shares if share.series == "e2e_latency_ms"
+        },
         "send_latency_p50_ms": p50_ms,
         "in_flight_mean": window.in_flight_mean(),
     }
@@ -89,6 +104,7 @@ def certify(
         valid=all(check.ok for check in checks),
         reasons=[check.against() for check in checks if not check.ok],
         warnings=_warnings(window, answered=p50_ms is not None),
+        withheld=withheld(shares),
         checks=checks,
         figures=figures,
         thresholds=limits,
@@ -121,11 +137,14 @@ def _record_checks(window: Window) -> list[Check]:
     ]  # fmt: skip
 
 
-def _client_checks(shards: Sequence[ShardUsage], limits: Thresholds) -> list[Check]:
+def _client_checks(shards: Sequence[ShardUsage], limits: Thresholds, *, closed: bool) -> list[Check]:
     worst = max(shards, key=lambda usage: usage.max_stall_ns)
     busiest = max(shards, key=lambda usage: usage.cpu_s / max(usage.wall_s, 1e-9))
     cpu = busiest.cpu_s / busiest.wall_s if busiest.wall_s > 0 else 1.0
     stall_ms = worst.max_stall_ns / 1e6
+    most = max(shards, key=_stalled_ratio)
+    stalled = _stalled_ratio(most)
+    stalled_limit = limits.stalled_ratio if closed else limits.stalled_ratio_open
     return [
         Check.at_most(
             "client_stall", stall_ms, limits.stall_ms, "ms",
@@ -133,11 +152,31 @@ def _client_checks(shards: Sequence[ShardUsage], limits: Thresholds) -> list[Che
             "it was stopped, or the machine was too busy",
         ),
         Check.at_most(
+            "client_stalled", stalled, stalled_limit, "ratio",
+            f"the sender of shard {most.shard} was held up for {stalled:.1%} of the window in all (at most "
+            f"{stalled_limit:.1%}): answers waited for it{', and so did the next requests' if closed else ''}",
+        ),
+        Check.at_most(
             "client_cpu", cpu, limits.client_cpu_ratio, "cores",
             f"the sender of shard {busiest.shard} used {cpu:.0%} of a core (at most {limits.client_cpu_ratio:.0%}): "
             "the client was the bottleneck; use more shards or a lower load",
         ),
     ]  # fmt: skip
+
+
+def _stalled_ratio(usage: ShardUsage) -> float:
+    """The share of the window in which the loop was held up; by its worst stall alone where the sum is not known."""
+    stalled_ns = usage.max_stall_ns if usage.stalled_ns is None else usage.stalled_ns
+    return stalled_ns / 1e9 / usage.wall_s if usage.wall_s > 0 else 0.0
+
+
+def _median_check(shares: Sequence[ClientShare]) -> list[Check]:
+    """A median that the client made is the typical request's: there is nothing to withhold it from."""
+    medians = [share for share in shares if (share.series, share.name) == ("e2e_latency_ms", NAMES[0.5])]
+    return [
+        Check.at_most("client_share_p50", share.share_ms, share.limit_ms, "ms", share.reason)
+        for share in medians
+    ]
 
 
 def _failure_checks(window: Window, limits: Thresholds) -> list[Check]:

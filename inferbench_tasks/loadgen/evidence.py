@@ -37,6 +37,9 @@ class ShardUsage(BaseModel):
     ``cpu_s``: user and system time of the process. ``max_stall_ns``: the longest time that its loop was
     held up, seen by a heartbeat in the loop itself (every 10 ms or less: how late its timer ran at worst),
     because a sender that is stopped while it only waits for answers leaves no other trace in the records.
+    ``stalls_ns``: when it was held up, (begin, end) each on CLOCK_MONOTONIC, in the order of time: the longest ones
+    where there were very many. ``stalled_ns``: the sum of all, those that are not listed too. Both are None where
+    nobody looked; what the worst one may have done is then held against every answer.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -45,6 +48,8 @@ class ShardUsage(BaseModel):
     cpu_s: float
     wall_s: float
     max_stall_ns: int
+    stalls_ns: tuple[tuple[int, int], ...] | None = None
+    stalled_ns: int | None = None
 
 
 class Check(BaseModel):

@@ -10,6 +10,10 @@ from collections.abc import Callable
 from inferbench_tasks.loadgen.evidence import ShardUsage
 
 _BEAT_S = 0.005
+#: A beat that is less late than this was not held up: timers and the loop's own work are.
+MIN_STALL_NS = 1_000_000
+#: So many stalls are listed; where there are more, the shorter half is left out of the list.
+_MOST_STALLS = 8192
 
 
 def cpu_s() -> float:
@@ -35,7 +39,8 @@ class Heartbeat:
         self._end_ns = measure_end_ns
         self._on_beat = on_beat
         self._due_ns = 0
-        self._max_stall_ns = 0
+        self._max_stall_ns = self._stalled_ns = 0
+        self._stalls_ns: list[tuple[int, int]] = []
         self._began: tuple[int, float] | None = None
         self._ended: tuple[int, float] | None = None
         self._handle: asyncio.TimerHandle | None = None
@@ -59,16 +64,29 @@ class Heartbeat:
             cpu_s=max(0.0, ended[1] - began[1]),
             wall_s=(ended[0] - began[0]) / 1e9,
             max_stall_ns=self._max_stall_ns,
+            stalls_ns=tuple(self._stalls_ns),
+            stalled_ns=self._stalled_ns,
         )
 
     def _schedule(self, now_ns: int) -> None:
         self._due_ns = now_ns + int(_BEAT_S * 1e9)
         self._handle = self._loop.call_later(_BEAT_S, self._beat)
 
+    def _note_stall(self, now_ns: int) -> None:
+        late_ns = now_ns - self._due_ns
+        self._max_stall_ns = max(self._max_stall_ns, late_ns)
+        if late_ns < MIN_STALL_NS:
+            return
+        self._stalled_ns += late_ns
+        self._stalls_ns.append((self._due_ns, now_ns))
+        if len(self._stalls_ns) > _MOST_STALLS:
+            longest = sorted(self._stalls_ns, key=lambda stall: stall[0] - stall[1])[: _MOST_STALLS // 2]
+            self._stalls_ns = sorted(longest)
+
     def _beat(self) -> None:
         now_ns = time.monotonic_ns()
         if self._start_ns <= now_ns and self._due_ns < self._end_ns:
-            self._max_stall_ns = max(self._max_stall_ns, now_ns - self._due_ns)
+            self._note_stall(now_ns)
         if self._began is None and now_ns >= self._start_ns:
             self._began = (now_ns, cpu_s())
         if self._ended is None and now_ns >= self._end_ns:

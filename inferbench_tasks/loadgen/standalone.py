@@ -16,6 +16,7 @@ from inferbench_tasks.contracts.verdict import Reason, Verdict
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.ceiling import Ceiling, ceiling, check_ceiling
 from inferbench_tasks.loadgen.certificate import Certificate
+from inferbench_tasks.loadgen.client_share import withhold
 from inferbench_tasks.loadgen.evidence import ended_early
 from inferbench_tasks.loadgen.live import Snapshot
 from inferbench_tasks.loadgen.outcome import Outcome, apply_load
@@ -193,6 +194,7 @@ def apply(
         )
         if outcome.applied.usages:
             certificate = outcome.certificate(load_plan)
+            withhold(summary, certificate.withheld)
     words = [f"first {kind}: {text}" for kind, text in outcome.applied.explanations.items()]
     if near := near_ceiling(summary, limit):
         words.append(near)

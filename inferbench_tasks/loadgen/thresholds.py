@@ -35,6 +35,19 @@ class Thresholds(BaseModel):
     #: minus percentile from the send. Wider than for the p99 of the lateness, for it reaches out to p99.9.
     client_share_ms: _Ms = 20.0
     client_share_ratio: _Ratio = 0.25
+    #: How much of a reported mean or percentile may be the client's: what it loses when lateness and the times at
+    #: which the sender was held up are taken out. Above it the figure is withheld: the client made it. The absolute
+    #: part is what timers and the scheduler of a busy machine take whatever the sender does.
+    percentile_share_ms: _Ms = 1.0
+    percentile_share_ratio: _Ratio = 0.5
+    #: The same for the median: above it the client made the typical request, and the run is invalid.
+    percentile_share_p50_ms: _Ms = 0.5
+    percentile_share_p50_ratio: _Ratio = 0.25
+    #: The sum of the times at which a sender was held up, as a share of the window. A closed loop does not ask
+    #: meanwhile, so that its throughput is too low by as much; in an open loop the requests are there all the same, and
+    #: what is wrong with their latencies is withheld.
+    stalled_ratio: _Ratio = 0.1
+    stalled_ratio_open: _Ratio = 0.25
     #: Gaps between requests: largest difference between the distributions of planned and actual gaps
     #: (Kolmogorov-Smirnov), where differences below the slack don't count (see ``pacing.gap_distance``). The
     #: absolute slack is a little more than a time slice of the scheduler (4 ms), by which a busy machine

@@ -35,6 +35,8 @@ class Window:
     start_ns: int
     end_ns: int
     request_id: NDArray[np.int64]
+    #: The sender that made the record.
+    shard: NDArray[np.int64]
     intended_ns: NDArray[np.int64]
     #: When the sender began with the request: the send, or the client's own pre-processing before it.
     sent_ns: NDArray[np.int64]
@@ -81,6 +83,7 @@ class Window:
             start_ns=start_ns,
             end_ns=end_ns,
             request_id=column(table, "request_id"),
+            shard=column(table, "shard"),
             intended_ns=intended,
             sent_ns=sent_ns,
             first_byte_ns=column(table, "first_byte_ns"),

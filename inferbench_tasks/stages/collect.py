@@ -109,6 +109,7 @@ def run(inp: Input, ctx: Context) -> Output:
 def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summary:
     """All figures of the run: the load's, the monitors', then the metrics that are made from both."""
     from inferbench_tasks.loadgen import objective
+    from inferbench_tasks.loadgen.client_share import withhold
     from inferbench_tasks.loadgen.records import read_samples
     from inferbench_tasks.loadgen.summary import summarise_window
     from inferbench_tasks.loadgen.window import Window
@@ -120,6 +121,7 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
     start_ns, end_ns = inp.load.measure_start_ns, inp.load.measure_end_ns
     window = Window.of(read_samples(Path(inp.load.samples_path)), start_ns, end_ns)
     summary = summarise_window(window, inp.job.slo)
+    withhold(summary, inp.load.certificate.get("withheld", {}))
     # Down to what it becomes once it is warm: a median request.
     steady_ms = summary["e2e_latency_ms"]["p50"]
     summary["cold_start_ms"] = {**inp.serve.cold_start.model_dump(), "steady_ms": steady_ms}

@@ -18,6 +18,7 @@ from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.contracts.verdict import Reason, reasons_of
 from inferbench_tasks.errors import LoadError
 from inferbench_tasks.launchers import records
+from inferbench_tasks.loadgen.client_share import withhold
 from inferbench_tasks.loadgen.outcome import Outcome, apply_load
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.records import read_samples
@@ -164,6 +165,7 @@ class Neighbour:
         end_ns = judged_until(table, start_ns, end_ns)
         summary = summarise(table, measure_start_ns=start_ns, measure_end_ns=end_ns)
         certificate = self._outcome.certificate(self._plan, window_ns=(start_ns, end_ns))
+        withhold(summary, certificate.withheld)
         return {
             "model": self._inp.generate.model.name,
             "backend": self._inp.serve.backend.label,

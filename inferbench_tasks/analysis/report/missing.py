@@ -47,7 +47,11 @@ def _latency(view: RunView) -> list[str]:
         errors = ", ".join(f"{count:,d} {kind}" for kind, count in (view.figure("errors") or {}).items())
         return [f"none of its {requests:,d} requests got a good answer ({errors}), so there is no latency."]
     texts = []
-    lacking = [q for q in _EXPECTED if view.figure(f"e2e_latency_ms.{NAMES[q]}") is None]
+    withheld: dict[str, str] = view.figure("e2e_latency_ms.withheld") or {}
+    texts += [f"its {name} is withheld: {reason}." for name, reason in withheld.items()]
+    lacking = [
+        q for q in _EXPECTED if view.figure(f"e2e_latency_ms.{NAMES[q]}") is None and NAMES[q] not in withheld
+    ]
     if lacking:
         needs = ", ".join(f"{NAMES[q]} ({FLOORS[q]:,d})" for q in lacking)
         texts.append(f"its {answered:,d} good answers are too few for {needs}: so many would be needed.")

@@ -23,7 +23,18 @@ from tests.samples import samples_table
 S = 1_000_000_000
 MS = 1_000_000
 START = 100 * S
-QUIET = (ShardUsage(shard=0, cpu_s=2.0, wall_s=20.0, max_stall_ns=8 * MS),)
+
+
+def _usage(shard: int = 0, cpu_s: float = 2.0, max_stall_ms: int = 8) -> ShardUsage:
+    """A sender that was held up once, in the tenth second."""
+    stall = (START + 10 * S, START + 10 * S + max_stall_ms * MS)
+    return ShardUsage(
+        shard=shard, cpu_s=cpu_s, wall_s=20.0, max_stall_ns=max_stall_ms * MS, stalls_ns=(stall,),
+        stalled_ns=max_stall_ms * MS,
+    )  # fmt: skip
+
+
+QUIET = (_usage(),)
 
 
 def _poisson(rate_rps: float, duration_s: float, seed: int = 1) -> NDArray[np.int64]:
@@ -113,7 +124,7 @@ def test_a_sender_stopped_for_200_ms_is_invalid(rate_rps: float, duration_s: flo
 def test_a_stop_that_no_request_met_is_seen_by_the_heartbeat() -> None:
     """While nothing is due a stopped sender still stamps the answers too late."""
     planned = START + np.arange(0, 20 * S, S)
-    usage = (ShardUsage(shard=3, cpu_s=1, wall_s=20, max_stall_ns=203 * MS),)
+    usage = (_usage(shard=3, max_stall_ms=203),)
     certificate = _open(planned, planned, shards=usage)
     assert _failed(certificate) == {"client_stall"}
     assert "shard 3 was held up for 203.0 ms (at most 100 ms)" in certificate.reasons[0].text
@@ -121,7 +132,7 @@ def test_a_stop_that_no_request_met_is_seen_by_the_heartbeat() -> None:
 
 def test_a_client_out_of_cpu_is_invalid() -> None:
     """The busiest shard counts, not their mean."""
-    shards = (*QUIET, ShardUsage(shard=1, cpu_s=19.0, wall_s=20.0, max_stall_ns=0))
+    shards = (*QUIET, _usage(shard=1, cpu_s=19.0, max_stall_ms=0))
     planned = _poisson(50, 20)
     certificate = _open(planned, planned, shards=shards)
     assert certificate.reasons[0].model_dump(exclude={"text"}, exclude_none=True) == {

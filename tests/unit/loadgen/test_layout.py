@@ -97,7 +97,7 @@ def test_a_row_without_its_spans_says_so(tmp_path: Path) -> None:
 
 def test_a_window_reads_what_it_is_made_of() -> None:
     """No column more: a long load's file is read in a fraction of its memory."""
-    unread = {"shard", "bytes_sent", "bytes_received", "sample_index"}
+    unread = {"bytes_sent", "bytes_received", "sample_index"}
     assert set(WINDOW_COLUMNS) == {column.name for column in columns_of(spans=True)} - unread
 
 

@@ -154,7 +154,11 @@ class FakeNeighbour(Neighbour):
         )
         self._samples = folder / "samples.parquet"
         pq.write_table(table, self._samples)
-        usage = ShardUsage(shard=0, cpu_s=1.0, wall_s=20.0, max_stall_ns=int(stall_ms * 1e6))
+        stall_ns = int(stall_ms * 1e6)
+        usage = ShardUsage(
+            shard=0, cpu_s=1.0, wall_s=20.0, max_stall_ns=stall_ns,
+            stalls_ns=((9 * SECOND, 9 * SECOND + stall_ns),), stalled_ns=stall_ns,
+        )  # fmt: skip
         applied = Applied(0, 20 * SECOND, (), (usage,), cancelled=True)
         self._outcome = Outcome(self._samples, 0, 20 * SECOND, 0, len(table), applied)
         self._problem = None
