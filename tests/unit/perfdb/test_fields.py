@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inferbench_tasks.dotted import set_at
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.comparison import compare
 from tests.unit.perfdb.builders import latency, result
@@ -10,8 +12,10 @@ from tests.unit.perfdb.builders import latency, result
 def test_every_field_is_there_in_a_result() -> None:
     """No field's path has a spelling that the document does not know (open parts aside)."""
     used = {"cpu_cores": {"mean": 1.0}, "rss_bytes": {"max": 1e9}}
-    more = {"error_ratio": 0.0, "cpu_ms_per_sample": 1.0, "cold_start_ms": {"total_ms": 1.0}}
-    document = result(summary={**more, "resources": {"server": used}}).model_dump()
+    more = {"error_ratio": 0.0, "cold_start_ms": {"total_ms": 1.0}, "resources": {"server": used}}
+    for figure in FIGURES.brought().values():
+        set_at(more, figure.path, 1.0)
+    document = result(summary=more).model_dump()
     for field in fields.all_fields():
         at = document
         *parts, last = field.path.split(".")
