@@ -112,6 +112,11 @@ class Figure:
         bounds = value_at(summary, self.interval) if self.interval else None
         return (float(bounds[0]), float(bounds[1])) if bounds else None
 
+    @property
+    def bound_sign(self) -> str:
+        """What leads a value that a disturbed machine gave, for a quiet one is no worse; "" where nothing is better."""
+        return {"lower": "≤ ", "higher": "≥ ", None: ""}[self.better]
+
     def displayed(self, value: float) -> float:
         """A stored value as people see it."""
         return value * self.display_factor

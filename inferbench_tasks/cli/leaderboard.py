@@ -6,7 +6,8 @@ import typer
 
 from inferbench_tasks import settings
 from inferbench_tasks.analysis.recommend.leaderboard import leaderboard as ranked
-from inferbench_tasks.output import OUTPUT, OutputFormat, emit
+from inferbench_tasks.analysis.recommend.left_out import left_out_note
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 
@@ -24,8 +25,14 @@ def leaderboard(
     limit: int = typer.Option(20, "--limit", "-n", min=1, help="At most so many per task and data set."),
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """Rank valid results by a figure, per task and data set; those that differ within noise share a rank."""
+    """Rank valid results by a figure, per task and data set; those that differ within noise share a rank.
+
+    Results of a disturbed machine are left out; how many is said.
+    """
     parse(query or [])  # a wrong query is refused before anything is started
     with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
         rows = ranked(db, by, query or [], limit)
+        note = left_out_note(db, query or [])
+    if note:
+        say(note)
     emit(rows, output)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -15,6 +16,7 @@ import typer
 from inferbench_tasks import settings
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.cli.progress import Watcher
+from inferbench_tasks.contracts.verdict import MODE, NOTED, Verdict
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.output import OutputFormat
 from inferbench_tasks.pipelines.base import pipeline_of
@@ -35,11 +37,17 @@ def run(
     output: OutputFormat = typer.Option(
         OutputFormat.table, "--output", "-o", help="How to print the results."
     ),
+    strict: bool | None = typer.Option(
+        None,
+        "--strict/--no-strict",
+        help="Whether a disturbed run makes the exit code 1 [in CI, where the variable CI is set].",
+        show_default=False,
+    ),
 ) -> None:
     """Run a submission here, from its first stage to its report.
 
     The real DAG is run by Airflow, in a process of its own; its log is kept in a file. Progress goes
-    to stderr, the results to stdout. Exit code 0 only if every run is valid.
+    to stderr, the results to stdout. Exit code 0 only if every run is valid, or disturbed at worst without --strict.
     """
     from inferbench_tasks.perfdb.store import PerfDB
     from inferbench_tasks.running.conclude import conclude, report_path
@@ -84,8 +92,35 @@ def run(
         typer.echo("perfdb    stays up for the next command; `inferbench perfdb stop` ends it", err=True)
     if watcher.stopped_by:
         raise typer.Exit(128 + watcher.stopped_by)
-    if code or not results or not all(result.verdict.valid for result in results):
+    verdicts = [result.verdict for result in results]
+    if text := what_to_do(verdicts):
+        _say(text)
+    if code or not verdicts or not passes(verdicts, strict=in_ci() if strict is None else strict):
         raise typer.Exit(1)
+
+
+def in_ci() -> bool:
+    """Whether this is a build server, which sets ``CI``: there nobody reads a sentence, an exit code they do."""
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+def passes(verdicts: Sequence[Verdict], *, strict: bool) -> bool:
+    """Whether the runs are good enough for exit code 0: all valid; a disturbed one too unless ``strict``."""
+    return all(verdict.valid or (verdict.bounds_only and not strict) for verdict in verdicts)
+
+
+def what_to_do(verdicts: Sequence[Verdict]) -> str | None:
+    """One sentence about runs that were disturbed; None if there is none."""
+    disturbed = [verdict for verdict in verdicts if verdict.bounds_only]
+    if not disturbed:
+        return None
+    some = f"{len(disturbed)} of {len(verdicts)} run(s) were disturbed, so their figures are bounds and never ranked"
+    if all(reason.check == NOTED for verdict in disturbed for reason in verdict.reasons):
+        return f"{some}: unset {MODE} and run it again to have them judged."
+    return (
+        f"{some}: run it again once other programs have ended, with a longer load.wait_for_quiet_s, or on a machine "
+        "of its own."
+    )
 
 
 def _say(text: str) -> None:

@@ -15,25 +15,33 @@ from pydantic import model_validator
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.verdict_texts import check_of, split_reasons
 
-#: ``valid``: the figures count. ``invalid``: there are figures, which don't. ``failed``, ``cancelled``: a stage
+#: ``valid``: the figures count. ``disturbed``: the stimulus was right and the machine was not, so that they are bounds
+#: of what a quiet machine gives. ``invalid``: there are figures, which don't count. ``failed``, ``cancelled``: a stage
 #: failed, or its user stopped it, and there are none.
-Kind = Literal["valid", "invalid", "failed", "cancelled"]
+Kind = Literal["valid", "disturbed", "invalid", "failed", "cancelled"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 #: Of runs that came to their end: they have figures, whether these count or not.
-_MEASURED: tuple[Kind, ...] = ("valid", "invalid")
+_MEASURED: tuple[Kind, ...] = ("valid", "disturbed", "invalid")
 #: Texts of these begin with the stage.
 _STAGED: tuple[Kind, ...] = ("failed", "cancelled")
 _FORM = re.compile(rf"valid|({'|'.join(kind for kind in KINDS if kind != 'valid')}): \S.*", re.DOTALL)
 _STAGE_AND_CAUSE = re.compile(r"([\w.-]+), (.+)", re.DOTALL)
 #: The group of checks whose failures are the machine's, not the run's: see ``metrics.interference``.
 INTERFERENCE = "interference"
+#: The environment variable that says what becomes of disturbances: see ``metrics.interference``.
+MODE = "INFERBENCH_INTERFERENCE"
+#: The kind of a run whose stimulus was right while the machine was not.
+DISTURBED: Kind = "disturbed"
+_LED_BY = f"{INTERFERENCE}: "
+#: The check of a run whose user chose that what happens on the machine is no more than noted.
+NOTED = f"{INTERFERENCE}.noted"
 
 
 def _require_form(text: str) -> None:
     if not _FORM.fullmatch(text):
         raise ValueError(
-            f"{text!r} is no verdict; allowed: 'valid', 'invalid: <reasons>', 'failed: <stage>, <cause>', "
-            "'cancelled: <stage>'"
+            f"{text!r} is no verdict; allowed: 'valid', 'invalid: <reasons>', 'disturbed: <by what>', "
+            "'failed: <stage>, <cause>', 'cancelled: <stage>'"
         )
 
 
@@ -92,13 +100,24 @@ class Verdict(Handle):
         _require_form(str(self))
         if self.kind == "valid" and self.reasons:
             raise ValueError(f"a valid run has no reasons against it: {self.reasons[0].text!r}")
+        if self.kind == DISTURBED and (others := [r for r in self.reasons if r.group != INTERFERENCE]):
+            raise ValueError(f"not the machine's doing, which makes a run invalid: {others[0].text!r}")
         return self
 
     @classmethod
     def judged(cls, reasons: Iterable[Reason]) -> Verdict:
-        """Of a run that came to its end: invalid for each of the reasons, valid if there is none."""
+        """Of a run that came to its end: valid if there is no reason against it.
+
+        Disturbed if each of them is the machine's doing, invalid with all of them else.
+        """
         against = tuple(reasons)
-        return cls(kind="invalid", reasons=against) if against else VALID
+        if not against:
+            return VALID
+        if any(reason.group != INTERFERENCE for reason in against):
+            return cls(kind="invalid", reasons=against)
+        # The kind says already what its reasons are of.
+        bare = (r.model_copy(update={"text": r.text.removeprefix(_LED_BY)}) for r in against)
+        return cls(kind=DISTURBED, reasons=tuple(bare))
 
     @classmethod
     def failed(cls, stage: str, cause: str) -> Verdict:
@@ -140,8 +159,18 @@ class Verdict(Handle):
 
     @property
     def disturbed(self) -> bool:
-        """Whether something that happened on the machine is a reason: it may not happen again."""
-        return self.measured and any(reason.group == INTERFERENCE for reason in self.reasons)
+        """Whether something that happened on the machine is a reason: it may not happen again.
+
+        Also of a run that is invalid for other reasons too; not of one where it was noted only.
+        """
+        return self.measured and any(
+            reason.group == INTERFERENCE and reason.check != NOTED for reason in self.reasons
+        )
+
+    @property
+    def bounds_only(self) -> bool:
+        """Whether the figures are bounds of what a quiet machine gives, and no more than that."""
+        return self.kind == DISTURBED
 
     def value(self) -> dict[str, Any]:
         """As plain data, without what is not known."""
@@ -176,6 +205,9 @@ def reasons_of(certificate: Mapping[str, Any]) -> tuple[Reason, ...]:
 def _fields_of(text: str) -> dict[str, Any]:
     _require_form(text)
     kind, words = split(text)
+    if kind == DISTURBED:
+        reasons = split_reasons(words)
+        return {"kind": kind, "reasons": [{"text": r, "check": check_of(_LED_BY + r)} for r in reasons]}
     if kind not in _STAGED:
         return {"kind": kind, "reasons": split_reasons(words)}
     if staged := _STAGE_AND_CAUSE.fullmatch(words):

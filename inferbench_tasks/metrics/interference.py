@@ -1,7 +1,7 @@
 """The interference ledger: what else happened on the machine while a run was measured.
 
-A finding at or above its quarantine threshold makes the run ``invalid: interference ...``; one above its
-warning threshold is shown. Thresholds in shares of the machine's cores, or counts.
+A finding at or above its quarantine threshold makes the run ``disturbed: <by what, how much>``; one above its
+warning threshold is shown. Thresholds in shares of the machine's cores, counts, or ms of a request's time.
 """
 
 from __future__ import annotations
@@ -9,13 +9,19 @@ from __future__ import annotations
 import os
 from typing import Any, ClassVar
 
-from inferbench_tasks.contracts.verdict import INTERFERENCE, Reason
+import numpy as np
+
+from inferbench_tasks.contracts.verdict import INTERFERENCE, MODE, Reason
 from inferbench_tasks.metrics.base import Block, Measured
+from inferbench_tasks.metrics.waiting import JUDGED, foreign_waits
 from inferbench_tasks.monitors.gpu import HELD_BACK
 
-#: ``note``: findings are shown and make no run invalid, for tests of other things on a busy machine.
-#: ``strict``: every finding makes a run invalid, those too that are only warnings otherwise.
-MODE = "INFERBENCH_INTERFERENCE"
+__all__ = ["MODE", "NOTE", "Interference", "reasons"]
+
+#: With ``MODE`` set so, findings are shown and decide nothing: the run is disturbed for that alone, whatever happened,
+#: and is not repeated. For tests of other things on a busy machine. ``strict``: every finding counts, those too that
+#: are only warnings otherwise.
+NOTE = "note"
 #: Steal: the share of the machine's CPU time that the hypervisor gave to others.
 STEAL_WARN_RATIO, STEAL_QUARANTINE_RATIO = 0.01, 0.05
 #: CPU used by processes that are neither the server nor the load: worth noting from here on.
@@ -24,6 +30,9 @@ FOREIGN_WARN_RATIO = 0.10
 #: waiting is theirs; without them it is the server's own (more busy threads than cores), and no interference.
 #: At one half every piece of its work took twice as long as it would have alone.
 WAITED_WARN_RATIO, WAITED_QUARANTINE_RATIO = 0.20, 0.50
+#: How much of a reported percentile may be the wait for a core that others caused: as much as may be the sender's
+#: (``loadgen.thresholds``), and what timers and time slices do on a quiet machine anyway.
+WAIT_RATIO, WAIT_MS = 0.25, 1.0
 #: A clock that moved by more than this share within the window.
 CLOCK_WARN_RATIO = 0.10
 
@@ -38,27 +47,44 @@ class Interference(Block):
     path: ClassVar[str] = "interference"
 
     def compute(self, measured: Measured) -> dict[str, Any]:
-        """{findings: [{kind, value, bound, quarantine, text}], not_watched: [...]}, the gravest first.
+        """{findings: [{kind, value, bound, quarantine, text}], not_watched: [...], ...}, the gravest first.
 
         ``bound``: what ``value`` reached, the quarantine threshold of a finding that is above it, else the warning's.
+        ``watched``: whether the machine's CPU was recorded over the whole window. ``mode``: the user's choice
+        (``MODE``), None without one. ``waits_ms``: by the share of requests in per cent that met no more, the wait
+        for a core that others caused, ms; None where it was not recorded.
         """
         findings: list[dict[str, Any]] = []
         missing: list[str] = []
         _cpu(measured, findings, missing)
+        waits_ms = _waits(measured, findings, missing)
         _clock(measured, "host", "frequency_mhz", "the processor's clock", findings)
         if measured.device.kind == "gpu":
             _gpu(measured, findings, missing)
         findings.sort(key=lambda finding: not finding["quarantine"])
-        return {"findings": findings, "not_watched": missing}
+        busy = measured.recording.get("host", "cpu_busy_s_total")
+        watched = (
+            busy is not None and busy.increase(measured.window.start_ns, measured.window.end_ns) is not None
+        )
+        return {
+            "findings": findings, "not_watched": missing, "watched": watched,
+            "mode": os.environ.get(MODE) or None, "waits_ms": waits_ms,
+        }  # fmt: skip
 
 
 def reasons(ledger: dict[str, Any]) -> list[Reason]:
-    """Why the run is quarantined, for its verdict; what counts is the user's choice (``MODE``)."""
-    mode = os.environ.get(MODE)
-    if mode == "note":
-        return []
-    findings = ledger.get("findings", [])
-    return [
+    """Why the run doesn't count, for its verdict; what counts of the findings is the user's choice (``MODE``)."""
+    mode = ledger.get("mode")
+    if not ledger.get("watched", True):
+        text = "nobody watched the machine while it was measured: what else happened on it is not known"
+        against = [Reason(check="unwatched", text=text)]
+    elif mode == NOTE:
+        text = f"what else happened on the machine was only noted ({MODE}={NOTE})"
+        return [Reason(check="noted", text=text).within(INTERFERENCE, INTERFERENCE)]
+    else:
+        against = []
+    findings = [] if mode == NOTE else ledger.get("findings", [])
+    return against + [
         Reason(
             check=finding["kind"], figure=finding["value"], bound=finding.get("bound"), text=finding["text"]
         ).within(INTERFERENCE, INTERFERENCE)
@@ -116,6 +142,33 @@ def _cpu(measured: Measured, findings: list[dict[str, Any]], missing: list[str])
             f"the server waited for a core in {share:.0%} of the time in which it had work to do (at most "
             f"{WAITED_QUARANTINE_RATIO:.0%}) while other processes used {foreign:.2f} of {cores} cores",
         )  # fmt: skip
+
+
+def _waits(measured: Measured, findings: list[dict[str, Any]], missing: list[str]) -> dict[str, float] | None:
+    """Judge the waits for a core by what they are of the latencies that are reported."""
+    window = measured.window
+    waits = foreign_waits(measured.recording, window)
+    if waits is None:
+        missing.append("waits for a core over time")
+        return None
+    answered = window.answered
+    latencies_ms = (window.done_ns - window.intended_ns)[answered] / 1e6
+    if not len(latencies_ms):
+        return None
+    sent_ns = window.intended_ns[window.measured]
+    met_ms = {q: waits.met_s(sent_ns, 1 - q) * 1e3 for q in JUDGED}
+    worst: tuple[float, str, float, float] | None = None
+    for q, wait_ms in met_ms.items():
+        latency_ms = float(np.quantile(latencies_ms, q))
+        bound_ms = max(WAIT_MS, WAIT_RATIO * latency_ms)
+        if worst is None or wait_ms / bound_ms > worst[0]:
+            worst = (wait_ms / bound_ms, f"{1 - q:.0%} of the requests met a wait for a core of {wait_ms:.1f} ms or "
+                     f"more behind other processes, while the p{100 * q:g} is {latency_ms:.1f} ms (at most "
+                     f"{bound_ms:.1f} ms)", wait_ms, bound_ms)  # fmt: skip
+    assert worst is not None
+    _, text, wait_ms, bound_ms = worst
+    _judge(findings, "foreign_wait", wait_ms, bound_ms / 2, bound_ms, text)
+    return {f"{100 * q:g}": wait_ms for q, wait_ms in met_ms.items()}
 
 
 def _clock(measured: Measured, source: str, metric: str, what: str, findings: list[dict[str, Any]]) -> None:

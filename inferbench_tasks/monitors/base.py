@@ -40,6 +40,8 @@ class Monitor(ABC):
 
     source: ClassVar[str]
     interval_s: ClassVar[float] = 0.1
+    #: Sampled at ``interval_s`` even where the session asks for less.
+    fine: ClassVar[bool] = False
     metrics: ClassVar[dict[str, str]]
 
     def __init__(self, target: Target) -> None:
@@ -66,6 +68,7 @@ MONITORS: Registry[type[Monitor]] = Registry(
         "server": "inferbench_tasks.monitors.server:ServerMonitor",
         "client": "inferbench_tasks.monitors.server:ClientMonitor",
         "host": "inferbench_tasks.monitors.host:HostMonitor",
+        "wait": "inferbench_tasks.monitors.waiting:WaitMonitor",
         "gpu": "inferbench_tasks.monitors.gpu:GpuMonitor",
         "rapl": "inferbench_tasks.monitors.rapl:RaplMonitor",
         "server_metrics": "inferbench_tasks.monitors.prometheus:ServerMetricsMonitor",

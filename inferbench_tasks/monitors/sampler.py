@@ -15,7 +15,7 @@ from typing import Any
 
 from inferbench_tasks.monitors.base import MONITORS, Monitor, Target
 
-#: After so many rounds the interval doubles, so that a load of any length stays bounded on disk.
+#: After so many samples of a monitor its interval doubles, so that a load of any length stays bounded on disk.
 ROUNDS_PER_RATE = 36_000
 _FLUSH_S = 1.0
 
@@ -25,6 +25,7 @@ class _Watch:
     monitor: Monitor
     interval_ns: int
     due_ns: int
+    samples: int = 0
 
 
 def sample_until_closed(config: dict[str, Any]) -> None:
@@ -42,7 +43,8 @@ def sample_until_closed(config: dict[str, Any]) -> None:
         if reason:
             unavailable[kind] = reason
         else:
-            watches.append(_Watch(plug(target), max(wanted_ns, int(plug.interval_s * 1e9)), now_ns))
+            own_ns = int(plug.interval_s * 1e9)
+            watches.append(_Watch(plug(target), own_ns if plug.fine else max(wanted_ns, own_ns), now_ns))
     poller = select.poll()
     poller.register(sys.stdin.fileno(), select.POLLIN | select.POLLHUP)
     rounds, cpu_ns, last_flush_ns = 0, time.process_time_ns(), now_ns
@@ -65,10 +67,10 @@ def sample_until_closed(config: dict[str, Any]) -> None:
                 # Never later than the next multiple: a slow reading doesn't shift the others.
                 gaps = (now_ns - watch.due_ns) // watch.interval_ns
                 watch.due_ns += (gaps + 1) * watch.interval_ns
-            rounds += 1
-            if rounds % ROUNDS_PER_RATE == 0:
-                for watch in watches:
+                watch.samples += 1
+                if watch.samples % ROUNDS_PER_RATE == 0:
                     watch.interval_ns *= 2
+            rounds += 1
             if now_ns - last_flush_ns >= _FLUSH_S * 1e9:
                 used_ns = time.process_time_ns()
                 share = (used_ns - cpu_ns) / max(1, now_ns - last_flush_ns)

@@ -76,7 +76,11 @@ SETTINGS: tuple[Field, ...] = (
     Field("network", "load.network", "text", "the network between client and server", "job.load.network"),
 )
 VERDICT = Field(
-    "verdict", "verdict", "verdict", "valid, invalid, failed, cancelled (running: not ended yet)", "verdict"
+    "verdict",
+    "verdict",
+    "verdict",
+    "valid, disturbed, invalid, failed, cancelled (running: not ended yet)",
+    "verdict",
 )
 #: Dotted paths below these may be asked for as well.
 OPEN = {

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.e2e.conftest import QUICK, Cli
+from tests.e2e.conftest import ONLY_NOTED, QUICK, Cli
 
 pytestmark = pytest.mark.integration
 STAGES = ["generate", "convert", "serve", "load", "collect"]
@@ -21,7 +21,9 @@ STAGES = ["generate", "convert", "serve", "load", "collect"]
 
 def measured(result: dict[str, Any]) -> bool:
     """Whether a run has figures; on a machine that others disturb they may honestly be called invalid."""
-    return result["verdict"].split(":")[0] in ("valid", "invalid") and result["p50_ms"] is not None
+    return (
+        result["verdict"].split(":")[0] in ("valid", "disturbed", "invalid") and result["p50_ms"] is not None
+    )
 
 
 def stop_at(cli: Cli, stage: str, number: signal.Signals, *options: str) -> tuple[int, str]:
@@ -42,7 +44,9 @@ def test_ctrl_c_leaves_nothing_running(cli: Cli, stage: str) -> None:
     verdicts = [r["verdict"] for r in cli.results()]
     # A stage that ends within the signal's way has ended: then the next one is the cancelled one.
     assert len(verdicts) == 1
-    assert verdicts[0].startswith("cancelled: ") or (stage == "collect" and "valid" in verdicts[0])
+    assert verdicts[0].startswith("cancelled: ") or (
+        stage == "collect" and ("valid" in verdicts[0] or verdicts[0] == ONLY_NOTED)
+    )
 
 
 @pytest.mark.airflow

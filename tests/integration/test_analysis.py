@@ -42,6 +42,7 @@ def stage_input(
     write_table(records(5.0), folder / "samples.parquet")
     lines = "".join(
         f'[{int(t * SECOND)}, "server", {{"cpu_s_total": {t * 0.5}, "rss_bytes": 1000}}]\n'
+        f'[{int(t * SECOND)}, "host", {{"cpu_busy_s_total": {t * 0.5}}}]\n'
         for t in np.arange(0, 11, 0.5)
     )
     (folder / "spool").write_text(lines)

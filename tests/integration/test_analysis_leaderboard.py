@@ -10,9 +10,13 @@ import typer
 
 from inferbench_tasks import settings
 from inferbench_tasks.analysis.recommend.leaderboard import leaderboard
+from inferbench_tasks.analysis.recommend.left_out import left_out_note
+from inferbench_tasks.analysis.recommend.recommender import recommend
 from inferbench_tasks.cli import leaderboard as leaderboard_command
 from inferbench_tasks.cli import recommend as recommend_command
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.output import OutputFormat
+from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.unit.perfdb.builders import result
 
@@ -51,6 +55,30 @@ def test_only_valid_runs_and_each_task_apart(perfdb: PerfDB) -> None:
         (None, 2, "b"),
         ("text-classification", 1, "text"),
     ]
+
+
+DISTURBED = "disturbed: 1% of the requests met a wait for a core of 8.0 ms or more behind other processes"
+NOTED = "disturbed: what else happened on the machine was only noted (INFERBENCH_INTERFERENCE=note)"
+
+
+def test_disturbed_and_noted_runs_never_rank_and_it_is_said(
+    perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither on the leaderboard nor in a recommendation, however fast; both say how many were left out."""
+    add(perfdb, "a", 10.0)
+    add(perfdb, "fast", 1.0, verdict=DISTURBED)
+    add(perfdb, "noted", 2.0, verdict=NOTED)
+    assert [row["run"] for row in leaderboard(perfdb, "p99_ms")] == ["a"]
+    recommendation = recommend(perfdb, "p99_ms", [])
+    assert [row["run"] for row in recommendation.top] == ["a"] and recommendation.candidates == 1
+    said = "2 disturbed result(s) are left out: their figures are bounds (`verdict=disturbed` lists them)."
+    assert said in recommendation.notes
+    assert left_out_note(perfdb, "verdict=valid") is None
+    assert {r.run_id for r in perfdb.find_results(parse("verdict=disturbed").filter)} == {"fast", "noted"}
+    monkeypatch.setattr(settings, "perfdb_uri", lambda: perfdb.uri)
+    leaderboard_command.leaderboard([], "p99_ms", 20, OutputFormat.json)
+    printed = capsys.readouterr()
+    assert said in printed.err and [row["run"] for row in json.loads(printed.out)] == ["a"]
 
 
 def test_differences_within_noise_share_a_rank(perfdb: PerfDB) -> None:

@@ -106,7 +106,7 @@ def answers(
     """What two runs with that figure lead to."""
     data_dir = tmp_path_factory.mktemp("runs")
     command = [sys.executable, "-c", SCRIPT, filled.uri, str(data_dir)]
-    env = {**installed, "INFERBENCH_PERFDB_URI": filled.uri, "INFERBENCH_INTERFERENCE": "note"}
+    env = {**installed, "INFERBENCH_PERFDB_URI": filled.uri}
     done = subprocess.run(command, env=env, capture_output=True, text=True, cwd=data_dir)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -7,7 +7,7 @@ bound is really kept, comes from the spread between runs (see ``certainty``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +20,7 @@ from inferbench_tasks.analysis.recommend.candidates import (
     per_request_note,
 )
 from inferbench_tasks.analysis.recommend.judge import Judge
+from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
@@ -65,7 +66,9 @@ def recommend(
     def fill(candidate: Candidate) -> None:
         candidate.documents = _documents(db, runs[candidate.key], names)
 
-    return _decide(candidates, figure, bounds, fill)
+    recommendation = _decide(candidates, figure, bounds, fill)
+    note = left_out_note(db, query)
+    return replace(recommendation, notes=[*recommendation.notes, note]) if note else recommendation
 
 
 def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence[Bound]) -> Recommendation:

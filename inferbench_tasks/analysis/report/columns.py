@@ -27,9 +27,10 @@ class Column:
         if self.figure is None:
             return {True: "met", False: "missed", None: "–"}[view.figure("slo.met")]
         value = view.value(self.figure)
+        sign = self.figure.bound_sign if view.bounds_only and value is not None else ""
         if self.figure.share:
-            return "–" if value is None else f"{value:.2%}" if value else "0"
-        text = number(None if value is None else self.figure.displayed(value))
+            return "–" if value is None else sign + (f"{value:.2%}" if value else "0")
+        text = sign + number(None if value is None else self.figure.displayed(value))
         doubt = "" if value is None or self.doubt else doubt_of(view, self.figure)
         return f"{text} ({doubt})" if doubt else text
 

@@ -44,6 +44,11 @@ class RunView:
         return self.verdict is not None and self.verdict.valid
 
     @property
+    def bounds_only(self) -> bool:
+        """Whether its figures are no more than bounds: the machine was disturbed while they were measured."""
+        return self.verdict is not None and self.verdict.bounds_only
+
+    @property
     def state(self) -> str:
         """The kind of its verdict; how its execution stands where it has none."""
         if self.verdict is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from inferbench_tasks.analysis.labels import name_by_difference
 from inferbench_tasks.analysis.report.advice import advise
 from inferbench_tasks.analysis.report.runs import RunView
-from inferbench_tasks.contracts.verdict import VALID
+from inferbench_tasks.contracts.verdict import DISTURBED, VALID
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.output import OutputFormat, emit, safe, say
@@ -116,14 +116,20 @@ def _table(views: Sequence[RunView]) -> None:
             min_width=16 if name == "job" else None,
         )
     for r in rows:
-        cells = [_cell(name, r[name]) for name in columns]
+        cells = [_cell(name, r[name], bound=r["verdict"] == DISTURBED) for name in columns]
         table.add_row(*(Text(safe(c)) for c in cells), style="" if r["verdict"] == VALID.kind else "yellow")
     console.print(table)
 
 
-def _cell(name: str, value: Any) -> str:
+def _cell(name: str, value: Any, *, bound: bool) -> str:
+    """A figure's text; ``bound``: of a disturbed run, which bounds what a quiet machine gives."""
     if value is None:
         return "-"
+    sign = FIGURES[name].bound_sign if bound and name in FIGURES else ""
+    return sign + _text(name, value)
+
+
+def _text(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "met" if value else "missed"
     if name in FIGURES and FIGURES[name].share:

@@ -12,11 +12,13 @@ from urllib.parse import urlencode
 from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.analysis.report.page import number, script_json
-from inferbench_tasks.contracts.verdict import split
+from inferbench_tasks.contracts.verdict import DISTURBED, split
 from inferbench_tasks.provider.navigation import PAGES
 
 if TYPE_CHECKING:
     import jinja2
+
+    from inferbench_tasks.figure import Figure
 
 #: Scripts and styles from here only; shown in nobody else's frame.
 POLICY = (
@@ -56,6 +58,12 @@ def cell(value: Any) -> str:
     return number(value)
 
 
+def measured(value: Any, figure: Figure, verdict: str) -> str:
+    """A figure's value in a table; of a disturbed run it is a bound, with its sign."""
+    text = number(value)
+    return text if value is None or split(verdict)[0] != DISTURBED else figure.bound_sign + text
+
+
 def chance(probability: Any) -> str:
     """A probability in percent; nothing that was measured is certain."""
     return "over 99%" if probability >= 0.995 else f"{probability:.0%}"
@@ -83,6 +91,7 @@ def _environment() -> jinja2.Environment:
         "moment": moment,
         "cell": cell,
         "chance": chance,
+        "measured": measured,
         "script_json": script_json,
         "verdict_parts": split,
     }

@@ -5,6 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+from inferbench_tasks.cli.run import in_ci, passes, what_to_do
+from inferbench_tasks.contracts.verdict import NOTED, VALID, Reason, Verdict
+
 LOGGING = """
 import logging
 from pathlib import Path
@@ -18,3 +23,37 @@ def test_a_log_on_a_full_disk_is_no_traceback() -> None:
     """What the log can't take is lost without a word: the run itself says that there is no space."""
     done = subprocess.run([sys.executable, "-c", LOGGING], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+STOLEN = Verdict.judged([Reason(check="interference.steal", text="the hypervisor took 30% (at most 5%)")])
+ONLY_NOTED = Verdict.judged([Reason(check=NOTED, text="only noted")])
+LATE = Verdict.judged([Reason(check="rate", text="too few were sent")])
+
+
+def test_a_disturbed_run_fails_nobody_but_the_strict() -> None:
+    """Its stimulus was right; an invalid, failed or cancelled run is no success in either case."""
+    assert STOLEN.kind == "disturbed"
+    assert passes([VALID, VALID], strict=True)
+    assert passes([VALID, STOLEN], strict=False) and not passes([VALID, STOLEN], strict=True)
+    for verdict in (LATE, Verdict.failed("load", "x"), Verdict.cancelled("load")):
+        assert not passes([VALID, verdict], strict=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "strict"), [(None, False), ("", False), ("false", False), ("true", True), ("1", True)]
+)
+def test_a_build_server_is_strict(monkeypatch: pytest.MonkeyPatch, value: str | None, strict: bool) -> None:
+    """They set the variable CI; nobody else has to ask for it."""
+    monkeypatch.delenv("CI", raising=False)
+    if value is not None:
+        monkeypatch.setenv("CI", value)
+    assert in_ci() is strict
+
+
+def test_one_sentence_says_what_to_do_about_a_disturbance() -> None:
+    """Of all disturbed runs together; nothing where there is none."""
+    assert what_to_do([VALID, LATE]) is None
+    text = what_to_do([VALID, STOLEN])
+    assert text is not None and text.count(". ") == 0 and text.endswith(".")
+    assert text.startswith("1 of 2 run(s) were disturbed") and "run it again" in text
+    assert "unset INFERBENCH_INTERFERENCE" in (what_to_do([ONLY_NOTED]) or "")

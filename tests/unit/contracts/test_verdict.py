@@ -204,6 +204,35 @@ def test_values_say_what_their_texts_always_said() -> None:
     assert str(Verdict.cancelled("load")) == "cancelled: load"
 
 
+def test_a_run_is_disturbed_where_nothing_but_the_machine_is_against_it() -> None:
+    """A kind of its own, whose text names by what and how much; with a fault of the load's the run is invalid."""
+    steal = STEAL.within("interference", "interference")
+    verdict = Verdict.judged([steal, steal])
+    assert (verdict.kind, verdict.measured, verdict.valid, verdict.bounds_only) == (
+        "disturbed",
+        True,
+        False,
+        True,
+    )
+    assert str(verdict) == "disturbed: the hypervisor took 30.0%; the hypervisor took 30.0%"
+    assert [reason.check for reason in verdict.reasons] == [steal.check] * 2
+    assert [reason.figure for reason in verdict.reasons] == [steal.figure] * 2
+    assert Verdict.of(verdict.as_stored()) == verdict
+    mixed = Verdict.judged([steal, STALL])
+    assert (mixed.kind, mixed.bounds_only, mixed.disturbed) == ("invalid", False, True)
+    with pytest.raises(ValidationError, match="not the machine's doing"):
+        Verdict(kind="disturbed", reasons=(STALL,))
+
+
+def test_a_disturbed_verdict_is_known_by_its_text_alone() -> None:
+    """As the API's clients and tables have it: its reasons are the machine's, named where they are known."""
+    verdict = Verdict.read(
+        "disturbed: the hypervisor took 8.1% of the machine's CPU time (at most 5%); something new"
+    )
+    assert [reason.check for reason in verdict.reasons] == ["interference.steal", "interference.unknown"]
+    assert verdict.bounds_only and verdict.disturbed
+
+
 def test_only_the_machines_own_doings_are_a_disturbance() -> None:
     """The group of a reason's check decides, whatever its words are."""
     assert Verdict.judged([STALL, STEAL.within("interference", "interference")]).disturbed

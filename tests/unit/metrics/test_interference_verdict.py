@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inferbench_tasks.contracts.verdict import Reason, Verdict
-from inferbench_tasks.metrics.interference import MODE, reasons
+from inferbench_tasks.metrics.interference import reasons
 
 LEDGER = {
     "findings": [
@@ -27,22 +27,42 @@ WAITED = Reason(
 FOREIGN = Reason(
     text="interference: others were busy", check="interference.foreign_cpu", figure=0.3, bound=0.1
 )
+ONLY_NOTED = Reason(
+    text="interference: what else happened on the machine was only noted (INFERBENCH_INTERFERENCE=note)",
+    check="interference.noted",
+)
 
 
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
-        ("", [WAITED]),
-        ("note", []),
+        (None, [WAITED]),
+        ("note", [ONLY_NOTED]),
         ("strict", [WAITED, FOREIGN]),
     ],
 )
-def test_what_counts_is_the_users_choice(
-    monkeypatch: pytest.MonkeyPatch, mode: str, expected: list[Reason]
-) -> None:
-    """Grave findings by default, none with ``note``, all with ``strict``; each with its figure and its bound."""
-    monkeypatch.setenv(MODE, mode)
-    assert reasons(LEDGER) == expected
+def test_what_counts_is_the_users_choice(mode: str | None, expected: list[Reason]) -> None:
+    """Grave findings by default, all with ``strict``; each with its figure and its bound. With ``note`` none does."""
+    assert reasons({**LEDGER, "mode": mode}) == expected
+
+
+def test_a_run_whose_disturbances_were_only_noted_never_ranks() -> None:
+    """It says so, quiet as its machine may have been; it is no reason to run it again."""
+    for findings in (LEDGER["findings"], []):
+        verdict = Verdict.judged(reasons({"findings": findings, "mode": "note"}))
+        assert str(verdict) == (
+            "disturbed: what else happened on the machine was only noted (INFERBENCH_INTERFERENCE=note)"
+        )
+        assert not verdict.valid and verdict.bounds_only and not verdict.disturbed
+        assert Verdict.of(verdict.as_stored()) == verdict
+
+
+def test_a_run_that_nobody_watched_is_not_valid() -> None:
+    """Without a recording of the machine nobody knows what disturbed it, whatever the user chose."""
+    for mode in (None, "note", "strict"):
+        verdict = Verdict.judged(reasons({"findings": [], "watched": False, "mode": mode}))
+        assert verdict.kind == "invalid" and "nobody watched the machine" in str(verdict)
+        assert [reason.check for reason in verdict.reasons] == ["unwatched"] and not verdict.disturbed
 
 
 def test_only_what_may_not_happen_again_is_worth_a_second_attempt() -> None:

@@ -38,6 +38,10 @@ def gauge(value: float) -> Series:
     return Series(np.arange(13) * SECOND, np.full(13, value))
 
 
+#: What any recording has.
+WATCHED = {("host", "cpu_busy_s_total"): counter(0.1)}
+
+
 def measure(
     series: dict[tuple[str, str], Series],
     hardware: dict[str, Any] = EPYC,
@@ -172,8 +176,8 @@ def test_a_missing_price_is_named() -> None:
 def test_interference_quarantines_with_its_figure(
     series: dict[tuple[str, str], Series], expected: str
 ) -> None:
-    """Steal and foreign processes above their threshold make the run invalid."""
-    found = reasons(measure(series)["interference"])
+    """Steal and foreign processes above their threshold are held against the run."""
+    found = reasons(measure(WATCHED | series)["interference"])
     assert len(found) == 1 and found[0].text.startswith("interference: ") and expected in found[0].text
 
 
@@ -205,7 +209,7 @@ def test_gpu_interference() -> None:
 )
 def test_a_neighbour_on_the_gpu_is_no_interference(told: dict[str, float], text: str | None) -> None:
     """By the processes' ids where they are seen, however many the server has; else by their number."""
-    series = {("gpu", name): gauge(value) for name, value in told.items()}
+    series = WATCHED | {("gpu", name): gauge(value) for name, value in told.items()}
     found = reasons(measure({**series, ("server", "processes"): gauge(1)}, T4, "gpu")["interference"])
     assert [text in reason.text for reason in found if text] == ([True] if text else [])
     assert bool(found) == bool(text)
@@ -227,8 +231,12 @@ def test_a_quiet_machine_has_an_empty_ledger() -> None:
         ("client", "cpu_s_total"): counter(0.2), ("host", "cpu_steal_s_total"): counter(0.0),
         ("server", "waited_s_total"): counter(0.9),
     }  # fmt: skip
-    assert measure(quiet)["interference"] == {"findings": [], "not_watched": []}
-    assert measure({})["interference"]["not_watched"] == ["steal", "foreign CPU"]
+    over_time = "waits for a core over time"
+    assert measure(quiet)["interference"] == {
+        "findings": [], "not_watched": [over_time], "watched": True, "mode": None, "waits_ms": None
+    }  # fmt: skip
+    unwatched = measure({})["interference"]
+    assert unwatched["not_watched"] == ["steal", "foreign CPU", over_time] and not unwatched["watched"]
 
 
 def test_a_pinned_job_is_judged_by_its_own_cores() -> None:

@@ -82,7 +82,7 @@ def test_a_verdict_by_its_first_word() -> None:
         ("since=yesterday", "an age (90s, 30m, 12h, 7d, 2w) or a date"),
         ("since=999999999w", "before the calendar starts"),
         ("since>7d", "since takes = only"),
-        ("verdict=good", "allowed are valid, invalid, failed, cancelled, running"),
+        ("verdict=good", "allowed are valid, disturbed, invalid, failed, cancelled, running"),
         ("model='x", "quotes must be closed"),
         ("settings.$where=1", "'settings.$where=1' is not understood"),
         ("model=" + "*a" * 9, "at most 8 * in a pattern"),

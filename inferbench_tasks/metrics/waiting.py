@@ -1,0 +1,75 @@
+"""What others' use of the CPU did to the requests: how long server and sender waited for a core, in time.
+
+Others may use much of a machine and take nothing (they run where and when nobody else wants to), or little and spoil a
+tail. So their share of the CPU says nothing; what a request met says it, beside the latency that is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.loadgen.window import Window
+from inferbench_tasks.monitors.records import Recording
+
+#: The reported percentiles that are judged. Beyond them a single time slice of another process decides.
+JUDGED = (0.50, 0.95, 0.99)
+#: Whose CPU time belongs to a wait: what ran within half of this before and after it, s.
+_AROUND_S = 1.0
+#: The groups whose threads a request needs.
+_GROUPS = ("server", "sender")
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Waits for a core that others caused: in each step of the recording its end, its length and the wait within, s."""
+
+    end_ns: NDArray[np.int64]
+    step_s: NDArray[np.float64]
+    wait_s: NDArray[np.float64]
+
+    def met_s(self, sent_ns: NDArray[np.int64], share: float) -> float:
+        """The wait that at least ``share`` of the requests met, s; 0.0 where fewer met any.
+
+        A wait of w within a step of length d is met by the requests that were sent in the step, by w/d of them at most.
+        """
+        if not len(sent_ns) or not len(self.end_ns):
+            return 0.0
+        step = np.searchsorted(self.end_ns, sent_ns)
+        requests = np.bincount(step[step < len(self.end_ns)], minlength=len(self.end_ns))
+        met = requests * np.minimum(1.0, self.wait_s / self.step_s)
+        longest_first = np.argsort(-self.wait_s, kind="stable")
+        enough = np.cumsum(met[longest_first]) >= share * len(sent_ns)
+        return float(self.wait_s[longest_first][np.argmax(enough)]) if enough.any() else 0.0
+
+
+def foreign_waits(recording: Recording, window: Window) -> Waits | None:
+    """The waits in the measured window, as far as others caused them; None where they were not recorded.
+
+    While a thread waits, its core runs something else, server and sender among it: of a wait, others' share of the CPU
+    that was used around it counts.
+    """
+    series = [recording.get("wait", f"{group}_longest_s") for group in _GROUPS]
+    used = [recording.get("host", "cpu_busy_s_total"), recording.get("server", "cpu_s_total")]
+    used.append(recording.get("client", "cpu_s_total"))
+    if any(one is None or len(one.t_ns) < 2 for one in (*series, *used)):
+        return None
+    server, sender = (one for one in series if one)
+    end_ns = server.t_ns
+    inside = np.flatnonzero((end_ns[1:] > window.start_ns) & (end_ns[1:] <= window.end_ns)) + 1
+    if not len(inside):
+        return None
+    # The longest wait of a single thread: those of several at once delay a request only once.
+    longest_s = np.maximum(server.values[inside], np.interp(end_ns[inside], sender.t_ns, sender.values))
+    half_ns = int(_AROUND_S * 5e8)
+    before, after = end_ns[inside] - half_ns, end_ns[inside] + half_ns
+    busy_s, server_s, client_s = (
+        np.interp(after, one.t_ns, one.values) - np.interp(before, one.t_ns, one.values)
+        for one in used
+        if one
+    )
+    foreign = np.clip((busy_s - server_s - client_s) / np.maximum(busy_s, 1e-9), 0.0, 1.0)
+    step_s = np.maximum((end_ns[inside] - end_ns[inside - 1]) / 1e9, 1e-6)
+    return Waits(end_ns[inside], step_s, longest_s * foreign)

@@ -1,0 +1,86 @@
+"""Waits for a core that others caused, in time: what the requests of a run met of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.contracts.verdict import Verdict
+from inferbench_tasks.metrics.interference import reasons
+from inferbench_tasks.metrics.waiting import Waits
+from inferbench_tasks.monitors.records import Series
+from tests.unit.analysis.builders import SECOND
+from tests.unit.metrics.test_money_and_energy import counter, measure
+
+STEP_NS = 20_000_000
+
+
+def recording(
+    wait_ms: float, *, each: int, foreign_cores: float, start_s: float = 0.0
+) -> dict[tuple[str, str], Series]:
+    """Twelve seconds; a thread of the server waits so long in each so-manyth step, from ``start_s`` on."""
+    t_ns = np.arange(0, 12 * SECOND, STEP_NS)
+    waits_s = np.where((np.arange(len(t_ns)) % each == 0) & (t_ns >= start_s * SECOND), wait_ms / 1e3, 0.0)
+    return {
+        ("wait", "server_longest_s"): Series(t_ns, waits_s),
+        ("wait", "sender_longest_s"): Series(t_ns, np.zeros(len(t_ns))),
+        ("host", "cpu_busy_s_total"): counter(0.4 + foreign_cores),
+        ("host", "cpu_steal_s_total"): counter(0.0),
+        ("server", "cpu_s_total"): counter(0.3), ("client", "cpu_s_total"): counter(0.1),
+    }  # fmt: skip
+
+
+def ledger(**waits: Any) -> dict[str, Any]:
+    """Of a load with latencies of 5 ms."""
+    found: dict[str, Any] = measure(recording(**waits))["interference"]
+    return found
+
+
+def test_foreign_cpu_that_reaches_the_reported_tail_makes_a_run_disturbed() -> None:
+    """Three busy loops beside a small server: half of the machine, and 1% of the requests wait for 8 ms behind them."""
+    verdict = Verdict.judged(reasons(ledger(wait_ms=10, each=20, foreign_cores=1.6)))
+    assert verdict.kind == "disturbed" and verdict.disturbed
+    assert "1% of the requests met a wait for a core of 8.0 ms or more behind other processes" in str(verdict)
+    assert "while the p99 is 5.0 ms (at most 1.2 ms)" in str(verdict)
+
+
+def test_a_wait_is_met_by_those_that_were_sent_while_it_lasted() -> None:
+    """2 ms in each step of 20 ms: a request in ten meets one, so the tail does and the median does not."""
+    waits_ms = ledger(wait_ms=2, each=1, foreign_cores=1.6)["waits_ms"]
+    assert waits_ms == {"50": 0.0, "95": pytest.approx(1.6), "99": pytest.approx(1.6)}
+
+
+def test_foreign_cpu_that_takes_nothing_from_the_requests_is_no_reason() -> None:
+    """Others use most of the machine, only where nobody else wants it: shown, and the run is valid."""
+    found = ledger(wait_ms=0.2, each=1, foreign_cores=1.6)
+    assert [finding["kind"] for finding in found["findings"]] == ["foreign_cpu"]
+    assert Verdict.judged(reasons(found)).valid
+
+
+def test_a_servers_wait_for_itself_is_no_disturbance() -> None:
+    """With nobody else on the machine its threads wait for one another, however long."""
+    assert ledger(wait_ms=15, each=1, foreign_cores=0.0)["findings"] == []
+
+
+def test_a_burst_that_is_small_in_the_whole_run_counts_by_whom_it_met() -> None:
+    """Half a second of ten is foreign: by the mean over the run it would hardly be; by its own second it is."""
+    series = recording(wait_ms=18, each=1, foreign_cores=0.0, start_s=9.5)
+    busy = np.arange(13) * 0.4
+    busy[10:] += 0.8  # within one second
+    series["host", "cpu_busy_s_total"] = Series(np.arange(13) * SECOND, busy)
+    findings = measure(series)["interference"]["findings"]
+    assert [finding["kind"] for finding in findings if finding["quarantine"]] == ["foreign_wait"]
+
+
+def test_what_a_share_of_the_requests_met() -> None:
+    """By hand: 100 requests a step of 20 ms; 10 ms of wait are met by half of a step's requests."""
+    end_ns = np.arange(1, 11, dtype=np.int64) * STEP_NS
+    wait_s = np.array([0.010, 0.020] + [0.0] * 8)
+    waits = Waits(end_ns, np.full(10, 0.02), wait_s)
+    sent_ns = np.repeat(end_ns, 100)
+    assert waits.met_s(sent_ns, 0.10) == 0.020  # one whole step: 100 of 1000
+    assert waits.met_s(sent_ns, 0.15) == 0.010  # and half of another
+    assert waits.met_s(sent_ns, 0.16) == 0.0
+    assert waits.met_s(sent_ns[:0], 0.5) == 0.0
