@@ -1,36 +1,30 @@
 """Percentiles that are exact or absent, and how sure they are.
 
 A percentile is a sample (``inverted_cdf``), never an interpolation, and ``None`` where too few samples
-support it. Its interval comes from order statistics where requests are independent of each other, and
-from a block bootstrap where they are not, as behind a queue.
+support it. Its interval comes from order statistics: of all samples where requests are independent of each
+other, of as many as its exceedances are worth where they are not, as behind a queue or in a stall.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from inferbench_tasks.loadgen.exceedances import Spread, spread_of
+
 #: Percentile -> the samples it needs: MLPerf LoadGen's early stopping at 99% confidence, see ``floor``.
 FLOORS = {0.5: 11, 0.9: 64, 0.95: 130, 0.99: 662, 0.999: 6636}
 NAMES = {0.5: "p50", 0.9: "p90", 0.95: "p95", 0.99: "p99", 0.999: "p999"}
 
-#: Resamples of the block bootstrap, and the seed that makes a summary the same each time it is derived.
-_RESAMPLES = 400
-_SEED = 20_111
-#: Fewer blocks than this say nothing about their own spread: there is no interval then.
-_MIN_BLOCKS = 20
-_MAX_BLOCKS = 256
-#: A percentile's tail that lies in fewer blocks than this is a few episodes: their luck is not bounded by it.
-_MIN_TAIL_BLOCKS = 20
-#: Candidates for an interval's bounds, per percentile.
-_GRID = 161
+#: Effective samples beyond a percentile, on its rarer side, that an interval of dependent requests needs.
+_MIN_EFFECTIVE_TAIL = 10.0
 
-Method = Literal["order_statistics", "block_bootstrap"]
+Method = Literal["order_statistics", "exceedances"]
 
 
 def floor(quantile: float, confidence: float = 0.99) -> int:
@@ -82,35 +76,76 @@ def autocorrelation_time(values: NDArray[Any]) -> float:
 
 @dataclass(frozen=True)
 class Intervals:
-    """95% confidence intervals by name ("mean", "p50", ...); None where the data can't bound it."""
+    """95% confidence intervals by name ("mean", "p50", ...); None where the data can't bound it.
+
+    ``method``: "order_statistics" where nothing speaks against independent requests, else "exceedances".
+    ``effective``: independent samples that a percentile is worth. ``reasons``: why an interval is None, in words.
+    """
 
     method: Method
     autocorrelation_time: float
     bounds: Mapping[str, tuple[float, float] | None]
+    effective: Mapping[str, float] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
 
 def intervals(values: NDArray[Any], quantiles: Sequence[float] = tuple(FLOORS)) -> Intervals:
     """Intervals for the mean and the percentiles of ``values``, which are in the order of time.
 
-    Independent values: order statistics (exact for percentiles), the normal law for the mean. Otherwise a
-    block bootstrap over blocks of at least ten autocorrelation times.
+    A percentile lies between two samples whose ranks are binomial quantiles of its effective number of samples, which
+    its own exceedances tell (``exceedances.spread_of``); of independent values that is exact. The mean's is Student's.
     """
-    tau = autocorrelation_time(values)
-    names = ["mean", *(NAMES.get(q, f"p{100 * q:g}") for q in quantiles)]
-    if len(values) < 2:
-        return Intervals("order_statistics", tau, dict.fromkeys(names))
+    n = len(values)
     ordered = np.sort(values)
-    reported = [q for q in quantiles if len(values) >= (FLOORS.get(q) or floor(q))]
-    bounds: dict[str, tuple[float, float] | None] = dict.fromkeys(names)
-    if tau > 1.5:
-        resampled = _block_bootstrap(values, ordered, reported, tau)
-        return Intervals("block_bootstrap", tau, bounds | resampled)
-    half = 1.96 * float(values.std(ddof=1)) / math.sqrt(len(values))
-    mean = float(values.mean())
-    bounds["mean"] = (mean - half, mean + half)
-    for q in reported:
-        bounds[NAMES.get(q, f"p{100 * q:g}")] = order_statistics_interval(ordered, q)
-    return Intervals("order_statistics", tau, bounds)
+    spreads: dict[str, Spread] = {}
+    bounds: dict[str, tuple[float, float] | None] = {"mean": None}
+    reasons: dict[str, str] = {}
+    if n >= 2:
+        spreads["mean"] = spread_of(values)
+        bounds["mean"] = _mean_interval(values, spreads["mean"])
+    for q in quantiles:
+        name = NAMES.get(q, f"p{100 * q:g}")
+        bounds[name] = None
+        if n < (FLOORS.get(q) or floor(q)):
+            reasons[name] = "too few samples"
+            continue
+        spreads[name] = spread_of(values > ordered[math.ceil(q * n) - 1])
+        bounds[name] = quantile_interval(ordered, q, spreads[name])
+        if bounds[name] is None and spreads[name].reason is None:
+            tail = n / spreads[name].inflation * min(q, 1 - q)
+            reasons[name] = f"the slow requests come in clusters: they are worth {tail:.1f} independent ones"
+    reasons |= {name: spread.reason for name, spread in spreads.items() if spread.reason is not None}
+    independent = all(spread.independent for spread in spreads.values())
+    return Intervals(
+        "order_statistics" if independent else "exceedances",
+        autocorrelation_time(values),
+        bounds,
+        {name: n / spread.inflation for name, spread in spreads.items() if spread.reason is None},
+        reasons,
+    )
+
+
+def quantile_interval(
+    ordered: NDArray[Any], quantile: float, spread: Spread, confidence: float = 0.95
+) -> tuple[float, float] | None:
+    """``order_statistics_interval`` of as many samples as ``ordered`` is worth; None where they are too few.
+
+    How little the spread itself is known widens it: Student's t instead of the normal law.
+    """
+    n = len(ordered)
+    if spread.reason is not None:
+        return None
+    if spread.independent:
+        return order_statistics_interval(ordered, quantile, confidence)
+    from scipy.special import ndtr, stdtrit
+
+    effective = n / spread.inflation
+    if effective * min(quantile, 1 - quantile) < _MIN_EFFECTIVE_TAIL:
+        return None
+    tail = float(ndtr(stdtrit(spread.freedom, (1 - confidence) / 2)))
+    low, high = _ranks(round(effective), quantile, tail)
+    low, high = math.floor(low * n / round(effective)), math.ceil(high * n / round(effective))
+    return None if low < 1 or high > n else (float(ordered[low - 1]), float(ordered[high - 1]))
 
 
 def order_statistics_interval(
@@ -120,13 +155,26 @@ def order_statistics_interval(
 
     The number of samples below the percentile is binomial; None if the samples don't reach far enough.
     """
-    n = len(ordered)
-    tail = (1 - confidence) / 2
-    low = _binomial_quantile(tail, n, quantile)
-    high = _binomial_quantile(1 - tail, n, quantile) + 1
-    if low < 1 or high > n:
+    low, high = _ranks(len(ordered), quantile, (1 - confidence) / 2)
+    if low < 1 or high > len(ordered):
         return None
     return float(ordered[low - 1]), float(ordered[high - 1])
+
+
+def _ranks(n: int, quantile: float, tail: float) -> tuple[int, int]:
+    """The ranks, from 1, of the two samples that are beyond the percentile with probability ``tail`` each."""
+    return _binomial_quantile(tail, n, quantile), _binomial_quantile(1 - tail, n, quantile) + 1
+
+
+def _mean_interval(values: NDArray[Any], spread: Spread) -> tuple[float, float] | None:
+    if spread.reason is not None:
+        return None
+    from scipy.special import stdtrit
+
+    factor = 1.96 if spread.independent else -float(stdtrit(spread.freedom, 0.025))
+    half = factor * float(values.std(ddof=1)) * math.sqrt(spread.inflation / len(values))
+    mean = float(values.mean())
+    return mean - half, mean + half
 
 
 def _binomial_quantile(probability: float, n: int, p: float) -> int:
@@ -135,56 +183,3 @@ def _binomial_quantile(probability: float, n: int, p: float) -> int:
 
     k = max(0, math.ceil(float(bdtrik(probability, n, p))))
     return k - 1 if k > 0 and bdtr(k - 1, n, p) >= probability else k
-
-
-def _block_bootstrap(
-    values: NDArray[Any], ordered: NDArray[Any], quantiles: Sequence[float], tau: float
-) -> dict[str, tuple[float, float] | None]:
-    """Bounds from resampling blocks of neighbours; {} if there are too few blocks.
-
-    A resample's ECDF is the weighted sum of the blocks' own, so each block is reduced to its counts below
-    some candidate values around each percentile: a million samples take a fraction of a second.
-    """
-    n = len(values)
-    blocks = min(_MAX_BLOCKS, math.isqrt(n), int(n / (10 * tau)))
-    if blocks < _MIN_BLOCKS:
-        return {}
-    length = n // blocks
-    used = values[: blocks * length]
-    rng = np.random.default_rng(_SEED)
-    weights = rng.multinomial(blocks, np.full(blocks, 1 / blocks), size=_RESAMPLES).astype(float)
-    means = weights @ used.reshape(blocks, length).mean(axis=1) / blocks
-    bounds: dict[str, tuple[float, float] | None] = {"mean": _central(means)}
-    if not quantiles:
-        return bounds
-    ranks = [_candidate_ranks(n, q, tau) for q in quantiles]
-    candidates = np.unique(ordered[np.unique(np.concatenate(ranks))])
-    blockwise = used.reshape(blocks, length)
-    width = len(candidates) + 1
-    counts = np.empty((blocks, width))
-    for block, row in enumerate(blockwise):  # block by block: millions of values take no memory for it
-        # The first candidate that is >= the value.
-        counts[block] = np.bincount(np.searchsorted(candidates, row), minlength=width)
-    below = weights @ np.cumsum(counts, axis=1)[:, :-1]  # resampled values <= each candidate
-    for q in quantiles:
-        above = blockwise > ordered[math.ceil(q * n) - 1]
-        if min(above.any(axis=1).sum(), (~above).any(axis=1).sum()) < _MIN_TAIL_BLOCKS:
-            continue
-        reached = below >= q * blocks * length
-        inside = reached.any(axis=1)
-        if inside.mean() >= 0.99:
-            first = np.argmax(reached, axis=1)
-            bounds[NAMES.get(q, f"p{100 * q:g}")] = _central(candidates[first[inside]])
-    return bounds
-
-
-def _candidate_ranks(n: int, quantile: float, tau: float) -> NDArray[np.int64]:
-    """Ranks around a percentile's own, out to eight standard errors of a correlated sample."""
-    spread = 8 * math.sqrt(quantile * (1 - quantile) * n * tau) + 8
-    ranks = np.linspace(quantile * n - spread, quantile * n + spread, _GRID)
-    return np.clip(np.rint(ranks), 0, n - 1).astype(np.int64)
-
-
-def _central(resampled: NDArray[Any]) -> tuple[float, float]:
-    low, high = np.quantile(resampled, [0.025, 0.975])
-    return float(low), float(high)

@@ -83,8 +83,8 @@ def distribution(values: NDArray[Any], *, with_intervals: bool = True) -> dict[s
     """Count, mean, standard deviation, extremes, exact percentiles; values in the order of time.
 
     ``ci95``: bounds at 95% by name, ``ci95_method`` how they were got: "order_statistics" where
-    requests are independent, "block_bootstrap" where neighbours resemble each other, for about
-    ``autocorrelation_time`` requests in a row.
+    requests are independent, "exceedances" where those above a percentile come in clusters: it is then worth
+    ``ci95_effective`` independent requests. ``ci95_reasons``: why an interval is None.
     """
     quantiles = percentiles(values)
     stats: dict[str, Any] = {
@@ -99,6 +99,8 @@ def distribution(values: NDArray[Any], *, with_intervals: bool = True) -> dict[s
         bounds = intervals(values)
         stats["ci95"] = {k: list(b) if b is not None else None for k, b in bounds.bounds.items()}
         stats["ci95_method"] = bounds.method
+        stats["ci95_effective"] = dict(bounds.effective)
+        stats["ci95_reasons"] = dict(bounds.reasons)
         stats["autocorrelation_time"] = bounds.autocorrelation_time
     return stats
 

@@ -1,0 +1,125 @@
+"""How many independent samples a percentile has: judged by when its own slow requests came.
+
+Requests above the p99.9 may come in clusters (a stall delays all that wait) though requests in general hardly
+resemble their neighbours. So each percentile is judged by its own exceedances, the series of 0 and 1 that says
+which requests lie above it. The variance of their number is the spectral density of that series at frequency
+zero (Heidelberger and Welch 1981 for means; Heidelberger and Lewis 1984 for quantiles), estimated as the mean power
+of its first cosine transforms (Mueller 2004; Lazarus, Lewis, Stock and Watson 2018).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Fewer values than this can't be asked whether neighbours resemble each other: they count as independent.
+_MIN_VALUES = 48
+#: A longer series is summed up in so many bins; only its low frequencies are looked at.
+_BINS = 8192
+#: Frequencies that are averaged, at least and at most.
+_LEAST, _MOST = 12, 512
+#: The lowest frequencies, which a drift shows in, and the probability by which chance alone is taken for one.
+_LOWEST, _DRIFT_LEVEL = 4, 0.005
+#: The probability by which chance alone ends the widening of the band.
+_WIDEN_LEVEL, _WIDEN_FACTOR = 0.01, 1.5
+#: Degrees of freedom that the variance must have: with fewer, a few episodes make it.
+_MIN_FREEDOM, _MIN_FREEDOM_RATIO = 12.0, 0.6
+#: A series that alternates strictly would have an endless number of effective samples.
+_MIN_INFLATION = 0.02
+
+
+@dataclass(frozen=True)
+class Spread:
+    """``inflation``: variance of a sum over what it would be of independent values; 1 where they are.
+
+    ``freedom``: degrees of freedom of that estimate, infinite where values are independent. ``reason``: why the
+    spread is not known, in words; None where it is.
+    """
+
+    inflation: float = 1.0
+    freedom: float = float("inf")
+    reason: str | None = None
+
+    @property
+    def independent(self) -> bool:
+        """Whether nothing speaks against independent values."""
+        return self.reason is None and self.freedom == float("inf")
+
+
+def spread_of(series: NDArray[Any]) -> Spread:
+    """The spread of the sum of a series in the order of time: exceedances, or the values themselves."""
+    n = len(series)
+    variance = float(series.var()) if n else 0.0
+    if n < _MIN_VALUES or variance <= 0:
+        return Spread()
+    width = -(-n // _BINS)
+    bins = n // width
+    sums = np.asarray(series[: bins * width], np.float64).reshape(bins, width).sum(axis=1)
+    power = _power(sums) / (width * variance)
+    if _drifts(power):
+        return Spread(reason="it drifts: its level changes slowly over the whole of the time")
+    widest = min(_MOST, len(power) // 2)
+    band = _flat_band(power, widest)
+    if band < widest:  # Half of it: towards its edge the power is already another.
+        band = max(_LEAST, band // 2)
+    inflation = float(power[:band].mean())
+    freedom = _freedom(sums, band)
+    if band >= widest and abs(inflation - 1) < 2 * (2 / freedom) ** 0.5:
+        return Spread()
+    if freedom < min(_MIN_FREEDOM, _MIN_FREEDOM_RATIO * band):
+        return Spread(reason="a few episodes make most of it, and their luck is not bounded by them")
+    return Spread(max(inflation, _MIN_INFLATION), freedom)
+
+
+def _power(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Squared cosine transforms from the lowest frequency up: each has the mean f(0) where f is flat."""
+    from scipy.fft import dct
+
+    transforms = dct(sums - sums.mean(), type=2, norm="ortho")[1:]
+    return np.asarray(transforms * transforms)
+
+
+def _drifts(power: NDArray[np.float64]) -> bool:
+    """Whether the lowest frequencies have more power than the next, by an F test."""
+    from scipy.special import fdtrc
+
+    rest = float(power[_LOWEST:_LEAST].mean())
+    if rest <= 0:
+        return True
+    ratio = float(power[:_LOWEST].mean()) / rest
+    return bool(fdtrc(_LOWEST, _LEAST - _LOWEST, ratio) < _DRIFT_LEVEL)
+
+
+def _flat_band(power: NDArray[np.float64], widest: int) -> int:
+    """How many frequencies from zero on have one power, as far as F tests can tell."""
+    from scipy.special import fdtrc
+
+    band = min(_LEAST, widest)
+    while band < widest:
+        wider = min(widest, int(band * _WIDEN_FACTOR))
+        more = float(power[band:wider].mean())
+        if more <= 0:
+            break
+        probability = float(fdtrc(band, wider - band, float(power[:band].mean()) / more))
+        if 2 * min(probability, 1 - probability) < _WIDEN_LEVEL:
+            break
+        band = wider
+    return band
+
+
+def _freedom(sums: NDArray[np.float64], band: int) -> float:
+    """Degrees of freedom of the variance: ``band`` of Gaussian blocks, fewer where few blocks make it.
+
+    The variance of a variance is (kurtosis - 1) / blocks; of chi-squared with v degrees it is 2 / v.
+    """
+    length = len(sums) // band
+    blocks = sums[: band * length].reshape(band, length).sum(axis=1)
+    squares = (blocks - blocks.mean()) ** 2
+    fourth = float((squares * squares).sum())
+    if fourth <= 0:
+        return float(band)
+    effective = float(squares.sum()) ** 2 / fourth
+    return min(float(band), 2 / max(1 / effective - 1 / band, 1e-9))
