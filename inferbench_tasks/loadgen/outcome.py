@@ -17,7 +17,7 @@ from inferbench_tasks.loadgen.memory import give_freed_memory_back
 from inferbench_tasks.loadgen.mlperf import MlperfVerdict, forget, read_verdict
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.prepare import promised
-from inferbench_tasks.loadgen.records import column, labelled, read_samples
+from inferbench_tasks.loadgen.records import OK, column, is_ok, labelled, read_samples
 from inferbench_tasks.loadgen.spool import Spool, merge
 from inferbench_tasks.loadgen.steady import steady_state_of
 from inferbench_tasks.loadgen.thresholds import Thresholds
@@ -96,7 +96,7 @@ def apply_load(
     whole = not (applied.stopped_early or applied.cancelled or applied.problem)
     verdict = None
     if plan.mlperf:
-        start_ns, end_ns = _issued_window(applied, start_ns, end_ns)
+        start_ns, end_ns = issued_window(applied, start_ns, end_ns)
         verdict = read_verdict(Path(plan.folder)) if whole else None
         if whole and verdict is None:
             applied = replace(applied, problem="MLPerf's LoadGen ended without a verdict")
@@ -107,13 +107,22 @@ def apply_load(
     requests = merge(applied.spools, samples_path, measure_window_ns=(start_ns, end_ns))
     if not plan.segments[-1].paced and not applied.stopped_early:
         # All requests at once: the load ends with the last answer, which only the records know.
-        done_ns = column(read_samples(samples_path, ["done_ns"]), "done_ns")
-        end_ns = max(start_ns + 1, min(end_ns, int(done_ns.max(initial=-1))))
+        end_ns = max(start_ns + 1, min(end_ns, last_answer_ns(read_samples(samples_path, WINDOW_COLUMNS))))
     for path in applied.spools:
         path.unlink()
     return Outcome(
         samples_path, start_ns, end_ns, epoch_offset_ns, requests, applied, warnings, steady, verdict
     )
+
+
+def last_answer_ns(table: pa.Table) -> int:
+    """When the last good answer came; without any, when the last request failed. -1 without records.
+
+    A request that nobody answers fails at its timeout: the server's work ended long before.
+    """
+    done_ns = column(table, "done_ns")
+    good_ns = done_ns[is_ok(table)]
+    return int((good_ns if len(good_ns) else done_ns).max(initial=-1))
 
 
 def _end_ns(plan: LoadPlan, applied: Applied, start_ns: int) -> int:
@@ -123,15 +132,17 @@ def _end_ns(plan: LoadPlan, applied: Applied, start_ns: int) -> int:
     return max(end_ns, start_ns + 1)
 
 
-def _issued_window(applied: Applied, start_ns: int, end_ns: int) -> tuple[int, int]:
-    """MLPerf LoadGen's own window: from the first query that it issued to the last answer."""
+def issued_window(applied: Applied, start_ns: int, end_ns: int) -> tuple[int, int]:
+    """MLPerf LoadGen's own window: from the first query that it issued to the last good answer."""
     first_ns, last_ns = [], []
     for path in applied.spools:
-        for piece in Spool(path).pieces():
+        spool = Spool(path)
+        for piece in spool.pieces():
             rows = piece[piece["intended_ns"] >= start_ns]
             if len(rows):
                 first_ns.append(int(rows["intended_ns"].min()))
-                last_ns.append(max(int(rows["intended_ns"].max()) + 1, int(rows["done_ns"].max())))
+                good = rows[rows["status"] == spool.statuses.index(OK)]
+                last_ns.append(max(int(rows["intended_ns"].max()) + 1, int(good["done_ns"].max(initial=-1))))
     if not first_ns:
         return start_ns, end_ns
     return min(first_ns), max(last_ns)
