@@ -22,10 +22,13 @@ def leaderboard(
     by: str = typer.Option(
         "p99_ms", "--by", metavar="FIGURE", help="p99_ms, throughput_rps, joule_per_request, ..."
     ),
-    limit: int = typer.Option(20, "--limit", "-n", min=1, help="At most so many per task and data set."),
+    limit: int = typer.Option(
+        20, "--limit", "-n", min=1, help="At most so many per task, data set and load."
+    ),
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """Rank valid results by a figure, per task and data set; those that differ within noise share a rank.
+    """Rank valid results by a figure, per task, data set and load; those that differ within noise share a
+    rank.
 
     Results of a disturbed machine are left out; how many is said.
     """

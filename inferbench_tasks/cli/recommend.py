@@ -36,6 +36,13 @@ def recommend(
     by: str = typer.Option(
         "throughput_samples_per_s", "--by", metavar="FIGURE", help="What to optimise within the SLO."
     ),
+    load: str = typer.Option(
+        None,
+        "--load",
+        metavar="LOAD",
+        help="Only results under this load, as 'poisson, 800 samples/s'; asked for where there are several.",
+        show_default=False,
+    ),
     search: Path = typer.Option(
         None,
         "--search",
@@ -58,6 +65,7 @@ def recommend(
 ) -> None:
     """Name the top three configurations that keep the SLO, with the probability that each beats the next.
 
+    Results of several tasks, data sets or loads are not compared: then it lists what picks one.
     Exit code 1 if none can be recommended.
     """
     bounds = [_bound(text) for text in slo]
@@ -66,12 +74,12 @@ def recommend(
     if search is not None:
         from inferbench_tasks.cli import recommend_search
 
-        if query:
-            raise InputError("--search chooses among its submission's jobs; leave the query out")
+        if query or load:
+            raise InputError("--search chooses among its submission's jobs; leave the query and --load out")
         recommendation = recommend_search.search(search, by, bounds, runs=runs, settle=settle, seed=seed)
     else:
         with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
-            recommendation = recommended(db, by, bounds, query or [])
+            recommendation = recommended(db, by, bounds, query or [], load)
     _show(recommendation, output)
     if not recommendation.top:
         raise typer.Exit(1)

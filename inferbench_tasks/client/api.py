@@ -107,7 +107,7 @@ class InferBench:
         return pyarrow.parquet.read_table(pyarrow.BufferReader(answer.content))
 
     def leaderboard(self, by: str = "p99_ms", query: str = "", *, limit: int = 20) -> list[Answer]:
-        """The best valid results by a figure, ranked in each group of task and data set."""
+        """The best valid results by a figure, ranked in each group of task, data set and load."""
         rows: list[Answer] = self._get("/leaderboard", by=by, q=query, limit=limit)["items"]
         return rows
 
@@ -116,10 +116,18 @@ class InferBench:
         return self._get("/compare", run=list(runs))
 
     def recommend(
-        self, by: str = "throughput_samples_per_s", *, slo: Sequence[str] = (), query: str = ""
+        self,
+        by: str = "throughput_samples_per_s",
+        *,
+        slo: Sequence[str] = (),
+        query: str = "",
+        load: str = "",
     ) -> Answer:
-        """The top three under bounds such as ``p99_ms<=20``, and what the data can't tell."""
-        return self._get("/recommend", by=by, slo=list(slo), q=query)
+        """The top three under bounds such as ``p99_ms<=20``, and what the data can't tell.
+
+        Where the results that match were offered several loads, the error lists them, and ``load`` picks one.
+        """
+        return self._get("/recommend", by=by, slo=list(slo), q=query, load=load)
 
     def cluster(self) -> Answer:
         """Devices with their leases, queues in expected seconds, and why each job waits."""

@@ -43,6 +43,8 @@ SETTINGS: tuple[Field, ...] = (
     Field("submission", "submission.name", "text", "the submission's name", "submission.name", ("name",)),
     Field("user", "submission.user", "text", "who submitted it", "submission.user"),
     Field("model", "model.name", "text", "the model", "job.model.name"),
+    Field("task", "model.task", "text", "what the model does: image-classification, ..."),
+    Field("dataset", "model.dataset", "text", "the data set that it was trained for"),
     Field("model_version", "model.version", "number", "the model's version in the repository"),
     Field("framework", "model.framework", "text", "torch, tensorflow, sklearn, ..."),
     Field("precision", "model.precision", "text", "fp32, fp16, bf16, int8", "job.convert.precision"),

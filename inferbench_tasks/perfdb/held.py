@@ -19,16 +19,19 @@ from pymongo.change_stream import CollectionChangeStream
 from pymongo.collection import Collection
 from pymongo.errors import OperationFailure, PyMongoError
 
+from inferbench_tasks.dotted import contains
 from inferbench_tasks.perfdb.fields import Field
 from inferbench_tasks.perfdb.indexes import held_indexes, held_paths
+from inferbench_tasks.perfdb.offered import offered
 from inferbench_tasks.perfdb.queries import holds
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
 VALID = {"verdict": "valid"}
-#: A valid result: the values of ``held_paths``, and the key of its configuration behind them.
+#: A valid result: the values of ``held_paths``; behind them the load that it was offered and its configuration's key.
 Row = tuple[Any, ...]
 _CONFIGURATION = ("submission.digest", "device.name", "device.cores")
+_LOAD = ("load.batch_size", "load.arrivals", "load.network")
 #: What the first index begins with.
 _CREATED, _RUN, _ATTEMPT = range(3)
 _BATCH = 5000
@@ -44,6 +47,11 @@ def identity(row: Row) -> tuple[str, int]:
 def configuration(row: Row) -> str:
     """The same for results of the same job on as many cores of the same device."""
     return str(row[-1])
+
+
+def load_of(row: Row) -> str:
+    """The load that the run was offered, in words: equal for equal loads."""
+    return str(row[-2])
 
 
 def configuration_of(digest: str | None, run_id: str, device: str | None, cores: float | None) -> str:
@@ -104,7 +112,13 @@ class Held:
         if self._changes is not None and self._process == os.getpid():
             self._changes.close()
         results = self._db.collection("results")
-        fields = {f"fullDocument.{path}": 1 for path in (*held_paths(), "verdict")}
+        paths = (*held_paths(), "verdict")
+        # MongoDB refuses a path beside the group that it is part of.
+        fields = {
+            f"fullDocument.{path}": 1
+            for path in paths
+            if not any(path != group and contains(group, path) for group in paths)
+        }
         # Opened before the first reading, so that nothing is missed between the two.
         self._changes = _watch(results, fields)
         self._process = os.getpid()
@@ -141,7 +155,9 @@ class Held:
 
     def _put(self, values: list[Any]) -> None:
         digest, device, cores = (values[self._at[path]] for path in _CONFIGURATION)
-        row = (*values, configuration_of(digest, values[_RUN], device, cores))
+        size, arrivals, network = (values[self._at[path]] for path in _LOAD)
+        load = offered({"batch_size": size, "arrivals": arrivals, "network": network})
+        row = (*values, load, configuration_of(digest, values[_RUN], device, cores))
         self._rows[identity(row)] = row
 
 

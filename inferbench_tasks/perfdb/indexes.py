@@ -19,7 +19,9 @@ from inferbench_tasks.perfdb.fields import SETTINGS
 WRITTEN_ONCE = IndexModel([("run_id", ASCENDING), ("attempt", DESCENDING)], unique=True, name="run")
 LATEST = ("created_at", DESCENDING)
 #: Have indexes of their own, or are seldom asked for.
-_ELSEWHERE = {"run_id", "attempt", "job_id", "invocation_id", "created_at", "backend.version"}
+_ELSEWHERE = {
+    "run_id", "attempt", "job_id", "invocation_id", "created_at", "backend.version", "model.task", "model.dataset",
+}  # fmt: skip
 _SETTINGS = [*(f.path for f in SETTINGS if f.path not in _ELSEWHERE), "verdict"]
 _IDENTITY = ("run_id", "attempt")
 #: The settings that are held of every valid result beside the figures.
@@ -28,6 +30,8 @@ _HELD_SETTINGS = (
     "model.dataset", "format", "backend.kind", "device.kind", "device.name", "load.batch_size",
     "load.arrivals.rate_rps",
 )  # fmt: skip
+#: What tells, with the batch size, which load a run was offered (``perfdb.offered``).
+_LOAD = ("load.arrivals", "load.network")
 #: MongoDB allows 32 fields in an index, the verdict among them, and 64 indexes of a collection: beside the table's
 #: there is room for so many figures that metrics bring.
 _MOST_FIELDS, _MOST_BROUGHT = 32, 12
@@ -37,8 +41,9 @@ _MOST_FIELDS, _MOST_BROUGHT = 32, 12
 def held_indexes() -> dict[str, tuple[str, ...]]:
     """What ``held`` reads of every valid result, by the index that has it.
 
-    Two hold the figures of the table by their numbers (``Figure.held``). An index can't be changed where it exists, so
-    the name of the second, which grows with the table, says how far it goes. What metrics bring has one each.
+    Two hold the figures of the table by their numbers (``Figure.held``), one the load. An index can't be changed where
+    it exists, so the name of the second, which grows with the table, says how far it goes. What metrics bring has one
+    each.
     """
     figures = sorted(
         (figure for figure in FIGURES.values() if figure.held), key=lambda figure: figure.held or 0
@@ -52,6 +57,7 @@ def held_indexes() -> dict[str, tuple[str, ...]]:
             "device.cores",
             *(figure.field_path for figure in second),
         ),
+        "held_load": (*_IDENTITY, *_LOAD),
     }
     return fields_by_index | {f"held_{figure.name}": (*_IDENTITY, figure.field_path) for figure in _brought()}
 

@@ -22,7 +22,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_stored
 from inferbench_tasks.provider.system.local import free_port
 from tests import browser
-from tests.unit.perfdb.builders import latency
+from tests.unit.perfdb.builders import result
 from tests.unit.regression.nights import write_nights
 
 if TYPE_CHECKING:
@@ -58,8 +58,9 @@ def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
     for number, (name, p99_ms) in enumerate({"slow": 90.0, "fast": 10.0, "middle": 40.0}.items()):
         model = {"name": NASTY if name == "slow" else "digits", "task": "classification", "dataset": "seen"}
         digest = {"name": name, "user": "ann", "digest": f"{number:064x}"}
-        results.append(latency(f"{name}-run", p99_ms, job_id=name, submission=digest, model=model))
-    perfdb.collection("results").insert_many([dict(to_stored(result)) for result in results])
+        summary = {"e2e_latency_ms": {"p99": p99_ms}, "throughput_rps": 10.0, "accuracy_ratio": 0.97}
+        results.append(result(f"{name}-run", summary=summary, job_id=name, submission=digest, model=model))
+    perfdb.collection("results").insert_many([dict(to_stored(document)) for document in results])
     write_nights(perfdb, [{}] * 5 + [{"preprocess": 2.0}] * 3, name="nightly-with-a-name-that-is-long")
     told = "the clock is throttled (thermal): 1,200 of 1,980 MHz"
     Cluster(perfdb).register(

@@ -21,7 +21,7 @@ from inferbench_tasks.metrics.interference import MODE
 from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.workers.checks import BUSY
-from tests.unit.perfdb.builders import latency
+from tests.unit.perfdb.builders import result
 
 #: A model's name that a page must show as text.
 NASTY = "<script>document.title='hacked'</script>"
@@ -79,7 +79,10 @@ def running(data_dir: Path, shots: Path) -> Site:
                 "dataset": "seen",
             }
             digest = {"name": name, "user": "ann", "digest": f"{number:064x}"}
-            db.save_result(latency(f"{name}-run", p99_ms, job_id=name, submission=digest, model=model))
+            summary = {"e2e_latency_ms": {"p99": p99_ms}, "throughput_rps": 10.0, "accuracy_ratio": 0.97}
+            db.save_result(
+                result(f"{name}-run", summary=summary, job_id=name, submission=digest, model=model)
+            )
     system = data_dir / "system"
     passwords = json.loads((system / "passwords.json").read_text())
     found = Site((system / "url").read_text().strip(), passwords, shots)

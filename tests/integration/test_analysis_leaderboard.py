@@ -119,6 +119,77 @@ def test_throughput_counts_the_other_way(perfdb: PerfDB) -> None:
     assert [row["run"] for row in leaderboard(perfdb, "throughput_rps")] == ["fast", "slow"]
 
 
+def loaded(rate_rps: float, size: int = 1) -> dict[str, Any]:
+    """An open loop's load."""
+    return {"arrivals": {"kind": "poisson", "rate_rps": rate_rps}, "batch_size": size}
+
+
+@pytest.mark.parametrize("figure", ["p99_ms", "throughput_samples_per_s", "cost_usd_per_1k_samples"])
+def test_item_20_a_board_ranks_within_a_load(perfdb: PerfDB, figure: str) -> None:
+    """Item 20: a rate that was offered is no rank, nor is a p99 at 1/s before one at 100/s: each load has its own."""
+    for rate, p99 in ((1.0, 1.0), (100.0, 5.0), (100.0, 9.0)):
+        summary = {
+            "e2e_latency_ms": {"p99": p99}, "throughput_samples_per_s": rate + p99 / 2,
+            "cost_usd_per_1k_samples": p99 / rate,
+        }  # fmt: skip
+        name = f"at-{rate:g}-{p99:g}"
+        perfdb.save_result(
+            result(name, submission={"name": "x", "digest": name}, load=loaded(rate), summary=summary)
+        )
+    rows = leaderboard(perfdb, figure)
+    best, other = ("9", "5") if figure.startswith("throughput") else ("5", "9")
+    assert [(row["load"], row["run"]) for row in rows] == [
+        ("poisson, 1 samples/s", "at-1-1"),
+        ("poisson, 100 samples/s", f"at-100-{best}"),
+        ("poisson, 100 samples/s", f"at-100-{other}"),
+    ]
+    assert [row["rank"] for row in rows][:2] == [1, 1]
+
+
+def test_item_20_requests_per_second_are_ranked_within_their_size(perfdb: PerfDB) -> None:
+    """Item 20: 80 requests of one sample are no more than 10 of eight; by samples both are one board."""
+    for size in (1, 8):
+        add(perfdb, f"of-{size}", 10.0, load=loaded(80 / size, size))
+    assert len({row["load"] for row in leaderboard(perfdb, "throughput_rps")}) == 2
+    assert len({row["load"] for row in leaderboard(perfdb, "throughput_samples_per_s")}) == 1
+
+
+def test_item_19_what_can_not_be_compared_is_asked_for(perfdb: PerfDB) -> None:
+    """Item 19: digits at 1000/s does not beat ResNet-50 at 20/s; the message names the groups, and each one works."""
+    for name, rate, dataset in (("digits", 1000.0, "digits"), ("resnet50", 20.0, "imagenet")):
+        model = {"name": name, "task": "image-classification", "dataset": dataset}
+        add(perfdb, name, 1000 / rate, model=model, load=loaded(rate))
+    with pytest.raises(InputError, match="2 tasks, data sets, models or loads") as error:
+        recommend(perfdb, "throughput_samples_per_s", [])
+    choice = "task=image-classification dataset=imagenet model=resnet50 --load 'poisson, 20 samples/s'"
+    assert choice in str(error.value)
+    query, _, load = choice.partition(" --load ")
+    answer = recommend(perfdb, "throughput_samples_per_s", [], query, load.strip("'"))
+    assert [row["run"] for row in answer.top] == ["resnet50"]
+    assert recommend(perfdb, "p99_ms", [], "dataset=digits").top[0]["run"] == "digits"
+
+
+def test_item_19_one_model_under_two_loads_is_asked_for_and_a_wrong_load_lists_those_there_are(
+    perfdb: PerfDB,
+) -> None:
+    """Item 19: the same server at 1/s and at 100/s is no choice between two configurations."""
+    for rate in (1.0, 100.0):
+        add(perfdb, f"at-{rate:g}", 10.0, load=loaded(rate))
+    with pytest.raises(InputError, match="--load 'poisson, 1 samples/s'"):
+        recommend(perfdb, "p99_ms", [])
+    assert [row["run"] for row in recommend(perfdb, "p99_ms", [], "", "poisson, 1 samples/s").top] == ["at-1"]
+    with pytest.raises(InputError, match="there is poisson, 1 samples/s; poisson, 100 samples/s"):
+        recommend(perfdb, "p99_ms", [], "", "poisson, 2 samples/s")
+
+
+def test_item_19_models_whose_accuracy_nobody_measured_are_not_compared(perfdb: PerfDB) -> None:
+    """Item 19: of one task and data set under one load, but nobody knows whether they are equally right."""
+    for name in ("a", "b"):
+        add(perfdb, name, 10.0, model={"name": name, "task": "t", "dataset": "d"})
+    with pytest.raises(InputError, match="model=a"):
+        recommend(perfdb, "p99_ms", [])
+
+
 def test_a_setting_is_no_figure(perfdb: PerfDB) -> None:
     """A field that is not a figure of a run is refused with those that are."""
     with pytest.raises(InputError, match="not a figure of a run; allowed: mean_ms"):

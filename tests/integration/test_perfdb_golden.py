@@ -11,17 +11,19 @@ import pytest
 
 from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.recommend.leaderboard import leaderboard
-from inferbench_tasks.analysis.recommend.recommender import recommend
+from inferbench_tasks.analysis.recommend.recommender import choose, recommend
 from inferbench_tasks.analysis.report.advice import advise
 from inferbench_tasks.analysis.report.differences import compare_runs
 from inferbench_tasks.analysis.report.runs import RunView, load_runs
 from inferbench_tasks.analysis.report.slowdown import slowdowns
 from inferbench_tasks.cluster.store import Cluster
-from inferbench_tasks.errors import PerfDBError
+from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.modelrepo.repository import ModelRepository
 from inferbench_tasks.perfdb import fields, frames
+from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import to_plain
 from inferbench_tasks.regression import store as nights
 from tests.unit.perfdb.golden import expected, fill, key
 
@@ -37,9 +39,9 @@ def golden(perfdb: PerfDB) -> PerfDB:
 
 
 def test_leaderboards_have_the_same_rows(golden: PerfDB) -> None:
-    """By every figure: the same runs in the same order with the same values and intervals.
+    """By every figure: the same runs with the same values and intervals, in the same order within each load.
 
-    And the same ranks, but where the judge has become more careful since: of latencies more are ties.
+    And the same ranks among these, but where the judge has become more careful since: of latencies more are ties.
     """
     for name, then in expected()["leaderboard"].items():
         figure = FIGURES.named(fields.field(name).name)
@@ -47,8 +49,14 @@ def test_leaderboards_have_the_same_rows(golden: PerfDB) -> None:
         board = leaderboard(golden, name)
         now = [{**{part: row[part] for part in shown}, "value": row[figure.name],
                 "energy_method": row.get("energy_method")} for row in board]  # fmt: skip
-        assert now == [{part: row[part] for part in row if part != "rank"} for row in then], name
-        ranks = [(row["rank"], known["rank"]) for row, known in zip(board, then, strict=True)]
+        load_of = {row["run"]: row["load"] for row in board}
+        before = sorted(then, key=lambda row: (row["task"], row["dataset"], load_of[row["run"]]))
+        assert now == [{part: row[part] for part in row if part != "rank"} for row in before], name
+        ranks = [
+            (row["rank"], 1 + sum(other["rank"] < known["rank"] and load_of[other["run"]] == row["load"]
+                                  for other in then))
+            for row, known in zip(board, before, strict=True)
+        ]  # fmt: skip
         if figure.interval:
             assert all(rank <= before for rank, before in ranks), name
         elif not figure.energy_based:
@@ -75,10 +83,15 @@ def test_sorted_lists_have_the_same_order(golden: PerfDB) -> None:
 
 
 def test_recommendations_are_the_same(golden: PerfDB) -> None:
-    """Objectives and bounds by their old names."""
+    """Objectives and bounds by their old names, on all results together; PerfDB's are asked for load by load."""
+    where = {"$and": [parse("model=digits").filter, {"verdict": "valid"}]}
+    documents = [to_plain(document) for document in golden.find_raw(where, [("created_at", -1)])]
     for asked, then in expected()["recommend"].items():
-        objective, *bounds = asked.split()
-        now = recommend(golden, objective, [Bound.parse(bound) for bound in bounds], "model=digits")
+        objective, *texts = asked.split()
+        bounds = [Bound.parse(bound) for bound in texts]
+        with pytest.raises(InputError, match="'poisson, 200 samples/s'"):
+            recommend(golden, objective, bounds, "model=digits")
+        now = choose(documents, objective, bounds)
         assert [row["run"] for row in now.top] == then["top"], asked
         assert (now.candidates, now.fitting) == (then["candidates"], then["fitting"]), asked
 

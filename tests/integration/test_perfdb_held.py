@@ -15,11 +15,13 @@ import pytest
 from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.recommend.leaderboard import leaderboard
 from inferbench_tasks.analysis.recommend.recommender import choose, recommend
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.documents import ResultDocument, utc_now
 from inferbench_tasks.perfdb.held import held, identity
 from inferbench_tasks.perfdb.indexes import held_indexes
+from inferbench_tasks.perfdb.offered import of_requests, offered
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain, to_stored
@@ -80,7 +82,7 @@ def matching(db: PerfDB, query: str) -> list[dict[str, Any]]:
 
 
 def obvious_board(db: PerfDB, metric: str, query: str) -> list[tuple[str | None, str | None, str, Any]]:
-    """Task, data set, run and figure of each place."""
+    """Task, data set, run and figure of each place, by task, data set and load."""
     figure = fields.field(metric)
     newest: dict[Any, dict[str, Any]] = {}
     for document in matching(db, query):
@@ -89,11 +91,26 @@ def obvious_board(db: PerfDB, metric: str, query: str) -> list[tuple[str | None,
             key = (digest or document["run_id"], device["name"], device["cores"])
             newest.setdefault(key, document)
     sign = -1 if FIGURES.named(metric).higher else 1
-    places = [
-        (d["model"]["task"], d["model"]["dataset"], d["run_id"], figure.value(d)) for d in newest.values()
-    ]
-    places.sort(key=lambda place: sign * place[3])
-    return sorted(places, key=lambda place: (place[0] or "", place[1] or ""))
+    by_request = FIGURES.named(metric).per_sample is not None
+
+    def ground(document: dict[str, Any]) -> tuple[str, str, str]:
+        model, load = document["model"], document["load"]
+        text = of_requests(offered(load), load["batch_size"]) if by_request else offered(load)
+        return model["task"] or "", model["dataset"] or "", text
+
+    places = sorted(newest.values(), key=lambda document: sign * figure.value(document))
+    places.sort(key=ground)
+    return [(d["model"]["task"], d["model"]["dataset"], d["run_id"], figure.value(d)) for d in places]
+
+
+def grounds(documents: list[dict[str, Any]]) -> dict[tuple[str, str, str, str], list[dict[str, Any]]]:
+    """What can be recommended among: by task, data set, load, and model where nobody measured an accuracy."""
+    by_ground: dict[tuple[str, str, str, str], list[dict[str, Any]]] = {}
+    for document in documents:
+        model, load = document["model"], offered(document["load"])
+        place = (model["task"] or "", model["dataset"] or "", model["name"], load)
+        by_ground.setdefault(place, []).append(document)
+    return by_ground
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -108,8 +125,26 @@ def test_answers_are_those_of_all_documents(perfdb: PerfDB, seed: int) -> None:
                 assert found == obvious_board(perfdb, metric, query), (metric, query)
             for bounds in ([], [Bound("p99_ms", True, 45.0)], [Bound("throughput_rps", False, 10.0)]):
                 for objective in ("throughput_samples_per_s", "cost_usd_per_1k"):
-                    mine = recommend(perfdb, objective, bounds, query)
-                    assert mine == choose(matching(perfdb, query), objective, bounds), (query, bounds)
+                    documents = matching(perfdb, query)
+                    if len(grounds(documents)) > 1:
+                        with pytest.raises(InputError, match="between which no figure chooses"):
+                            recommend(perfdb, objective, bounds, query)
+                    else:
+                        mine = recommend(perfdb, objective, bounds, query)
+                        assert mine == choose(documents, objective, bounds), (query, bounds)
+
+
+def test_each_ground_answers_as_its_documents_do(perfdb: PerfDB) -> None:
+    """Task, data set, model and load pick what can be compared: the recommendation is that of these documents."""
+    add(perfdb, 400, seed=1)
+    bounds = [Bound("p99_ms", True, 45.0)]
+    by_ground = grounds(matching(perfdb, ""))
+    whole = [ground for ground in by_ground if ground[0] and ground[1]]  # no query asks for what is not there
+    assert len(whole) >= 3
+    for task, dataset, model, load in whole:
+        query = f"task={task} dataset={dataset} model={model}"
+        mine = recommend(perfdb, "throughput_samples_per_s", bounds, query, load)
+        assert mine == choose(by_ground[task, dataset, model, load], "throughput_samples_per_s", bounds)
 
 
 def test_it_is_what_others_write_and_delete(perfdb: PerfDB) -> None:

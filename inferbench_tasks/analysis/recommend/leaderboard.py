@@ -1,4 +1,8 @@
-"""The leaderboard: valid results by any metric, within one task and data set, with ties and intervals."""
+"""The leaderboard: valid results by any figure, within one task, data set and load, with ties and intervals.
+
+An open loop's throughput is what it was offered, and its cost the reciprocal; at a hundredth of the rate any latency is
+low. So the load is part of the group (``perfdb.offered``); for a figure of a request, so is the request's size.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,8 @@ from inferbench_tasks.analysis.stated import needed, stated
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields
-from inferbench_tasks.perfdb.held import Held, Row, configuration, held, identity
+from inferbench_tasks.perfdb.held import Held, Row, configuration, held, identity, load_of
+from inferbench_tasks.perfdb.offered import of_requests, offered
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -26,9 +31,9 @@ def leaderboard(
     limit: int = 20,
     beside: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """The best valid results by a figure, best first in each group of task and data set.
+    """The best valid results by a figure, best first in each group of task, data set and load.
 
-    Each row: ``rank`` (equal for ties), ``task``, ``dataset``, the figure, ``ci95`` (its interval, None
+    Each row: ``rank`` (equal for ties), ``task``, ``dataset``, ``load``, the figure, ``ci95`` (its interval, None
     where there is none), what was run, and the figures ``beside`` it. A configuration that was run several times
     stands there once, with its newest result that has the figure. Of equal figures the newest is first.
     Raises InputError for a field that is no figure.
@@ -46,9 +51,11 @@ def _best(index: Held, figure: Figure, filter: Any, limit: int) -> list[Row]:
     for row in index.rows(filter):
         if value(row) is not None:
             newest.setdefault(configuration(row), row)
-    groups: dict[tuple[str, str], list[Row]] = {}
+    size = index.values("load.batch_size")
+    groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in newest.values():
-        groups.setdefault((task(row) or "", dataset(row) or ""), []).append(row)
+        load = of_requests(load_of(row), size(row)) if figure.per_sample else load_of(row)
+        groups.setdefault((task(row) or "", dataset(row) or "", load), []).append(row)
     sign = -1 if figure.higher else 1
     return [row for _, members in sorted(groups.items())
             for row in heapq.nsmallest(limit, members, key=lambda row: sign * value(row))]  # fmt: skip
@@ -57,8 +64,9 @@ def _best(index: Held, figure: Figure, filter: Any, limit: int) -> list[Row]:
 def _documents(db: PerfDB, rows: list[Row], figure: Figure, beside: Sequence[str]) -> list[dict[str, Any]]:
     """What is shown of these results, in their order."""
     paths = [fields.field(name).path for name in ("run", "attempt", *SHOWN, *beside)]
-    paths += ["model.task", "model.dataset", "summary.energy.method", *needed(figure)]
-    paths = list(dict.fromkeys(paths))
+    paths += ["model.task", "model.dataset", "load", "summary.energy.method", *needed(figure)]
+    # MongoDB refuses a path beside the group that it is part of.
+    paths = [path for path in dict.fromkeys(paths) if not path.startswith("load.")]
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
     documents = {(d["run_id"], d["attempt"]): to_plain(d) for d in db.find_raw(where, BY_RUN, fields=paths)}
     return [documents[identity(row)] for row in rows if identity(row) in documents]
@@ -66,12 +74,13 @@ def _documents(db: PerfDB, rows: list[Row], figure: Figure, beside: Sequence[str
 
 def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str]) -> list[dict[str, Any]]:
     """Rows of results that are in their order; those that don't differ from the best of their rank share it."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for document in documents:
-        model = document.get("model") or {}
-        groups.setdefault((model.get("task") or "", model.get("dataset") or ""), []).append(document)
+        model, load = document.get("model") or {}, document.get("load") or {}
+        text = of_requests(offered(load), load.get("batch_size")) if figure.per_sample else offered(load)
+        groups.setdefault((model.get("task") or "", model.get("dataset") or "", text), []).append(document)
     rows = []
-    for (task, dataset), members in sorted(groups.items()):
+    for (task, dataset, text), members in sorted(groups.items()):
         rank, leader = 0, of_one_run(0.0)
         for position, document in enumerate(members, start=1):
             summary = document.get("summary") or {}
@@ -89,6 +98,7 @@ def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str
                     "rank": rank,
                     "task": task or None,
                     "dataset": dataset or None,
+                    "load": text,
                     figure.name: value,
                     "ci95": list(interval) if interval else None,
                     **cells,

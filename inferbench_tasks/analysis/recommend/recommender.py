@@ -19,12 +19,14 @@ from inferbench_tasks.analysis.recommend.candidates import (
     describe,
     per_request_note,
 )
+from inferbench_tasks.analysis.recommend.comparable import ACCURACY, rows_of_one_ground, trade_off
 from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.held import Row, configuration, configuration_of, held, identity
+from inferbench_tasks.perfdb.offered import offered
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -48,15 +50,28 @@ class Recommendation:
 
 
 def recommend(
-    db: PerfDB, objective: str, bounds: Sequence[Bound], query: str | Iterable[str] = ""
+    db: PerfDB,
+    objective: str,
+    bounds: Sequence[Bound],
+    query: str | Iterable[str] = "",
+    load: str | None = None,
 ) -> Recommendation:
-    """The best configurations by ``objective`` that keep all ``bounds``, from the results that match."""
+    """The best configurations by ``objective`` that keep all ``bounds``, from the results that match.
+
+    ``load``: of these only those under that load, in the words of ``perfdb.offered``. InputError where what is left is
+    of several tasks, data sets or loads, or of several models whose accuracy nobody measured: it lists what picks one.
+    """
     figure = FIGURES.ranking(objective)
-    names = [figure.name, *(bound.figure for bound in bounds), *(SIZE_FIGURES if figure.per_sample else ())]
+    names = [
+        figure.name,
+        *(bound.figure for bound in bounds),
+        *(SIZE_FIGURES if figure.per_sample else ()),
+        ACCURACY,
+    ]
     index = held(db)
     getters = {name: index.values(FIGURES.named(name).field_path) for name in names}
     runs: dict[str, list[Row]] = {}
-    for row in index.rows(parse(query).filter):
+    for row in rows_of_one_ground(index, index.rows(parse(query).filter), bounds, load):
         runs.setdefault(configuration(row), []).append(row)
     candidates = [
         Candidate(key, figures={name: [*map(value, rows)] for name, value in getters.items()})
@@ -72,12 +87,22 @@ def recommend(
 
 
 def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence[Bound]) -> Recommendation:
-    """Like ``recommend``, on results at hand (plain mappings)."""
+    """Like ``recommend``, on results at hand (plain mappings), which whoever hands them over wants to be compared.
+
+    Where they were offered different loads, that is said.
+    """
     candidates: dict[str, Candidate] = {}
     for document in documents:
         key = _key(document)
         candidates.setdefault(key, Candidate(key)).documents.append(document)
-    return _decide(list(candidates.values()), FIGURES.ranking(objective), bounds)
+    recommendation = _decide(list(candidates.values()), FIGURES.ranking(objective), bounds)
+    loads = sorted({offered(document.get("load") or {}) for document in documents})
+    if len(loads) > 1:
+        recommendation.notes.append(
+            f"They were offered {len(loads)} different loads, such as {loads[0]} and {loads[-1]}: what a run reaches "
+            "follows from its load as well as from its configuration."
+        )
+    return recommendation
 
 
 def _documents(db: PerfDB, rows: list[Row], figures: Sequence[str]) -> list[dict[str, Any]]:
@@ -115,6 +140,8 @@ def _decide(
                 fitting.append(candidate)
                 means[candidate.key] = mean
     fitting.sort(key=lambda c: means[c.key] * (-1 if figure.higher else 1))
+    count = len(fitting)
+    fitting, trade_offs = trade_off(fitting, objective, bounds)
     front = (*fitting[: TOP + 1], *unknown[:1])
     for candidate in front:
         fill(candidate)
@@ -132,10 +159,12 @@ def _decide(
         )
     if note := per_request_note(objective, (candidate.samples_per_request for candidate in fitting)):
         notes.append(note)
-    words = _Words(Judge(candidates), names, objective, tuple(bounds))
+    notes += trade_offs
+    beside = (ACCURACY,) if trade_offs else ()
+    words = _Words(Judge(candidates), names, objective, tuple(bounds), beside)
     rows = [words.row(index, fitting) for index in range(min(TOP, len(fitting)))]
     open_notes, reruns = words.unsettled(fitting)
-    return Recommendation(rows, notes + open_notes, len(candidates), len(fitting), reruns)
+    return Recommendation(rows, notes + open_notes, len(candidates), count, reruns)
 
 
 def _key(document: dict[str, Any]) -> str:
@@ -161,19 +190,23 @@ def _missing(candidate: Candidate, objective: str, bounds: Sequence[Bound]) -> s
 
 @dataclass(frozen=True)
 class _Words:
-    """Rows and notes; ``names``: what the candidates that are shown are called, by their keys."""
+    """Rows and notes; ``names``: what the candidates that are shown are called, by their keys; ``beside``: figures that
+    stand in the rows beside the objective and those bounded.
+    """
 
     judge: Judge
     names: dict[str, str]
     objective: str
     bounds: tuple[Bound, ...]
+    beside: tuple[str, ...] = ()
 
     def row(self, index: int, fitting: list[Candidate]) -> dict[str, Any]:
         """One line of the recommendation."""
         candidate = fitting[index]
         own = self.judge.estimate(candidate, self.objective)
         following = fitting[index + 1] if index + 1 < len(fitting) else None
-        bounded = {b.figure: candidate.mean(b.figure) for b in self.bounds if b.figure != self.objective}
+        names = (*(bound.figure for bound in self.bounds), *self.beside)
+        bounded = {name: candidate.mean(name) for name in names if name != self.objective}
         keeps = self.judge.keeps(candidate, self.bounds)
         return {
             "rank": index + 1,

@@ -38,9 +38,9 @@ def leaderboard(
     limit: Limit = 20,
     format: Format = None,
 ) -> Response:
-    """Ranked within each group of task and data set; ranks are equal where figures differ by noise only."""
+    """Ranked within each group of task, data set and load; ranks are equal where figures differ by noise only."""
     rows = board(db, by, q, limit)
-    columns = ("rank", "task", "dataset", FIGURES.named(by).name, "ci95", *SHOWN, "run")
+    columns = ("rank", "task", "dataset", "load", FIGURES.named(by).name, "ci95", *SHOWN, "run")
     return table(request, format, rows, name="leaderboard", columns=columns)
 
 
@@ -122,10 +122,13 @@ def recommend(
     by: Annotated[str, Query(description="What to optimise.")] = "throughput_samples_per_s",
     slo: Annotated[list[str], Query(description="p99_ms<=100, throughput_rps>=50, ...; repeatable.")] = [],  # noqa: B006
     q: Q = "",
+    load: Annotated[
+        str, Query(max_length=300, description="Only results under this load: poisson, 800 samples/s.")
+    ] = "",
     format: Format = None,
 ) -> Response:
     """``top``: at most three, with the probability that each beats the next; ``notes``: what the data can't tell."""
-    advice = advise(db, by, slo, q)
+    advice = advise(db, by, slo, q, load)
     bounded = [bound(text).figure for text in slo if text.strip()]
     columns = [
         "rank",
@@ -140,14 +143,15 @@ def recommend(
     return table(request, format, advice["top"], advice, name="recommend", columns=columns)
 
 
-def advise(db: PerfDB, by: str, slo: list[str], q: str | list[str]) -> dict[str, Any]:
-    """The recommendation as plain values; FieldError names what is wrong."""
+def advise(db: PerfDB, by: str, slo: list[str], q: str | list[str], load: str = "") -> dict[str, Any]:
+    """The recommendation as plain values; FieldError names what is wrong: ``q`` where results are of several loads."""
     bounds = [bound(text) for text in slo if text.strip()]
     with blame("by"):
         FIGURES.ranking(by)
     with blame("q"):
         parse(q)
-    recommendation = recommended(db, by, bounds, q)
+    with blame("q"):
+        recommendation = recommended(db, by, bounds, q, load.strip() or None)
     return {
         "top": recommendation.top,
         "notes": recommendation.notes,

@@ -33,7 +33,7 @@ def start() -> RedirectResponse:
 def leaderboard(
     db: Store, filters: Filters, by: str = "p99_ms", all: bool = False, mark: str = ""
 ) -> HTMLResponse:
-    """Valid runs by a figure, in groups of task and data set; ``all``: every run, with its verdict."""
+    """Valid runs by a figure, in groups of task, data set and load; ``all``: every run, with its verdict."""
     problem: str | None = None
     groups: list[dict[str, Any]] = []
     try:
@@ -127,6 +127,7 @@ def recommend(
     filters: Filters,
     by: str = "throughput_samples_per_s",
     slo: Annotated[list[str], Query()] = [],  # noqa: B006
+    load: Annotated[str, Query(max_length=300)] = "",
     ask: bool = False,
 ) -> HTMLResponse:
     """The form, and the answer once something was asked."""
@@ -134,7 +135,7 @@ def recommend(
     if ask or slo:
         try:
             bounds = [bound(text) for text in slo if text.strip()]
-            advice = advise(db, by, slo, filters.terms())
+            advice = advise(db, by, slo, filters.terms(), load)
         except InputError as error:
             problem = str(error)
     return page(
@@ -143,6 +144,7 @@ def recommend(
         objectives=[f.name for f in FIGURES.values() if f.better],
         by=FIGURES[by].name if by in FIGURES else by,
         slots=(slo + [""] * 3)[:3],
+        load=load,
         given=filters,
         known=suggestions(db),
         problem=problem,
@@ -187,7 +189,8 @@ def _title(series: dict[str, Any]) -> str:
 def _groups(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        title = " on ".join(part for part in (row["task"], row["dataset"]) if part) or "No task named"
+        task = " on ".join(part for part in (row["task"], row["dataset"]) if part) or "No task named"
+        title = f"{task}: {row['load']}"
         groups.setdefault(title, []).append(row)
     return [{"title": title, "rows": members} for title, members in groups.items()]
 

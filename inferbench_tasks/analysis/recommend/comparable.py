@@ -1,0 +1,119 @@
+"""Which results a figure compares at all: those of one task and data set, of one quality, under one load.
+
+A small model at 1,000 requests/s is no better than a large one at 20. Where results of several grounds match, nobody is
+recommended: the message names the grounds and what picks one. Within a ground configurations may differ in accuracy, by
+their models or by how these were converted: then there is no best, only a trade-off.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from inferbench_tasks.analysis.recommend.candidates import Bound, Candidate
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb.held import Held, Row, configuration, load_of
+
+ACCURACY = "accuracy_ratio"
+#: Accuracies that are no further apart are one quality.
+ACCURACY_BOUND = 0.01
+#: So many grounds are named.
+_NAMED = 12
+
+
+@dataclass(frozen=True, order=True)
+class Ground:
+    """``model`` is empty where task and data set are known and so is every accuracy: then models can be compared."""
+
+    task: str
+    dataset: str
+    model: str
+    load: str
+
+    @property
+    def choice(self) -> str:
+        """The query and the option that pick it."""
+        terms = {"task": self.task, "dataset": self.dataset, "model": self.model}
+        query = [shlex.quote(f"{name}={value}") for name, value in terms.items() if value]
+        return " ".join([*query, "--load", shlex.quote(self.load)])
+
+
+def rows_of_one_ground(
+    index: Held, rows: Sequence[Row], bounds: Sequence[Bound], load: str | None
+) -> list[Row]:
+    """Those under ``load``, if one is picked.
+
+    InputError lists the grounds if there are several, or the loads if there is none of that load.
+    """
+    rows_left = [row for row in rows if load in (None, load_of(row))]
+    if rows and not rows_left:
+        loads = sorted({load_of(row) for row in rows})
+        raise InputError(f"No result that matches was offered the load {load!r}; there is {_some(loads)}")
+    grounds = _grounds(index, rows_left, accuracy_bounded=any(bound.figure == ACCURACY for bound in bounds))
+    if len(grounds) > 1:
+        lines = _some(
+            [f"  {ground.choice}  ({count} configuration(s))" for ground, count in sorted(grounds.items())],
+            "\n",
+        )
+        raise InputError(
+            f"The results that match are of {len(grounds)} tasks, data sets, models or loads, between which no figure "
+            "chooses: a server shows what it is asked for. Pick one by the query and --load (over REST: load):\n"
+            f"{lines}"
+        )
+    return rows_left
+
+
+def _grounds(index: Held, rows: Sequence[Row], *, accuracy_bounded: bool) -> dict[Ground, int]:
+    """Each ground with its number of configurations."""
+    task, dataset, model = (index.values(f"model.{name}") for name in ("task", "dataset", "name"))
+    accuracy = index.values(FIGURES[ACCURACY].field_path)
+    wide: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        wide.setdefault((task(row) or "", dataset(row) or "", load_of(row)), []).append(row)
+    configurations: dict[Ground, set[str]] = {}
+    for (task_, dataset_, load), members in wide.items():
+        quality = accuracy_bounded or all(accuracy(row) is not None for row in members)
+        by_model = not (task_ and dataset_ and quality)
+        for row in members:
+            ground = Ground(task_, dataset_, (model(row) or "") if by_model else "", load)
+            configurations.setdefault(ground, set()).add(configuration(row))
+    return {ground: len(keys) for ground, keys in configurations.items()}
+
+
+def trade_off(
+    order: Sequence[Candidate], objective: str, bounds: Sequence[Bound]
+) -> tuple[list[Candidate], list[str]]:
+    """Of candidates, best first, those between which accuracy is bought by the objective, and what is to be said.
+
+    All of them, without a word, where they are of one quality: it is bounded, or differs by ``ACCURACY_BOUND`` at most.
+    """
+    accuracies = {candidate.key: accuracy_of(candidate) for candidate in order}
+    numbers = [value for value in accuracies.values() if value is not None]
+    stated = objective == ACCURACY or any(bound.figure == ACCURACY for bound in bounds)
+    if stated or len(numbers) < len(order) or not numbers or max(numbers) - min(numbers) <= ACCURACY_BOUND:
+        return [*order], []
+    steps: list[Candidate] = []
+    reached = -1.0
+    for candidate in order:
+        if (accuracy := accuracies[candidate.key] or 0.0) > reached + (ACCURACY_BOUND if steps else 0):
+            steps.append(candidate)
+            reached = accuracy
+    return steps, [
+        f"The configurations differ in accuracy ({min(numbers):.3g} to {max(numbers):.3g}), so none is the best: "
+        f"this is a trade-off between accuracy and {objective}, and each next row buys more accuracy. State the "
+        f"quality to choose within it, for instance --slo '{ACCURACY}>={max(numbers) - ACCURACY_BOUND:.3g}'."
+    ]
+
+
+def accuracy_of(candidate: Candidate) -> float | None:
+    """The mean over its runs that have it; None where none has."""
+    values = candidate.values(ACCURACY)
+    return sum(values) / len(values) if values else None
+
+
+def _some(texts: Iterable[str], separator: str = "; ") -> str:
+    items = list(texts)
+    more = [f"and {len(items) - _NAMED} more"] if len(items) > _NAMED else []
+    return separator.join([*items[:_NAMED], *more])

@@ -1,0 +1,57 @@
+"""The load that a run was offered: only under the same one do two runs' figures tell of their servers.
+
+A server answers an open loop's rate, no more; and at a hundredth of the rate every latency is low. So the load is no
+configuration, and whoever ranks, recommends or compares does so within one. It is told in samples, so that 800
+requests/s of one sample are the same load as 100 requests/s of eight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+#: The network that a load has unless another is named.
+_USUAL_NETWORK = "lan"
+UNKNOWN = "load not known"
+
+
+def offered(load: Mapping[str, Any]) -> str:
+    """Of a result's ``load``: ``poisson, 800 samples/s``, ``closed_loop, 8 samples in flight, network wifi``.
+
+    Equal for equal loads. All settings of the arrivals count, and the network between client and server; how long the
+    load lasted, its seed and its client do not. ``UNKNOWN`` where the result has no arrivals.
+    """
+    arrivals = load.get("arrivals") or {}
+    if not arrivals.get("kind"):
+        return UNKNOWN
+    size = arrivals.get("samples_per_query") or load.get("batch_size") or 1
+    settings = {name: value for name, value in sorted(arrivals.items()) if value and name not in _NO_PART}
+    parts = [str(arrivals["kind"]), *(_part(name, value, size) for name, value in settings.items())]
+    # All requests of an offline load are there from the start: their size is how they are packed.
+    if not any(_in_samples(name) for name in settings) and arrivals["kind"] != "offline" and size > 1:
+        parts.append(f"{size} samples in flight")
+    if (load.get("network") or _USUAL_NETWORK) != _USUAL_NETWORK:
+        parts.append(f"network {load['network']}")
+    return ", ".join(parts)
+
+
+def of_requests(text: str, size: int | None) -> str:
+    """The same for a figure of a request, which depends on how many samples a request has."""
+    return f"{text}, in requests of {size or 1}"
+
+
+#: What says nothing of how hard the load is: its name, the requests of an offline load, and what is the size already.
+_NO_PART = ("kind", "requests", "samples_per_query")
+
+
+def _in_samples(name: str) -> bool:
+    return name.endswith("rate_rps") or name == "concurrency"
+
+
+def _part(name: str, value: Any, size: int) -> str:
+    if name == "concurrency":
+        return f"{value * size:,d} samples in flight"
+    if name.endswith("rate_rps"):
+        rate = f"{value * size:g} samples/s"
+        return rate if name == "rate_rps" else f"{name.removesuffix('_rate_rps')} {rate}"
+    return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"

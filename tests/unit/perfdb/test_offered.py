@@ -1,0 +1,48 @@
+"""The load that a run was offered, as words that are equal for equal loads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.perfdb.offered import UNKNOWN, of_requests, offered
+
+
+@pytest.mark.parametrize(
+    ("load", "text"),
+    [
+        ({"arrivals": {"kind": "poisson", "rate_rps": 800.0}, "batch_size": 1}, "poisson, 800 samples/s"),
+        ({"arrivals": {"kind": "poisson", "rate_rps": 100.0}, "batch_size": 8}, "poisson, 800 samples/s"),
+        ({"arrivals": {"kind": "constant", "rate_rps": 800.0}}, "constant, 800 samples/s"),
+        ({"arrivals": {"kind": "closed_loop", "concurrency": 4, "think_time_ms": 0.0}, "batch_size": 2},
+         "closed_loop, 8 samples in flight"),
+        ({"arrivals": {"kind": "single_stream"}, "batch_size": 4}, "single_stream, 4 samples in flight"),
+        ({"arrivals": {"kind": "multi_stream", "samples_per_query": 8}}, "multi_stream, 8 samples in flight"),
+        ({"arrivals": {"kind": "offline", "requests": 500}, "batch_size": 8}, "offline"),
+        ({"arrivals": {"kind": "gamma", "rate_rps": 10.0, "cv": 2.5}, "network": "wifi"},
+         "gamma, cv 2.5, 10 samples/s, network wifi"),
+        ({"arrivals": {"kind": "ramp", "start_rate_rps": 10.0, "end_rate_rps": 50.0}, "network": "lan"},
+         "ramp, end 50 samples/s, start 10 samples/s"),
+        ({}, UNKNOWN),
+    ],
+)  # fmt: skip
+def test_a_load_is_told_in_samples(load: dict[str, Any], text: str) -> None:
+    """Arrivals with their settings and the network; the same rate of samples is the same load whatever its requests."""
+    assert offered(load) == text
+
+
+def test_what_does_not_make_a_load_harder_is_no_part_of_it() -> None:
+    """Duration, seed, client and protocol may differ within one load."""
+    load = {
+        "arrivals": {"kind": "poisson", "rate_rps": 80.0},
+        "duration_s": 10.0,
+        "seed": 1,
+        "client": "fast",
+    }
+    assert offered(load) == offered(load | {"duration_s": 60.0, "seed": 2, "client": "reference"})
+
+
+def test_a_figure_of_a_request_depends_on_its_size() -> None:
+    """800 requests/s of one sample are no more work than 100 of eight."""
+    assert of_requests("poisson, 800 samples/s", 8) == "poisson, 800 samples/s, in requests of 8"
