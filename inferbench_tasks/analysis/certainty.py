@@ -25,6 +25,8 @@ PRIOR_RUNS = 3
 #: a wrong choice between two that are so close costs little, and to be surer of it would cost runs. Of single runs on a
 #: quiet machine it takes a difference of a tenth.
 SETTLED = 0.90
+#: With this probability all intervals of one comparison hold together, however many figures it has.
+JOINT = 0.95
 #: More runs of both than this are not worth proposing.
 MOST_RUNS = 20
 #: Nor are runs that are so many times as long.
@@ -98,11 +100,15 @@ class Change:
         """Whether the two differ; else they are the same within noise."""
         return self.probability >= SETTLED
 
-    @property
-    def interval95(self) -> tuple[float, float]:
-        """The 95% interval of its size, by Student's t."""
-        half = _quantile(0.975, self.freedom) * self.error
+    def interval(self, comparisons: int = 1) -> tuple[float, float]:
+        """Of its size, by Student's t: one of so many that hold together with ``JOINT`` (Bonferroni's correction)."""
+        half = _quantile(1 - (1 - JOINT) / 2 / comparisons, self.freedom) * self.error
         return self.size - half, self.size + half
+
+    def excludes_none(self, comparisons: int = 1) -> bool:
+        """Whether that interval excludes no change: who looks at so many figures at once claims by this."""
+        low, high = self.interval(comparisons)
+        return low > 0 or high < 0
 
 
 def pooled_ratio(samples: Sequence[Sequence[float]]) -> float:

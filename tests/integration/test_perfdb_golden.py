@@ -128,7 +128,7 @@ def _seen(view: RunView) -> dict[str, Any]:
 
 
 def test_two_runs_compare_as_they_did(golden: PerfDB) -> None:
-    """Ratios, intervals, probabilities and judgements of every figure.
+    """Ratios, probabilities and judgements of every figure; the intervals are wider, for they hold for all together.
 
     The judge has become more careful since of two kinds of figures: latencies that a run could not bound, and energies
     by a method of large uncertainty. Of these a difference is less sure than it was, or not shown at all.
@@ -143,15 +143,17 @@ def test_two_runs_compare_as_they_did(golden: PerfDB) -> None:
         assert row[first] == then["first"]
         assert difference["value"] == then["value"]
         assert difference["ratio"] == pytest.approx(then["ratio"], rel=1e-9)
+        low, high = difference["ci95"]
         if figure.interval or figure.energy_based:
             assert 0.5 <= difference["probability"] < then["probability"], name
             assert difference["verdict"] in (then["verdict"], "no difference shown")
-            low, high = difference["ci95"]
             assert low < then["ci95"][0] < then["ci95"][1] < high
         else:
-            assert difference["verdict"] == then["verdict"]
+            assert difference["verdict"] in (then["verdict"], "no difference shown")
             assert difference["probability"] == pytest.approx(then["probability"], rel=1e-9)
-            assert list(difference["ci95"]) == pytest.approx(then["ci95"], rel=1e-9)
+            assert low < then["ci95"][0] < then["ci95"][1] < high
+        if difference["verdict"] is not None:
+            assert (difference["verdict"] == "no difference shown") == (low <= 1 <= high), name
 
 
 def test_slow_downs_of_a_share_are_the_same(golden: PerfDB) -> None:

@@ -2,7 +2,8 @@
 
 A difference of one run from another mixes what was changed with what changes anyway between two runs of the
 same thing. That spread comes from the repeated runs of each configuration and, where there are few, from what a
-quiet machine shows; ``certainty`` says when a difference is shown.
+quiet machine shows. Of sixteen figures one differs by chance more often than not, so the intervals hold for all
+figures together (``certainty.Change.interval``), and a difference is claimed where its interval excludes 1.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ Repeats = Mapping[str, Mapping[str, Sequence[float]]]
 class Difference:
     """A figure of a run against the first run's.
 
-    ``ratio``: value / first; ``ci95``: its 95% interval; ``probability``: that the sign of the difference is
-    real; ``verdict``: better, worse or "no difference shown". All None where they can't be told.
+    ``ratio``: value / first; ``ci95``: its interval, which holds with 95% together with those of all other figures of
+    the comparison; ``probability``: that the sign of this difference, looked at alone, is real; ``verdict``: better or
+    worse where the interval excludes 1, else "no difference shown". All None where they can't be told.
     """
 
     run: str
@@ -67,11 +69,17 @@ def compare_runs(views: Sequence[RunView], repeats: Repeats | None = None) -> Co
     names = [result.run_id for result in results]
     samples = repeats or {}
     figures = []
+    by_figure = {name: [_value(result, name) for result in results] for name in FIGURES}
+    comparisons = sum(
+        bool(values[0] and values[0] > 0 and value and value > 0)
+        for values in by_figure.values()
+        for value in values[1:]
+    )
     for name, figure in FIGURES.items():
-        values = [_value(result, name) for result in results]
+        values = by_figure[name]
         if all(value is None for value in values):
             continue
-        others = [difference(results[0], other, name, samples) for other in results[1:]]
+        others = [difference(results[0], other, name, samples, comparisons) for other in results[1:]]
         figures.append(
             {
                 "figure": name,
@@ -90,8 +98,10 @@ def compare_runs(views: Sequence[RunView], repeats: Repeats | None = None) -> Co
     )
 
 
-def difference(first: ResultDocument, other: ResultDocument, name: str, repeats: Repeats) -> Difference:
-    """One figure of two runs; the interval is that of the ratio, see ``certainty``."""
+def difference(
+    first: ResultDocument, other: ResultDocument, name: str, repeats: Repeats, comparisons: int = 1
+) -> Difference:
+    """One figure of two runs, of so many that are compared at once; the interval is that of the ratio."""
     a, b = _value(first, name), _value(other, name)
     if a is None or b is None:
         return Difference(other.run_id, b)
@@ -110,13 +120,13 @@ def difference(first: ResultDocument, other: ResultDocument, name: str, repeats:
             for result, value in ((first, a), (other, b))
         )
     )
-    if not change.settled:
+    if not change.excludes_none(comparisons):
         verdict = NONE_SHOWN
     elif figure.better is None:
         verdict = None
     else:
         verdict = "better" if (b > a) == figure.higher else "worse"
-    low, high = change.interval95
+    low, high = change.interval(comparisons)
     return Difference(other.run_id, b, b / a, (math.exp(low), math.exp(high)), change.probability, verdict)
 
 

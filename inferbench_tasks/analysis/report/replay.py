@@ -42,11 +42,16 @@ def environment_differences(then: ResultDocument, now: ResultDocument) -> list[d
 def agreement(then: ResultDocument, now: ResultDocument) -> list[dict[str, Any]]:
     """{figure, unit, then, now, ratio, agrees} of the figures that a replay is judged by and that both have.
 
-    They agree where they don't differ beyond noise, see ``certainty``.
+    They agree where no difference is shown, as in a comparison of so many figures (``differences``).
     """
     before, after = (run.model_dump(include={"summary"}) for run in (then, now))
     rows = []
-    for figure in FIGURES.on("replay"):
+    figures = [
+        f
+        for f in FIGURES.on("replay")
+        if None not in (f.stored(before["summary"]), f.stored(after["summary"]))
+    ]
+    for figure in figures:
         old, new = figure.stored(before["summary"]), figure.stored(after["summary"])
         if old is None or new is None:
             continue
@@ -59,7 +64,7 @@ def agreement(then: ResultDocument, now: ResultDocument) -> list[dict[str, Any]]
                 "then": old,
                 "now": new,
                 "ratio": new / old if old else None,
-                "agrees": not Change.between(first, second).settled,
+                "agrees": not Change.between(first, second).excludes_none(len(figures)),
             }
         )
     return rows

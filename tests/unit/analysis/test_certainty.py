@@ -53,8 +53,8 @@ def test_the_order_of_two_results_makes_no_difference(a: Estimate, b: Estimate) 
     forth, back = Change.between(a, b), Change.between(b, a)
     assert forth.rises == pytest.approx(1 - back.rises, abs=1e-9)
     assert forth.probability == pytest.approx(back.probability, abs=1e-9)
-    low, high = forth.interval95
-    assert (low, high) == pytest.approx((-back.interval95[1], -back.interval95[0]), abs=1e-6, rel=1e-6)
+    low, high = forth.interval()
+    assert (low, high) == pytest.approx((-back.interval()[1], -back.interval()[0]), abs=1e-6, rel=1e-6)
 
 
 @settings(deadline=None, max_examples=60)
