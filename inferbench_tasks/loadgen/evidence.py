@@ -16,19 +16,35 @@ class OpenPlan:
     """The promise of an open loop: the intended times within the measured window, ns, all shards.
 
     Of a load that was stopped early on purpose: those before the stop. ``paced`` is False where all
-    requests are handed over at once (offline), so that lateness has no meaning.
+    requests are handed over at once (offline), so that lateness has no meaning. ``request_id``: the number of each
+    of them. ``shards``: how many senders there were, which number their requests in steps of it from
+    ``first_request_id`` on (plus the sender's own index); what is None is not checked.
     """
 
     intended_ns: NDArray[np.int64] = field(repr=False)
     paced: bool = True
+    request_id: NDArray[np.int64] | None = field(default=None, repr=False)
+    shards: int | None = None
+    first_request_id: int = 0
+    timeout_ns: int | None = None
 
 
 @dataclass(frozen=True)
 class ClosedPlan:
-    """The promise of a closed loop: so many users, each with a request in flight or thinking."""
+    """The promise of a closed loop: so many users, each with a request in flight or thinking.
+
+    All of them ask first at ``start_ns``, and nobody after ``end_ns`` or after ``max_requests`` of all senders
+    together. ``shards``, ``first_request_id``: as of an open loop; what is None is not checked.
+    """
 
     concurrency: int
     think_time_ns: int = 0
+    start_ns: int | None = None
+    end_ns: int | None = None
+    max_requests: int | None = None
+    shards: int | None = None
+    first_request_id: int = 0
+    timeout_ns: int | None = None
 
 
 class ShardUsage(BaseModel):
@@ -38,7 +54,7 @@ class ShardUsage(BaseModel):
     held up, seen by a heartbeat in the loop itself (every 10 ms or less: how late its timer ran at worst),
     because a sender that is stopped while it only waits for answers leaves no other trace in the records.
     ``stalls_ns``: when it was held up, (begin, end) each on CLOCK_MONOTONIC, in the order of time: the longest ones
-    where there were very many. ``stalled_ns``: the sum of all, those that are not listed too. Both are None where
+    where there were very many. ``stalled_ns``: the sum of those of 5 ms and more, the unlisted too. Both are None where
     nobody looked; what the worst one may have done is then held against every answer.
     """
 

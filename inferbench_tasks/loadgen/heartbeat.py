@@ -12,6 +12,9 @@ from inferbench_tasks.loadgen.evidence import ShardUsage
 _BEAT_S = 0.005
 #: A beat that is less late than this was not held up: timers and the loop's own work are.
 MIN_STALL_NS = 1_000_000
+#: Shorter ones are no part of the sum: a loop that answers a batch takes as long, and so does a time slice of the
+#: scheduler (4 ms), whatever the sender does.
+SUMMED_STALL_NS = 5_000_000
 #: So many stalls are listed; where there are more, the shorter half is left out of the list.
 _MOST_STALLS = 8192
 
@@ -77,7 +80,8 @@ class Heartbeat:
         self._max_stall_ns = max(self._max_stall_ns, late_ns)
         if late_ns < MIN_STALL_NS:
             return
-        self._stalled_ns += late_ns
+        if late_ns >= SUMMED_STALL_NS:
+            self._stalled_ns += late_ns
         self._stalls_ns.append((self._due_ns, now_ns))
         if len(self._stalls_ns) > _MOST_STALLS:
             longest = sorted(self._stalls_ns, key=lambda stall: stall[0] - stall[1])[: _MOST_STALLS // 2]

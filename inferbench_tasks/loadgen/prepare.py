@@ -143,11 +143,28 @@ def promised(
         assert issued_ns is not None
         return OpenPlan(issued_ns, paced=plan.mlperf.scenario != "offline")
     if segment.kind == "closed":
-        return ClosedPlan(segment.concurrency, segment.think_time_ns)
-    assert segment.offsets_path is not None
-    intended = np.concatenate([np.load(s.offsets_path) for s in plan.segments if s.offsets_path]) + start_ns
+        return ClosedPlan(
+            segment.concurrency,
+            segment.think_time_ns,
+            start_ns=start_ns + segment.start_ns,
+            end_ns=start_ns + segment.end_ns,
+            max_requests=segment.max_requests,
+            shards=plan.shards,
+            first_request_id=segment.first_request_id,
+            timeout_ns=plan.timeout_ns,
+        )
+    planned = [(np.load(s.offsets_path), s.first_request_id) for s in plan.segments if s.offsets_path]
+    intended = np.concatenate([offsets for offsets, _ in planned]) + start_ns
+    request_id = np.concatenate([first + np.arange(len(offsets)) for offsets, first in planned])
     inside = (intended >= measure_start_ns) & (intended < measure_end_ns)
-    return OpenPlan(intended[inside], paced=segment.paced)
+    return OpenPlan(
+        intended[inside],
+        paced=segment.paced,
+        request_id=request_id[inside],
+        shards=plan.shards,
+        first_request_id=segment.first_request_id,
+        timeout_ns=plan.timeout_ns,
+    )
 
 
 def _segments(

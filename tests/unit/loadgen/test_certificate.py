@@ -220,6 +220,7 @@ def test_failed_and_dropped_requests_have_limits_of_their_own(
     certificate = _open(
         planned,
         np.where(bad & (status == "dropped"), -1, planned),
+        done_ns=np.where(bad & (status == "dropped"), -1, planned + 5 * MS),
         status=np.where(bad, status, "ok").tolist(),
     )
     assert _failed(certificate) == ({name} if name else set())

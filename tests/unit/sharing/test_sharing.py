@@ -146,7 +146,9 @@ class FakeNeighbour(Neighbour):
         np.save(folder / "offsets.npy", offsets_ns)
         spec = Segment(kind="open", start_ns=0, end_ns=130 * SECOND, offsets_path=str(folder / "offsets.npy"))
         endpoint = SimpleNamespace(model_name="mlp")
-        self._plan = SimpleNamespace(segments=(spec,), mlperf=None, endpoint=endpoint)  # type: ignore[assignment]
+        self._plan = SimpleNamespace(  # type: ignore[assignment]
+            segments=(spec,), mlperf=None, endpoint=endpoint, shards=1, timeout_ns=None
+        )
         self._inp = SimpleNamespace(  # type: ignore[assignment]
             job=SimpleNamespace(share=None),
             generate=SimpleNamespace(model=SimpleNamespace(name="mlp")),
