@@ -9,11 +9,8 @@ from __future__ import annotations
 import os
 from typing import Any, ClassVar
 
-import numpy as np
-
 from inferbench_tasks.contracts.verdict import INTERFERENCE, MODE, Reason
 from inferbench_tasks.metrics.base import Block, Measured
-from inferbench_tasks.metrics.waiting import JUDGED, foreign_waits
 from inferbench_tasks.monitors.gpu import HELD_BACK
 
 __all__ = ["MODE", "NOTE", "Interference", "reasons"]
@@ -146,6 +143,10 @@ def _cpu(measured: Measured, findings: list[dict[str, Any]], missing: list[str])
 
 def _waits(measured: Measured, findings: list[dict[str, Any]], missing: list[str]) -> dict[str, float] | None:
     """Judge the waits for a core by what they are of the latencies that are reported."""
+    import numpy as np
+
+    from inferbench_tasks.metrics.waiting import JUDGED, foreign_waits
+
     window = measured.window
     waits = foreign_waits(measured.recording, window)
     if waits is None:

@@ -85,6 +85,8 @@ def run(inp: Input, ctx: Context) -> Output:
         "network": emulation(inp.job.load.network, ctx.run_dir(inp.run_id)),
         "requests": inp.generate.requests.model_dump(exclude=_PLACES),
     }
+    if inp.load.quiet:
+        extensions["quiet"] = inp.load.quiet
     if inp.attempt > 1 and (before := db.find_results({"run_id": inp.run_id}, limit=1)):
         extensions["repeats"] = {"attempt": before[0].attempt, "verdict": str(before[0].verdict)}
     if inp.job.share:

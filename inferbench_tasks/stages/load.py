@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from inferbench_tasks.stages.load_order import Input as Input
 if TYPE_CHECKING:
     from inferbench_tasks.loadgen.live import Snapshot
     from inferbench_tasks.loadgen.outcome import Outcome
+    from inferbench_tasks.monitors.quiet import Patience
 
 STAGE = Stage(needs=("generate", "serve"), leased=True)
 MONITORS_FILE = "monitors.parquet"
@@ -45,6 +47,8 @@ class Output(Handle):
     stopped_early: str | None = None
     #: What the other models of a share did in the same window, see ``sharing.neighbours``.
     neighbours: tuple[dict[str, Any], ...] = ()
+    #: Whether the machine was quiet when the load began, see ``monitors.quiet.Patience``; None where nobody looked.
+    quiet: dict[str, Any] | None = None
     #: MLPerf LoadGen's verdict, see ``loadgen.mlperf.MlperfVerdict``; its logs lie where it says.
     mlperf: dict[str, Any] | None = None
 
@@ -79,6 +83,7 @@ def _run(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         phase = "warm-up" if done_s * 1e9 < plan.measure_start_ns else "measuring"
         ctx.progress(min(done_s, total_s), total_s, f"{phase}: {snapshot.text()}" if snapshot else phase)
 
+    patience = quiet_machine(inp.job.load.wait_for_quiet_s, ctx)
     metrics_url = metrics_address(inp.serve.endpoint, inp.serve.backend.settings)
     with (
         beside(inp, ctx) as neighbours,
@@ -100,6 +105,8 @@ def _run(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         raise LoadError("The load ended without a single request; nothing was measured")
     certificate = certificate_of(outcome, plan)
     certificate["figures"]["ceiling"] = ceiling.model_dump()
+    if patience and patience.warning:
+        certificate["warnings"].append(patience.warning)
     return Output(
         samples_path=str(samples_path),
         monitors_path=str(monitors_path),
@@ -111,8 +118,27 @@ def _run(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         accuracy_ratio=accuracy_through_server(inp.serve.endpoint, inp.generate.requests, ctx),
         stopped_early=applied.stopped_early,
         neighbours=tuple(n.figures(outcome.measure_start_ns, outcome.measure_end_ns) for n in neighbours),
+        quiet=patience.as_dict() if patience else None,
         mlperf=outcome.mlperf.model_dump(mode="json") if outcome.mlperf else None,
     )
+
+
+def quiet_machine(limit_s: float, ctx: Context) -> Patience | None:
+    """Wait for a quiet machine and say so; None where the user has disturbances noted only, who wants no waiting."""
+    from inferbench_tasks.metrics.interference import MODE, NOTE
+    from inferbench_tasks.monitors.quiet import wait_for_quiet
+
+    if os.environ.get(MODE) == NOTE:
+        return None
+
+    def progress(waited_s: float, text: str) -> None:
+        ctx.progress(waited_s, limit_s, f"waiting for a quiet machine: {text}")
+
+    ctx.progress(0, None, "looking whether the machine is quiet")
+    patience = wait_for_quiet(limit_s, progress=progress, cancelled=ctx.cancelled)
+    if patience.warning:
+        ctx.progress(0, None, f"going on: {patience.warning}")
+    return patience
 
 
 def answer_bytes(requests: RequestSet, samples: int) -> int:

@@ -3,7 +3,7 @@
 A job's digest is the SHA-256 of the canonical JSON of its spec, with every default spelled out, keys
 sorted and numbers in one form. So it does not depend on the order of keys, on whether a default is
 written, or on how YAML spells a value. What only labels or schedules the work is left out: the
-``LABELS``. Nothing else is. That has a price: a release that adds a field or changes a default
+``LABELS`` and ``PATIENCE``. Nothing else is. That has a price: a release that adds a field or changes a default
 changes digests, which is right, since it may change what is measured.
 
 A submission's digest is that of the sorted set of its jobs' digests: how the sweep is written, and
@@ -29,6 +29,9 @@ from inferbench_tasks.submission.slo import PERCENTILES
 #: Fields that name, describe or schedule a job and leave what it measures alone.
 LABELS = frozenset({"name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s"})
 
+#: Fields of the load that say how long it waits before it begins.
+PATIENCE = frozenset({"wait_for_quiet_s"})
+
 #: Part of what is hashed; raised when the canonical form itself changes.
 FORM = "inferbench-job-1"
 
@@ -47,6 +50,7 @@ def job_digest(spec: JobBase) -> str:
         del fields["kind"]
         if fields["slo"] is not None:
             fields["slo"] = _hashed_bounds(fields["slo"])
+        fields["load"] = {name: value for name, value in fields["load"].items() if name not in PATIENCE}
     if spec.files and (names := {file.path for file in spec.named_files() if file.counts} & set(spec.files)):
         fields["files"] = {path: spec.files[path] for path in names}
     text = json.dumps(_one_zero(fields), sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -111,6 +111,9 @@ class LoadSpec(Spec):
     """Length of the measurement, without the warm-up."""
     warmup_s: Annotated[float, Field(ge=0, le=3600)] = 2.0
     """Load before the measurement, of the same kind; reported apart."""
+    wait_for_quiet_s: Annotated[float, Field(ge=0, le=86_400)] = 60.0
+    """The load waits at most so long for a machine on which others leave server and sender their cores, then begins and
+    says so; 0 looks once. It is no part of a digest."""
     max_requests: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
     """The measurement ends after so many requests, if that comes before ``duration_s``."""
     batch_size: Annotated[int, Field(ge=1, le=4096)] = 1

@@ -149,7 +149,16 @@ def test_the_clients_processors_are_timed_in_every_request_of_a_run(workshop: Wo
     """By the pipeline's own stages: a picture is decoded for each request, on the client's side of the breakdown; the
     parts add up to the end-to-end latency."""
     arrivals = {"kind": "closed_loop", "concurrency": 1}
-    asked = job("client", load={"arrivals": arrivals, "batch_size": 2, "duration_s": 1.0, "warmup_s": 0.2})
+    asked = job(
+        "client",
+        load={
+            "arrivals": arrivals,
+            "batch_size": 2,
+            "duration_s": 1.0,
+            "warmup_s": 0.2,
+            "wait_for_quiet_s": 0,
+        },
+    )
     with workshop.served(asked, "live") as (server, made):
         inputs = {"run_id": "live", "job_id": "j", "job": asked, "generate": made, "serve": server}
         context = Context(data_dir=workshop.data, base_dir=workshop.base)

@@ -23,6 +23,7 @@ load:
   arrivals: {kind: poisson, rate_rps: 60}
   duration_s: 3
   warmup_s: 1
+  wait_for_quiet_s: 0
 """
 HOGS = 4
 

@@ -18,6 +18,7 @@ load:
   arrivals: {kind: closed_loop, concurrency: 2}
   duration_s: 1
   warmup_s: 0.3
+  wait_for_quiet_s: 0
 slo: {p50_ms: 5000}
 sweep:
   load.batch_size: [1, 16]

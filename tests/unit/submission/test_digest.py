@@ -16,7 +16,7 @@ from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.submission.base import SubmissionBase
-from inferbench_tasks.submission.digest import LABELS, job_digest
+from inferbench_tasks.submission.digest import LABELS, PATIENCE, job_digest
 from inferbench_tasks.submission.files import changed_files, content_digests
 from inferbench_tasks.submission.reader import read_submission, read_submission_data, read_submission_text
 from inferbench_tasks.submission.schema import JobSpec, Submission
@@ -86,7 +86,11 @@ FULL = JobSpec.model_validate(
     {**BASE, "serve": {"batching": {}}, "slo": {"latency_p99_ms": 9, "min_throughput_rps": 1}}
 )
 #: ``files`` counts where a job replays one of them: see below.
-MEASURED = [leaf for leaf in _leaves(FULL.model_dump(mode="json")) if leaf[0] not in {*LABELS, "files"}]
+WAITING = {("load", name) for name in PATIENCE}
+MEASURED = [
+    leaf for leaf in _leaves(FULL.model_dump(mode="json"))
+    if leaf[0] not in {*LABELS, "files"} and leaf not in WAITING
+]  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
@@ -99,6 +103,16 @@ def test_every_other_field_counts(leaf: tuple[str, ...]) -> None:
         place = place[key]
     place[leaf[-1]] = "changed" if place[leaf[-1]] != "changed" else "else"
     assert job_digest(JobSpec.model_construct(**changed)) != job_digest(FULL)
+
+
+def test_how_long_a_load_waits_for_a_quiet_machine_does_not_count() -> None:
+    """Like a priority it says when to begin: a job keeps the digest that it had before there was the field."""
+    for limit_s in (0, 5, 600):
+        patient = JobSpec.model_validate(
+            {**FULL.model_dump(), "load": {**FULL.load.model_dump(), "wait_for_quiet_s": limit_s}}
+        )
+        assert job_digest(patient) == job_digest(FULL)
+    assert all(place in _leaves(FULL.model_dump(mode="json")) for place in WAITING)
 
 
 def test_one_value_in_several_forms_is_one() -> None:
