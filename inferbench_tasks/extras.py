@@ -18,7 +18,6 @@ from importlib import metadata
 from pathlib import Path
 
 from filelock import FileLock
-from packaging.requirements import Requirement
 
 from inferbench_tasks.errors import InputError, MissingExtraError
 
@@ -45,6 +44,8 @@ def missing(extra: str) -> list[str]:
     """
     if extra not in names():
         raise InputError(f"InferBench has no optional part {extra!r}; it has: {', '.join(sorted(names()))}")
+    from packaging.requirements import Requirement  # every command imports this module, few ask
+
     texts = (text for text in metadata.requires("inferbench") or () if "extra ==" in text)
     requirements = (Requirement(text) for text in texts)
     needs = [r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": extra})]
