@@ -77,7 +77,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     no_args_is_help=True,
     help="Benchmark deep-learning inference serving: from a YAML of a few lines to a report and a "
-    "recommendation.\n\nExit codes: 0 ok, 1 the run failed or is not valid, 2 bad input.",
+    "recommendation.\n\nExit codes: 0 ok, 1 the run failed or is not valid (disturbed: with --strict), 2 bad input.",
 )
 
 

@@ -163,9 +163,9 @@ def _waits(measured: Measured, findings: list[dict[str, Any]], missing: list[str
         latency_ms = float(np.quantile(latencies_ms, q))
         bound_ms = max(WAIT_MS, WAIT_RATIO * latency_ms)
         if worst is None or wait_ms / bound_ms > worst[0]:
-            worst = (wait_ms / bound_ms, f"{1 - q:.0%} of the requests met a wait for a core of {wait_ms:.1f} ms or "
-                     f"more behind other processes, while the p{100 * q:g} is {latency_ms:.1f} ms (at most "
-                     f"{bound_ms:.1f} ms)", wait_ms, bound_ms)  # fmt: skip
+            worst = (wait_ms / bound_ms, f"server or sender waited {wait_ms:.1f} ms or more for a core behind other "
+                     f"processes while {1 - q:.0%} of the requests were sent, and the p{100 * q:g} is "
+                     f"{latency_ms:.1f} ms (at most {bound_ms:.1f} ms of it)", wait_ms, bound_ms)  # fmt: skip
     assert worst is not None
     _, text, wait_ms, bound_ms = worst
     _judge(findings, "foreign_wait", wait_ms, bound_ms / 2, bound_ms, text)

@@ -57,7 +57,7 @@ def test_only_valid_runs_and_each_task_apart(perfdb: PerfDB) -> None:
     ]
 
 
-DISTURBED = "disturbed: 1% of the requests met a wait for a core of 8.0 ms or more behind other processes"
+DISTURBED = "disturbed: server or sender waited 8.0 ms or more for a core behind other processes"
 NOTED = "disturbed: what else happened on the machine was only noted (INFERBENCH_INTERFERENCE=note)"
 
 

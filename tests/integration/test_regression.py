@@ -69,13 +69,21 @@ def test_quiet_nights_are_quiet(perfdb: PerfDB, tmp_path: Path) -> None:
     assert json.loads(path.read_text())["series"][0]["points"][0]["session"] == "quick-000"
 
 
-def test_runs_that_are_not_valid_count_for_nothing(perfdb: PerfDB) -> None:
-    """A series is made of valid runs only."""
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        "invalid: the sender was late",
+        "disturbed: the hypervisor took 30.0% of the machine's CPU time (at most 5%)",
+        "disturbed: what else happened on the machine was only noted (INFERBENCH_INTERFERENCE=note)",
+    ],
+)
+def test_runs_that_are_not_valid_count_for_nothing(perfdb: PerfDB, verdict: str) -> None:
+    """15.11, 15.26: a series is made of valid runs only; what a disturbed machine gave is none."""
     write_nights(perfdb, [{}])
     run_id = "quick-000-0.000"
     document = perfdb.get_result(run_id)
     perfdb.delete_result(run_id)
-    perfdb.save_result(document.model_copy(update={"verdict": Verdict.read("invalid: the sender was late")}))
+    perfdb.save_result(document.model_copy(update={"verdict": Verdict.read(verdict)}))
     (history, *_) = store.histories(perfdb).values()
     assert (len(history[0].baseline), len(history[0].candidate)) == (5, 6)
 

@@ -25,7 +25,10 @@ class Column:
     def cell(self, view: RunView) -> str:
         """What a run shows in it."""
         if self.figure is None:
-            return {True: "met", False: "missed", None: "–"}[view.figure("slo.met")]
+            met = view.figure("slo.met")
+            # What a disturbed machine kept, a quiet one keeps; what it missed may be its own doing.
+            missed = "undecided" if view.bounds_only else "missed"
+            return {True: "met", False: missed, None: "–"}[met]
         value = view.value(self.figure)
         sign = self.figure.bound_sign if view.bounds_only and value is not None else ""
         if self.figure.share:

@@ -125,6 +125,8 @@ def _cell(name: str, value: Any, *, bound: bool) -> str:
     """A figure's text; ``bound``: of a disturbed run, which bounds what a quiet machine gives."""
     if value is None:
         return "-"
+    if bound and value is False:  # a quiet machine may keep what a disturbed one missed
+        return "undecided"
     sign = FIGURES[name].bound_sign if bound and name in FIGURES else ""
     return sign + _text(name, value)
 

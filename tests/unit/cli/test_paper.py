@@ -48,9 +48,10 @@ def test_a_wrong_submission_stops_all_before_the_first_one_runs(tmp_path: Path, 
 
 
 def test_what_became_of_a_submission() -> None:
-    """Valid runs are counted, the report is the first run's; a submission that printed nothing has neither."""
-    runs = [{"verdict": "valid", "report": "r.html"}, {"verdict": "invalid: late", "report": "r.html"}]
+    """Valid and disturbed runs are counted, the report is the first's; one that printed nothing has neither."""
+    verdicts = ("valid", "invalid: late", "disturbed: the hypervisor took 30%")
+    runs = [{"verdict": verdict, "report": "r.html"} for verdict in verdicts]
     assert _row(Path("a/fig07.yaml"), 1, json.dumps(runs).encode()) == {
-        "submission": "fig07", "valid": 1, "runs": 2, "report": "r.html", "exit_code": 1,
+        "submission": "fig07", "valid": 1, "disturbed": 1, "runs": 3, "report": "r.html", "exit_code": 1,
     }  # fmt: skip
     assert _row(Path("fig07.yaml"), 2, b"")["report"] is None

@@ -61,3 +61,17 @@ def test_so_does_a_report() -> None:
     assert all(
         cell.startswith(FIGURES[name].bound_sign) for name, cell in cells.items() if FIGURES[name].better
     )
+
+
+def test_what_a_disturbed_machine_missed_is_undecided(capsys: pytest.CaptureFixture[str]) -> None:
+    """A quiet one may keep the objective; what the disturbed one kept a quiet one keeps too."""
+    verdict = "disturbed: the hypervisor took 30.0% of the machine's CPU time (at most 5%)"
+    for bound_ms, said, valid in ((1.0, "undecided", "missed"), (50.0, "met", "met")):
+        runs = [
+            view(records(5.0), job={"slo__p99_ms": bound_ms}, verdict=text) for text in (verdict, "valid")
+        ]
+        cells = [column.cell(run) for run in runs for column in columns_of([run]) if column.figure is None]
+        assert cells == [said, valid]
+        results = [run.result for run in runs if run.result]
+        show_results(results[:1], None, OutputFormat.table)
+        assert said in capsys.readouterr().out
