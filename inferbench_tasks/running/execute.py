@@ -13,6 +13,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.errors import CancelledError, InferBenchError, StageError, StorageError
 from inferbench_tasks.plan.graph import Node
 from inferbench_tasks.running.fence import Fence
+from inferbench_tasks.running.interrupt import deferred
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.running.lease import MachineLease
 from inferbench_tasks.running.perform import perform
@@ -62,14 +63,16 @@ def execute_node(
         cancelled=never if node.concludes else (lambda: cancelled() or invocation.cancelled()),
     )
     run_id = None if job_index is None else invocation.run_id(job_index)
-    if run_id is not None:
-        db.start_run(run_id, invocation.id, node.input["job_id"], node.input["job"])
-        db.stage_started(run_id, stage, attempt, cleans_up=node.cleans_up)
-    invocation.tell(event="start", stage=stage, job=job_index)
     lease = MachineLease(settings.machine_dir(data_dir)) if hold_machine and run_id is not None else None
     started = time.monotonic()
     ended = False
+    # A signal raises anywhere: outside of this block it would leave a run that nobody ended.
     try:
+        with deferred():
+            if run_id is not None:
+                db.start_run(run_id, invocation.id, node.input["job_id"], node.input["job"])
+                db.stage_started(run_id, stage, attempt, cleans_up=node.cleans_up)
+            invocation.tell(event="start", stage=stage, job=job_index)
         if context.cancelled():
             raise CancelledError("The run was cancelled.")
         if lease and run_id is not None:
@@ -87,6 +90,13 @@ def execute_node(
         output = perform(module, module.Input.model_validate(inp), context)
         if fence and token is not None:
             fence.check(db, token)
+        seconds = time.monotonic() - started
+        folder = invocation.dir if run_id is None else context.run_dir(run_id)
+        result: dict[str, Any] = output.model_dump(mode="json")
+        with deferred():
+            (folder / f"{stage}.json").write_text(output.model_dump_json(indent=1))
+            if run_id is not None:
+                db.stage_finished(run_id, stage, attempt, output=result, duration_s=seconds, last=node.last)
         ended = node.last
     except BaseException as raised:
         error = _as_error(raised, stage)
@@ -103,12 +113,6 @@ def execute_node(
     finally:
         if lease and run_id is not None and ended:
             lease.release(run_id)
-    seconds = time.monotonic() - started
-    folder = invocation.dir if run_id is None else context.run_dir(run_id)
-    (folder / f"{stage}.json").write_text(output.model_dump_json(indent=1))
-    result: dict[str, Any] = output.model_dump(mode="json")
-    if run_id is not None:
-        db.stage_finished(run_id, stage, attempt, output=result, duration_s=seconds, last=node.last)
     invocation.tell(event="end", stage=stage, job=job_index, state="done", seconds=seconds)
     return result
 

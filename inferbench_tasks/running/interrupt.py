@@ -6,6 +6,7 @@ import ctypes
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 
 from inferbench_tasks.errors import CancelledError
@@ -25,7 +26,10 @@ def interruptible(allowed: bool) -> Iterator[None]:
         nonlocal raised
         if allowed and not raised:
             raised = True
-            raise CancelledError(f"Stopped by {signal.Signals(signum).name}.")
+            error = CancelledError(f"Stopped by {signal.Signals(signum).name}.")
+            if _deferral.depth == 0:
+                raise error
+            _deferral.error = error
 
     before = {s: signal.signal(s, on_signal) for s in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -33,6 +37,34 @@ def interruptible(allowed: bool) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@dataclass
+class _Deferral:
+    """Signals arrive in the main thread only, as do those who defer them."""
+
+    depth: int = 0
+    error: CancelledError | None = None
+
+
+_deferral = _Deferral()
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Within it, a signal that ``interruptible`` would raise for waits for the end: for what is recorded as one.
+
+    The signals are not blocked: a process that is started meanwhile would inherit that.
+    """
+    _deferral.depth += 1
+    try:
+        yield
+    finally:
+        _deferral.depth -= 1
+        error = _deferral.error
+        if error is not None and _deferral.depth == 0:
+            _deferral.error = None
+            raise error
 
 
 def die_with_parent() -> None:
