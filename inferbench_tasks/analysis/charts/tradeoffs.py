@@ -1,4 +1,4 @@
-"""Trade-offs: latency against throughput, and what no other configuration beats in everything."""
+"""Trade-offs: latency against throughput, and what no other configuration beats in everything under the same load."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.analysis.charts.latency import name
 from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart, axis, bound, chart, colour
+from inferbench_tasks.analysis.report.loads import load_of
 from inferbench_tasks.figures import FIGURES
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Chart | None:
-    """p99 (or the highest percentile that all valid runs have) against throughput, the Pareto front joined."""
+    """p99 (or the highest percentile that all valid runs have) against throughput, each load's Pareto front joined."""
     valid = [view for view in views if view.valid]
     quantile = _quantile(valid)
     if len(valid) < 2 or quantile is None:
@@ -24,19 +25,22 @@ def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Ch
         (float(view.figure("throughput_samples_per_s")), float(view.figure(f"e2e_latency_ms.{quantile}")))
         for view in valid
     ]
-    front = pareto_front([(-x, y) for x, y in points])
-    path = sorted(front, key=lambda index: points[index])
-    data: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "not beaten in both",
-            "x": [points[i][0] for i in path],
-            "y": [points[i][1] for i in path],
-            "line": {"color": "#7F7F7F", "dash": "dot", "width": 1.5},
-            "hoverinfo": "skip",
-        }
-    ]
+    fronts = fronts_by_load(valid, [(-x, y) for x, y in points])
+    front = set().union(*fronts.values())
+    data: list[dict[str, Any]] = []
+    for load, indexes in fronts.items():
+        path = sorted(indexes, key=lambda index: points[index])
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": "not beaten in both" + (f" under {load}" if len(fronts) > 1 else ""),
+                "x": [points[i][0] for i in path],
+                "y": [points[i][1] for i in path],
+                "line": {"color": "#7F7F7F", "dash": "dot", "width": 1.5},
+                "hoverinfo": "skip",
+            }
+        )
     for index, view in enumerate(valid):
         data.append(
             {
@@ -56,12 +60,13 @@ def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Ch
                 "hovertemplate": f"{name(view)}: %{{x:.4g}} samples/s, %{{y:.3g}} ms<extra></extra>",
             }
         )
+    under = " under its load" if len(fronts) > 1 else ""
     bounds = [
         bound(value, f"SLO {q} {value:g} ms", along="y") for q, value in slo_ms.items() if q == quantile
     ]
     return chart(
         data,
-        title=f"Latency against throughput ({quantile}; filled: not beaten in both)",
+        title=f"Latency against throughput ({quantile}; filled: not beaten in both{under})",
         xaxis=axis("throughput, samples per second", range=[0, 1.2 * max(x for x, _ in points) or 1]),
         yaxis=axis(f"{quantile} latency, ms (log)", log=True),
         shapes=bounds,
@@ -69,7 +74,7 @@ def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Ch
 
 
 def pareto_table(views: Sequence[RunView]) -> list[dict[str, Any]]:
-    """The valid runs that no other beats in latency, CPU, energy and cost at once, as a table."""
+    """The valid runs that no other under the same load beats in latency, CPU, energy and cost at once, as a table."""
     valid = [view for view in views if view.valid]
     present = [
         figure for figure in FIGURES.on("pareto") if all(view.value(figure) is not None for view in valid)
@@ -81,22 +86,38 @@ def pareto_table(views: Sequence[RunView]) -> list[dict[str, Any]]:
         tuple(-value if figure.higher else value for value, figure in zip(row, present, strict=True))
         for row in values
     ]
+    fronts = fronts_by_load(valid, points)
     rows = [
         [
             valid[index].label,
+            *([load] if len(fronts) > 1 else []),
             *(f"{figure.displayed(v):.4g}" for v, figure in zip(values[index], present, strict=True)),
         ]
-        for index in sorted(pareto_front(points))
+        for load, indexes in fronts.items()
+        for index in sorted(indexes)
     ]
-    title, numbers = "Pareto front: not beaten in all of these at once", list(range(1, len(present) + 1))
+    title = "Pareto front: not beaten in all of these at once"
+    beside = ["load"] if len(fronts) > 1 else []
+    numbers = [1 + len(beside) + place for place in range(len(present))]
     return [
         {
-            "title": title,
-            "head": ["run", *(figure.axis for figure in present)],
+            "title": title + (", under the same load" if beside else ""),
+            "head": ["run", *beside, *(figure.axis for figure in present)],
             "rows": rows,
             "numbers": numbers,
         }
     ]
+
+
+def fronts_by_load(views: Sequence[RunView], points: Sequence[tuple[float, ...]]) -> dict[str, set[int]]:
+    """The front of each load, as indexes: who was offered less has a low latency and a low cost for nothing."""
+    places: dict[str, list[int]] = {}
+    for index, view in enumerate(views):
+        places.setdefault(load_of(view), []).append(index)
+    return {
+        load: {indexes[place] for place in pareto_front([points[index] for index in indexes])}
+        for load, indexes in places.items()
+    }
 
 
 def pareto_front(points: Sequence[tuple[float, ...]]) -> set[int]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from inferbench_tasks.analysis.certainty import SETTLED
 from inferbench_tasks.analysis.report.distinguish import (
@@ -13,10 +13,12 @@ from inferbench_tasks.analysis.report.distinguish import (
     free_choice,
     lowest,
     settling,
+    surely_lower,
     with_interval,
 )
 from inferbench_tasks.analysis.report.judged import JudgedRuns
-from inferbench_tasks.analysis.report.objective import checks_of
+from inferbench_tasks.analysis.report.kept import failures, keeping_text, listing, overshoot, unknown_text
+from inferbench_tasks.analysis.report.loads import by_load, configuration
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.figures import FIGURES
 
@@ -60,23 +62,24 @@ def advise(views: Sequence[RunView]) -> Advice:
         keeping = [view for view in with_slo if view.figure("slo.met") is True]
         unknown = [view for view in with_slo if view.figure("slo.met") is None]
         if unknown and not keeping:
-            return Advice(None, (_unknown(unknown), *note))
+            return Advice(None, (unknown_text(unknown), *note))
         if not keeping:
-            nearest = min(with_slo, key=_overshoot)
+            nearest = min(with_slo, key=overshoot)
             return Advice(
-                None, (f"No run keeps the SLO; the nearest is {nearest.label}: {_failures(nearest)}.", *note)
+                None, (f"No run keeps the SLO; the nearest is {nearest.label}: {failures(nearest)}.", *note)
             )
-        sentences = _keeping(keeping, with_slo)
+        sentences = keeping_text(keeping, with_slo)
     else:
         keeping = valid
         sentences = ["No SLO is set, so runs are compared by throughput, CPU and latency."]
     models = dict.fromkeys(view.result.model.name for view in keeping if view.result)
     if len(models) > 1:
         sentences.append(
-            f"They serve different models ({_list(models)}): what an answer is worth is not compared."
+            f"They serve different models ({listing(models)}): what an answer is worth is not compared."
         )
     judge = JudgedRuns(valid)
-    choice = choose(keeping, judge)
+    groups = by_load(valid)
+    choice = choose(keeping, judge) if len(groups) == 1 else choose_within_loads(groups, keeping, judge)
     sure = judge.keeps(choice.best) if choice.best and with_slo else None
     unsure = (
         (
@@ -87,6 +90,42 @@ def advise(views: Sequence[RunView]) -> Advice:
         else ()
     )
     return replace(choice, sentences=(*sentences, *choice.sentences, *unsure, *note))
+
+
+def choose_within_loads(
+    groups: Mapping[str, Sequence[RunView]], acceptable: Sequence[RunView], judge: JudgedRuns
+) -> Advice:
+    """The best of the ``acceptable`` runs under each load; one for all only where all loads name one configuration.
+
+    What runs under different loads reach is not compared: a server answers the rate that it is offered.
+    """
+    loads = list(groups)
+    start = f"The runs were offered {len(loads)} loads, and a load is no configuration"
+    if len({configuration(view) for views in groups.values() for view in views}) == 1:
+        return Advice(
+            None,
+            (f"{start}: they differ in nothing else ({loads[0]}; {loads[-1]}), so there is none to choose.",),
+        )
+    sentences = [f"{start}, so runs are compared under the same load only."]
+    bests: list[RunView | None] = []
+    for load, members in groups.items():
+        views = [view for view in members if view in acceptable]
+        if not views:
+            sentences.append(f"Under {load}, no run keeps the SLO.")
+        elif len(members) == 1:
+            sentences.append(
+                f"Under {load}, nothing else was run than {views[0].label}: {_figures(views[0])}."
+            )
+            continue
+        else:
+            choice = choose(views, judge)
+            sentences.append(f"Under {load}: {choice.text}")
+            bests.append(choice.best)
+            continue
+        bests.append(None)
+    choices = {configuration(view) if view else "" for view in bests}
+    same = len(choices) == 1 and bests[0] is not None
+    return Advice(bests[0] if same else None, tuple(sentences))
 
 
 def choose(views: Sequence[RunView], judge: JudgedRuns) -> Advice:
@@ -137,7 +176,7 @@ def choose(views: Sequence[RunView], judge: JudgedRuns) -> Advice:
     by_latency = sorted(tied, key=lambda view: view.figure(f"e2e_latency_ms.{quantile}"))
     fast, second = by_latency[0], by_latency[1]
     figure = figure_of(quantile)
-    if all(judge.differ(fast, view, figure) for view in by_latency[1:]):
+    if all(surely_lower(fast, view, quantile, judge) for view in by_latency[1:]):
         a, b = (with_interval(view, quantile) for view in (fast, second))
         sentences.append(f"Use {fast.label}: its {quantile} is {a}, that of {second.label} {b}.")
         return Advice(fast, tuple(sentences), figure, tuple(tied))
@@ -164,7 +203,7 @@ def _latency_price(leader: RunView, tied: Sequence[RunView], judge: JudgedRuns) 
     ours, best = (with_interval(view, quantile) for view in (leader, fastest))
     if leader is fastest:
         return lowest(leader, tied, quantile, judge)
-    if not judge.differ(leader, fastest, figure_of(quantile)):
+    if not surely_lower(fastest, leader, quantile, judge):
         return (
             f"Its {quantile}, {ours}, is not distinguishable from {best} of {fastest.label}. "
             f"{settling(leader, fastest, quantile, judge)}"
@@ -175,59 +214,7 @@ def _latency_price(leader: RunView, tied: Sequence[RunView], judge: JudgedRuns) 
     )
 
 
-def _keeping(keeping: Sequence[RunView], all_: Sequence[RunView]) -> list[str]:
-    bounds = bounds_text(keeping[0])
-    if len(keeping) == len(all_):
-        who = {1: "The run keeps", 2: "Both runs keep"}.get(len(all_), f"All {len(all_)} runs keep")
-        return [f"{who} the SLO ({bounds})."]
-    sentences = [f"{len(keeping)} of {len(all_)} runs keep the SLO ({bounds})."]
-    missing = [view for view in all_ if view.figure("slo.met") is False]
-    if missing:
-        sentences.append(f"With {missing[0].label}, {_failures(missing[0])}.")
-    unknown = [view for view in all_ if view.figure("slo.met") is None]
-    if unknown:
-        sentences.append(_unknown(unknown))
-    return sentences
-
-
-def bounds_text(view: RunView) -> str:
-    """The SLO in words."""
-    return ", ".join(check.allowed for check in checks_of(view))
-
-
-def _failures(view: RunView) -> str:
-    failures = [check.failure for check in checks_of(view) if check.met is False]
-    return ", ".join(failures) or "a bound can't be judged"
-
-
-def _unknown(views: Sequence[RunView]) -> str:
-    unknown = [check.figure for check in checks_of(views[0]) if check.met is None]
-    withheld: dict[str, str] = views[0].figure("e2e_latency_ms.withheld") or {}
-    client_made = [figure.word for figure in unknown if figure.path.rpartition(".")[2] in withheld]
-    percentiles = [figure.word for figure in unknown if figure.interval and figure.word not in client_made]
-    others = [figure.word for figure in unknown if not figure.interval]
-    reasons = []
-    if client_made:
-        reasons.append(f"the client made too much of its {_list(client_made)}")
-    if percentiles:
-        answers = views[0].figure("ok")
-        reasons.append(f"it has {answers} good answers, too few for {_list(percentiles)}; measure longer")
-    if others:
-        reasons.append(f"{_list(others)} {'was' if len(others) == 1 else 'were'} not measured")
-    return f"Whether {views[0].label} keeps the SLO can't be told: {'; '.join(reasons)}."
-
-
-def _overshoot(view: RunView) -> float:
-    """How far a run is from its SLO: the worst ratio of a value to its bound."""
-    return max([0.0, *(check.overshoot for check in checks_of(view))])
-
-
 def _figures(view: RunView) -> str:
     quantile = common_quantile([view])
     latency = f", {quantile} {view.figure(f'e2e_latency_ms.{quantile}'):.3g} ms" if quantile else ""
     return f"{number(_samples(view), 4)} samples/s{latency}"
-
-
-def _list(names: Any) -> str:
-    items = list(names)
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

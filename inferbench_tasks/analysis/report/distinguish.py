@@ -36,9 +36,20 @@ def interval(view: RunView, quantile: str) -> tuple[float, float] | None:
     return FIGURES.named(quantile).interval_in(view.summary)
 
 
+def surely_lower(a: RunView, b: RunView, quantile: str, judge: JudgedRuns) -> bool:
+    """Whether the first run's percentile is: both have an interval, these don't meet, and the judge says so too.
+
+    Without an interval nobody knows what a percentile is worth: one disturbed run may have it all.
+    """
+    first, second = interval(a, quantile), interval(b, quantile)
+    if first is None or second is None or first[1] >= second[0]:
+        return False
+    return judge.differ(a, b, figure_of(quantile))
+
+
 def lowest(leader: RunView, others: Sequence[RunView], quantile: str, judge: JudgedRuns) -> str:
     """What can be said of a run that shows the lowest percentile of all: that it is the lowest only if it surely is."""
-    rivals = [v for v in others if v is not leader and not judge.differ(leader, v, figure_of(quantile))]
+    rivals = [v for v in others if v is not leader and not surely_lower(leader, v, quantile, judge)]
     ours = with_interval(leader, quantile)
     if not rivals:
         return f"It also has the lowest {quantile}, {ours}."
@@ -55,7 +66,7 @@ def free_choice(order: Sequence[RunView], quantile: str, judge: JudgedRuns) -> l
     first, and which surely are not.
     """
     first = order[0]
-    alike = [v for v in order if v is first or not judge.differ(first, v, figure_of(quantile))]
+    alike = [v for v in order if v is first or not surely_lower(first, v, quantile, judge)]
     names = _some([view.label for view in alike])
     choice = (
         f"Their {quantile} does not differ beyond noise: choose freely between {names}."

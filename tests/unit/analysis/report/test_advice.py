@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from inferbench_tasks.analysis.charts.tradeoffs import latency_throughput, pareto_table
 from inferbench_tasks.analysis.report.advice import advise
+from inferbench_tasks.analysis.report.runs import RunView
 from tests.unit.analysis.builders import named, records, view
 
 BATCH_8 = {"load__batch_size": 8, "load__arrivals": {"kind": "poisson", "rate_rps": 25.0}}
@@ -13,9 +17,13 @@ NO_SLO = {"slo": None}
 
 def test_equal_throughput_is_decided_by_cpu_and_says_the_price() -> None:
     """At the same samples/s the run that needs less CPU per sample is recommended, with its latency's price."""
-    one = view(records(5.0), "r.000", cpu_cores=0.5)
+    one = view(records(5.0, seed=2), "r.000", cpu_cores=0.5)
     eight = view(
-        records(9.0, rate_rps=100, batch_size=2), "r.001", cpu_cores=0.1, job={"load__batch_size": 2}
+        records(9.0, rate_rps=100, batch_size=2, seconds=16, seed=3),
+        "r.001",
+        seconds=16,
+        cpu_cores=0.1,
+        job={"load__batch_size": 2, "load__arrivals": {"kind": "poisson", "rate_rps": 100.0}},
     )
     advice = advise(named(one, eight))
     assert advice.best is eight
@@ -43,7 +51,7 @@ def test_without_a_valid_run_nothing_is_recommended(verdict: str) -> None:
 def test_runs_within_noise_are_called_equal() -> None:
     """Two runs of the same thing: no winner is made up."""
     twins = named(
-        view(records(5.0, seed=1), "r.000", cpu_cores=0.50),
+        view(records(5.0, seed=3), "r.000", cpu_cores=0.50),
         view(records(5.0, seed=2), "r.001", cpu_cores=0.52),
     )
     advice = advise(twins)
@@ -56,15 +64,20 @@ def test_only_those_that_need_the_least_cpu_are_told_apart_by_latency() -> None:
     """Same throughput; two need as little CPU as each other and one thrice that: the choice is between the two."""
     views = named(
         *(
-            view(records(5.0, seed=seed), f"r.{seed}", cpu_cores=cores, job={"load__network": network})
-            for seed, (cores, network) in enumerate([(0.20, "lan"), (0.21, "wifi"), (0.60, "4g_lte")])
+            view(
+                records(5.0, seed=2 + seed),
+                f"r.{seed}",
+                cpu_cores=cores,
+                job={"serve__threads": threads},
+            )
+            for seed, (cores, threads) in enumerate([(0.20, 1), (0.21, 2), (0.60, 4)])
         )
     )
     advice = advise(views)
     assert "2 of these need the least CPU per sample" in advice.text
-    assert "network 4g_lte needs" in advice.text and "3.0 times as much" in advice.text
-    assert "choose freely between network" in advice.text
-    assert "4g_lte" not in advice.text.split("choose freely")[1]
+    assert "threads 4 needs" in advice.text and "3.0 times as much" in advice.text
+    assert "choose freely between threads" in advice.text
+    assert "threads 4" not in advice.text.split("choose freely")[1]
     assert "CPU per sample does not differ" not in advice.text
 
 
@@ -108,3 +121,59 @@ def test_runs_of_different_models_are_not_compared_by_their_answers() -> None:
     )
     assert "different models (small and large): what an answer is worth" in advise(named(small, large)).text
     assert "different models" not in advise(named(small)).text
+
+
+def at(
+    rate_rps: float, run_id: str, threads: int = 1, latency_ms: float = 5.0, cpu_cores: float = 0.2
+) -> RunView:
+    """A run under an open loop of that rate, which its server answers."""
+    job = {"load__arrivals": {"kind": "poisson", "rate_rps": rate_rps}, "serve__threads": threads}
+    table = records(latency_ms, rate_rps=rate_rps, noise=0.05, seed=threads)
+    return view(table, run_id, cpu_cores=cpu_cores, job=job)
+
+
+def test_item_21_an_offered_rate_is_no_configuration() -> None:
+    """Item 21: one server at 200/s and at 410/s: nothing is to be chosen, least of all twice the rate."""
+    advice = advise(named(at(200, "r.000"), at(410, "r.001")))
+    assert advice.best is None
+    assert "times the throughput" not in advice.text
+    assert "they differ in nothing else (poisson, 200 samples/s; poisson, 410 samples/s)" in advice.text
+
+
+@pytest.mark.parametrize(
+    "changes", [{"load__network": "wifi"}, {"load__arrivals": {"kind": "closed_loop", "concurrency": 4}},
+                {"load__arrivals": {"kind": "gamma", "rate_rps": 200.0, "cv": 3.0}}],
+)  # fmt: skip
+def test_item_21_nothing_else_of_the_load_is_one_either(changes: dict[str, Any]) -> None:
+    """Item 21: another network, another concurrency, another arrival process."""
+    slow, fast = view(records(5.0), "r.000"), view(records(5.0, rate_rps=400), "r.001", job=changes)
+    advice = advise(named(slow, fast))
+    assert advice.best is None and "times the throughput" not in advice.text
+
+
+def test_item_21_configurations_are_compared_under_each_load() -> None:
+    """Item 21: two servers at two rates; each rate has its answer, and one that holds for both is recommended."""
+    runs = named(
+        at(200, "r.000", 1, cpu_cores=0.1), at(400, "r.001", 1, cpu_cores=0.2),
+        at(200, "r.002", 2, cpu_cores=0.4), at(400, "r.003", 2, cpu_cores=0.8),
+    )  # fmt: skip
+    advice = advise(runs)
+    assert advice.best is runs[0]
+    assert advice.text.count("Under poisson, ") == 2 and "times the throughput" not in advice.text
+    turned = advise(named(*runs[:3], at(400, "r.003", 2, cpu_cores=0.02)))
+    assert turned.best is None and turned.text.count("Use ") == 2
+
+
+def test_item_20_a_front_is_one_of_a_load() -> None:
+    """Item 20: a p99 at 50/s beats none at 400/s: each load has its front, in the chart and in the table."""
+    runs = named(
+        at(50, "r.000", latency_ms=1.0), at(400, "r.001", latency_ms=5.0), at(400, "r.002", 2, latency_ms=9.0)
+    )
+    (table,) = pareto_table(runs)
+    assert table["head"][1] == "load" and {row[1] for row in table["rows"]} == {
+        "poisson, 50 samples/s", "poisson, 400 samples/s",
+    }  # fmt: skip
+    chart = latency_throughput(runs, {})
+    assert chart is not None
+    names = [trace["name"] for trace in chart["data"] if trace["mode"] == "lines"]
+    assert names == [f"not beaten in both under poisson, {rate} samples/s" for rate in (50, 400)]

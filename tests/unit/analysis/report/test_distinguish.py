@@ -14,8 +14,13 @@ from tests.unit.analysis.builders import named, records, view
 def runs(first_ms: float, second_ms: float, noise: float) -> list[RunView]:
     """Two runs at the same rate; the first needs half of the CPU."""
     return named(
-        view(records(first_ms, noise=noise, seed=1), "r.000", cpu_cores=0.2),
-        view(records(second_ms, noise=noise, seed=2), "r.001", cpu_cores=0.4, job={"serve__threads": 2}),
+        view(records(first_ms, noise=noise, seed=2), "r.000", cpu_cores=0.2),
+        view(
+            records(second_ms, noise=noise, seed=3),
+            "r.001",
+            cpu_cores=0.4,
+            job={"serve__threads": 2},
+        ),
     )
 
 
@@ -49,8 +54,8 @@ def test_the_longer_runs_that_are_asked_for_are_long_enough() -> None:
             for ms, seed in ((5.0, 5), (5.9, 6))
         ]
         first, second = (interval(one, "p99") for one in longer)
-        assert first and second
-        assert (first[1] < second[0]) is apart
+        assert (first and second) or not apart  # so few requests have no interval at all
+        assert bool(first and second and first[1] < second[0]) is apart
 
 
 @pytest.mark.parametrize(
@@ -72,21 +77,64 @@ def test_twins_are_nobodys_winner(noise: float) -> None:
 
 
 def test_a_run_that_is_surely_slower_is_not_among_those_to_choose_freely_from() -> None:
-    """Equal throughput and CPU, 3, 3 and 15 ms: the choice is between the first two, with and without intervals."""
+    """Equal throughput and CPU, 3, 3 and 15 ms: the choice is between the first two; without intervals of
+    these, nothing is surely higher."""
     views = named(
         *(
             view(
-                records(ms, noise=0.05, seed=seed), f"r.{seed}", cpu_cores=0.4, job={"load__network": network}
+                records(ms, noise=0.05, seed=2 + seed),
+                f"r.{seed}",
+                cpu_cores=0.4,
+                job={"serve__threads": threads},
             )
-            for seed, (ms, network) in enumerate([(3.0, "lan"), (3.0, "wifi"), (15.0, "4g_lte")])
+            for seed, (ms, threads) in enumerate([(3.0, 1), (3.0, 2), (15.0, 4)])
         )
     )
     text = advise(views).text
-    assert "choose freely between network lan and network wifi." in text or (
-        "choose freely between network wifi and network lan." in text
+    assert "choose freely between threads 1 and threads 2." in text or (
+        "choose freely between threads 2 and threads 1." in text
     )
-    assert "Surely higher is the p99 of network 4g_lte " in text
-    views[0].summary["e2e_latency_ms"]["ci95"] = {}
+    assert "Surely higher is the p99 of threads 4 " in text
+    for run in views[:2]:
+        run.summary["e2e_latency_ms"]["ci95"] = {}
     text = advise(views).text
-    assert "choose freely" not in text and "Nothing tells the p99 of network" in text
-    assert "Surely higher is the p99 of network 4g_lte " in text
+    assert "choose freely" not in text and "Nothing tells the p99 of threads" in text
+    assert "Surely higher" not in text
+
+
+def test_item_23_without_intervals_no_run_is_called_the_lowest() -> None:
+    """Item 23: 3 ms beside 11 ms, with no interval of one of them: no claim, but what would settle it."""
+    for without in (0, 1):
+        pair = runs(3.0, 11.0, 0.05)
+        pair[without].summary["e2e_latency_ms"]["ci95"] = {"p99": None}
+        text = advise(pair).text
+        assert "lowest p99" not in text and "is not distinguishable from" in text
+        assert "There is no confidence interval of one of them" in text
+
+
+def test_item_23_without_intervals_latency_decides_nothing() -> None:
+    """Item 23: equal throughput and CPU, 3 ms and 11 ms without intervals: neither is recommended by its latency."""
+    pair = named(
+        *(
+            view(
+                records(ms, noise=0.05, seed=2 + seed),
+                f"r.{seed}",
+                cpu_cores=0.4,
+                job={"serve__threads": seed},
+            )
+            for seed, ms in ((1, 3.0), (2, 11.0))
+        )
+    )
+    assert advise(pair).best is pair[0]
+    for one in pair:
+        one.summary["e2e_latency_ms"]["ci95"] = {}
+    advice = advise(pair)
+    assert advice.best is None and "Nothing tells the p99" in advice.text
+
+
+def test_item_23_a_price_in_latency_is_named_only_where_intervals_say_so() -> None:
+    """Item 23: the frugal run is slower by its intervals; without them nobody says so."""
+    pair = runs(11.0, 3.0, 0.05)
+    assert "The price is latency" in advise(pair).text
+    pair[0].summary["e2e_latency_ms"]["ci95"] = {}
+    assert "The price is latency" not in advise(pair).text

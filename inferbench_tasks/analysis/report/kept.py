@@ -1,0 +1,63 @@
+"""What a report says of the objective: which runs keep it, which do not and by how much, and where nobody can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from inferbench_tasks.analysis.report.objective import checks_of
+
+if TYPE_CHECKING:
+    from inferbench_tasks.analysis.report.runs import RunView
+
+
+def keeping_text(keeping: Sequence[RunView], all_: Sequence[RunView]) -> list[str]:
+    bounds = bounds_text(keeping[0])
+    if len(keeping) == len(all_):
+        who = {1: "The run keeps", 2: "Both runs keep"}.get(len(all_), f"All {len(all_)} runs keep")
+        return [f"{who} the SLO ({bounds})."]
+    sentences = [f"{len(keeping)} of {len(all_)} runs keep the SLO ({bounds})."]
+    missing = [view for view in all_ if view.figure("slo.met") is False]
+    if missing:
+        sentences.append(f"With {missing[0].label}, {failures(missing[0])}.")
+    unknown = [view for view in all_ if view.figure("slo.met") is None]
+    if unknown:
+        sentences.append(unknown_text(unknown))
+    return sentences
+
+
+def bounds_text(view: RunView) -> str:
+    """The SLO in words."""
+    return ", ".join(check.allowed for check in checks_of(view))
+
+
+def failures(view: RunView) -> str:
+    texts = [check.failure for check in checks_of(view) if check.met is False]
+    return ", ".join(texts) or "a bound can't be judged"
+
+
+def unknown_text(views: Sequence[RunView]) -> str:
+    unknown = [check.figure for check in checks_of(views[0]) if check.met is None]
+    withheld: dict[str, str] = views[0].figure("e2e_latency_ms.withheld") or {}
+    client_made = [figure.word for figure in unknown if figure.path.rpartition(".")[2] in withheld]
+    percentiles = [figure.word for figure in unknown if figure.interval and figure.word not in client_made]
+    others = [figure.word for figure in unknown if not figure.interval]
+    reasons = []
+    if client_made:
+        reasons.append(f"the client made too much of its {listing(client_made)}")
+    if percentiles:
+        answers = views[0].figure("ok")
+        reasons.append(f"it has {answers} good answers, too few for {listing(percentiles)}; measure longer")
+    if others:
+        reasons.append(f"{listing(others)} {'was' if len(others) == 1 else 'were'} not measured")
+    return f"Whether {views[0].label} keeps the SLO can't be told: {'; '.join(reasons)}."
+
+
+def overshoot(view: RunView) -> float:
+    """How far a run is from its SLO: the worst ratio of a value to its bound."""
+    return max([0.0, *(check.overshoot for check in checks_of(view))])
+
+
+def listing(names: Any) -> str:
+    items = list(names)
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
