@@ -1,8 +1,9 @@
 """MLPerf LoadGen inside a sender: it issues the queries, our client sends them.
 
 LoadGen runs in threads of its own and only hands over: ``issue`` puts the queries on the sender's loop.
-The moment at which it issued a query is that query's intended time. One query is one request: of one
-sample, or in MultiStream of ``samples_per_query`` samples, which are put together when LoadGen has its
+A query is intended for the moment at which LoadGen's schedule has it: the end of the one before in SingleStream and
+MultiStream; in Server that of ``mlperf_schedule``, which is written into the records afterwards. One query is one
+request: of one sample, or in MultiStream of ``samples_per_query`` samples, which are put together when LoadGen has its
 data set loaded, before the clock runs.
 """
 
@@ -18,6 +19,7 @@ from typing import Any
 from inferbench_tasks.clients.base import Call, Payload
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.loadgen.dispatcher import Dispatcher
+from inferbench_tasks.loadgen.mlperf_schedule import seeds
 from inferbench_tasks.loadgen.payloads import build_groups
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.spool import Recorder
@@ -36,13 +38,18 @@ _LEAST_LATENCY_NS, _MOST_QUERIES = 50_000, 2_000_000
 
 
 class Sut(Dispatcher):
-    """The dispatcher as LoadGen's system under test: it hears of every query's end, failed ones included."""
+    """The dispatcher as LoadGen's system under test.
+
+    LoadGen knows no failure and waits for every query: it is told of failed ones as of others, its own figures count
+    them as answers, and the certificate refuses such a run (``outcome``). ``ended_ns``: when a query ended last.
+    """
 
     def __init__(self, recorder: Recorder, timeout_ns: int, *, spans: bool = False) -> None:
         super().__init__(recorder, timeout_ns, spans=spans)
         #: By request id, LoadGen's ids of the samples in it.
         self.queries: dict[int, tuple[int, ...]] = {}
         self.fastest_ns = 0
+        self.ended_ns = -1
 
     def finish(self, call: Call, status: str, done_ns: int) -> None:
         if call.done:
@@ -50,6 +57,7 @@ class Sut(Dispatcher):
         super().finish(call, status, done_ns)
         ids = self.queries.pop(call.request_id, None)
         if ids is not None:
+            self.ended_ns = max(self.ended_ns, done_ns)
             import mlperf_loadgen as lg
 
             lg.QuerySamplesComplete([lg.QuerySampleResponse(one, 0, 0) for one in ids])
@@ -77,6 +85,9 @@ class LoadGenDriver:
         self._groups: dict[int, Payload] = {}
         self._start_ns = start_ns
         self._next_id = first_id
+        assert plan.mlperf is not None
+        #: Whether a query is due when the one before has ended.
+        self._follows = plan.mlperf.scenario in ("single_stream", "multi_stream")
         self._ended = threading.Event()
         self.problem: str | None = None
 
@@ -134,12 +145,13 @@ class LoadGenDriver:
 
     def _take(self, queries: list[tuple[tuple[int, ...], int]], issued_ns: int) -> None:
         """On the loop: send what LoadGen issued."""
+        intended_ns = self._sut.ended_ns if self._follows and self._sut.ended_ns >= 0 else issued_ns
         for ids, index in queries:
             request_id = self._next_id
             self._next_id += 1
             self._sut.queries[request_id] = ids
             payload = self._groups[index] if self._groups else self._payloads[index]
-            self._sut.submit(Call(request_id, issued_ns, payload))
+            self._sut.submit(Call(request_id, intended_ns, payload))
 
     def _settings(self, lg: Any) -> Any:
         plan = self._plan
@@ -149,7 +161,7 @@ class LoadGenDriver:
         settings = lg.TestSettings()
         settings.scenario = getattr(lg.TestScenario, _NAMES[mlperf.scenario])
         settings.mode = lg.TestMode.PerformanceOnly
-        settings.qsl_rng_seed, settings.sample_index_rng_seed, settings.schedule_rng_seed = _seeds(plan.seed)
+        settings.qsl_rng_seed, settings.sample_index_rng_seed, settings.schedule_rng_seed = seeds(plan.seed)
         settings.min_query_count = 1
         settings.max_query_count = mlperf.max_queries or 0
         if mlperf.scenario == "offline":
@@ -170,11 +182,6 @@ class LoadGenDriver:
 
 def _nothing(*_: Any) -> None:
     """LoadGen's other calls: nothing is held back, and nothing is unloaded."""
-
-
-def _seeds(seed: int) -> tuple[int, int, int]:
-    """LoadGen takes 64 bits without a sign."""
-    return seed % 2**64, (seed + 1) % 2**64, (seed + 2) % 2**64
 
 
 def _log_settings(lg: Any, plan: LoadPlan) -> Any:

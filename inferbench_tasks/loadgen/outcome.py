@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from inferbench_tasks.loadgen.certificate import Certificate, certify
 from inferbench_tasks.loadgen.controller import Applied, Controller
@@ -15,6 +17,7 @@ from inferbench_tasks.loadgen.evidence import Check
 from inferbench_tasks.loadgen.live import Snapshot
 from inferbench_tasks.loadgen.memory import give_freed_memory_back
 from inferbench_tasks.loadgen.mlperf import MlperfVerdict, forget, read_verdict
+from inferbench_tasks.loadgen.mlperf_schedule import reschedule
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.prepare import promised
 from inferbench_tasks.loadgen.records import OK, column, is_ok, labelled, read_samples
@@ -42,6 +45,8 @@ class Outcome:
     steady: str = "not judged"
     #: What MLPerf LoadGen said, where it made the load.
     mlperf: MlperfVerdict | None = None
+    #: When MLPerf LoadGen was to issue its queries, see ``mlperf_schedule``.
+    schedule_ns: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def certificate(
         self,
@@ -54,20 +59,18 @@ class Outcome:
         start_ns, end_ns = window_ns or (self.measure_start_ns, self.measure_end_ns)
         if window_ns is not None:
             table = labelled(table, start_ns, end_ns)
-        issued = None
-        if plan.mlperf is not None:
-            intended = column(table, "intended_ns")
-            issued = intended[(intended >= start_ns) & (intended < end_ns)]
         certificate = certify(
             table,
-            promised(plan, self.applied.start_ns, start_ns, end_ns, issued),
+            promised(plan, self.applied.start_ns, start_ns, end_ns, self.schedule_ns),
             self.applied.usages,
             measure_start_ns=start_ns,
             measure_end_ns=end_ns,
             thresholds=thresholds,
         )
         if self.mlperf is not None:
-            certificate = certificate.and_check(_all_recorded(self.mlperf, certificate.figures["requests"]))
+            figures = certificate.figures
+            for check in loadgen_checks(self.mlperf, figures["requests"], sum(figures["errors"].values())):
+                certificate = certificate.and_check(check)
         certificate.figures["steady_state"] = self.steady
         return certificate
 
@@ -94,9 +97,12 @@ def apply_load(
     start_ns = applied.start_ns + plan.measure_start_ns
     end_ns = _end_ns(plan, applied, start_ns)
     whole = not (applied.stopped_early or applied.cancelled or applied.problem)
-    verdict = None
+    verdict = schedule_ns = None
     if plan.mlperf:
+        schedule_ns = reschedule(plan, applied.spools)
         start_ns, end_ns = issued_window(applied, start_ns, end_ns)
+        if whole:
+            end_ns = max(end_ns, int(schedule_ns.max(initial=0)) + 1)
         verdict = read_verdict(Path(plan.folder)) if whole else None
         if whole and verdict is None:
             applied = replace(applied, problem="MLPerf's LoadGen ended without a verdict")
@@ -111,7 +117,16 @@ def apply_load(
     for path in applied.spools:
         path.unlink()
     return Outcome(
-        samples_path, start_ns, end_ns, epoch_offset_ns, requests, applied, warnings, steady, verdict
+        samples_path,
+        start_ns,
+        end_ns,
+        epoch_offset_ns,
+        requests,
+        applied,
+        warnings,
+        steady,
+        verdict,
+        schedule_ns,
     )
 
 
@@ -146,6 +161,21 @@ def issued_window(applied: Applied, start_ns: int, end_ns: int) -> tuple[int, in
     if not first_ns:
         return start_ns, end_ns
     return min(first_ns), max(last_ns)
+
+
+def loadgen_checks(verdict: MlperfVerdict, recorded: int, failed: int) -> tuple[Check, ...]:
+    """What LoadGen says holds against a run: its own verdict, failures that it took for answers, another count."""
+    return (
+        _all_recorded(verdict, recorded),
+        Check.at_most(
+            "loadgen_verdict", float(not verdict.valid), 0, "",
+            f"MLPerf LoadGen's own verdict is INVALID: {', '.join(verdict.reasons)}",
+        ),
+        Check.at_most(
+            "loadgen_failures", failed, 0, "requests",
+            f"{failed} of {recorded} requests failed, which LoadGen can't be told: its figures count them as answers",
+        ),
+    )  # fmt: skip
 
 
 def _all_recorded(verdict: MlperfVerdict, recorded: int) -> Check:

@@ -17,6 +17,7 @@ from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.loadgen.evidence import ClosedPlan, OpenPlan
+from inferbench_tasks.loadgen.mlperf_schedule import promise
 from inferbench_tasks.loadgen.plan import (
     BatchShare,
     ClientProcessing,
@@ -132,16 +133,16 @@ def promised(
     start_ns: int,
     measure_start_ns: int,
     measure_end_ns: int,
-    issued_ns: NDArray[np.int64] | None = None,
+    schedule_ns: NDArray[np.int64] | None = None,
 ) -> OpenPlan | ClosedPlan:
     """What the certificate holds the load to, for the window as it was in the end.
 
-    ``issued_ns``: when MLPerf LoadGen issued the window's queries, where it made the load.
+    ``schedule_ns``: when MLPerf LoadGen was to issue its queries, where it made the load.
     """
     segment = plan.segments[-1]
     if plan.mlperf is not None:
-        assert issued_ns is not None
-        return OpenPlan(issued_ns, paced=plan.mlperf.scenario != "offline")
+        assert schedule_ns is not None
+        return promise(plan, schedule_ns, measure_start_ns, measure_end_ns)
     if segment.kind == "closed":
         return ClosedPlan(
             segment.concurrency,

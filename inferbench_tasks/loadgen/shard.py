@@ -27,6 +27,7 @@ from inferbench_tasks.loadgen.heartbeat import Heartbeat
 from inferbench_tasks.loadgen.live_processing import live
 from inferbench_tasks.loadgen.messages import Order, Report
 from inferbench_tasks.loadgen.mlperf_driver import LoadGenDriver, Sut
+from inferbench_tasks.loadgen.mlperf_schedule import first_query_id
 from inferbench_tasks.loadgen.open_loop import OpenLoop
 from inferbench_tasks.loadgen.payloads import answer_check, build_payloads
 from inferbench_tasks.loadgen.plan import LoadPlan, Segment
@@ -134,15 +135,15 @@ class Shard:
         if plan.mlperf is None:
             yield from (self._driver(segment, start_ns) for segment in plan.segments)
             return
-        first_id = plan.segments[-1].first_request_id
         if plan.measure_start_ns:
             # A single segment is the same closed loop before and after: here its first part is ours.
             warmup = plan.segments[0].model_copy(update={"end_ns": plan.measure_start_ns})
             yield self._driver(warmup, start_ns)
-            first_id = max(first_id, 1_000_000_000)
         assert isinstance(self._dispatcher, Sut)
         begin_ns = start_ns + plan.measure_start_ns
-        yield LoadGenDriver(self._loop, plan, self._dispatcher, self._payloads, begin_ns, first_id)
+        yield LoadGenDriver(
+            self._loop, plan, self._dispatcher, self._payloads, begin_ns, first_query_id(plan)
+        )
 
     def _driver(self, segment: Segment, start_ns: int) -> OpenLoop | ClosedLoop:
         plan, index = self._plan, self._index

@@ -154,6 +154,10 @@ class Spool:
         width = self._dtype.itemsize
         return np.fromfile(self.path, self._dtype, stop - start, offset=_HEADER_BYTES + start * width)
 
+    def rows_in_place(self) -> np.memmap[Any, np.dtype[Any]]:
+        """All rows as they lie in the file: what is written to them is written there."""
+        return np.memmap(self.path, self._dtype, "r+", offset=_HEADER_BYTES, shape=(self.rows,))
+
     def pieces(self) -> Iterator[NDArray[Any]]:
         """All rows, a row group's worth at a time."""
         for at in range(0, self.rows, _ROW_GROUP):

@@ -10,6 +10,7 @@ import pytest
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import missing
+from inferbench_tasks.loadgen.mlperf_schedule import seeds, server_offsets_ns
 from inferbench_tasks.loadgen.null_server import null_server
 from inferbench_tasks.loadgen.records import column, is_ok
 from inferbench_tasks.loadgen.summary import summarise
@@ -55,10 +56,43 @@ def test_loadgen_issues_and_every_request_is_recorded(tmp_path: Path, scenario: 
     assert found["cold_start"]["requests"] > 0  # the warm-up is ours, and is no part of the measurement
     (size,) = set(column(table, "batch_size").tolist())
     assert size == (4 if scenario == "multi_stream" else 1)
-    counted = {check.name: check.ok for check in outcome.certificate(plan).checks}
-    assert counted["loadgen_count"]
+    certificate = outcome.certificate(plan)
+    judged = {check.name: check.ok for check in certificate.checks}
+    assert judged["loadgen_count"] and judged["loadgen_failures"]
+    assert judged["loadgen_verdict"] == said.valid
+    # Numbers, links and moments are those of LoadGen's schedule, or of the answers that its streams wait for.
+    whole = ("impossible_records", "senders", "owners", "request_numbers", "chain", "schedule", "sent_early")
+    assert [name for name in whole if not judged.get(name, True)] == []
+    assert ("chain" in judged) == scenario.endswith("stream") and ("schedule" in judged) != (
+        "chain" in judged
+    )
     if scenario != "offline":
         assert said.summary["Min duration satisfied"] == "Yes"
+
+
+def test_a_query_is_intended_for_the_moment_of_the_schedule(tmp_path: Path) -> None:
+    """LoadGen issues when its schedule says, so that a query is late by its schedule and never early by it."""
+    with null_server("http", ANSWER_BYTES) as where:
+        plan, outcome = run_load(tmp_path, where, **options("server", duration_s=2.0))
+    table = outcome.table()
+    measured = column(table, "intended_ns") >= outcome.measure_start_ns
+    gaps = np.diff(np.sort(column(table, "intended_ns")[measured]))
+    schedule = server_offsets_ns(RATE, seeds(plan.seed)[2], len(gaps) + 1)
+    assert np.array_equal(gaps, np.diff(schedule))
+    late_ms = (column(table, "sent_ns") - column(table, "intended_ns"))[measured] / 1e6
+    assert late_ms.min() >= 0
+    assert np.median(late_ms) < 5
+
+
+def test_failed_requests_make_a_run_of_loadgens_invalid(tmp_path: Path) -> None:
+    """It counts them as answers, so that a few of hundreds are enough."""
+    busy = http_answer("503 Busy", b"overloaded")
+    with serving(lambda: FaultyHttp(lambda n: busy if n % 40 == 39 else http_answer())) as server:
+        where = endpoint("http", server.port)
+        plan, outcome = run_load(tmp_path, where, **options("server", duration_s=1.5))
+    assert outcome.mlperf is not None
+    reasons = {reason.check: reason.text for reason in outcome.certificate(plan).reasons}
+    assert "which LoadGen can't be told" in reasons["loadgen_failures"]
 
 
 def test_a_failing_server_ends_loadgen_early_and_keeps_the_records(tmp_path: Path) -> None:
