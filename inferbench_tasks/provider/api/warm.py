@@ -54,7 +54,7 @@ def warm() -> None:
 def read_ahead(db: Any) -> int:
     """What all pages share: the valid results, the suggestions of their forms, the templates; how many results."""
     from inferbench_tasks.perfdb.held import held
-    from inferbench_tasks.provider.ui.given import suggestions
+    from inferbench_tasks.provider.ui.filters import suggestions
     from inferbench_tasks.provider.ui.render import compile_templates
 
     compile_templates()

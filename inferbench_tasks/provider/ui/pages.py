@@ -15,7 +15,7 @@ from inferbench_tasks.provider.api.cluster import cluster_now
 from inferbench_tasks.provider.api.questions import MOST_COMPARED, advise, board, bound, compared
 from inferbench_tasks.provider.api.regression import regression_now
 from inferbench_tasks.provider.api.runs import page_of
-from inferbench_tasks.provider.ui.given import Filters, suggestions
+from inferbench_tasks.provider.ui.filters import Filters, suggestions
 from inferbench_tasks.provider.ui.render import page, query
 
 router = APIRouter(include_in_schema=False)
@@ -118,7 +118,7 @@ def compare(db: Store, run: Annotated[list[str], Query()] = []) -> HTMLResponse:
         except HTTPException as error:
             problem = str(error.detail)
     slots = (run_texts + [""] * MOST_COMPARED)[: max(2, min(MOST_COMPARED, len(run_texts) + 1))]
-    return page("compare.html", here="compare", slots=slots, problem=problem, found=comparison)
+    return page("compare.html", here="compare", slots=slots, problem=problem, comparison=comparison)
 
 
 @router.get("/recommend", response_class=HTMLResponse)
@@ -148,7 +148,7 @@ def recommend(
         given=filters,
         known=suggestions(db),
         problem=problem,
-        found=advice,
+        advice=advice,
         bounds=", ".join(map(str, bounds)),
         bounded=[b.figure for b in bounds],
     )
@@ -157,7 +157,7 @@ def recommend(
 @router.get("/cluster", response_class=HTMLResponse)
 def cluster(db: Store) -> HTMLResponse:
     """Devices, leases, queues and what runs; follows them while it is open."""
-    return page("cluster.html", here="cluster", found=cluster_now(db))
+    return page("cluster.html", here="cluster", cluster=cluster_now(db))
 
 
 @router.get("/regression", response_class=HTMLResponse)
@@ -170,7 +170,7 @@ def regression(db: Store, name: Annotated[str, Query(max_length=100)] = "") -> H
     return page(
         "regression.html",
         here="regression",
-        found=state,
+        state=state,
         series=series,
         name=name,
         names=sorted({s["name"] for s in state["series"]}),
