@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.loadgen.window import Window
-from inferbench_tasks.monitors.records import Recording
+from inferbench_tasks.monitors.records import Recording, Series
 
 #: The reported percentiles that are judged. Beyond them a single time slice of another process decides.
 JUDGED = (0.50, 0.95, 0.99)
@@ -51,18 +51,15 @@ def foreign_waits(recording: Recording, window: Window) -> Waits | None:
     While a thread waits, its core runs something else, server and sender among it: of a wait, others' share of the CPU
     that was used around it counts.
     """
-    series = [recording.get("wait", f"{group}_longest_s") for group in _GROUPS]
+    steps = _steps(recording)
     used = [recording.get("host", "cpu_busy_s_total"), recording.get("server", "cpu_s_total")]
     used.append(recording.get("client", "cpu_s_total"))
-    if any(one is None or len(one.t_ns) < 2 for one in (*series, *used)):
+    if steps is None or any(one is None or len(one.t_ns) < 2 for one in (steps, *used)):
         return None
-    server, sender = (one for one in series if one)
-    end_ns = server.t_ns
+    end_ns = steps.t_ns
     inside = np.flatnonzero((end_ns[1:] > window.start_ns) & (end_ns[1:] <= window.end_ns)) + 1
     if not len(inside):
         return None
-    # The longest wait of a single thread: those of several at once delay a request only once.
-    longest_s = np.maximum(server.values[inside], np.interp(end_ns[inside], sender.t_ns, sender.values))
     half_ns = int(_AROUND_S * 5e8)
     before, after = end_ns[inside] - half_ns, end_ns[inside] + half_ns
     busy_s, server_s, client_s = (
@@ -72,4 +69,22 @@ def foreign_waits(recording: Recording, window: Window) -> Waits | None:
     )
     foreign = np.clip((busy_s - server_s - client_s) / np.maximum(busy_s, 1e-9), 0.0, 1.0)
     step_s = np.maximum((end_ns[inside] - end_ns[inside - 1]) / 1e9, 1e-6)
-    return Waits(end_ns[inside], step_s, longest_s * foreign)
+    return Waits(end_ns[inside], step_s, steps.values[inside] * foreign)
+
+
+def _steps(recording: Recording) -> Series | None:
+    """The longest wait of a single thread in each step, s: those of several at once delay a request only once.
+
+    Where the kernel keeps no threads' waits (``schedstat``), the time in which anything waited: of the server's cgroup
+    where that is known, else of the machine (PSI). It is more than a request meets. None where there is neither.
+    """
+    server, sender = (recording.get("wait", f"{group}_longest_s") for group in _GROUPS)
+    if server is not None and sender is not None:
+        return Series(
+            server.t_ns, np.maximum(server.values, np.interp(server.t_ns, sender.t_ns, sender.values))
+        )
+    for metric in ("server_pressure_s_total", "pressure_s_total"):
+        pressure = recording.get("wait", metric)
+        if pressure is not None and len(pressure.t_ns) > 1:
+            return Series(pressure.t_ns, np.diff(pressure.values, prepend=pressure.values[0]))
+    return None

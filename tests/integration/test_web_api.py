@@ -166,6 +166,20 @@ def test_raw_samples_come_as_they_are(perfdb: PerfDB, bench: InferBench, http: T
     assert text.split() == ["intended_ns,done_ns", "1,5", "2,9"]
 
 
+def test_figures_of_a_disturbed_run_are_shown_as_bounds_and_never_rank(
+    perfdb: PerfDB, bench: InferBench, http: TestClient
+) -> None:
+    """15.26: not on the leaderboard, which says that one was left out; among all runs with that word and a sign."""
+    perfdb.save_result(latency("quiet", 20.0))
+    perfdb.save_result(latency("noisy", 10.0, verdict="disturbed: the hypervisor took 30.0% (at most 5%)"))
+    assert [row["run"] for row in bench.leaderboard("p99_ms")] == ["quiet"]
+    board = http.get("/inferbench/leaderboard").text
+    assert "noisy" not in board and "1 disturbed result(s) are left out" in board and "≤" not in board
+    for page in ("leaderboard?all=1", "runs", "run/noisy"):
+        text = http.get(f"/inferbench/{page}").text
+        assert "disturbed" in text and "≤ 10" in text and "≤ 20" not in text, page
+
+
 def test_the_leaderboard_has_valid_runs_only(perfdb: PerfDB, bench: InferBench, http: TestClient) -> None:
     """The invalid run is on the page on request only, with its reason."""
     seed(perfdb)

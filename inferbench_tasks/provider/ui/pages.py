@@ -8,6 +8,7 @@ from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from inferbench_tasks.analysis.recommend.leaderboard import SHOWN
+from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.provider.api.access import Store
@@ -35,6 +36,7 @@ def leaderboard(
 ) -> HTMLResponse:
     """Valid runs by a figure, in groups of task, data set and load; ``all``: every run, with its verdict."""
     problem: str | None = None
+    left_out: str | None = None
     groups: list[dict[str, Any]] = []
     try:
         figure = FIGURES.ranking(by)
@@ -43,6 +45,7 @@ def leaderboard(
             rows, _ = page_of(db, filters.terms(), sort, PAGE_SIZE, 0)
             groups = [{"title": "All runs", "rows": rows}] if rows else []
         else:
+            left_out = left_out_note(db, filters.terms())
             groups = _groups(board(db, by, filters.terms(), PAGE_SIZE, [f.name for f in FIGURES.on("board")]))
     except InputError as error:
         problem, figure = str(error), FIGURES["p99_ms"]
@@ -70,6 +73,7 @@ def leaderboard(
         given=filters,
         known=suggestions(db),
         problem=problem,
+        left_out=left_out,
         csv="/inferbench/api/leaderboard"
         + query(by=figure.name, q=_joined(filters), limit=500, format="csv"),
     )

@@ -77,6 +77,18 @@ def test_a_burst_that_is_small_in_the_whole_run_counts_by_whom_it_met() -> None:
     assert [finding["kind"] for finding in findings if finding["quarantine"]] == ["foreign_wait"]
 
 
+@pytest.mark.parametrize("metric", ["server_pressure_s_total", "pressure_s_total"])
+def test_pressure_speaks_where_the_kernel_keeps_no_threads_waits(metric: str) -> None:
+    """The server's cgroup's, else the machine's: 10 of each 200 ms, of which others caused four fifths."""
+    series = recording(wait_ms=0, each=1, foreign_cores=1.6)
+    t_ns = series.pop(("wait", "server_longest_s")).t_ns
+    series["wait", metric] = Series(t_ns, np.cumsum(np.where(np.arange(len(t_ns)) % 10 == 0, 0.010, 0.0)))
+    found = measure(series)["interference"]
+    assert found["waits_ms"] == {"50": 0.0, "95": 0.0, "99": pytest.approx(8.0)}
+    assert "foreign_wait" in [finding["kind"] for finding in found["findings"] if finding["quarantine"]]
+    assert Verdict.judged(reasons(found)).kind == "disturbed"
+
+
 def test_what_a_share_of_the_requests_met() -> None:
     """By hand: 100 requests a step of 20 ms; 10 ms of wait are met by half of a step's requests."""
     end_ns = np.arange(1, 11, dtype=np.int64) * STEP_NS
