@@ -101,7 +101,7 @@ def withhold(summary: Mapping[str, Any], reasons: Mapping[str, Mapping[str, str]
             stats[name] = None
             if stats.get("ci95"):
                 stats["ci95"][name] = None
-        stats["withheld"] = dict(names)
+        stats["withheld"] = {**stats.get("withheld", {}), **names}
 
 
 def _of_series(

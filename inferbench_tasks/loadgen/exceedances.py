@@ -24,7 +24,9 @@ _LEAST, _MOST = 12, 512
 #: The lowest frequencies, which a drift shows in, and the probability by which chance alone is taken for one.
 _LOWEST, _DRIFT_LEVEL = 4, 0.005
 #: The probability by which chance alone ends the widening of the band.
-_WIDEN_LEVEL, _WIDEN_FACTOR = 0.01, 1.5
+_WIDEN_LEVEL, _WIDEN_FACTOR = 0.003, 1.5
+#: Standard errors within which an inflation counts as that of independent values.
+_CHANCE = 3.0
 #: Degrees of freedom that the variance must have: with fewer, a few episodes make it.
 _MIN_FREEDOM, _MIN_FREEDOM_RATIO = 12.0, 0.6
 #: A series that alternates strictly would have an endless number of effective samples.
@@ -67,7 +69,7 @@ def spread_of(series: NDArray[Any]) -> Spread:
         band = max(_LEAST, band // 2)
     inflation = float(power[:band].mean())
     freedom = _freedom(sums, band)
-    if band >= widest and abs(inflation - 1) < 2 * (2 / freedom) ** 0.5:
+    if band >= widest and abs(inflation - 1) < _CHANCE * (2 / freedom) ** 0.5:
         return Spread()
     if freedom < min(_MIN_FREEDOM, _MIN_FREEDOM_RATIO * band):
         return Spread(reason="a few episodes make most of it, and their luck is not bounded by them")
@@ -86,9 +88,8 @@ def _drifts(power: NDArray[np.float64]) -> bool:
     """Whether the lowest frequencies have more power than the next, by an F test."""
     from scipy.special import fdtrc
 
-    rest = float(power[_LOWEST:_LEAST].mean())
-    if rest <= 0:
-        return True
+    # 1 is the power of independent values: what is less than theirs is no drift that matters.
+    rest = max(float(power[_LOWEST:_LEAST].mean()), 1.0)
     ratio = float(power[:_LOWEST].mean()) / rest
     return bool(fdtrc(_LOWEST, _LEAST - _LOWEST, ratio) < _DRIFT_LEVEL)
 

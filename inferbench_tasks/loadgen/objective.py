@@ -1,4 +1,4 @@
-"""Whether a run kept its objective."""
+"""Whether a run kept its objective: met, missed, or undecided."""
 
 from __future__ import annotations
 
@@ -6,23 +6,74 @@ from collections.abc import Mapping
 from typing import Any
 
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.loadgen.early_stopping import decide
+from inferbench_tasks.loadgen.statistics import FLOORS, NAMES, hidden_by_failures
+from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.submission.slo import SloSpec
 
+#: What ``met`` is called.
+WORDS = {True: "met", False: "missed", None: "undecided"}
+_QUANTILES = {f"{name}_ms": quantile for quantile, name in NAMES.items()}
 
-def judge(slo: SloSpec | None, summary: Mapping[str, Any]) -> dict[str, Any] | None:
-    """{met, checks}: each bounded figure of the summary as {value, bound, met}; None without an objective.
 
-    ``met`` is None where there is no value: too few samples for a percentile, or nothing that measured it.
+def judge(slo: SloSpec | None, summary: Mapping[str, Any], window: Window) -> dict[str, Any] | None:
+    """{met, verdict, checks, needed_requests, needed_s}: each bounded figure as {value, bound, met}; None without one.
+
+    ``met`` is None where it is undecided: nothing measured the figure, or a percentile has too few requests to exclude
+    chance (``early_stopping``). A percentile's check also has ``over`` of ``requests``, ``needed_requests`` and
+    ``needed_s``, which would decide it, and the ``reason`` where none would; those of the whole are its greatest.
     """
     if slo is None:
         return None
-    checks = {name: _check(name, bound, summary) for name, bound in slo.bounds().items()}
+    checks = {name: _check(name, bound, summary, window) for name, bound in slo.bounds().items()}
     verdicts = [check["met"] for check in checks.values()]
-    return {"met": False if False in verdicts else None if None in verdicts else True, "checks": checks}
+    met = False if False in verdicts else None if None in verdicts else True
+    needs: list[int | None] = [c.get("needed_requests") for c in checks.values() if c["met"] is None]
+    known = [requests for requests in needs if requests is not None]
+    needed = max(known) if met is None and len(known) == len(needs) else None
+    return {
+        "met": met,
+        "verdict": WORDS[met],
+        "checks": checks,
+        "needed_requests": needed,
+        "needed_s": _seconds(needed, window),
+    }
 
 
-def _check(name: str, bound: float, summary: Mapping[str, Any]) -> dict[str, Any]:
+def _check(name: str, bound: float, summary: Mapping[str, Any], window: Window) -> dict[str, Any]:
     figure = FIGURES[name]
     value = figure.stored(summary)
+    if name in _QUANTILES:
+        return {"value": value, "bound": bound, **_percentile(name, value, bound, summary, window)}
     met = None if value is None else value >= bound if figure.higher else value <= bound
     return {"value": value, "bound": bound, "met": met}
+
+
+def _percentile(
+    name: str, value: float | None, bound_ms: float, summary: Mapping[str, Any], window: Window
+) -> dict[str, Any]:
+    """A request that failed was not answered within the bound."""
+    quantile = _QUANTILES[name]
+    over = (~window.ok | (window.done_ns - window.intended_ns > bound_ms * 1e6))[window.measured]
+    decision = decide(over, quantile)
+    met, needed, reason = decision.met, decision.needed_requests, decision.reason
+    withheld = ((summary.get("e2e_latency_ms") or {}).get("withheld") or {}).get(NAMES[quantile])
+    if withheld and not (met is False and hidden_by_failures(quantile, window.failed_ratio)):
+        met, needed, reason = None, None, withheld
+    elif value is None and not withheld:
+        # Too few answers for the percentile itself.
+        met, needed = None, max(needed or 0, FLOORS[quantile])
+    return {
+        "met": met,
+        "over": decision.over,
+        "requests": decision.requests,
+        "needed_requests": needed,
+        "needed_s": _seconds(needed, window),
+        "reason": reason,
+    }
+
+
+def _seconds(requests: int | None, window: Window) -> float | None:
+    """How long so many requests take at the rate of the window."""
+    measured = int(window.measured.sum())
+    return requests / measured * window.duration_s if requests is not None and measured else None

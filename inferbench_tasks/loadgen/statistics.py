@@ -24,6 +24,9 @@ NAMES = {0.5: "p50", 0.9: "p90", 0.95: "p95", 0.99: "p99", 0.999: "p999"}
 #: Effective samples beyond a percentile, on its rarer side, that an interval of dependent requests needs.
 _MIN_EFFECTIVE_TAIL = 10.0
 
+#: Of the share of requests beyond a percentile, how much may have failed: the rest then is the tail to within a tenth.
+FAILED_OF_TAIL = 0.1
+
 Method = Literal["order_statistics", "exceedances"]
 
 
@@ -39,11 +42,25 @@ def floor(quantile: float, confidence: float = 0.99) -> int:
     return n
 
 
-def percentiles(values: ArrayLike, quantiles: Sequence[float] = tuple(FLOORS)) -> dict[float, float | None]:
-    """Exact percentiles; None below the floor of each."""
+def hidden_by_failures(quantile: float, failed_ratio: float) -> bool:
+    """Whether so many requests failed that a percentile of the others is not that of the requests.
+
+    Those that failed had no answer in time and belong beyond it: with a share f of failures the percentile q of the
+    others is that of rank q (1 - f) of all.
+    """
+    return failed_ratio > FAILED_OF_TAIL * (1 - quantile) * (1 + 1e-9)
+
+
+def percentiles(
+    values: ArrayLike, quantiles: Sequence[float] = tuple(FLOORS), failed_ratio: float = 0.0
+) -> dict[float, float | None]:
+    """Exact percentiles; None below the floor of each, and where ``hidden_by_failures``.
+
+    ``failed_ratio``: of the requests whose good answers ``values`` are of.
+    """
     array = np.asarray(values)
     floors = {q: FLOORS.get(q) or floor(q) for q in quantiles}
-    reported = [q for q in quantiles if len(array) >= floors[q]]
+    reported = [q for q in quantiles if len(array) >= floors[q] and not hidden_by_failures(q, failed_ratio)]
     exact = np.quantile(array, reported, method="inverted_cdf") if reported else np.empty(0)
     values_by_quantile: dict[float, float | None] = dict.fromkeys(quantiles)
     return values_by_quantile | {q: float(value) for q, value in zip(reported, exact, strict=True)}

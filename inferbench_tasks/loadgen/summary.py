@@ -9,7 +9,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from inferbench_tasks.loadgen.objective import judge
-from inferbench_tasks.loadgen.statistics import FLOORS, NAMES, intervals, percentiles
+from inferbench_tasks.loadgen.statistics import (
+    FAILED_OF_TAIL,
+    FLOORS,
+    NAMES,
+    hidden_by_failures,
+    intervals,
+    percentiles,
+)
 from inferbench_tasks.loadgen.timeseries import per_second
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.submission.slo import SloSpec
@@ -30,19 +37,23 @@ def summarise_window(window: Window, slo: SloSpec | None = None) -> dict[str, An
 
     Latencies are of the window's requests with a good answer: ``e2e_latency_ms`` from the intended moment
     (a late sender can't hide queueing), ``send_latency_ms`` from the real one. Failed requests are
-    counted in ``errors`` and nowhere else. Throughput counts the good answers that ARRIVED in the window,
-    so that a backlog worked off afterwards doesn't count; goodput counts those of them that were within
-    the SLO's bound of the highest percentile given. What was not measured is None.
+    counted in ``errors`` and nowhere else; a percentile that they may belong to is None. Throughput counts
+    the good answers that ARRIVED in the window, so that a backlog worked off afterwards doesn't count; goodput
+    counts those of them that were within the SLO's bound of the highest percentile given. What was not
+    measured is None.
     """
     answered, completed = window.answered, window.completed
     has_first = answered & (window.first_byte_ns >= 0)
     was_sent = window.measured & (window.sent_ns >= 0)
     requests = int(window.measured.sum())
     errors = window.error_counts()
-    # Each series lives no longer than it is looked at: a long load has millions of requests.
-    e2e_stats = distribution((window.done_ns - window.intended_ns)[answered] / _NS_PER_MS)
     throughput_rps = int(completed.sum()) / window.duration_s
     error_ratio = sum(errors.values()) / requests if requests else None
+    failed = window.failed_ratio
+    # Each series lives no longer than it is looked at: a long load has millions of requests.
+    e2e_stats = distribution(
+        (window.done_ns - window.intended_ns)[answered] / _NS_PER_MS, failed_ratio=failed
+    )
     limit_ms = _request_limit_ms(slo)
     within = completed & (window.done_ns - window.intended_ns <= (limit_ms or 0) * _NS_PER_MS)
     summary: dict[str, Any] = {
@@ -52,9 +63,13 @@ def summarise_window(window: Window, slo: SloSpec | None = None) -> dict[str, An
         "error_ratio": error_ratio,
         "duration_s": window.duration_s,
         "e2e_latency_ms": e2e_stats,
-        "send_latency_ms": distribution((window.done_ns - window.sent_ns)[answered] / _NS_PER_MS),
+        "send_latency_ms": distribution(
+            (window.done_ns - window.sent_ns)[answered] / _NS_PER_MS, failed_ratio=failed
+        ),
         "first_byte_latency_ms": distribution(
-            (window.first_byte_ns - window.intended_ns)[has_first] / _NS_PER_MS, with_intervals=False
+            (window.first_byte_ns - window.intended_ns)[has_first] / _NS_PER_MS,
+            with_intervals=False,
+            failed_ratio=failed,
         ),
         "lateness_us": distribution(
             (window.sent_ns - window.intended_ns)[was_sent] / _NS_PER_US, with_intervals=False
@@ -66,7 +81,7 @@ def summarise_window(window: Window, slo: SloSpec | None = None) -> dict[str, An
         "goodput_limit_ms": limit_ms,
         "in_flight_mean": window.in_flight_mean(),
         "slo": None,
-        "stages_ms": _server_stages(window),
+        "stages_ms": _server_stages(window, failed),
         "cold_start": _cold_start(window, e2e_stats),
         "timeseries": per_second(window),
         "excluded": {
@@ -75,18 +90,23 @@ def summarise_window(window: Window, slo: SloSpec | None = None) -> dict[str, An
             if np.any((window.phase == code) & ~window.measured)
         },
     }
-    summary["slo"] = judge(slo, summary)
+    summary["slo"] = judge(slo, summary, window)
     return summary
 
 
-def distribution(values: NDArray[Any], *, with_intervals: bool = True) -> dict[str, Any]:
+def distribution(
+    values: NDArray[Any], *, with_intervals: bool = True, failed_ratio: float = 0.0
+) -> dict[str, Any]:
     """Count, mean, standard deviation, extremes, exact percentiles; values in the order of time.
+
+    ``failed_ratio``: of the requests that ``values`` are of. A percentile that the failures may belong to is None, and
+    ``withheld`` says so.
 
     ``ci95``: bounds at 95% by name, ``ci95_method`` how they were got: "order_statistics" where
     requests are independent, "exceedances" where those above a percentile come in clusters: it is then worth
     ``ci95_effective`` independent requests. ``ci95_reasons``: why an interval is None.
     """
-    quantiles = percentiles(values)
+    quantiles = percentiles(values, failed_ratio=failed_ratio)
     stats: dict[str, Any] = {
         "count": len(values),
         "mean": float(values.mean()) if len(values) else None,
@@ -95,14 +115,31 @@ def distribution(values: NDArray[Any], *, with_intervals: bool = True) -> dict[s
         "max": float(values.max()) if len(values) else None,
         **{NAMES[q]: quantiles[q] for q in FLOORS},
     }
+    withheld = {
+        NAMES[q]: _failures_reason(q, failed_ratio)
+        for q, least in FLOORS.items()
+        if len(values) >= least and hidden_by_failures(q, failed_ratio)
+    }
+    if withheld:
+        stats["withheld"] = withheld
     if with_intervals:
         bounds = intervals(values)
         stats["ci95"] = {k: list(b) if b is not None else None for k, b in bounds.bounds.items()}
         stats["ci95_method"] = bounds.method
+        for name in withheld:
+            stats["ci95"][name] = None
         stats["ci95_effective"] = dict(bounds.effective)
         stats["ci95_reasons"] = dict(bounds.reasons)
         stats["autocorrelation_time"] = bounds.autocorrelation_time
     return stats
+
+
+def _failures_reason(quantile: float, failed_ratio: float) -> str:
+    tail = 1 - quantile
+    return (
+        f"{failed_ratio:.3%} of the requests failed, and the {NAMES[quantile]} is of the slowest {tail:.3g} of all (at "
+        f"most {FAILED_OF_TAIL * tail:.3%} may fail): those that failed belong among them"
+    )
 
 
 def _request_limit_ms(slo: SloSpec | None) -> float | None:
@@ -112,7 +149,7 @@ def _request_limit_ms(slo: SloSpec | None) -> float | None:
     return bounds[ordered[-1]] if ordered else None
 
 
-def _server_stages(window: Window) -> dict[str, Any]:
+def _server_stages(window: Window, failed_ratio: float) -> dict[str, Any]:
     """Where the time of the good answers went by the server's own account, ms.
 
     ``transmit`` is what is left of the latency from the send: network, protocol, and the client itself.
@@ -131,7 +168,7 @@ def _server_stages(window: Window) -> dict[str, Any]:
             "mean": float(spans[name][timed].mean()) / _NS_PER_MS,
             **{
                 NAMES[q]: v / _NS_PER_MS if v is not None else None
-                for q, v in percentiles(spans[name][timed], (0.5, 0.99)).items()
+                for q, v in percentiles(spans[name][timed], (0.5, 0.99), failed_ratio).items()
             },
         }
         for name in order

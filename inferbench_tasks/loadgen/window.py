@@ -122,6 +122,11 @@ class Window:
         return dict(sorted(kinds, key=lambda item: (-item[1], item[0])))
 
     @property
+    def failed_ratio(self) -> float:
+        """The share of the window's requests without a good answer, 0 where there are none."""
+        return float((~self.ok)[self.measured].mean()) if self.measured.any() else 0.0
+
+    @property
     def dropped(self) -> int:
         """The window's requests that were never sent."""
         return self.error_counts().get(DROPPED, 0)

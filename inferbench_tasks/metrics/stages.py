@@ -62,8 +62,8 @@ def breakdown(window: Window, recording: Recording, trace_path: str | None = Non
     if parts:
         complete = parts["told"]
         return {
-            **{part: _figures(parts[part][complete] / 1e6) for part in PARTS},
-            "e2e": _figures((window.done_ns - window.intended_ns)[complete] / 1e6),
+            **{part: _figures(parts[part][complete] / 1e6, window) for part in PARTS},
+            "e2e": _figures((window.done_ns - window.intended_ns)[complete] / 1e6, window),
             "sides": {
                 part: {side: float(parts[f"{side}_{part}"][complete].mean()) / 1e6 for side in SIDES}
                 for part in ("preprocess", "postprocess")
@@ -142,7 +142,7 @@ def _add_percentiles(block: dict[str, Any], window: Window, parts: dict[str, NDA
     for part, values in parts.items():
         if len(values):
             extra = float(np.median(own[part])) if part in own else 0.0
-            spread = _figures((values + extra) / 1e6)
+            spread = _figures((values + extra) / 1e6, window)
             block[part] |= {"p50": spread["p50"], "p99": spread["p99"]}
     block["traced"] = len(parts.get("queue", ()))
 
@@ -153,9 +153,9 @@ def _by_difference(window: Window) -> dict[str, Any]:
     e2e = (window.done_ns - window.intended_ns)[good] / 1e6
     return {
         **dict.fromkeys(PARTS),
-        **{part: _figures(values) for part, values in own.items()},
-        "unattributed": _figures(e2e - sum(own.values())),
-        "e2e": _figures(e2e),
+        **{part: _figures(values, window) for part, values in own.items()},
+        "unattributed": _figures(e2e - sum(own.values()), window),
+        "e2e": _figures(e2e, window),
         "method": "difference",
         "coverage_ratio": 0.0,
         "reason": "the backend tells no times of its own: what is not the client's can't be told apart",
@@ -177,6 +177,6 @@ def _client_means(window: Window) -> tuple[float, float]:
     return sent, float((window.done_ns - window.intended_ns)[good].mean()) / 1e6
 
 
-def _figures(values: NDArray[Any]) -> dict[str, Any]:
-    exact = percentiles(values, (0.5, 0.99))
+def _figures(values: NDArray[Any], window: Window) -> dict[str, Any]:
+    exact = percentiles(values, (0.5, 0.99), window.failed_ratio)
     return {"mean": float(values.mean()), **{NAMES[q]: value for q, value in exact.items()}}

@@ -135,7 +135,7 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
     measured = Measured(window, recording, summary, hardware, inp.job.serve.device, trace.get("file"))
     figures = derive(measured)
     # Again, now that every figure is there that may be bounded.
-    figures["slo"] = objective.judge(inp.job.slo, figures)
+    figures["slo"] = objective.judge(inp.job.slo, figures, window)
     return Summary.model_validate(figures)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inferbench_tasks.analysis.report.objective import objective_word
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.figure import Figure
@@ -25,10 +26,7 @@ class Column:
     def cell(self, view: RunView) -> str:
         """What a run shows in it."""
         if self.figure is None:
-            met = view.figure("slo.met")
-            # What a disturbed machine kept, a quiet one keeps; what it missed may be its own doing.
-            missed = "undecided" if view.bounds_only else "missed"
-            return {True: "met", False: missed, None: "–"}[met]
+            return objective_word(view) or "–"
         value = view.value(self.figure)
         sign = self.figure.bound_sign if view.bounds_only and value is not None else ""
         if self.figure.share:
@@ -47,7 +45,7 @@ def columns_of(views: Sequence[RunView]) -> list[Column]:
             doubts = {doubt_of(view, figure) for view in with_value}
             doubt = doubts.pop() if len(doubts) == 1 else ""
             columns.append(Column(f"{figure.column} ({doubt})" if doubt else figure.column, figure, doubt))
-    if any(view.figure("slo.met") is not None for view in views):
+    if any(objective_word(view) for view in views):
         before = list(FIGURES)[: list(FIGURES).index(_SLO_AFTER) + 1]
         place = sum(column.figure is not None and column.figure.name in before for column in columns)
         columns.insert(place, Column("SLO", None))

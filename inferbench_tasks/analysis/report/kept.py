@@ -37,14 +37,15 @@ def failures(view: RunView) -> str:
 
 
 def unknown_text(views: Sequence[RunView]) -> str:
-    unknown = [check.figure for check in checks_of(views[0]) if check.met is None]
+    checks = [check for check in checks_of(views[0]) if check.met is None]
     withheld: dict[str, str] = views[0].figure("e2e_latency_ms.withheld") or {}
-    client_made = [figure.word for figure in unknown if figure.path.rpartition(".")[2] in withheld]
-    percentiles = [figure.word for figure in unknown if figure.interval and figure.word not in client_made]
-    others = [figure.word for figure in unknown if not figure.interval]
-    reasons = []
-    if client_made:
-        reasons.append(f"the client made too much of its {listing(client_made)}")
+    lacking = [check.figure for check in checks if check.value is None]
+    taken_out = [figure.word for figure in lacking if figure.path.rpartition(".")[2] in withheld]
+    percentiles = [figure.word for figure in lacking if figure.interval and figure.word not in taken_out]
+    others = [figure.word for figure in lacking if not figure.interval]
+    reasons = [check.doubt for check in checks if check.value is not None]
+    if taken_out:
+        reasons.append(f"its {listing(taken_out)} {'is' if len(taken_out) == 1 else 'are'} withheld")
     if percentiles:
         answers = views[0].figure("ok")
         reasons.append(f"it has {answers} good answers, too few for {listing(percentiles)}; measure longer")

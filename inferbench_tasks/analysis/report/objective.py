@@ -16,12 +16,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Check:
-    """``met``: None where there is no value."""
+    """``met``: None where there is no value, or too few requests to tell.
+
+    ``needed_requests``, ``needed_s``: about how many would tell; ``reason``: why none would. None where not known.
+    """
 
     figure: Figure
     value: float | None
     bound: float
     met: bool | None
+    needed_requests: int | None = None
+    needed_s: float | None = None
+    reason: str | None = None
 
     @property
     def allowed(self) -> str:
@@ -33,6 +39,15 @@ class Check:
         """``p99 is 31.2 ms, bound 20 ms``."""
         value = "unknown" if self.value is None else self._quantity(self.value, ".4g")
         return f"{self.figure.word} is {value}, bound {self._quantity(self.bound, 'g')}"
+
+    @property
+    def doubt(self) -> str:
+        """``p99 is 19.2 ms, bound 20 ms: about 12,000 requests (120 s) would tell``; of one that is undecided."""
+        if self.reason is not None:
+            return f"{self.failure}: {self.reason}"
+        if self.needed_requests is None or self.needed_s is None:
+            return self.failure
+        return f"{self.failure}: about {self.needed_requests:,d} requests ({self.needed_s:,.0f} s) would tell"
 
     @property
     def overshoot(self) -> float:
@@ -49,6 +64,15 @@ class Check:
         return format(self.figure.displayed(value), form) + (f" {unit}" if unit else "")
 
 
+def objective_word(view: RunView) -> str | None:
+    """``met``, ``missed`` or ``undecided``; None of a run without an objective."""
+    if view.figure("slo") is None:
+        return None
+    # What a disturbed machine kept, a quiet one keeps; what it missed may be its own doing.
+    missed = "undecided" if view.bounds_only else "missed"
+    return {True: "met", False: missed, None: "undecided"}[view.figure("slo.met")]
+
+
 def checks_of(view: RunView) -> list[Check]:
     """Those of the run's objective in its order; a figure that is not in the table (any more) keeps its name."""
     return [
@@ -57,6 +81,9 @@ def checks_of(view: RunView) -> list[Check]:
             check["value"],
             check["bound"],
             check["met"],
+            check.get("needed_requests"),
+            check.get("needed_s"),
+            check.get("reason"),
         )
         for name, check in (view.figure("slo.checks") or {}).items()
     ]

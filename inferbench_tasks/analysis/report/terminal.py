@@ -9,6 +9,7 @@ from typing import Any
 
 from inferbench_tasks.analysis.labels import name_by_difference
 from inferbench_tasks.analysis.report.advice import advise
+from inferbench_tasks.analysis.report.objective import objective_word
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.contracts.verdict import DISTURBED, VALID
 from inferbench_tasks.figure import Figure
@@ -95,7 +96,7 @@ def _table(views: Sequence[RunView]) -> None:
 
     # Into a pipe or a file: wide enough for every column.
     console = Console() if sys.stdout.isatty() else Console(width=140)
-    rows = [row(view) | {"verdict": view.state} for view in views]
+    rows = [row(view) | {"verdict": view.state, "slo_met": objective_word(view)} for view in views]
     # A column in which nothing was measured, or nothing else than in its neighbour, says nothing.
     columns = [name for name in rows[0] if name != "run_id" and any(r[name] is not None for r in rows)]
     # What is left out where the terminal is narrow is in the report.
@@ -125,15 +126,11 @@ def _cell(name: str, value: Any, *, bound: bool) -> str:
     """A figure's text; ``bound``: of a disturbed run, which bounds what a quiet machine gives."""
     if value is None:
         return "-"
-    if bound and value is False:  # a quiet machine may keep what a disturbed one missed
-        return "undecided"
     sign = FIGURES[name].bound_sign if bound and name in FIGURES else ""
     return sign + _text(name, value)
 
 
 def _text(name: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return "met" if value else "missed"
     if name in FIGURES and FIGURES[name].share:
         return f"{value:.1%}"
     if isinstance(value, float):

@@ -123,7 +123,9 @@ def test_goodput_and_objective() -> None:
     assert {k: c["met"] for k, c in summary["slo"]["checks"].items()} == {
         "p50_ms": True, "p99_ms": False, "throughput_rps": True, "error_ratio": True,
     }  # fmt: skip
-    assert summary["slo"]["checks"]["p99_ms"] == {"value": 70.0, "bound": 60.0, "met": False}
+    check = summary["slo"]["checks"]["p99_ms"]
+    assert (check["value"], check["bound"], check["met"]) == (70.0, 60.0, False)
+    assert (check["over"], check["requests"], check["needed_requests"]) == (100, 1000, None)
 
 
 def test_an_objective_without_enough_samples_is_neither_met_nor_missed() -> None:
@@ -223,3 +225,27 @@ def test_every_request_is_somewhere(rows: list[tuple[int, int, int, str]]) -> No
     if stats["count"]:
         assert stats["min"] - 1e-9 <= stats["mean"] <= stats["max"] + 1e-9
         assert summary["send_latency_ms"]["max"] <= stats["max"]
+
+
+def test_a_percentile_that_failures_may_belong_to_is_null_with_the_reason() -> None:
+    """With 0.9% of timeouts there is no p99.9 and no p99, whose interval goes too; the p90 stays."""
+    intended = np.linspace(0, 10 * S, 10_000, endpoint=False).astype(np.int64)
+    status = np.where(np.arange(10_000) % 111 == 5, "timeout", "ok").tolist()
+    columns = {"intended_ns": intended, "done_ns": intended + MS, "status": status}
+    stats = _summary(columns, 0, 10)["e2e_latency_ms"]
+    assert stats["p999"] is None and stats["p99"] is None and stats["p95"] is None
+    assert stats["ci95"]["p99"] is None
+    assert stats["p90"] == 1.0
+    assert set(stats["withheld"]) == {"p95", "p99", "p999"}
+    assert "0.910% of the requests failed" in stats["withheld"]["p999"]
+
+
+def test_few_enough_failures_leave_a_percentile() -> None:
+    """A tenth of the tail may fail: 10 of 10,000 requests leave the p99 and take the p99.9."""
+    intended = np.linspace(0, 10 * S, 10_000, endpoint=False).astype(np.int64)
+    status = np.where(np.arange(10_000) % 1000 == 5, "timeout", "ok").tolist()
+    columns = {"intended_ns": intended, "done_ns": intended + MS, "status": status}
+    stats = _summary(columns, 0, 10)["e2e_latency_ms"]
+    assert stats["p99"] == 1.0 and stats["p999"] is None
+    del columns["status"]
+    assert "withheld" not in _summary(columns, 0, 10)["e2e_latency_ms"]

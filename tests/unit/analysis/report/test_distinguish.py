@@ -11,15 +11,16 @@ from inferbench_tasks.analysis.report.runs import RunView
 from tests.unit.analysis.builders import named, records, view
 
 
-def runs(first_ms: float, second_ms: float, noise: float) -> list[RunView]:
-    """Two runs at the same rate; the first needs half of the CPU."""
+def runs(first_ms: float, second_ms: float, noise: float, p99_ms: float = 20.0) -> list[RunView]:
+    """Two runs at the same rate; the first needs half of the CPU. ``p99_ms``: the objective of both."""
+    slo = {"p99_ms": p99_ms}
     return named(
-        view(records(first_ms, noise=noise, seed=2), "r.000", cpu_cores=0.2),
+        view(records(first_ms, noise=noise, seed=2), "r.000", cpu_cores=0.2, job={"slo": slo}),
         view(
             records(second_ms, noise=noise, seed=3),
             "r.001",
             cpu_cores=0.4,
-            job={"serve__threads": 2},
+            job={"serve__threads": 2, "slo": slo},
         ),
     )
 
@@ -32,7 +33,7 @@ def test_a_clear_difference_is_called_the_lowest_with_its_interval() -> None:
 
 def test_overlapping_intervals_are_not_distinguishable_and_the_runs_that_settle_it_are_named() -> None:
     """A sixth apart with wide tails: both intervals are told, and so much longer runs of both are asked for."""
-    a, b = runs(5.0, 5.9, 0.5)
+    a, b = runs(5.0, 5.9, 0.5, p99_ms=40.0)
     first, second = interval(a, "p99"), interval(b, "p99")
     assert first and second and first[1] > second[0]
     text = advise([a, b]).text
