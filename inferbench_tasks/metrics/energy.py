@@ -6,8 +6,11 @@
 - ``rapl``: the processor packages' counters, the whole packages, whoever used them. 3%, see Khan et al. 2018,
   "RAPL in Action".
 - ``codecarbon_estimate``: codecarbon's curve of power over the machine's load, see ``energy_codecarbon``: 100%.
-- ``tdp_estimate``: CPU time of the server x the processor's TDP per core (``configs/hardware.yaml``): what the
-  server's work draws, without what an idle machine draws. A model, not a measurement: 60%.
+- ``tdp_estimate``: CPU time of the server x the processor's TDP per core (``configs/hardware.yaml``) x the machine's
+  physical per logical cores, for CPU time counts hardware threads, of which several share a core and its watts: what
+  the server's work draws, without what an idle machine draws. A model, not a measurement: 60%.
+
+Methods are said to agree only where one of them measures: two estimates from one TDP confirm nothing.
 
 Never 0 for "not known": then it is None, and ``reason`` says why.
 """
@@ -29,6 +32,8 @@ UNCERTAINTY_RATIO = {
     "tdp_estimate": 0.60,
     "codecarbon_estimate": energy_codecarbon.UNCERTAINTY_RATIO,
 }
+#: Those that read a counter or a sensor; the others are models.
+MEASURES = ("nvml_counter", "nvml_integrated", "rapl")
 SCOPE = {
     "nvml_counter": "the whole GPU board",
     "nvml_integrated": "the whole GPU board",
@@ -84,8 +89,8 @@ class Energy(Block):
 
 
 def _agree(per_request: dict[str, float]) -> bool | None:
-    """Whether the intervals of all methods meet; None with one method only."""
-    if len(per_request) < 2:
+    """Whether the intervals of all methods meet; None with one method only, or where none of them measures."""
+    if len(per_request) < 2 or not any(name in MEASURES for name in per_request):
         return None
     lows = [value * (1 - UNCERTAINTY_RATIO[name]) for name, value in per_request.items()]
     highs = [value * (1 + UNCERTAINTY_RATIO[name]) for name, value in per_request.items()]
@@ -133,7 +138,10 @@ def _tdp_estimate(measured: Measured) -> tuple[float | None, str]:
     row = find_hardware(name)
     if row is None or row.watt_per_core is None:
         return None, f"configs/hardware.yaml has no TDP for {name!r}"
-    return _not_zero(cpu_s * row.watt_per_core)
+    physical, logical = (measured.hardware.get(f"cores_{kind}") for kind in ("physical", "logical"))
+    if not physical or not logical:
+        return None, "how many hardware threads share a core of this machine is not known"
+    return _not_zero(cpu_s * row.watt_per_core * physical / logical)
 
 
 _METHODS = {

@@ -40,6 +40,11 @@ _TRITON = {
     "postprocess": "nv_inference_compute_output_duration_us_total",
 }
 _TRITON_REQUESTS = "nv_inference_request_success_total"
+#: What servers count of their batches: samples inferred, and runs of the model.
+_BATCHES = (
+    ("inferbench_server_inferences_total", "inferbench_server_executions_total"),
+    ("nv_inference_count_total", "nv_inference_exec_count_total"),
+)
 
 
 class Stages(Block):
@@ -50,8 +55,10 @@ class Stages(Block):
     path: ClassVar[str] = "stages_ms"
 
     def compute(self, measured: Measured) -> dict[str, Any]:
-        """{part: {mean, p50, p99}, method, coverage_ratio}; parts that nobody told are None."""
-        return breakdown(measured.window, measured.recording, measured.trace_path)
+        """{part: {mean, p50, p99}, method, coverage_ratio, batch_samples_mean}; parts that nobody told are None."""
+        block = breakdown(measured.window, measured.recording, measured.trace_path)
+        batch = batch_samples(measured.window, measured.recording)
+        return {**block, "batch_samples_mean": batch} if block and batch else block
 
 
 def breakdown(window: Window, recording: Recording, trace_path: str | None = None) -> dict[str, Any]:
@@ -75,6 +82,19 @@ def breakdown(window: Window, recording: Recording, trace_path: str | None = Non
     if means and trace_path:
         _add_percentiles(means, window, traced(Path(trace_path), window))
     return means or _by_difference(window)
+
+
+def batch_samples(window: Window, recording: Recording) -> float | None:
+    """Mean samples in a run of the model, as the server counted them in the window: requests may be merged.
+
+    None where it counts no such thing.
+    """
+    for names in _BATCHES:
+        series = [recording.get("server_metrics", name) for name in names]
+        samples, runs = (one.increase(window.start_ns, window.end_ns) if one else None for one in series)
+        if samples and runs:
+            return samples / runs
+    return None
 
 
 def per_request(window: Window) -> dict[str, NDArray[Any]]:

@@ -1,9 +1,11 @@
 """The roofline: what a model reaches against what its operational intensity allows.
 
-Williams, Waterman and Patterson 2009. Attained: FLOP of a request over the time that its inference took in
-the server; intensity: FLOP over bytes moved, with the weights read once per batch. Ceilings: measured on one
-core (``analysis.ceilings``) times the server's threads, so a run with several threads may lie below for want
-of bandwidth alone; the datasheet's dashed, where ``configs/hardware.yaml`` has it.
+Williams, Waterman and Patterson 2009. Attained: FLOP of a run of the model over the time that the inference of its
+requests took in the server; intensity: FLOP over bytes moved, with the weights read once per run. A server that merges
+requests runs more samples at once than a request has: their mean number is measured (``metrics.stages``), and a run of
+such a server that nobody counted has no place. Ceilings: measured on one core (``analysis.report.ceilings``) times the
+server's threads, so a run with several threads may lie below for want of bandwidth alone; the datasheet's dashed, where
+``configs/hardware.yaml`` has it.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ def roofline(views: Sequence[RunView], measured: Ceilings | None, sheet: Hardwar
     if measured:
         data.append(
             _ceiling(
-                x, measured.gflops * threads, measured.gb_s * threads, f"measured, {threads} core(s)", "solid"
+                x, measured.gflops * threads, measured.gb_s * threads, _origin(measured, threads), "solid"
             )
         )
     if sheet and sheet.fp32_tflops and sheet.bandwidth_gb_s:
@@ -76,12 +78,21 @@ def position(view: RunView) -> tuple[float, float] | None:
     """(FLOP/byte, GFLOP/s) of a run, None where something is not known."""
     model = view.result.model if view.result else None
     inference_ms = (view.figure("stages_ms.inference") or {}).get("mean")
-    batch = view.samples_per_request
+    merges = (view.job.get("serve") or {}).get("batching") is not None
+    batch = view.figure("stages_ms.batch_samples_mean") or (None if merges else view.samples_per_request)
     if model is None or not model.flops or not model.bytes or not inference_ms or not batch:
         return None
     weights = (model.parameters or 0) * _BYTES_PER_WEIGHT.get(model.precision or "fp32", 4)
     moved = max(model.bytes - weights, 0) * batch + min(weights, model.bytes)
     return model.flops * batch / moved, model.flops * batch / (inference_ms / 1e3) / 1e9
+
+
+def _origin(measured: Ceilings, threads: int) -> str:
+    """How the measured ceiling was got: a bandwidth is worth what its arrays were larger than the caches."""
+    if not measured.array_bytes:
+        return f"measured, {threads} core(s)"
+    times = f"{measured.array_bytes / measured.cache_bytes:.3g} times" if measured.cache_bytes else "unknown"
+    return f"measured, {threads} core(s), arrays of {measured.array_bytes / 1e6:,.0f} MB (last-level caches: {times})"
 
 
 def _ceiling(x: Any, gflops: float, gb_s: float, label: str, dash: str) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """The machine's own ceilings: what a matrix product and a triad reach on one core.
 
 Measured over CPU time, so that a process that was set aside for others does not lower them, and kept per
-processor; the best of several repetitions counts, as a ceiling's definition wants.
+processor; the best of several repetitions counts, as a ceiling's definition wants. Each array of the triad is four
+times as large as all last-level caches together (McCalpin's rule for STREAM), or it would measure a cache: some
+processors have 256 MB and more. Where memory is too small for that, the bandwidth is not known.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pathlib import Path
 from inferbench_tasks.errors import StageError
 
 _PROGRAM = """
-import json, time
+import json, sys, time
 import numpy as np
 def best(work, size, seconds):
     rate, started = 0.0, time.process_time()
@@ -30,7 +32,7 @@ def best(work, size, seconds):
 n = 1024
 a, b, c = (np.random.default_rng(i).random((n, n), dtype=np.float32) for i in range(3))
 sgemm = best(lambda: np.matmul(a, b, out=c), 2 * n ** 3, 0.8)
-m = 8_000_000
+m = int(sys.argv[1]) // 4
 x, y, z = (np.ones(m, dtype=np.float32) for _ in range(3))
 def triad():
     np.multiply(y, 3.0, out=x)
@@ -41,26 +43,86 @@ print(json.dumps({"sgemm_gflops": sgemm / 1e9, "triad_gb_s": bandwidth / 1e9}))
 """
 
 
+#: An array of the triad is so many times the caches, at least so large; all three take at most that share of memory.
+_TIMES_CACHE, _LEAST_BYTES, _MOST_MEMORY_RATIO = 4, 32_000_000, 0.5
+_CPUS = Path("/sys/devices/system/cpu")
+
+
 @dataclass(frozen=True)
 class Ceilings:
-    """One core's: FLOP/s of fp32 matrix products and bytes/s of a triad over arrays larger than the caches."""
+    """One core's: FLOP/s of fp32 matrix products and bytes/s of a triad over arrays larger than the caches.
+
+    ``array_bytes``: the size of each of its three arrays; ``cache_bytes``: of all last-level caches, None where the
+    system doesn't tell it.
+    """
 
     gflops: float
     gb_s: float
+    array_bytes: int = 0
+    cache_bytes: int | None = None
+
+
+def last_level_cache_bytes(cpus: Path = _CPUS) -> int | None:
+    """All last-level caches of the machine together: the largest level of each CPU, shared ones counted once."""
+    caches: dict[str, int] = {}
+    for cpu in cpus.glob("cpu[0-9]*"):
+        levels: dict[int, tuple[str, int]] = {}
+        for index in (cpu / "cache").glob("index[0-9]*"):
+            try:
+                level = int((index / "level").read_text())
+                size = _bytes((index / "size").read_text().strip())
+                sharers = (index / "shared_cpu_list").read_text().strip()
+            except (OSError, ValueError):
+                continue  # a hypervisor may leave out what it does not emulate
+            levels[level] = (sharers, size)
+        if levels:
+            sharers, size = levels[max(levels)]
+            caches[sharers] = size
+    return sum(caches.values()) or None
+
+
+def triad_array_bytes(cache_bytes: int | None, memory_bytes: int) -> int | None:
+    """The size of each array of the triad; None where three of them don't fit into the machine's free memory."""
+    size = max(_LEAST_BYTES, _TIMES_CACHE * (cache_bytes or 0))
+    return size if 3 * size <= _MOST_MEMORY_RATIO * memory_bytes else None
+
+
+def _bytes(text: str) -> int:
+    """``32768K`` as a number."""
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}
+    return int(text[:-1]) * units[text[-1]] if text[-1:] in units else int(text)
 
 
 def measured_ceilings(cache_dir: Path, processor: str) -> Ceilings:
-    """This machine's, from the cache or measured now (two seconds of one core); StageError if that fails."""
+    """This machine's, from the cache or measured now (some seconds of one core).
+
+    StageError if that fails, or where the machine has too little free memory for arrays that its caches don't hold.
+    """
+    import psutil
+
     path = cache_dir / "ceilings.json"
+    cache_bytes = last_level_cache_bytes()
+    array_bytes = triad_array_bytes(cache_bytes, _memory_bytes(psutil.virtual_memory().available))
+    if array_bytes is None:
+        raise StageError(
+            "The machine's memory bandwidth can't be measured: three arrays of four times its last-level caches "
+            f"({_TIMES_CACHE * (cache_bytes or 0) / 1e6:,.0f} MB each) don't fit into half of its free memory"
+        )
     try:
         document = json.loads(path.read_text())
-        if document["processor"] == processor:
-            return Ceilings(document["sgemm_gflops"], document["triad_gb_s"])
+        # Measured with smaller arrays, by an earlier version: perhaps a cache.
+        if document["processor"] == processor and document["array_bytes"] >= array_bytes:
+            return Ceilings(
+                document["sgemm_gflops"],
+                document["triad_gb_s"],
+                document["array_bytes"],
+                document["cache_bytes"],
+            )
     except (OSError, ValueError, KeyError):
         pass  # not measured yet, or a file that is not ours: measured again
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     process = subprocess.run(
-        [sys.executable, "-c", _PROGRAM],
+        [sys.executable, "-c", _PROGRAM, str(array_bytes)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -72,6 +134,17 @@ def measured_ceilings(cache_dir: Path, processor: str) -> Ceilings:
     rates = json.loads(process.stdout)
     cache_dir.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps({"processor": processor, **rates}))
+    sizes = {"array_bytes": array_bytes, "cache_bytes": cache_bytes}
+    temporary.write_text(json.dumps({"processor": processor, **sizes, **rates}))
     temporary.replace(path)
-    return Ceilings(rates["sgemm_gflops"], rates["triad_gb_s"])
+    return Ceilings(rates["sgemm_gflops"], rates["triad_gb_s"], array_bytes, cache_bytes)
+
+
+def _memory_bytes(available_bytes: int) -> int:
+    """What this process may take: what is free, and what its control group leaves it."""
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit, used = ((group / name).read_text().strip() for name in ("memory.max", "memory.current"))
+        return min(available_bytes, int(limit) - int(used))
+    except (OSError, ValueError):
+        return available_bytes  # no limit ("max"), or no such file

@@ -24,7 +24,7 @@ from inferbench_tasks.monitors.rapl import RaplMonitor
 from inferbench_tasks.monitors.records import Recording, Series
 from tests.unit.analysis.builders import SECOND, records
 
-EPYC = {"cpu": "AMD EPYC 7763 64-Core Processor", "cores_logical": 2, "gpus": []}
+EPYC = {"cpu": "AMD EPYC 7763 64-Core Processor", "cores_logical": 2, "cores_physical": 2, "gpus": []}
 T4 = {"cpu": "x", "cores_logical": 4, "gpus": [{"name": "Tesla T4"}]}
 
 
@@ -77,6 +77,36 @@ def test_a_processors_counter_goes_before_an_estimate() -> None:
     assert found["joule_per_request"] == pytest.approx(0.2, rel=0.01)
     # 0.5 cores of a 64-core processor of 280 W, 200 requests/s.
     assert found["others"]["tdp_estimate"] == pytest.approx(0.5 * 280 / 64 / 200, rel=0.01)
+
+
+@pytest.mark.parametrize(("physical", "logical"), [(64, 64), (64, 128)])
+def test_item_14_an_estimate_of_all_hardware_threads_is_the_tdp(physical: int, logical: int) -> None:
+    """Item 14: a server that keeps all threads of a 280 W processor busy draws 280 W, with SMT too, never 560."""
+    hardware = {**EPYC, "cores_physical": physical, "cores_logical": logical}
+    energy = measure({("server", "cpu_s_total"): counter(float(logical))}, hardware)["energy"]
+    assert energy["method"] == "tdp_estimate"
+    assert energy["power_w"] == pytest.approx(280, rel=0.01)
+
+
+def test_item_14_without_the_number_of_threads_of_a_core_there_is_no_estimate() -> None:
+    """Item 14: it could be twice too much; it is null, with the reason."""
+    hardware = {**EPYC, "cores_physical": None}
+    energy = measure({("server", "cpu_s_total"): counter(0.5)}, hardware)["energy"]
+    assert energy["joule_per_request"] is None
+    assert "how many hardware threads share a core" in energy["reason"]
+
+
+def test_item_14_two_estimates_from_one_tdp_are_no_agreement() -> None:
+    """Item 14: only beside a counter are methods said to agree, or not."""
+    estimates = {("server", "cpu_s_total"): counter(0.5), ("host", "cpu_ratio"): gauge(0.25)}
+    assert measure(estimates)["energy"]["methods_agree"] is None
+    watts = 0.5 * 280 / 64
+    for times, agree in ((1.1, True), (10.0, False)):
+        counted = {
+            ("server", "cpu_s_total"): counter(0.5),
+            ("rapl", "package_j_total"): counter(times * watts),
+        }
+        assert measure(counted)["energy"]["methods_agree"] is agree
 
 
 def test_no_source_of_energy_is_null_with_the_reasons() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from inferbench_tasks.loadgen.window import Window
-from inferbench_tasks.metrics.stages import PARTS, breakdown, per_request
+from inferbench_tasks.metrics.stages import PARTS, batch_samples, breakdown, per_request
 from inferbench_tasks.monitors.records import EMPTY, Recording, Series
 from tests.unit.analysis.builders import SECOND, records
 
@@ -65,6 +65,20 @@ def triton(requests: float) -> Recording:
     return Recording(
         {("server_metrics", n): Series(t_ns, np.arange(13) * rate + 7.0) for n, rate in growth.items()}, {}
     )
+
+
+@pytest.mark.parametrize(
+    ("samples", "runs"),
+    [("inferbench_server_inferences_total", "inferbench_server_executions_total"),
+     ("nv_inference_count_total", "nv_inference_exec_count_total")],
+)  # fmt: skip
+def test_item_15_the_mean_dynamic_batch_is_what_the_server_counted(samples: str, runs: str) -> None:
+    """Item 15: 1,200 samples in 100 runs are batches of twelve, by our server's counters and by Triton's."""
+    t_ns = np.arange(13) * SECOND
+    growth = {samples: 1200.0, runs: 100.0}
+    series = {("server_metrics", name): Series(t_ns, np.arange(13) * rate) for name, rate in growth.items()}
+    assert batch_samples(window(), Recording(series, {})) == pytest.approx(12.0)
+    assert batch_samples(window(), EMPTY) is None
 
 
 def test_a_servers_statistics_give_the_means() -> None:

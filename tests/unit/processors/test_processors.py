@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import wave
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,6 +108,54 @@ def test_suppression_keeps_one_box_per_object() -> None:
     )
     (found,) = NonMaximumSuppression()(raw[None])
     assert found.scores.tolist() == [0.9, 0.7, 0.6] and found.classes.tolist() == [0, 1, 0]
+
+
+#: Two objects of class 0 and 1, one found twice, as YOLO writes them: centre, size, scores.
+YOLO = np.array(
+    [
+        [320.0, 320.0, 40.0, 60.0, 0.9, 0.1],
+        [322.0, 321.0, 40.0, 60.0, 0.8, 0.1],
+        [100.0, 90.0, 30.0, 20.0, 0.1, 0.7],
+    ]
+)
+
+
+def test_item_18_boxes_with_centres_are_refused_with_the_option_that_reads_them() -> None:
+    """Item 18: a width is no corner: nothing is suppressed by it, and with the option the right boxes come out."""
+    with pytest.raises(InputError, match="3 of 3 are none.*Set box_format: cxcywh"):
+        NonMaximumSuppression()(YOLO[None])
+    (detections,) = NonMaximumSuppression(box_format="cxcywh")(YOLO[None])
+    assert detections.boxes.tolist() == [[300, 290, 340, 350], [85, 80, 115, 100]]
+    assert detections.classes.tolist() == [0, 1]
+
+
+def test_item_18_a_transposed_output_is_refused_with_the_option_that_reads_it() -> None:
+    """Item 18: YOLOv8 gives n x (4 + classes) x boxes."""
+    turned = np.concatenate([YOLO] * 40)[None].transpose(0, 2, 1)
+    with pytest.raises(InputError, match="set layout: channels_first"):
+        NonMaximumSuppression()(turned)
+    (detections,) = NonMaximumSuppression(box_format="cxcywh", layout="channels_first")(turned)
+    assert detections.scores.tolist() == [0.9, 0.7]
+
+
+def test_item_18_objectness_counts_with_the_classes() -> None:
+    """Item 18: YOLOv5 to v7 have it in the fifth column; a sure class of no object is none."""
+    raw = np.insert(YOLO, 4, [0.9, 0.1, 1.0], axis=1)
+    (detections,) = NonMaximumSuppression(box_format="cxcywh", objectness=True)(raw[None])
+    assert detections.scores == pytest.approx([0.81, 0.7])
+
+
+@pytest.mark.parametrize(
+    ("settings", "shape", "message"),
+    [({"box_format": "yxyx"}, (1, 2, 6), "allowed: xyxy, cxcywh, xywh"), ({"layout": "x"}, (1, 2, 6), "boxes_first"),
+     ({}, (2, 6), r"shape \(2, 6\)"), ({}, (1, 2, 4), "needs 5 numbers"), ({"objectness": True}, (1, 2, 5), "needs 6")],
+)  # fmt: skip
+def test_item_18_what_is_no_output_of_a_detector_is_refused(
+    settings: dict[str, Any], shape: tuple[int, ...], message: str
+) -> None:
+    """Item 18: an unknown option or shape is named with what is allowed."""
+    with pytest.raises(InputError, match=message):
+        NonMaximumSuppression(**settings)(np.zeros(shape))
 
 
 def test_overlap_is_intersection_over_union() -> None:

@@ -17,7 +17,12 @@ from inferbench_tasks.analysis.charts.roofline import position, roofline
 from inferbench_tasks.analysis.charts.stages import cold_start, pipeline
 from inferbench_tasks.analysis.charts.tradeoffs import latency_throughput, pareto_front, pareto_table
 from inferbench_tasks.analysis.charts.traffic import traffic
-from inferbench_tasks.analysis.report.ceilings import Ceilings, measured_ceilings
+from inferbench_tasks.analysis.report.ceilings import (
+    Ceilings,
+    last_level_cache_bytes,
+    measured_ceilings,
+    triad_array_bytes,
+)
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.catalogue import Hardware
 from inferbench_tasks.figures import FIGURES
@@ -178,6 +183,47 @@ def test_an_mlperf_query_counts_with_all_its_samples_in_the_roofline() -> None:
     """Four samples per query of ``multi_stream`` are the place of batch 4, though the load's batch size is 1."""
     query = {"load__arrivals": {"kind": "multi_stream", "samples_per_query": 4}}
     assert position(roofline_run(query)) == position(roofline_run())
+
+
+def test_item_15_a_dynamic_batch_counts_with_all_its_samples_in_the_roofline() -> None:
+    """Item 15: requests of four, merged to sixteen on average: 16 MFLOP in the same 2 ms, not a quarter."""
+    run = roofline_run({"load__batch_size": 4, "serve__batching": {"max_batch_size": 16}})
+    run.summary["stages_ms"]["batch_samples_mean"] = 16.0
+    assert position(run) == pytest.approx((16e6 / (4_000 + 16 * 4_000), 8.0))
+
+
+def test_item_15_a_dynamic_batch_that_nobody_counted_has_no_place_in_the_roofline() -> None:
+    """Item 15: without the measured batch the place would be too low by an unknown factor."""
+    assert position(roofline_run({"load__batch_size": 4, "serve__batching": {"max_batch_size": 16}})) is None
+
+
+def test_item_17_the_triad_is_larger_than_all_last_level_caches(tmp_path: Path) -> None:
+    """Item 17: two L3 caches of 384 MB, each shared by two CPUs, make arrays of 3 GB; without room for them, none."""
+    for cpu in range(4):
+        for index, (level, size, sharers) in enumerate(
+            ((1, "32K", f"{cpu}"), (3, "393216K", f"{cpu // 2 * 2}-"))
+        ):
+            place = tmp_path / f"cpu{cpu}" / "cache" / f"index{index}"
+            place.mkdir(parents=True)
+            for name, text in (("level", level), ("size", size), ("shared_cpu_list", sharers)):
+                (place / name).write_text(f"{text}\n")
+    cache = last_level_cache_bytes(tmp_path)
+    assert cache == 2 * 384 * 2**20
+    array_bytes = triad_array_bytes(cache, 256 * 2**30)
+    assert array_bytes is not None and array_bytes >= 4 * cache
+    assert triad_array_bytes(cache, 8 * 2**30) is None
+    assert triad_array_bytes(None, 8 * 2**30) == 32_000_000
+    assert last_level_cache_bytes(tmp_path / "nothing") is None
+
+
+def test_item_17_a_bandwidth_of_smaller_arrays_is_measured_again(tmp_path: Path) -> None:
+    """Item 17: what an earlier version kept may be a cache's; the legend says how large the arrays were."""
+    (tmp_path / "ceilings.json").write_text('{"processor": "cpu A", "sgemm_gflops": 1e9, "triad_gb_s": 1e9}')
+    rates = measured_ceilings(tmp_path, "cpu A")
+    assert rates.gb_s < 1e6
+    assert rates.array_bytes >= 4 * (last_level_cache_bytes() or 0)
+    plot = roofline([roofline_run()], rates, None)
+    assert plot is not None and "MB (last-level caches:" in plot["data"][0]["name"]
 
 
 def test_the_roofline_has_measured_and_datasheet_ceilings() -> None:
