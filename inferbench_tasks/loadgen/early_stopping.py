@@ -44,13 +44,15 @@ def decide(over: NDArray[Any], quantile: float) -> Decision:
     if not requests:
         return Decision(None, 0, 0, reason="no request was measured")
     spread = spread_of(over)
-    if spread.reason is not None:
-        return Decision(None, count, requests, reason=f"of the requests over the bound: {spread.reason}")
-    worth = requests / max(1.0, spread.inflation)
+    # Where nobody can tell, all of those over the bound may have been one cluster.
+    inflation = max(1.0, spread.inflation if spread.reason is None else count)
+    worth = requests / inflation
     share = count / requests
     met = _decided(share, worth, quantile)
     if met is not None:
         return Decision(met, count, requests)
+    if spread.reason is not None:
+        return Decision(None, count, requests, reason=f"of the requests over the bound: {spread.reason}")
     needed = _needed(share, worth, quantile)
     if needed is None:
         return Decision(None, count, requests, reason="it is so close to the bound that no run would decide")

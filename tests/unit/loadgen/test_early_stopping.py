@@ -64,3 +64,12 @@ def test_nothing_decides_what_is_at_its_bound_or_was_one_episode() -> None:
     once = decide(episode, 0.99)
     assert once.met is None and once.needed_requests is None and "episodes" in (once.reason or "")
     assert decide(np.zeros(0, np.bool_), 0.99).met is None
+
+
+def test_a_few_requests_over_the_bound_count_as_one_cluster_at_worst() -> None:
+    """Three in a row of 3,000 are met as one of 1,000 is; thirty in a row of 3,000 decide nothing."""
+    over = np.zeros(3_000, np.bool_)
+    over[1_500:1_503] = True
+    assert decide(over, 0.99).met is True
+    over[1_500:1_530] = True
+    assert decide(over, 0.99).met is None
