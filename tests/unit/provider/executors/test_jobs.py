@@ -25,7 +25,7 @@ FILE = Path(__file__).parents[4] / "configs" / "nightly" / "digits-onnxruntime.y
 
 @dataclass
 class FakeCluster:
-    """No history, no devices."""
+    """A cluster that has neither a history nor devices."""
 
     found: list[Any] = field(default_factory=list)
 

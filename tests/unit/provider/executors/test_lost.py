@@ -8,7 +8,7 @@ from inferbench_tasks.provider.executors.lost import EXPECTED_S, TIMES, Sent
 
 
 class Clock:
-    """Moved by the test."""
+    """A clock that only the test moves."""
 
     now = 0.0
 

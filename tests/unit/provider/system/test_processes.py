@@ -31,8 +31,10 @@ def test_orphans_are_gone_when_it_returns() -> None:
         while not psutil.Process(breeder.pid).children():
             time.sleep(0.001)
         processes.end_by_environment(name, value)
-        left = [p for p in psutil.process_iter(["environ"]) if (p.info["environ"] or {}).get(name) == value]
-        assert not left
+        survivors = [
+            p for p in psutil.process_iter(["environ"]) if (p.info["environ"] or {}).get(name) == value
+        ]
+        assert not survivors
         assert other.poll() is None
     finally:
         for process in (breeder, other):
