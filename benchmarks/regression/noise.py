@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ RECORDED = Path(__file__).parent / "noise.parquet"
 PAIRS = 8
 
 
-def _sides(level: NDArray[np.float64], rng: np.random.Generator) -> Night:
+def _sides(level: NDArray[np.floating[Any]], rng: np.random.Generator) -> Night:
     """One night: ``level`` (ln) of each run in its order ABBA ABBA ..., and 2% of noise of each run."""
     runs = np.exp(level + rng.normal(0, 0.02, 2 * PAIRS))
     first = np.resize([True, False, False, True], 2 * PAIRS)

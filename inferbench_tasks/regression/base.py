@@ -8,6 +8,7 @@ the ratio candidate / baseline of a session is free of what the whole machine do
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -51,6 +52,11 @@ class Session:
         from inferbench_tasks.regression.ratio import effect
 
         return effect(self.log_ratios())
+
+    @cached_property
+    def variance(self) -> float:
+        """The sample variance of the pairs' ln ratios; of at least two pairs."""
+        return statistics.variance(self.log_ratios())
 
     @cached_property
     def level(self) -> float:

@@ -1,11 +1,12 @@
 """From the sessions of many series to decisions: suspicion, confirmation, and when the baseline moves.
 
-1. *Suspicion*: the night's pair differs (rank test, Benjamini-Hochberg over all series of the night, and a
-   bootstrap interval of the ratio without zero), or the history of ratios has a change point (E-Divisive,
-   also under the false discovery rate). Either way the effect must reach the minimum effect.
-2. *Confirmation*: only sessions AFTER the suspicion count, so the data that raised it can't confirm it. Their mean
-   effect must be in the same direction, reach the minimum effect and stand out of the noise WITHIN and BETWEEN
-   sessions: a night in which one side was unlucky explains itself only once.
+1. *Suspicion*: the pairs of the night differ, or the newest sessions together do (``evidence.strongest_run``);
+   both under the false discovery rate over all series of the night. The effect must reach the minimum effect.
+2. *Confirmation*, always by a session after the suspicion, in one of two ways. The sessions AFTER the suspicion
+   alone differ in its direction: the data that raised it can't do that. Or all newest sessions together have become
+   so unlikely that choosing the most different run of them doesn't explain it: a small change, which no few nights
+   show. In both, the effect stands out of the noise WITHIN and BETWEEN sessions: a night in which one side was
+   unlucky explains itself only once.
 3. The baseline moves with a confirmed change, never before, and the history starts again from there.
 
 A regression and an improvement are decided alike. All of it is a function of the sessions: asked again, it
@@ -23,10 +24,10 @@ import numpy as np
 
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.regression.base import SeriesKey, Session, worse
-from inferbench_tasks.regression.changepoint import best_split
-from inferbench_tasks.regression.level import Leveled, leveled
-from inferbench_tasks.regression.power import Noise, noise_of
-from inferbench_tasks.regression.ratio import MIN_PAIRS, judge_pair
+from inferbench_tasks.regression.evidence import Evidence, of_newest, strongest_run
+from inferbench_tasks.regression.power import ALPHA, Noise, noise_of
+from inferbench_tasks.regression.ratio import MIN_PAIRS
+from inferbench_tasks.regression.spread import History
 
 Kind = Literal["suspected", "confirmed", "dropped"]
 Reason = Literal["pair", "history", "confirmation"]
@@ -40,19 +41,17 @@ class Policy:
     """``suspect_rate``: false discovery rate of suspicions; ``confirm_alpha``: one-sided, of each look."""
 
     suspect_rate: float = 0.05
-    #: The same for changes in the history, which single nights are too noisy to show.
+    #: The same for runs of sessions, which show what single nights are too noisy for.
     history_rate: float = 0.1
     confirm_alpha: float = 0.002
+    #: The same as ``confirm_alpha``, two-sided, for the most different run of the newest sessions.
+    run_alpha: float = 0.004
     #: Changes below it are nobody's concern, ln ratio.
     min_effect: float = 0.005
     #: A suspicion that so many sessions did not confirm is dropped.
     max_confirmations: int = 8
-    #: The history that a change point is looked for in, sessions.
+    #: The history that a change is looked for in, sessions.
     window: int = 40
-    #: What sessions of unchanged code are taken to differ by until a series has shown it (standard deviation).
-    prior_between: float = 0.015
-    prior_sessions: int = 2
-    permutations: int = 499
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,8 @@ class State:
     events: list[Event] = field(default_factory=list)
     #: What has been accepted as the new level against the baseline of this epoch, ln ratio.
     accepted: float = 0.0
+    #: The standard error of that level.
+    accepted_error: float = 0.0
 
 
 def decide(
@@ -109,7 +110,8 @@ def _step(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], polic
         if state.epoch and state.epoch[-1].baseline_id != session.baseline_id:
             # Ratios to another baseline are another history, and its levels say nothing of this one: also where that
             # baseline comes back later, since what was accepted against it then is the code that was taken back.
-            state.epoch, state.suspicion, state.pending, state.accepted = [], None, [], 0.0
+            state.epoch, state.suspicion, state.pending = [], None, []
+            state.accepted = state.accepted_error = 0.0
         relative = _relative(state, session)
         if state.suspicion is not None:
             state.pending.append(relative)
@@ -117,8 +119,9 @@ def _step(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], polic
         else:
             state.epoch.append(relative)
             to_suspect[key] = relative
-    _suspect(states, to_suspect, policy)
-    _confirm(states, to_confirm, policy)
+    runs = _runs(states, [*to_suspect, *to_confirm], policy)
+    _suspect(states, to_suspect, runs, policy)
+    _confirm(states, to_confirm, runs, policy)
 
 
 def _relative(state: State, session: Session) -> Session:
@@ -140,20 +143,45 @@ def adjusted(p_values: Sequence[float]) -> list[float]:
     return [float(p) for p in false_discovery_control(np.asarray(p_values, float))]
 
 
-def _suspect(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], policy: Policy) -> None:
-    keys = list(night)
-    pairs = {key: judge_pair(night[key].baseline, night[key].candidate) for key in keys}
-    by_pair = dict(zip(keys, adjusted([pairs[key].p_value for key in keys]), strict=True))
-    splits = {key: _history_change(states[key], policy) for key in keys}
-    by_history = dict(zip(keys, adjusted([splits[key][1] for key in keys]), strict=True))
+@dataclass(frozen=True)
+class _Run:
+    """The most different run of a series' newest sessions; ``p_value``: adjusted over the series of the night."""
+
+    evidence: Evidence
+    p_value: float
+    sessions: tuple[Session, ...]
+
+    def shows(self, rate: float, policy: Policy) -> bool:
+        return self.p_value <= rate and abs(self.evidence.effect) >= policy.min_effect
+
+
+def _runs(states: dict[SeriesKey, State], keys: Sequence[SeriesKey], policy: Policy) -> dict[SeriesKey, _Run]:
+    """Of the series that have enough sessions for one."""
+    runs = {}
     for key in keys:
-        pair, (shift, _) = pairs[key], splits[key]
-        excludes_zero = pair.low > 0 or pair.high < 0
-        large = abs(pair.effect) >= policy.min_effect
-        if by_pair[key] <= policy.suspect_rate and excludes_zero and large:
-            change: tuple[float, float, Reason] = (pair.effect, by_pair[key], "pair")
-        elif by_history[key] <= policy.history_rate and abs(shift) >= policy.min_effect:
-            change = (shift, by_history[key], "history")
+        sessions = (*states[key].epoch, *states[key].pending)[-policy.window :]
+        if strongest := strongest_run(History.of(sessions, states[key].accepted_error)):
+            evidence, p_value = strongest
+            runs[key] = _Run(evidence, p_value, sessions[evidence.start :])
+    p_values = adjusted([run.p_value for run in runs.values()])
+    return {key: replace(run, p_value=p) for (key, run), p in zip(runs.items(), p_values, strict=True)}
+
+
+def _suspect(
+    states: dict[SeriesKey, State],
+    night: dict[SeriesKey, Session],
+    runs: Mapping[SeriesKey, _Run],
+    policy: Policy,
+) -> None:
+    pairs = {key: _of_pairs(states[key], policy) for key in night}
+    p_values = dict(zip(pairs, adjusted([pair.p_value for pair in pairs.values()]), strict=True))
+    for key, pair in pairs.items():
+        run = runs.get(key)
+        significant = p_values[key] <= policy.suspect_rate and pair.p_value <= ALPHA
+        if significant and abs(pair.effect) >= policy.min_effect:
+            change: tuple[float, float, Reason] = (pair.effect, p_values[key], "pair")
+        elif run is not None and run.shows(policy.history_rate, policy):
+            change = (run.evidence.effect, run.p_value, "history")
         else:
             continue
         event = _event("suspected", key, night[key].id, *change, (night[key].id,))
@@ -161,73 +189,71 @@ def _suspect(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], po
         states[key].events.append(event)
 
 
-def _history_change(state: State, policy: Policy) -> tuple[float, float]:
-    """The change of the newest level against zero, and its p-value: (ln ratio, p)."""
-    epoch = state.epoch[-policy.window :]
-    noise = usual_noise(state, policy)
-    values = np.asarray([leveled(epoch[:i], [session], noise).effect for i, session in enumerate(epoch)])
-    split = best_split(values, policy.permutations, np.random.default_rng(1))
-    if split is None:
-        return 0.0, 1.0
-    index, p_value = split
-    return float(np.median(values[index:])), p_value
+def _of_pairs(state: State, policy: Policy) -> Evidence:
+    """The pairs of the newest session against no change; the sessions before say what noise is usual."""
+    sessions = state.epoch[-policy.window :]
+    return of_newest(History.of(sessions, state.accepted_error), 1, len(sessions) - 1)
 
 
-def _confirm(states: dict[SeriesKey, State], night: dict[SeriesKey, Session], policy: Policy) -> None:
-    evidence = {key: _since(states[key], policy) for key in night}
-    p_values = dict(zip(evidence, adjusted([p for _, p in evidence.values()]), strict=True))
+def _confirm(
+    states: dict[SeriesKey, State],
+    night: dict[SeriesKey, Session],
+    runs: Mapping[SeriesKey, _Run],
+    policy: Policy,
+) -> None:
+    later = {key: _since(states[key], policy) for key in night}
+    chances = [later[key].tail(_sign(states[key])) for key in later]
+    p_values = dict(zip(later, adjusted(chances), strict=True))
     for key, session in night.items():
-        state, (now, _), p_value = states[key], evidence[key], p_values[key]
+        state, now, p_value, run = states[key], later[key], p_values[key], runs.get(key)
         assert state.suspicion is not None
-        ids = tuple(s.id for s in state.pending)
-        if p_value <= policy.confirm_alpha and abs(now.effect) >= policy.min_effect:
-            state.events.append(
-                _event("confirmed", key, session.id, now.effect, p_value, "confirmation", ids)
-            )
+        by: Reason = "confirmation"
+        sessions = tuple(state.pending)
+        confirmed = p_value <= policy.confirm_alpha and abs(now.effect) >= policy.min_effect
+        if not confirmed and run is not None and run.evidence.z * _sign(state) > 0:
+            confirmed = run.shows(policy.run_alpha, policy)
+            if confirmed:
+                now, p_value, by, sessions = run.evidence, run.p_value, "history", run.sessions
+        ids = tuple(s.id for s in sessions)
+        if confirmed:
+            state.events.append(_event("confirmed", key, session.id, now.effect, p_value, by, ids))
             state.accepted += now.effect
+            state.accepted_error = math.sqrt(now.error**2 - state.accepted_error**2)
             factor = math.exp(-now.effect)
-            state.epoch = [
-                replace(s, candidate=tuple(c * factor for c in s.candidate)) for s in state.pending
-            ]
+            state.epoch = [replace(s, candidate=tuple(c * factor for c in s.candidate)) for s in sessions]
         elif len(state.pending) >= policy.max_confirmations or _refuted(now, state.suspicion, policy):
-            state.events.append(_event("dropped", key, session.id, now.effect, p_value, "confirmation", ids))
+            state.events.append(_event("dropped", key, session.id, now.effect, p_value, by, ids))
             state.epoch += state.pending
         else:
             continue
         state.suspicion, state.pending = None, []
 
 
-def _since(state: State, policy: Policy) -> tuple[Leveled, float]:
-    """The effect of the sessions since the suspicion, and the chance of one so far in its direction."""
-    from scipy.stats import norm
-
+def _sign(state: State) -> float:
     assert state.suspicion is not None
-    now = leveled(state.epoch[:-1], state.pending, usual_noise(state, policy))
-    return now, float(norm.sf(math.copysign(1.0, state.suspicion.effect) * now.effect / now.error))
+    return math.copysign(1.0, state.suspicion.effect)
 
 
-def _refuted(now: Leveled, suspicion: Event, policy: Policy) -> bool:
+def _since(state: State, policy: Policy) -> Evidence:
+    """The sessions since the suspicion, without the one that raised it: neither as evidence nor as usual noise."""
+    before = state.epoch[-policy.window :]
+    history = History.of([*before, *state.pending], state.accepted_error)
+    return of_newest(history, len(state.pending), len(before) - 1)
+
+
+def _refuted(now: Evidence, suspicion: Event, policy: Policy) -> bool:
     """Whether the sessions since the suspicion leave no room (95%) for a part of it that is worth finding."""
     most = math.copysign(1.0, suspicion.effect) * now.effect + REFUTED_Z * now.error
     return most < max(policy.min_effect, REFUTED_RATIO * abs(suspicion.effect))
 
 
-def usual_noise(state: State, policy: Policy) -> Noise:
-    """The noise of a series: within its pairs, and between the sessions of each level.
-
-    What a few sessions say about their own spread is drawn to the prior, so that three alike nights don't
-    make the fourth look extraordinary.
-    """
+def usual_noise(state: State) -> Noise:
+    """The noise of a series since its baseline moved: within its pairs, and between the sessions of each level."""
     before = state.epoch[:-1] if state.suspicion else state.epoch
-    groups = [noise for noise in (noise_of(before), noise_of(state.pending)) if noise]
-    if not groups:
+    if not before and not state.pending:
         # The very first session is the suspect: what its pairs differ by among themselves is known all the same.
-        groups = [noise for noise in (noise_of(state.epoch),) if noise]
-    within = math.sqrt(np.average([g.within**2 for g in groups], weights=[g.sessions for g in groups]))
-    variances = [(g.between**2, g.sessions - 1) for g in groups if g.sessions > 1]
-    prior, count = policy.prior_sessions, sum(n for _, n in variances)
-    shrunk = (prior * policy.prior_between**2 + sum(v * n for v, n in variances)) / (prior + count)
-    return Noise(within, math.sqrt(shrunk), sum(g.sessions for g in groups))
+        before = state.epoch
+    return noise_of(before, state.pending)
 
 
 def _event(

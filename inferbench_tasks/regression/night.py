@@ -48,7 +48,7 @@ def pairs_for(histories: dict[SeriesKey, list[Session]], detect: float | None) -
     needed = []
     for key, state in decide(histories, policy).items():
         if key.figure == "p50_ms" and (state.epoch or state.pending):
-            needed.append(pairs_needed(usual_noise(state, policy), math.log1p(detect)) or MOST_PAIRS)
+            needed.append(pairs_needed(usual_noise(state), math.log1p(detect)) or MOST_PAIRS)
     return min(MOST_PAIRS, max(MIN_PAIRS + 1, *needed)) if needed else DEFAULT_PAIRS
 
 

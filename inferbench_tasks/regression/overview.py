@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from inferbench_tasks.regression.attribution import COLD_START, attribute
 from inferbench_tasks.regression.base import SeriesKey, Session, percent
 from inferbench_tasks.regression.changepoint import change_points
 from inferbench_tasks.regression.decide import Event, Policy, State, decide, usual_noise
-from inferbench_tasks.regression.power import minimum_detectable_effect
+from inferbench_tasks.regression.power import ALPHA, minimum_detectable_effect
 from inferbench_tasks.regression.store import SessionDocument, SessionRun
 from inferbench_tasks.regression.surroundings import differences
 
@@ -33,9 +34,14 @@ def overview(db: PerfDB, names: Sequence[str] = (), policy: Policy | None = None
     states = decide(histories, policy)
     documents = {session.session_id: session for session in store.sessions(db, names)}
     newest = newest_nights(documents.values())
+    together = Counter(history[-1].id for history in histories.values())
     series = [
-        _series(db, key, histories[key], states[key], documents, policy) for key in sorted(histories, key=str)
-    ]
+        _series(
+            db, key, histories[key], states[key], documents,
+            level=min(ALPHA, policy.suspect_rate / together[histories[key][-1].id]),
+        )
+        for key in sorted(histories, key=str)
+    ]  # fmt: skip
     changes = [
         {"series": s["id"], **event}
         for s in series
@@ -75,17 +81,18 @@ def _series(
     history: Sequence[Session],
     state: State,
     documents: Mapping[str, SessionDocument],
-    policy: Policy,
+    level: float,
 ) -> dict[str, Any]:
+    """``level``: of the test that its stated effect is found by; stricter the more series a night has."""
     figure = FIGURES.named(key.figure)
     pairs = int(np.median([len(session.log_ratios()) for session in history]))
     mde = None
     if state.epoch or state.pending:
-        mde = percent(minimum_detectable_effect(usual_noise(state, policy), pairs))
+        mde = percent(minimum_detectable_effect(usual_noise(state), pairs, alpha=level))
     return {
         "id": key.id, "name": key.name, "digest": key.digest, "device": key.device, "cores": key.cores,
         "figure": key.figure, "unit": figure.unit, "better": figure.better, "pairs": pairs,
-        "minimum_detectable_effect_percent": mde,
+        "minimum_detectable_effect_percent": mde, "detection_level": level,
         "points": [
             {
                 "session": s.id, "at": s.at, "change_percent": percent(s.effect), "baseline_id": s.baseline_id,

@@ -4,11 +4,15 @@ Two variances: between the paired ratios of one session (more runs help), and be
 unchanged code (only more sessions help; a quorum inside one session confirms noise). With a two-sided level
 alpha and power 1 - beta:
 
-    MDE = (z[1 - alpha/2] + z[1 - beta]) * sqrt((between^2 + within^2 / pairs) / sessions)
+    MDE = (t[1 - alpha/2] + t[1 - beta]) * sqrt((between^2 + within^2 / pairs) / sessions)
+
+It is that of the test which raises suspicions (``evidence.of_newest`` of one session at ALPHA), with Student's
+quantiles for the sessions that the noise is known from.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferbench_tasks.regression.base import Session
+from inferbench_tasks.regression.spread import History, between
 
 ALPHA, POWER = 0.01, 0.8
 MAX_PAIRS = 100
@@ -23,58 +28,55 @@ MAX_PAIRS = 100
 
 @dataclass(frozen=True)
 class Noise:
-    """Standard deviations of ln ratios: ``within`` sessions, of a pair; ``between`` sessions, of a session's."""
+    """Standard deviations of ln ratios: ``within`` sessions, of a pair; ``between`` sessions, of a session's.
+
+    ``freedom``: the degrees of freedom of a session's error, by how many sessions are known.
+    """
 
     within: float
     between: float
     sessions: int
+    freedom: float = math.inf
 
     def of_session(self, pairs: int) -> float:
         """The standard error of one session's effect."""
         return math.sqrt(self.between**2 + self.within**2 / max(pairs, 1))
 
 
-def noise_of(sessions: Sequence[Session]) -> Noise | None:
-    """The noise of sessions of one state of the code; None with fewer than two pairs in any.
-
-    ``between`` is what the sessions' effects vary beyond what their own pairs explain; it is zero
-    where they vary less, and unknown (zero) with fewer than two sessions. Squares, not medians: the
-    rare night in which one side was unlucky is what a false alarm is made of.
-    """
-    spreads = []
-    for session in sessions:
-        logs = np.asarray(session.log_ratios())
-        if len(logs) >= 2:
-            spreads.append((float(logs.var(ddof=1)), len(logs)))
-    if not spreads:
-        return None
-    within = math.sqrt(sum(v * (n - 1) for v, n in spreads) / sum(n - 1 for _, n in spreads))
-    between = 0.0
-    if len(sessions) >= 2:
-        explained = within**2 * float(np.mean([1 / n for _, n in spreads]))
-        between = math.sqrt(max(0.0, float(np.var([s.effect for s in sessions], ddof=1)) - explained))
-    return Noise(within, between, len(sessions))
+def noise_of(*levels: Sequence[Session]) -> Noise:
+    """The noise of sessions of unchanged code, in groups of one level each; at least one session."""
+    sessions = [session for level in levels for session in level]
+    history = History.of(sessions)
+    borders = np.cumsum([0, *(len(level) for level in levels)])
+    index = np.arange(len(sessions))
+    masks = [((index >= a) & (index < b))[None, :] for a, b in itertools.pairwise(borders)]
+    variance, known = (float(column[0]) for column in between(history, masks))
+    within = float(np.mean(history.variances * history.pairs))
+    share = variance / (variance + within / float(np.median(history.pairs)))
+    freedom = 1 / (share**2 / known + (1 - share) ** 2 / (history.freedom * len(sessions)))
+    return Noise(math.sqrt(within), math.sqrt(variance), len(sessions), freedom)
 
 
 def minimum_detectable_effect(
     noise: Noise, pairs: int, sessions: int = 1, alpha: float = ALPHA, power: float = POWER
 ) -> float:
     """The smallest |ln ratio| found with that power, see the module."""
-    return _quantiles(alpha, power) * noise.of_session(pairs) / math.sqrt(sessions)
+    return _quantiles(alpha, power, noise.freedom) * noise.of_session(pairs) / math.sqrt(sessions)
 
 
 def pairs_needed(
     noise: Noise, effect: float, sessions: int = 1, alpha: float = ALPHA, power: float = POWER
 ) -> int | None:
     """Pairs per session that find an effect (ln ratio); None if no number of pairs in so many sessions does."""
-    room = (effect / _quantiles(alpha, power)) ** 2 * sessions - noise.between**2
+    room = (effect / _quantiles(alpha, power, noise.freedom)) ** 2 * sessions - noise.between**2
     if room <= 0:
         return None
     needed = max(2, math.ceil(noise.within**2 / room))
     return needed if needed <= MAX_PAIRS else None
 
 
-def _quantiles(alpha: float, power: float) -> float:
-    from scipy.stats import norm
+def _quantiles(alpha: float, power: float, freedom: float) -> float:
+    from scipy.stats import norm, t
 
-    return float(norm.ppf(1 - alpha / 2) + norm.ppf(power))
+    quantile = norm.ppf if math.isinf(freedom) else lambda p: t.ppf(p, freedom)
+    return float(quantile(1 - alpha / 2) + quantile(power))

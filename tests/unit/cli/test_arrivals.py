@@ -40,18 +40,18 @@ def test_a_preview_says_what_was_drawn() -> None:
     """Requests, gaps and course of exactly that schedule."""
     process = ARRIVALS.load("poisson").model_validate({"kind": "poisson", "rate_rps": 80})
     drawn = process.offsets_ns(5, np.random.default_rng(3))
-    preview = _show("poisson:80", "--duration", "5", "--seed", "3")
-    assert preview["requests"] == len(drawn) == sum(preview["requests_over_time"])
-    assert preview["expected_rate_rps"] == 80
-    assert preview["gap_cv"] == pytest.approx(np.diff(drawn).std() / np.diff(drawn).mean())
+    found = _show("poisson:80", "--duration", "5", "--seed", "3")
+    assert found["requests"] == len(drawn) == sum(found["requests_over_time"])
+    assert found["expected_rate_rps"] == 80
+    assert found["gap_cv"] == pytest.approx(np.diff(drawn).std() / np.diff(drawn).mean())
     times = [row["offset_s"] for row in _show("poisson:80", "--duration", "5", "--seed", "3", "--offsets")]
     assert times == (drawn / 1e9).tolist()
 
 
 def test_a_ramp_is_drawn_as_a_ramp() -> None:
     """The bars of a table rise."""
-    preview = _show("ramp:start_rate_rps=0,end_rate_rps=1000", "--duration", "20")
-    assert preview["requests_over_time"][-1] > 5 * preview["requests_over_time"][3]
+    found = _show("ramp:start_rate_rps=0,end_rate_rps=1000", "--duration", "20")
+    assert found["requests_over_time"][-1] > 5 * found["requests_over_time"][3]
     assert bars([0, 1, 4, 8]) == " ▁▄█"
     assert bars([0, 0]) == "  "
     assert "█" in _run("show", "ramp:start_rate_rps=0,end_rate_rps=1000")

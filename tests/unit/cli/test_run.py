@@ -21,8 +21,8 @@ logging.getLogger("inferbench_tasks.perfdb.session").warning("perfdb is away")
 
 def test_a_log_on_a_full_disk_is_no_traceback() -> None:
     """What the log can't take is lost without a word: the run itself says that there is no space."""
-    process = subprocess.run([sys.executable, "-c", LOGGING], capture_output=True, text=True, timeout=60)
-    assert (process.returncode, process.stderr) == (0, "")
+    done = subprocess.run([sys.executable, "-c", LOGGING], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 STOLEN = Verdict.judged([Reason(check="interference.steal", text="the hypervisor took 30% (at most 5%)")])

@@ -1,4 +1,4 @@
-"""What ``inferbench validate`` says of submissions, and how it exits."""
+"""``inferbench validate``."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ def test_an_objective_that_can_not_be_judged_is_a_warning(
 def test_no_bad_submission_brings_a_traceback() -> None:
     """All of them in one real call: exit code 2, at least a message for each, no traceback."""
     files = sorted(BAD.glob("*.yaml"))
-    process = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "inferbench_tasks.cli.main", "validate", *map(str, files)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert process.returncode == 2
-    assert process.stdout == ""
-    assert "Traceback" not in process.stderr
-    lines = process.stderr.splitlines()
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    lines = done.stderr.splitlines()
     for file in files:
         assert any(line.startswith((f"{file}:", f"{file}: ")) for line in lines), file
 
@@ -107,7 +107,7 @@ def test_a_folder_is_all_submissions_below_it(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for name in ("z.yaml", "a/b/y.yml", "a/notes.txt"):
         (tmp_path / name).write_text("")
-    paths = [path.relative_to(tmp_path).as_posix() for path in submissions(tmp_path)]
-    assert paths == ["a/b/y.yml", "z.yaml"]
+    found = [path.relative_to(tmp_path).as_posix() for path in submissions(tmp_path)]
+    assert found == ["a/b/y.yml", "z.yaml"]
     with pytest.raises(InputError, match="has no submission in it"):
         submissions(tmp_path / "empty")

@@ -20,8 +20,8 @@ _OPTIONS = json_util.CANONICAL_JSON_OPTIONS.with_options(tz_aware=True)
 @cache
 def expected() -> dict[str, Any]:
     """What that version made of the documents, by the names of then."""
-    document: dict[str, Any] = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
-    return document
+    read: dict[str, Any] = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
+    return read
 
 
 def collections() -> list[str]:
@@ -38,7 +38,7 @@ def stored(collection: str) -> list[dict[str, Any]]:
 
 
 def key(run: str, attempt: int) -> str:
-    """The name under which a result is known here."""
+    """Names a result here."""
     return f"{run}#{attempt}"
 
 

@@ -25,7 +25,7 @@ def test_no_secret_is_shown(uri: str) -> None:
 
 
 def test_a_uri_without_secrets_is_shown_whole() -> None:
-    """Nothing but a secret is hidden in an address."""
+    """Nothing else is hidden."""
     uri = "mongodb://127.0.0.1:2700/x?replicaSet=a&w=majority"
     assert masked(uri) == uri
 

@@ -57,9 +57,9 @@ def test_figures_are_compared_by_ratio_to_the_first() -> None:
 def test_only_settings_that_differ_are_shown() -> None:
     """Equal settings are left out; a difference inside the backend's settings is found."""
     other = result("b", backend={"kind": "onnxruntime", "settings": {"threads": 4, "label": "fast"}})
-    fields_in_table = {row["field"] for row in compare([result("a"), other])}
-    assert "settings.threads" in fields_in_table
-    assert not {"settings.label", "model", "backend"} & fields_in_table
+    shown = {row["field"] for row in compare([result("a"), other])}
+    assert "settings.threads" in shown
+    assert not {"settings.label", "model", "backend"} & shown
 
 
 def test_attempts_of_one_run_are_told_apart() -> None:

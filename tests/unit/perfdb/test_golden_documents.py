@@ -31,8 +31,8 @@ def test_every_field_has_its_value_under_its_old_name(key: str) -> None:
     document = results()[key].model_dump()
     for name in {*expected()["names"].values()} - {"verdict"}:
         value = fields.field(name).value(document)
-        expected_value = value.isoformat() if name == "created" else value
-        assert expected_value == RESULTS[key]["row"].get(name), name
+        known = value.isoformat() if name == "created" else value
+        assert known == RESULTS[key]["row"].get(name), name
 
 
 def test_every_old_name_and_alias_is_known() -> None:
@@ -70,8 +70,8 @@ def test_an_invalid_verdict_names_all_reasons(key: str) -> None:
     assert str(result.verdict) == f"invalid: {'; '.join(then['reasons'])}"
     assert [reason.text for reason in result.verdict.reasons] == then["reasons"]
     neighbours = (result.extensions.get("sharing") or {}).get("neighbours", [])
-    reasons = [*reasons_of(result.certificate), *reasons_of_neighbours(neighbours)]
-    assert [reason for reason in result.verdict.reasons if reason in reasons] == reasons
+    known = [*reasons_of(result.certificate), *reasons_of_neighbours(neighbours)]
+    assert [reason for reason in result.verdict.reasons if reason in known] == known
     assert all(reason.check for reason in result.verdict.reasons)
 
 

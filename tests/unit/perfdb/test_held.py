@@ -29,12 +29,12 @@ class FakeCollection:
             yield {"row": [Field("", path, "any", "").value(document) for path in held_indexes()[hint]]}
 
     def watch(self, pipeline: list[dict[str, Any]], max_await_time_ms: int) -> FakeCollection:
-        """The stream of changes, which is this object itself."""
+        """Itself."""
         assert pipeline[0]["$project"]["fullDocument.device.cores"] == 1
         return self
 
     def try_next(self) -> dict[str, Any] | None:
-        """The next change of the collection, None if there is none."""
+        """The next change."""
         return self.later.pop() if self.later else None
 
 
@@ -45,11 +45,11 @@ class FakeDb:
         self.results = results
 
     def collection(self, name: str) -> FakeCollection:
-        """The only collection that there is."""
+        """The only one."""
         return self.results
 
     def retrying(self, action: Callable[[], None], what: str) -> None:
-        """Call it once: here nothing fails."""
+        """Once is enough."""
         action()
 
 
@@ -62,10 +62,10 @@ def test_runs_on_different_numbers_of_cores_are_different_configurations() -> No
     """Read at the start or told of later: only those with as many cores are one; results that don't tell stay apart."""
     written = [on("old-1", None), on("old-2", None), on("three-1", 3), on("sixteen", 16)]
     db = FakeDb(FakeCollection(written, later=on("three-2", 3)))
-    index = Held(db)  # type: ignore[arg-type]
-    index.rows()
+    held = Held(db)  # type: ignore[arg-type]
+    held.rows()
     groups: dict[str, set[str]] = {}
-    for row in index.rows():
+    for row in held.rows():
         groups.setdefault(configuration(row), set()).add(row[held_paths().index("run_id")])
     assert sorted(map(sorted, groups.values())) == [["old-1", "old-2"], ["sixteen"], ["three-1", "three-2"]]
     assert all(key.startswith("ab" * 32 + " ") for key in groups)

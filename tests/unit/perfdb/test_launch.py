@@ -15,5 +15,5 @@ def test_the_server_is_no_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     """A worker ends what carries its mark when its device's lease ends; the database serves everybody."""
     monkeypatch.setenv(settings.WORKER, "cpu-0")
     monkeypatch.setenv(settings.DATA_DIR, "/data")
-    variables = launch._run([sys.executable, "-c", "import os; print(sorted(os.environ))"], tmp_path).stdout
-    assert settings.DATA_DIR in variables and settings.WORKER not in variables
+    told = launch._run([sys.executable, "-c", "import os; print(sorted(os.environ))"], tmp_path).stdout
+    assert settings.DATA_DIR in told and settings.WORKER not in told

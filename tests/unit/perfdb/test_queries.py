@@ -120,10 +120,10 @@ def test_sorting() -> None:
 def test_no_text_becomes_an_operator(text: str) -> None:
     """Whatever is asked, the filter holds known operators and paths only, or the query is refused."""
     try:
-        condition = parse(text).filter
+        found = parse(text).filter
     except InputError:
         return
-    _check_filter(condition)
+    _check_filter(found)
 
 
 def _check_filter(condition: dict[str, Any]) -> None:

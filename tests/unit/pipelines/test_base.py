@@ -21,9 +21,9 @@ def pipeline(monkeypatch: pytest.MonkeyPatch, **facts: Stage) -> Pipeline[Any]:
         module = ModuleType(f"probe.{name}")
         module.STAGE = stage  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, f"probe.{name}", module)
-    instance: Pipeline[Any] = Pipeline()
-    instance.kind, instance.stages = "probe", tuple(f"probe.{name}" for name in facts)
-    return instance
+    made: Pipeline[Any] = Pipeline()
+    made.kind, made.stages = "probe", tuple(f"probe.{name}" for name in facts)
+    return made
 
 
 def test_a_need_stands_before_what_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,9 +50,9 @@ def test_a_name_stands_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_absent_block_adds_no_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stage of a block is there for the jobs that have the block, and for no other."""
-    two_stages = pipeline(monkeypatch, a=Stage(), b=Stage(block="evaluate"))
-    assert [e.name for e in two_stages.of_job(SimpleNamespace(evaluate=None))] == ["a"]
-    assert [e.name for e in two_stages.of_job(SimpleNamespace(evaluate={}))] == ["a", "b"]
+    made = pipeline(monkeypatch, a=Stage(), b=Stage(block="evaluate"))
+    assert [e.name for e in made.of_job(SimpleNamespace(evaluate=None))] == ["a"]
+    assert [e.name for e in made.of_job(SimpleNamespace(evaluate={}))] == ["a", "b"]
 
 
 def test_every_stage_says_what_it_needs() -> None:

@@ -144,8 +144,8 @@ def test_its_dag_has_its_tasks() -> None:
     assert dag.get_task("job-000.wait").is_setup and dag.get_task("job-000.note").is_teardown
     assert set(dag.params) == {"user", "priority", "seconds"}
     assert {"inferbench", "probe"} <= set(dag.tags)
-    leased = LeasedTask.of(dag.get_task("job-000.wait").executor_config)
-    assert leased is not None and leased.request is not None and leased.request.followers == []
+    told = LeasedTask.of(dag.get_task("job-000.wait").executor_config)
+    assert told is not None and told.request is not None and told.request.followers == []
     chained = render(
         read(submission("x", more="sweep: {seconds: [0, 1]}\n")), base_dir=Path("/x"), one_at_a_time=True
     )

@@ -1,4 +1,4 @@
-"""A submission's plan: its nodes, their needs and their order."""
+"""The compiled plan."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def test_the_outputs_that_a_stage_s_input_names_are_at_hand() -> None:
 
 def test_every_need_comes_before() -> None:
     """A plan can be run in its own order."""
-    earlier: set[str] = set()
+    done: set[str] = set()
     for node in compile_plan(submission(sweep={"load.seed": [1, 2]})).nodes:
-        assert set(node.needs.values()) <= earlier
-        earlier.add(node.id)
+        assert set(node.needs.values()) <= done
+        done.add(node.id)
 
 
 def test_a_device_is_held_from_serve_to_release() -> None:

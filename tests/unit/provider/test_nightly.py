@@ -76,9 +76,9 @@ def test_every_yaml_of_the_nightly_folder_is_a_scheduled_dag(
     assert {t.task_id for t in dag.tasks} == {
         "job-000.hold", "job-000.measure", "job-000.decide", "job-000.release", "verdict",
     }  # fmt: skip
-    leased = LeasedTask.of(dag.get_task("job-000.hold").executor_config)
-    assert leased is not None and leased.request is not None and not leased.request.recorded
-    job = leased.request.job
+    told = LeasedTask.of(dag.get_task("job-000.hold").executor_config)
+    assert told is not None and told.request is not None and not told.request.recorded
+    job = told.request.job
     assert job["priority"] < 0 and job["deadline_s"] > 0
     assert job["expected_duration_s"] >= 2 * 8 * (5 + 1), "all runs of both sides"
     release = dag.get_task("job-000.release")

@@ -75,11 +75,11 @@ def test_a_changed_job_has_an_id_of_its_own(chained: DAG) -> None:
 
     load = chained.get_task("job-000.load")
     assert isinstance(load, StageOperator)
-    inputs = load.node.input
-    longer = overridden(inputs, {"duration_s": 99.0})
+    given = load.node.input
+    longer = overridden(given, {"duration_s": 99.0})
     assert longer["job"]["load"]["duration_s"] == 99.0
-    assert longer["job_id"] != inputs["job_id"] == overridden(inputs, {"user": "me"})["job_id"]
-    assert inputs["job"]["load"]["duration_s"] == 10.0
+    assert longer["job_id"] != given["job_id"] == overridden(given, {"user": "me"})["job_id"]
+    assert given["job"]["load"]["duration_s"] == 10.0
 
 
 def test_the_tasks_on_the_device_tell_the_executor_all_that_it_needs(chained: DAG) -> None:
@@ -88,13 +88,13 @@ def test_the_tasks_on_the_device_tell_the_executor_all_that_it_needs(chained: DA
 
     from inferbench_tasks.provider.on_device import LeasedTask
 
-    leased_by_task = {}
+    told = {}
     for task in chained.tasks:
         if leased := LeasedTask.of(json.loads(json.dumps(task.executor_config or {}))):
-            leased_by_task[task.task_id] = leased
+            told[task.task_id] = leased
             assert task.queue != "host"
-    first = [leased_by_task[f"job-000.{stage}"] for stage in ("serve", "load", "collect", "release")]
-    assert len(leased_by_task) == 8
+    first = [told[f"job-000.{stage}"] for stage in ("serve", "load", "collect", "release")]
+    assert len(told) == 8
     assert [task.position for task in first] == [0, 1, 2, 3]
     assert [task.cleans_up for task in first] == [False, False, False, True]
     assert [task.request is not None for task in first] == [True, False, False, False]

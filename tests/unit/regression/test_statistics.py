@@ -7,8 +7,10 @@ import pytest
 
 from inferbench_tasks.regression.changepoint import best_split, change_points
 from inferbench_tasks.regression.decide import adjusted
+from inferbench_tasks.regression.evidence import of_newest, strongest_run
 from inferbench_tasks.regression.power import Noise, minimum_detectable_effect, noise_of, pairs_needed
-from inferbench_tasks.regression.ratio import effect, interval, judge_pair, mann_whitney
+from inferbench_tasks.regression.ratio import effect, mann_whitney
+from inferbench_tasks.regression.spread import History, moderated
 from tests.unit.regression.builders import nights
 
 
@@ -26,22 +28,40 @@ def test_the_effect_ignores_one_wild_run() -> None:
     assert effect([*clean[:-1], np.log(100)]) == pytest.approx(effect(clean), abs=0.01)
 
 
-def test_the_interval_covers_what_it_says() -> None:
-    """Over 400 samples of eight the 95% interval covers the true ratio at least 91% of the time."""
-    rng = np.random.default_rng(3)
+def test_the_error_covers_what_it_says() -> None:
+    """In at least 91% of 400 series of ten sessions the newest's effect lies within 1.96 errors of the truth."""
     covered = 0
     for seed in range(400):
-        low, high = interval(rng.normal(0.02, 0.05, 8), seed)
-        covered += low <= 0.02 <= high
+        night = of_newest(History.of(nights([0.0] * 9 + [0.02], noise=0.03, seed=seed)), 1, 9)
+        covered += abs(night.effect - np.log(1.02)) <= 1.96 * night.error
     assert covered / 400 >= 0.91
 
 
+def test_variances_that_differ_stay_and_those_that_are_alike_are_drawn_together() -> None:
+    """Nights of 1 and 10% keep their own variance; nights that are alike get nearly the same one."""
+    rng = np.random.default_rng(1)
+    own = np.full(20, 7.0)
+    deviations = np.where(np.arange(20) % 2, 0.01, 0.1)
+    mixed, _ = moderated(deviations**2 * rng.chisquare(7, 20) / 7, own)
+    assert np.sqrt(np.median(mixed[1::2])) == pytest.approx(0.01, rel=0.2)
+    assert np.sqrt(np.median(mixed[::2])) == pytest.approx(0.1, rel=0.2)
+    alike, freedom = moderated(0.02**2 * rng.chisquare(7, 20) / 7, own)
+    assert np.sqrt(alike).std() < 0.003 and freedom > 20
+
+
+def test_choosing_the_most_different_run_is_paid_for() -> None:
+    """Of 200 quiet histories at most 5% + three standard errors have a run with p <= 0.05."""
+    chances = [strongest_run(History.of(nights([0.0] * 20, seed=seed))) for seed in range(200)]
+    share = np.mean([run is not None and run[1] <= 0.05 for run in chances])
+    assert share <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
+    assert strongest_run(History.of(nights([0.0] * 4))) is None
+
+
 def test_a_pair_tells_a_shift_with_its_size() -> None:
-    """5% of shift in 1% of noise: the interval holds 5%, not zero, and the rank test agrees."""
-    session = nights([0.05], pairs=10)[0]
-    pair = judge_pair(session.baseline, session.candidate)
-    assert pair.low < np.log(1.05) < pair.high
-    assert pair.low > 0.03
+    """5% of shift in 1% of noise after ten quiet nights: two errors around it hold 5%, not 3%, and chance does not."""
+    pair = of_newest(History.of(nights([0.0] * 10 + [0.05], pairs=10)), 1, 10)
+    assert pair.effect - 2 * pair.error < np.log(1.05) < pair.effect + 2 * pair.error
+    assert pair.effect - 2 * pair.error > 0.03
     assert pair.p_value < 1e-3
 
 
@@ -112,7 +132,5 @@ def test_noise_is_told_apart_within_and_between_sessions() -> None:
     rng = np.random.default_rng(6)
     sessions = nights(list(np.expm1(rng.normal(0, 0.03, 60))), noise=0.02)
     noise = noise_of(sessions)
-    assert noise is not None
     assert noise.within == pytest.approx(0.02 * np.sqrt(2), rel=0.1)
     assert noise.between == pytest.approx(0.03, rel=0.25)
-    assert noise_of([]) is None

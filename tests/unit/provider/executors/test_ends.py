@@ -28,10 +28,10 @@ def test_a_run_that_is_not_there_keeps_nothing_from_being_done(found: Exception 
     """A night has none and none is asked for; a deleted one is passed over; a database that is away is said."""
     from inferbench_tasks.provider.executors.device_celery import DeviceCeleryExecutor
 
-    run_ids: list[str] = []
+    asked: list[str] = []
 
     def end_run(run_id: str, verdict: Verdict) -> None:
-        run_ids.append(run_id)
+        asked.append(run_id)
         if found:
             raise found
 
@@ -39,10 +39,10 @@ def test_a_run_that_is_not_there_keeps_nothing_from_being_done(found: Exception 
     end, lost = DeviceCeleryExecutor._end_run, Verdict.failed("serve", "lost")
     night, single = (job(LeaseRequest({}, recorded=recorded)) for recorded in (False, True))
     end(executor, JobKey("nightly.digits", "manual", 0), night, lost)
-    assert run_ids == []
+    assert asked == []
     if isinstance(found, PerfDBError):
         with pytest.raises(PerfDBError):
             end(executor, JobKey("digits", "manual", 0), single, lost)
     else:
         end(executor, JobKey("digits", "manual", 0), single, lost)
-    assert len(run_ids) == 1
+    assert len(asked) == 1

@@ -11,10 +11,10 @@ from inferbench_tasks.provider.executors.host_slots import DEFAULT_HOST_SLOTS, H
 def test_no_more_than_its_slots() -> None:
     """What does not fit waits until something that was sent has ended."""
     slots = HostSlots()
-    keys = set(range(DEFAULT_HOST_SLOTS))
-    assert all(slots.take(key) for key in keys)
+    sent = set(range(DEFAULT_HOST_SLOTS))
+    assert all(slots.take(key) for key in sent)
     assert not slots.take("late")
-    slots.ended(keys - {0})
+    slots.ended(sent - {0})
     assert slots.take("late")
     assert not slots.take("later")
 

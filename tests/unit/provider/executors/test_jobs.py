@@ -25,7 +25,7 @@ FILE = Path(__file__).parents[4] / "configs" / "nightly" / "digits-onnxruntime.y
 
 @dataclass
 class FakeCluster:
-    """A cluster that has neither a history nor devices."""
+    """No history, no devices."""
 
     found: list[Any] = field(default_factory=list)
 

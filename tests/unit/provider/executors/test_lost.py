@@ -8,7 +8,7 @@ from inferbench_tasks.provider.executors.lost import EXPECTED_S, TIMES, Sent
 
 
 class Clock:
-    """A clock that only the test moves."""
+    """Moved by the test."""
 
     now = 0.0
 

@@ -22,23 +22,23 @@ sweep: {serve.threads: [1, 2], zip: {load.batch_size: [1, 8], load.arrivals.rate
 """
 
 
-def problems(**fields: object) -> list[tuple[str, int | None, str]]:
+def problems(**given: object) -> list[tuple[str, int | None, str]]:
     with pytest.raises(SubmissionError) as caught:
-        resolve(SubmissionRequest.model_validate(fields), CONFIGS)
+        resolve(SubmissionRequest.model_validate(given), CONFIGS)
     return [(p.field, p.line, p.message) for p in caught.value.problems]
 
 
 def test_a_form_changes_user_priority_and_slo() -> None:
     """What the form gives replaces what the text says; the rest, and other bounds of the SLO, stay."""
     form = {"submission": GOOD, "name": "", "user": "me", "priority": 7, "slo_latency_p99_ms": 95.5}
-    submission = resolve(SubmissionRequest.of_parameters(form), CONFIGS).submission
-    assert (submission.user, submission.priority) == ("me", 7)
-    slo = serving_only(submission, "").slo
+    found = resolve(SubmissionRequest.of_parameters(form), CONFIGS).submission
+    assert (found.user, found.priority) == ("me", 7)
+    slo = serving_only(found, "").slo
     assert slo and slo.percentile_bounds_ms() == {"p50": 20.0, "p99": 95.5}
-    assert submission.sweep and submission.sweep.grid == {"serve.threads": [1, 2]}
-    assert len(submission.sweep.zip) == 1
+    assert found.sweep and found.sweep.grid == {"serve.threads": [1, 2]}
+    assert len(found.sweep.zip) == 1
     named = {**form, "p99_ms": form.pop("slo_latency_p99_ms")}
-    assert resolve(SubmissionRequest.of_parameters(form | named), CONFIGS).submission == submission
+    assert resolve(SubmissionRequest.of_parameters(form | named), CONFIGS).submission == found
 
 
 def test_the_login_is_the_user_of_a_submission_without_one() -> None:
@@ -56,11 +56,9 @@ def test_conf_goes_there_and_back() -> None:
 
 def test_every_problem_of_a_text_with_its_line() -> None:
     """The text's own problems come with line and field, all at once."""
-    problems_of_text = problems(
-        submission="name: x\nmodel: {kind: zoo, name: digits}\nlod: {}\npriority: high\n"
-    )
-    assert ("lod", 3) in [(field, line) for field, line, _ in problems_of_text]
-    assert ("priority", 4) in [(field, line) for field, line, _ in problems_of_text]
+    found = problems(submission="name: x\nmodel: {kind: zoo, name: digits}\nlod: {}\npriority: high\n")
+    assert ("lod", 3) in [(field, line) for field, line, _ in found]
+    assert ("priority", 4) in [(field, line) for field, line, _ in found]
 
 
 def test_what_the_form_changes_is_checked_too() -> None:

@@ -31,10 +31,8 @@ def test_orphans_are_gone_when_it_returns() -> None:
         while not psutil.Process(breeder.pid).children():
             time.sleep(0.001)
         processes.end_by_environment(name, value)
-        survivors = [
-            p for p in psutil.process_iter(["environ"]) if (p.info["environ"] or {}).get(name) == value
-        ]
-        assert not survivors
+        left = [p for p in psutil.process_iter(["environ"]) if (p.info["environ"] or {}).get(name) == value]
+        assert not left
         assert other.poll() is None
     finally:
         for process in (breeder, other):
