@@ -24,6 +24,8 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_stored
 
 LIMIT_MS = 500.0
+#: What can be recommended among: one model under one load.
+ONE_LOAD = "model=resnet7&load=poisson,%2080%20samples/s"
 PAGES = {
     "leaderboard by p99": "/leaderboard",
     "leaderboard by throughput": "/leaderboard?by=throughput_rps",
@@ -41,10 +43,10 @@ PAGES = {
     "runs, no match": "/runs?model=*zzz",
     "one run": "/run/run-0000077",
     "compare 6": "/compare?" + "&".join(f"run=run-{number:07d}" for number in range(1, 7)),
-    "recommend, all": "/recommend?by=throughput_rps&slo=p99_ms<=20",
-    "recommend, three bounds": "/recommend?by=p50_ms&slo=p99_ms<=90&slo=throughput_rps>=9&slo=p95_ms<=80",
-    "recommend, a model": "/recommend?by=throughput_rps&slo=p99_ms<=20&model=resnet7",
-    "recommend, since 30 days": "/recommend?by=throughput_rps&slo=p99_ms<=20&since=30d",
+    "recommend, all: too many loads": "/recommend?by=throughput_rps&slo=p99_ms<=20",
+    "recommend, a model": f"/recommend?by=throughput_rps&slo=p99_ms<=20&{ONE_LOAD}",
+    "recommend, three bounds": f"/recommend?by=p50_ms&slo=p99_ms<=90&slo=throughput_rps>=9&slo=p95_ms<=80&{ONE_LOAD}",
+    "recommend, since 30 days": f"/recommend?by=throughput_rps&slo=p99_ms<=20&since=30d&{ONE_LOAD}",
     "cluster": "/cluster",
     "API: leaderboard as CSV": "/api/leaderboard?limit=500&format=csv",
     "API: runs": "/api/runs?limit=500",

@@ -44,9 +44,10 @@ def codecarbon_estimate(measured: Measured) -> tuple[float | None, str]:
 
 
 def machine_tdp_w(measured: Measured) -> float | None:
-    """The TDP of the cores that this machine has, by ``configs/hardware.yaml`` or codecarbon's default."""
+    """The TDP of the physical cores that this machine has by ``configs/hardware.yaml``, else codecarbon's default."""
     threads = measured.hardware.get("cores_logical")
-    cores = measured.hardware.get("cores_physical") or threads
+    # Hardware threads are no cores: where nobody knows how many share one, their watts aren't known either.
+    cores = measured.hardware.get("cores_physical")
     row = find_hardware(str(measured.hardware.get("cpu")))
     if row is not None and row.watt_per_core is not None and cores:
         return row.watt_per_core * int(cores)

@@ -52,7 +52,8 @@ def inferbench(*arguments):
     return out.getvalue()
 
 def collected(run_id, noise, batch_size):
-    job = {"load__batch_size": batch_size, "slo__jitter_ms": 1.0}
+    arrivals = {"kind": "poisson", "rate_rps": 200 / batch_size}  # the same load in samples
+    job = {"load__batch_size": batch_size, "load__arrivals": arrivals, "slo__jitter_ms": 1.0}
     db.start_run(run_id, "inv", "job", job_spec(**job).model_dump(mode="json"))
     db.stage_started(run_id, "collect")
     inp = stage_input(ctx, run_id, **job)

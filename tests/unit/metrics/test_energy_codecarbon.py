@@ -39,6 +39,14 @@ def test_it_is_a_cross_check_where_something_better_is_there() -> None:
     assert found["others"]["codecarbon_estimate"] == pytest.approx(expected, rel=0.01)
 
 
+def test_item_14_hardware_threads_are_not_taken_for_cores() -> None:
+    """Item 14: where the number of cores is not known, four threads of a 280 W processor are no four cores of it."""
+    hardware = {**EPYC, "cores_logical": 4, "cores_physical": None}
+    energy = measure({("host", "cpu_ratio"): gauge(1.0)}, hardware)["energy"]
+    assert energy["method"] == "codecarbon_estimate"
+    assert energy["power_w"] == pytest.approx(4 * 4.0, rel=0.01)  # codecarbon's default for a thread
+
+
 def test_without_the_machines_load_there_is_none() -> None:
     """None with the reason, never 0."""
     found = measure({}, UNKNOWN)["energy"]
