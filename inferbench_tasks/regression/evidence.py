@@ -76,12 +76,12 @@ def _judged(
     """The run from each of ``starts`` to the newest session; ``before``: so many first sessions say what is usual."""
     index = np.arange(len(history.effects))
     run = index[None, :] >= starts[:, None]
-    excess, known = between(history, (index[None, :] < before[:, None], run))
+    excess, between_freedom = between(history, (index[None, :] < before[:, None], run))
     variance = excess[:, None] + history.variances
     weights = run / variance
     total = weights.sum(axis=1)
     share = (weights * (excess[:, None] / variance)).sum(axis=1) / total
-    freedom = 1 / (share**2 / known + (1 - share) ** 2 / (history.freedom * len(index)))
+    freedom = 1 / (share**2 / between_freedom + (1 - share) ** 2 / (history.freedom * len(index)))
     spread = np.sqrt(variance)
     bounded = (weights * np.clip(history.effects / spread, -clip, clip) * spread).sum(axis=1) / total
     effect, information = weights @ history.effects / total, total

@@ -47,8 +47,8 @@ def candidate_steps(levels: Array) -> tuple[Array, Array]:
     means, informations, likelihoods = [], [], []
     for design in _designs(count):
         step = design.steps @ centred / design.information
-        left = centred @ design.residual @ centred - step**2 * design.information
-        noise = np.maximum(left, 1e-15) / (count - 2)
+        remainder = centred @ design.residual @ centred - step**2 * design.information
+        noise = np.maximum(remainder, 1e-15) / (count - 2)
         means.append(2 * step)
         informations.append(1 / (4 * noise / design.information + 4 * FLOOR**2))
         likelihoods.append(design.log_likelihood - (count - 2) / 2 * np.log(noise))

@@ -50,10 +50,10 @@ def noise_of(*levels: Sequence[Session]) -> Noise:
     borders = np.cumsum([0, *(len(level) for level in levels)])
     index = np.arange(len(sessions))
     masks = [((index >= a) & (index < b))[None, :] for a, b in itertools.pairwise(borders)]
-    variance, known = (float(column[0]) for column in between(history, masks))
+    variance, between_freedom = (float(column[0]) for column in between(history, masks))
     within = float(np.mean(history.variances * history.pairs))
     share = variance / (variance + within / float(np.median(history.pairs)))
-    freedom = 1 / (share**2 / known + (1 - share) ** 2 / (history.freedom * len(sessions)))
+    freedom = 1 / (share**2 / between_freedom + (1 - share) ** 2 / (history.freedom * len(sessions)))
     return Noise(math.sqrt(within), math.sqrt(variance), len(sessions), freedom)
 
 

@@ -20,8 +20,8 @@ from tests.unit.regression.builders import P50, START
 @pytest.mark.parametrize("drift", DRIFTS)
 def test_the_stated_effect_is_found_as_often_as_stated(drift: float) -> None:
     """15.3: in about 80% of nights, whatever the machine does between pairs; without a change at most at 1%."""
-    found, false_alarms, *_ = rates(drift, 150, 8, seed=21)
-    assert found == pytest.approx(0.8, abs=0.1)
+    detection, false_alarms, *_ = rates(drift, 150, 8, seed=21)
+    assert detection == pytest.approx(0.8, abs=0.1)
     assert false_alarms <= 0.01 + 2 * math.sqrt(0.01 * 0.99 / 150)
 
 
