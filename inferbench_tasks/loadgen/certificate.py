@@ -21,14 +21,12 @@ from inferbench_tasks.loadgen.completeness import completeness_checks
 from inferbench_tasks.loadgen.evidence import Check, ClosedPlan, OpenPlan, ShardUsage
 from inferbench_tasks.loadgen.open_loop_checks import open_loop_checks
 from inferbench_tasks.loadgen.pacing import ascending
+from inferbench_tasks.loadgen.stability import growing_backlog, withheld_for
 from inferbench_tasks.loadgen.statistics import NAMES
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.window import Window, taken
 
 __all__ = ["Certificate", "Check", "ClosedPlan", "OpenPlan", "ShardUsage", "Thresholds", "certify"]
-
-#: The backlog counts as growing from this factor (and by this number) between the window's first and last quarter.
-_BACKLOG_FACTOR, _BACKLOG_REQUESTS = 2.0, 8.0
 
 
 class Certificate(BaseModel):
@@ -48,6 +46,12 @@ class Certificate(BaseModel):
     checks: list[Check]
     figures: dict[str, Any]
     thresholds: Thresholds
+
+    def without_latencies(self, reason: str) -> Certificate:
+        """The same with every latency withheld for that reason, but for those that have one already."""
+        reasons = withheld_for(reason)
+        merged = {series: {**names, **self.withheld.get(series, {})} for series, names in reasons.items()}
+        return self.model_copy(update={"withheld": merged})
 
     def and_check(self, check: Check) -> Certificate:
         """The same with one more check."""
@@ -97,6 +101,8 @@ def certify(
         "send_latency_p50_ms": p50_ms,
         "in_flight_mean": window.in_flight_mean(),
     }
+    backlog = growing_backlog(window)
+    figures["growing_backlog"] = backlog
     if isinstance(plan, OpenPlan):
         more, measured = open_loop_checks(window, plan, p50_ms or 0.0, limits)
     else:
@@ -106,7 +112,7 @@ def certify(
     return Certificate(
         valid=all(check.ok for check in checks),
         reasons=[check.against() for check in checks if not check.ok],
-        warnings=_warnings(window, answered=p50_ms is not None),
+        warnings=_warnings(backlog, answered=p50_ms is not None),
         withheld=withheld(shares),
         checks=checks,
         figures=figures,
@@ -212,17 +218,10 @@ def _send_latency_p50_ms(window: Window) -> float | None:
     return float(np.median(latency_ns, overwrite_input=True)) / 1e6 if len(latency_ns) else None
 
 
-def _warnings(window: Window, *, answered: bool) -> list[str]:
-    """A backlog that grows: latencies then depend on how long the load ran."""
-    quarter = (window.end_ns - window.start_ns) // 4
-    times = np.linspace(0, quarter, 64).astype(np.int64)
-    first = float(window.in_flight_at(window.start_ns + times).mean())
-    last = float(window.in_flight_at(window.end_ns - quarter + times).mean())
-    if last > first * _BACKLOG_FACTOR and last > first + _BACKLOG_REQUESTS:
-        return [
-            f"the backlog grew from {first:.0f} to {last:.0f} requests in flight: the server did not keep up, "
-            "and its latency depends on how long the load lasts"
-        ]
+def _warnings(backlog: str | None, *, answered: bool) -> list[str]:
+    """What a reader should know: a backlog that grows, or no answer at all."""
+    if backlog is not None:
+        return [backlog]
     if not answered:
         return ["no request got a good answer: there is no latency"]
     return []

@@ -22,10 +22,13 @@ from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.prepare import promised
 from inferbench_tasks.loadgen.records import OK, column, is_ok, labelled, read_samples
 from inferbench_tasks.loadgen.spool import Spool, merge
+from inferbench_tasks.loadgen.stability import OVERLOAD
 from inferbench_tasks.loadgen.steady import steady_state_of
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.window import WINDOW_COLUMNS
 
+#: What a steady window is called.
+STEADY = "steady"
 #: A shorter load is not asked whether it was steady: that takes 10 s at least.
 _MIN_JUDGED_NS = 10_000_000_000
 
@@ -72,7 +75,28 @@ class Outcome:
             for check in loadgen_checks(self.mlperf, figures["requests"], sum(figures["errors"].values())):
                 certificate = certificate.and_check(check)
         certificate.figures["steady_state"] = self.steady
-        return certificate
+        return self.judge_stability(certificate, plan)
+
+    def judge_stability(self, certificate: Certificate, plan: LoadPlan) -> Certificate:
+        """Latencies that depend on how long the load lasted are withheld, unless overload was asked for.
+
+        A load that changes with time by itself, and one whose window is MLPerf's, only has the warning.
+        """
+        if plan.expect_overload:
+            certificate.figures["expect"] = OVERLOAD
+            certificate.warnings.append(f"overload was asked for (load.expect: {OVERLOAD})")
+            return certificate
+        if plan.unsteady or plan.mlperf:
+            return certificate
+        reasons = [certificate.figures["growing_backlog"], self.unstable]
+        reason = next((reason for reason in reasons if reason is not None), None)
+        return certificate if reason is None else certificate.without_latencies(reason)
+
+    @property
+    def unstable(self) -> str | None:
+        """Why the load was not steady, in words; None where it was, or where nobody judged."""
+        judged = not self.steady.startswith("not judged")
+        return self.steady if judged and self.steady != STEADY else None
 
     def table(self, *, for_figures: bool = False) -> pa.Table:
         """All records; ``for_figures``: only the columns that figures are made from."""
@@ -208,11 +232,11 @@ def _steady_start(
     if steady.start_ns is None:
         return start_ns, f"not steady: {steady.reason}", (f"no steady state was found: {steady.reason}",)
     if steady.start_ns <= start_ns:
-        return start_ns, "steady", ()
+        return start_ns, STEADY, ()
     more_s = (steady.start_ns - start_ns) / 1e9
     latest_ns = start_ns + (end_ns - start_ns) // 2
     if steady.start_ns > latest_ns or plan.mlperf:
         late = f"steady only {more_s:.1f} s after the warm-up"
         return start_ns, late, (late + ("" if plan.mlperf else ", in less than half of the load"),)
     words = f"the warm-up was too short: {more_s:.1f} s more were left out"
-    return steady.start_ns, "steady", (words,)
+    return steady.start_ns, STEADY, (words,)

@@ -113,6 +113,8 @@ class LoadPlan(_Data):
     seed: int = 1
     #: Why this load is not expected to be steady; None if it is.
     unsteady: str | None = None
+    #: Whether more is asked of the server than it can answer, on purpose.
+    expect_overload: bool = False
     #: MLPerf LoadGen makes the measured part, instead of its segment.
     mlperf: MlperfSettings | None = None
 

@@ -26,6 +26,7 @@ from inferbench_tasks.loadgen.plan import (
     OutputShape,
     Segment,
 )
+from inferbench_tasks.loadgen.stability import OVERLOAD
 from inferbench_tasks.submission.check import engine_findings
 from inferbench_tasks.submission.schema import LoadSpec
 from inferbench_tasks.timing.realtime import realtime_problem
@@ -106,6 +107,7 @@ def prepare(
         realtime=spec.realtime,
         seed=spec.seed,
         unsteady=None if arrivals.stationary else f"{arrivals.kind} arrivals change with time by themselves",
+        expect_overload=spec.expect == OVERLOAD,
         mlperf=_mlperf(spec, arrivals, target_latency_ms),
     )
 

@@ -32,6 +32,9 @@ LABELS = frozenset({"name", "user", "description", "tags", "priority", "expected
 #: Fields of the load that say how long it waits before it begins.
 PATIENCE = frozenset({"wait_for_quiet_s"})
 
+#: Fields of the load that came later: where they are not set they are no part of what is hashed.
+_NEWER = frozenset({"expect"})
+
 #: Part of what is hashed; raised when the canonical form itself changes.
 FORM = "inferbench-job-1"
 
@@ -50,7 +53,11 @@ def job_digest(spec: JobBase) -> str:
         del fields["kind"]
         if fields["slo"] is not None:
             fields["slo"] = _hashed_bounds(fields["slo"])
-        fields["load"] = {name: value for name, value in fields["load"].items() if name not in PATIENCE}
+        fields["load"] = {
+            name: value
+            for name, value in fields["load"].items()
+            if name not in PATIENCE and (value is not None or name not in _NEWER)
+        }
     if spec.files and (names := {file.path for file in spec.named_files() if file.counts} & set(spec.files)):
         fields["files"] = {path: spec.files[path] for path in names}
     text = json.dumps(_one_zero(fields), sort_keys=True, separators=(",", ":"), allow_nan=False)

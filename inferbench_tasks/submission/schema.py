@@ -131,6 +131,9 @@ class LoadSpec(Spec):
     """The most connections of all shards together; chosen by the load unless given."""
     max_error_ratio: Annotated[float, Field(ge=0, le=1)] = 0.5
     """The load ends early once a larger share of its requests has failed."""
+    expect: Literal["overload"] | None = None
+    """``overload``: more than the server can answer is meant. Latencies then stand though they depend on how long the
+    load lasts, and the report says so; without, they are withheld where the backlog grows or nothing is steady."""
     network: Annotated[str, Field(pattern=NETWORK_PATTERN, max_length=200)] = "lan"
     """The network between client and server: a row of ``configs/networks.yaml``, or
     ``custom:latency_ms=20,jitter_ms=2,up_mbit_s=16,down_mbit_s=24,loss_ratio=0.01`` (all of them optional)."""

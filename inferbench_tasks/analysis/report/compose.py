@@ -81,7 +81,7 @@ def row_of(view: RunView, columns: Sequence[Column], advice: Advice) -> dict[str
     return {
         "label": view.label,
         "cells": cells,
-        "verdict": view.said,
+        "verdict": view.said_with_load,
         "state": view.state,
         "best": view is advice.best,
     }

@@ -48,7 +48,9 @@ def _latency(view: RunView) -> list[str]:
         return [f"none of its {requests:,d} requests got a good answer ({errors}), so there is no latency."]
     texts = []
     withheld: dict[str, str] = view.figure("e2e_latency_ms.withheld") or {}
-    texts += [f"its {name} is withheld: {reason}." for name, reason in withheld.items()]
+    for reason in dict.fromkeys(withheld.values()):
+        names = [name for name, why in withheld.items() if why == reason]
+        texts.append(f"its {', '.join(names)} {'is' if len(names) == 1 else 'are'} withheld: {reason}.")
     lacking = [
         q for q in _EXPECTED if view.figure(f"e2e_latency_ms.{NAMES[q]}") is None and NAMES[q] not in withheld
     ]

@@ -61,6 +61,15 @@ class RunView:
         return str(self.verdict) if self.verdict else self.state
 
     @property
+    def said_with_load(self) -> str:
+        """The verdict in words, and whether the load was to be too much: its latencies depend on its length then."""
+        return f"{self.said} (overload was asked for)" if self._expects_overload else self.said
+
+    @property
+    def _expects_overload(self) -> bool:
+        return bool(self.result and (self.result.certificate or {}).get("figures", {}).get("expect"))
+
+    @property
     def measured(self) -> bool:
         """Whether there are figures at all, valid or not."""
         return self.records is not None

@@ -41,7 +41,7 @@ def run_page(run: str, db: Store) -> HTMLResponse:
         "run.html",
         here="runs",
         run_id=run_id,
-        verdict=view.said,
+        verdict=view.said_with_load,
         valid=view.valid,
         running=now if running else "",
         result=result,

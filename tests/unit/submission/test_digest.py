@@ -216,3 +216,15 @@ def test_a_trace_that_changed_since_is_found(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("TIMESTAMP\n0\n9\n")
     (finding,) = changed_files(job, content_digests([job], tmp_path))
     assert "another measurement" in finding.message
+
+
+def test_overload_that_is_asked_for_is_another_measurement_and_its_absence_changes_nothing() -> None:
+    """``load.expect`` is hashed only where it is set, so that no digest of before it changes."""
+
+    def digest(**load: Any) -> str:
+        return job_digest(
+            JobSpec.model_validate({**FULL.model_dump(), "load": {**FULL.load.model_dump(), **load}})
+        )
+
+    assert digest(expect=None) == job_digest(FULL)
+    assert digest(expect="overload") != job_digest(FULL)

@@ -1,0 +1,40 @@
+"""Whether the latencies of a load depend on how long it lasted, so that no percentile of them is the server's.
+
+A server that does not keep up has a backlog that grows for as long as the load lasts, and one that warms up, drifts or
+switches between levels was measured in a part of what it does. Its throughput stands; its latencies are withheld.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inferbench_tasks.loadgen.statistics import NAMES
+from inferbench_tasks.loadgen.window import Window
+
+#: The backlog counts as growing from this factor (and by this number) between the window's first and last quarter.
+_BACKLOG_FACTOR, _BACKLOG_REQUESTS = 2.0, 8.0
+#: What is withheld: these figures of these series.
+_SERIES = ("e2e_latency_ms", "send_latency_ms", "first_byte_latency_ms")
+_FIGURES = ("mean", *NAMES.values())
+#: What a submission says that wants more requests than a server can answer (``load.expect``).
+OVERLOAD = "overload"
+
+
+def growing_backlog(window: Window) -> str | None:
+    """How the backlog grew, in words; None if it did not."""
+    quarter = (window.end_ns - window.start_ns) // 4
+    times = np.linspace(0, quarter, 64).astype(np.int64)
+    first = float(window.in_flight_at(window.start_ns + times).mean())
+    last = float(window.in_flight_at(window.end_ns - quarter + times).mean())
+    if last <= first * _BACKLOG_FACTOR or last <= first + _BACKLOG_REQUESTS:
+        return None
+    return (
+        f"the backlog grew from {first:.0f} to {last:.0f} requests in flight: the server did not keep up, and its "
+        "latency depends on how long the load lasts"
+    )
+
+
+def withheld_for(reason: str) -> dict[str, dict[str, str]]:
+    """Series -> figure -> why it is withheld, of every latency; what the user can do is said."""
+    text = f"{reason}; where that is meant: load.expect: {OVERLOAD}"
+    return {series: dict.fromkeys(_FIGURES, text) for series in _SERIES}
