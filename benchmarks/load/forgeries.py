@@ -8,26 +8,22 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.load.faulty_senders import senders_at_fault
 from benchmarks.load.record_sets import (
     MS,
+    TIMES,
     RecordSet,
     S,
-    bursts,
     closed_set,
     constant,
-    exact,
     lognormal,
     offline_set,
     open_set,
-    pausing,
     poisson,
     trace,
-    usage_of,
 )
-from inferbench_tasks.loadgen.evidence import OpenPlan
 
 Forgery = Callable[[RecordSet], RecordSet]
-_TIMES = ("intended_ns", "sent_ns", "first_byte_ns", "done_ns")
 
 
 def forged() -> Iterator[RecordSet]:
@@ -197,17 +193,17 @@ def other_numbers(base: RecordSet) -> RecordSet:
 
 def clock_forward(base: RecordSet) -> RecordSet:
     """The clock of the senders jumps by 2 s: everything after it is stamped later."""
-    return base.changed("clock steps forward", **_second_half(base, _TIMES[1:], 2 * S))
+    return base.changed("clock steps forward", **_second_half(base, TIMES[1:], 2 * S))
 
 
 def clock_back(base: RecordSet) -> RecordSet:
     """The clock of the senders is set back by 50 ms."""
-    return base.changed("clock steps back", **_second_half(base, _TIMES[1:], -50 * MS))
+    return base.changed("clock steps back", **_second_half(base, TIMES[1:], -50 * MS))
 
 
 def shifted(base: RecordSet) -> RecordSet:
     """All times of one half are 5 ms later."""
-    return base.changed("second half shifted", **_second_half(base, _TIMES, 5 * MS))
+    return base.changed("second half shifted", **_second_half(base, TIMES, 5 * MS))
 
 
 def early_stamps(base: RecordSet) -> RecordSet:
@@ -314,43 +310,6 @@ def shard_twice(base: RecordSet) -> RecordSet:
     shard[-len(twin) :] = 1
     ids[-len(twin) :] += 1
     return replace(copy, columns=copy.columns | {"shard": shard, "request_id": ids})
-
-
-def senders_at_fault() -> Iterator[RecordSet]:
-    """Records that are whole, of senders that did not do what they should."""
-    late = open_set("poisson", poisson(500), exact(0.43))
-    intended = np.asarray(late.columns["intended_ns"])
-    asleep = np.maximum(0, 93 * MS // 10 - intended % (17 * MS))
-    yield _later(late, "sender asleep 9.3 of every 17 ms", asleep)
-    stopped = open_set("constant", constant(100), exact(5))
-    at = stopped.window_ns[0] + 4 * S
-    intended = np.asarray(stopped.columns["intended_ns"])
-    yield _later(
-        stopped, "sender stopped for 200 ms", np.clip(at + 200 * MS - intended, 0, None) * (intended >= at)
-    )
-    ticking = open_set("poisson", poisson(2000), exact(50))
-    intended = np.asarray(ticking.columns["intended_ns"])
-    yield _later(ticking, "sent in ticks of 25 ms", -intended % (25 * MS))
-    slower = open_set("constant", constant(1000), exact(5))
-    intended = np.asarray(slower.columns["intended_ns"])
-    yield _later(slower, "600/s sent of 1000/s", (intended - slower.window_ns[0]).clip(0) * 2 // 3)
-    loop = closed_set("closed loop, 4 users", 4, pausing(10, 95))
-    stalls = tuple((at + 400.0, 95.0) for at in range(0, 10_000, 800))
-    yield replace(loop.changed("held up 95 ms every 0.8 s"), usages=usage_of(1, stalls))
-    busy = open_set("poisson", poisson(200), exact(5))
-    yield replace(
-        busy.changed("sender out of CPU"), usages=(busy.usages[0].model_copy(update={"cpu_s": 9.5}),)
-    )
-    spread = open_set("bursts", bursts(0.5, 40), exact(20))
-    intended = np.asarray(spread.columns["intended_ns"])
-    yield _later(spread, "bursts smoothed out", np.arange(len(intended)) % 40 * 12 * MS)
-
-
-def _later(base: RecordSet, name: str, later_ns: NDArray[np.int64]) -> RecordSet:
-    moved = {key: np.asarray(base.columns[key]) + later_ns for key in _TIMES[1:]}
-    changed = base.changed(name, **moved)
-    assert isinstance(base.plan, OpenPlan)
-    return changed
 
 
 EVERYWHERE: tuple[Forgery, ...] = (

@@ -16,6 +16,8 @@ S, MS = 1_000_000_000, 1_000_000
 START_NS, WARMUP_S, SECONDS = 1_000 * S, 1, 10
 TIMEOUT_NS = 2 * S
 WINDOW_NS = (START_NS + WARMUP_S * S, START_NS + (WARMUP_S + SECONDS) * S)
+#: A request's moments, in their order.
+TIMES = ("intended_ns", "sent_ns", "first_byte_ns", "done_ns")
 
 Law = Callable[[np.random.Generator, int], NDArray[Any]]
 Columns = dict[str, Any]

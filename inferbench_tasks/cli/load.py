@@ -243,6 +243,8 @@ def _print(result: Any) -> None:
             OutputFormat.table,
         )
         said = result.outcome.mlperf.words() if result.outcome.mlperf else None
+        for name, reason in certificate["withheld"].get("e2e_latency_ms", {}).items():
+            say(f"{name} is withheld: {reason}")
         for warning in certificate["warnings"]:
             if warning != said:  # told below
                 say(f"warning: {warning}")
