@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from inferbench_tasks.loadgen.evidence import ShardUsage
 from inferbench_tasks.loadgen.statistics import FLOORS, NAMES
 from inferbench_tasks.loadgen.thresholds import Thresholds
-from inferbench_tasks.loadgen.window import Window
+from inferbench_tasks.loadgen.window import Window, taken
 
 _NS_PER_MS = 1e6
 #: What piled up while a loop was held up is stamped within so long after it; what takes longer delays a beat again.
 _PILE_NS = 5_000_000
+_PIECE = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -64,21 +65,21 @@ def client_shares(
     ``paced`` is False where requests wait for their turn by design: what they wait is no lateness then.
     """
     good = window.answered
-    intended_ns, sent_ns = window.intended_ns[good], window.sent_ns[good]
-    held = _Stalls(window.shard[good], shards)
+    intended_ns, sent_ns = taken(window.intended_ns, good), taken(window.sent_ns, good)
+    held = _Stalls(taken(window.shard, good), shards)
     from_ns = sent_ns if paced else intended_ns
     shares: list[ClientShare] = []
     for series, start_ns, stamped in (
-        ("e2e_latency_ms", intended_ns, window.done_ns[good]),
-        ("send_latency_ms", sent_ns, window.done_ns[good]),
-        ("first_byte_latency_ms", intended_ns, window.first_byte_ns[good]),
+        ("e2e_latency_ms", intended_ns, taken(window.done_ns, good)),
+        ("send_latency_ms", sent_ns, taken(window.done_ns, good)),
+        ("first_byte_latency_ms", intended_ns, taken(window.first_byte_ns, good)),
     ):
         there = stamped >= 0
-        reported_ns = (stamped - start_ns)[there]
+        reported_ns = taken(stamped - start_ns, there)
         own_start_ns = sent_ns if series == "send_latency_ms" else from_ns
-        without_ns = (held.earliest_ns(sent_ns, stamped) - own_start_ns)[there]
+        without_ns = taken(held.earliest_ns(sent_ns, stamped) - own_start_ns, there)
         if len(reported_ns) and not np.array_equal(reported_ns, without_ns):
-            shares += _of_series(series, reported_ns / _NS_PER_MS, without_ns / _NS_PER_MS, limits)
+            shares += _of_series(series, reported_ns, without_ns, limits)
     return shares
 
 
@@ -105,11 +106,10 @@ def withhold(summary: Mapping[str, Any], reasons: Mapping[str, Mapping[str, str]
 
 
 def _of_series(
-    series: str, reported_ms: NDArray[Any], without_ms: NDArray[Any], limits: Thresholds
+    series: str, reported_ns: NDArray[np.int64], without_ns: NDArray[np.int64], limits: Thresholds
 ) -> Iterator[ClientShare]:
-    quantiles = [quantile for quantile, least in FLOORS.items() if len(reported_ms) >= least]
-    before = [float(reported_ms.mean()), *np.quantile(reported_ms, quantiles, method="inverted_cdf").tolist()]
-    after = [float(without_ms.mean()), *np.quantile(without_ms, quantiles, method="inverted_cdf").tolist()]
+    quantiles = [quantile for quantile, least in FLOORS.items() if len(reported_ns) >= least]
+    before, after = _figures_ms(reported_ns, quantiles), _figures_ms(without_ns, quantiles)
     for name, reported, without in zip(
         ["mean", *(NAMES[quantile] for quantile in quantiles)], before, after, strict=True
     ):
@@ -118,6 +118,13 @@ def _of_series(
         floor_ms = limits.percentile_share_p50_ms if typical else limits.percentile_share_ms
         ratio = limits.percentile_share_p50_ratio if typical else limits.percentile_share_ratio
         yield ClientShare(series, name, reported, without, max(floor_ms, ratio * without))
+
+
+def _figures_ms(values_ns: NDArray[np.int64], quantiles: Sequence[float]) -> list[float]:
+    """The mean and the percentiles; the values lose their order, for millions of them are not copied."""
+    mean = float(values_ns.mean())
+    exact = np.quantile(values_ns, quantiles, method="inverted_cdf", overwrite_input=True)
+    return [mean / _NS_PER_MS, *(exact / _NS_PER_MS).tolist()]
 
 
 class _Stalls:
@@ -133,15 +140,28 @@ class _Stalls:
         Never before the request was sent. Of a sender that has no list of its stalls, the longest one may have hidden
         every answer.
         """
+        if all(usage.stalls_ns == () for usage in self._shards):
+            return stamped_ns
         earliest = stamped_ns.copy()
-        for usage in self._shards:
-            mine = np.flatnonzero(self._shard == usage.shard) if len(self._shards) > 1 else slice(None)
-            stamped, sent = stamped_ns[mine], sent_ns[mine]
-            if usage.stalls_ns is None:
-                earliest[mine] = np.maximum(stamped - usage.max_stall_ns, np.minimum(sent, stamped))
-            elif usage.stalls_ns:
-                begin, end = np.array(usage.stalls_ns, np.int64).T
-                last = np.searchsorted(begin, stamped, "right") - 1
-                hidden = (last >= 0) & (stamped <= end[last] + _PILE_NS) & (sent < end[last])
-                earliest[mine] = np.where(hidden, np.maximum(sent, begin[last]), stamped)
+        for at in range(
+            0, len(earliest), _PIECE
+        ):  # piece by piece: millions of answers take no memory for it
+            piece = slice(at, at + _PIECE)
+            for usage in self._shards:
+                mine = self._shard[piece] == usage.shard if len(self._shards) > 1 else slice(None)
+                earliest[piece][mine] = _earliest_ns(sent_ns[piece][mine], stamped_ns[piece][mine], usage)
         return earliest
+
+
+def _earliest_ns(
+    sent_ns: NDArray[np.int64], stamped_ns: NDArray[np.int64], usage: ShardUsage
+) -> NDArray[np.int64]:
+    """The same, of the answers to one sender."""
+    if usage.stalls_ns is None:
+        return np.maximum(stamped_ns - usage.max_stall_ns, np.minimum(sent_ns, stamped_ns))
+    if not usage.stalls_ns:
+        return stamped_ns
+    begin, end = np.array(usage.stalls_ns, np.int64).T
+    last = np.searchsorted(begin, stamped_ns, "right") - 1
+    hidden = (last >= 0) & (stamped_ns <= end[last] + _PILE_NS) & (sent_ns < end[last])
+    return np.where(hidden, np.maximum(sent_ns, begin[last]), stamped_ns)

@@ -178,3 +178,22 @@ def test_a_heartbeat_lists_its_stalls_and_keeps_the_longest() -> None:
     ) and beat._max_stall_ns == max(lengths)
     assert len(beat._stalls_ns) == 4096 and beat._stalls_ns == sorted(beat._stalls_ns)
     assert min(end - begin for begin, end in beat._stalls_ns) > MIN_STALL_NS + 4_000_000
+
+
+def test_a_stall_is_held_against_the_answers_of_its_own_sender() -> None:
+    """Two senders, one of which was held up for 60 ms: the other's answers of that time are the server's."""
+    planned = _schedule()
+    shard = np.arange(len(planned)) % 2
+    begin, end = START + 5 * S, START + 5 * S + 60 * MS
+    done = planned + MS
+    inside = (done >= begin) & (done < end)
+    for owner in (0, 1):
+        stamped = np.where(inside & (shard == owner), end, done)
+        columns = {"intended_ns": planned, "shard": shard, "done_ns": stamped}
+        usages = [_usage([(begin, end)]), _usage([]).model_copy(update={"shard": 1})]
+        certificate = certify(
+            samples_table(columns), OpenPlan(planned), usages, measure_start_ns=START, measure_end_ns=END
+        )
+        # About 15 requests that waited 30 ms each, of 10,000.
+        own_ms = certificate.figures["client_made_ms"].get("mean", 0.0)
+        assert (own_ms > 0.02) == (owner == 0)
