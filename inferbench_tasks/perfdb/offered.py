@@ -8,6 +8,7 @@ requests/s of one sample are the same load as 100 requests/s of eight.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 #: The network that a load has unless another is named.
@@ -22,16 +23,30 @@ def offered(load: Mapping[str, Any]) -> str:
     load lasted, its seed and its client do not. ``UNKNOWN`` where the result has no arrivals.
     """
     arrivals = load.get("arrivals") or {}
-    if not arrivals.get("kind"):
-        return UNKNOWN
+    settings = tuple(sorted(arrivals.items()))
     size = arrivals.get("samples_per_query") or load.get("batch_size") or 1
-    settings = {name: value for name, value in sorted(arrivals.items()) if value and name not in _NO_PART}
-    parts = [str(arrivals["kind"]), *(_part(name, value, size) for name, value in settings.items())]
+    network = load.get("network") or _USUAL_NETWORK
+    try:
+        return _words(settings, size, network)
+    except (
+        TypeError
+    ):  # an arrival process of a package may have lists among its settings, which no cache takes
+        return _words.__wrapped__(settings, size, network)
+
+
+@lru_cache(maxsize=4096)
+def _words(arrivals: tuple[tuple[str, Any], ...], size: int, network: str) -> str:
+    """Of few different loads a hundred thousand results are told."""
+    kind = dict(arrivals).get("kind")
+    if not kind:
+        return UNKNOWN
+    settings = {name: value for name, value in arrivals if value and name not in _NO_PART}
+    parts = [str(kind), *(_part(name, value, size) for name, value in settings.items())]
     # All requests of an offline load are there from the start: their size is how they are packed.
-    if not any(_in_samples(name) for name in settings) and arrivals["kind"] != "offline" and size > 1:
+    if not any(_in_samples(name) for name in settings) and kind != "offline" and size > 1:
         parts.append(f"{size} samples in flight")
-    if (load.get("network") or _USUAL_NETWORK) != _USUAL_NETWORK:
-        parts.append(f"network {load['network']}")
+    if network != _USUAL_NETWORK:
+        parts.append(f"network {network}")
     return ", ".join(parts)
 
 

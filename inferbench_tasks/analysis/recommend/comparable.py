@@ -69,17 +69,23 @@ def _grounds(index: Held, rows: Sequence[Row], *, accuracy_bounded: bool) -> dic
     """Each ground with its number of configurations."""
     task, dataset, model = (index.values(f"model.{name}") for name in ("task", "dataset", "name"))
     accuracy = index.values(FIGURES[ACCURACY].field_path)
-    wide: dict[tuple[str, str, str], list[Row]] = {}
+    # Of each task, data set and load the configurations by model, and whether an accuracy is missing. In tuples: there
+    # may be a hundred thousand rows.
+    wide: dict[tuple[str, str, str], dict[str, set[str]]] = {}
+    lacking: set[tuple[str, str, str]] = set()
     for row in rows:
-        wide.setdefault((task(row) or "", dataset(row) or "", load_of(row)), []).append(row)
-    configurations: dict[Ground, set[str]] = {}
-    for (task_, dataset_, load), members in wide.items():
-        quality = accuracy_bounded or all(accuracy(row) is not None for row in members)
-        by_model = not (task_ and dataset_ and quality)
-        for row in members:
-            ground = Ground(task_, dataset_, (model(row) or "") if by_model else "", load)
-            configurations.setdefault(ground, set()).add(configuration(row))
-    return {ground: len(keys) for ground, keys in configurations.items()}
+        key = (task(row) or "", dataset(row) or "", load_of(row))
+        wide.setdefault(key, {}).setdefault(model(row) or "", set()).add(configuration(row))
+        if accuracy(row) is None:
+            lacking.add(key)
+    grounds: dict[Ground, int] = {}
+    for key, by_model in wide.items():
+        task_, dataset_, load = key
+        if task_ and dataset_ and (accuracy_bounded or key not in lacking):
+            grounds[Ground(task_, dataset_, "", load)] = sum(map(len, by_model.values()))
+        else:
+            grounds |= {Ground(task_, dataset_, name, load): len(keys) for name, keys in by_model.items()}
+    return grounds
 
 
 def trade_off(

@@ -46,3 +46,9 @@ def test_what_does_not_make_a_load_harder_is_no_part_of_it() -> None:
 def test_a_figure_of_a_request_depends_on_its_size() -> None:
     """800 requests/s of one sample are no more work than 100 of eight."""
     assert of_requests("poisson, 800 samples/s", 8) == "poisson, 800 samples/s, in requests of 8"
+
+
+def test_an_arrival_process_with_lists_is_told_too() -> None:
+    """A package's arrivals may have settings that can't be hashed."""
+    load = {"arrivals": {"kind": "steps", "rates": [10.0, 20.0]}, "batch_size": 1}
+    assert offered(load) == "steps, rates [10.0, 20.0]"
