@@ -147,8 +147,9 @@ class FakeNeighbour(Neighbour):
         spec = Segment(kind="open", start_ns=0, end_ns=130 * SECOND, offsets_path=str(folder / "offsets.npy"))
         endpoint = SimpleNamespace(model_name="mlp")
         self._plan = SimpleNamespace(  # type: ignore[assignment]
-            segments=(spec,), mlperf=None, endpoint=endpoint, shards=1, timeout_ns=None, expect_overload=False
-        )
+            segments=(spec,), mlperf=None, endpoint=endpoint, shards=1, timeout_ns=None,
+            expect_overload=False, unsteady=None,
+        )  # fmt: skip
         self._inp = SimpleNamespace(  # type: ignore[assignment]
             job=SimpleNamespace(share=None),
             generate=SimpleNamespace(model=SimpleNamespace(name="mlp")),
