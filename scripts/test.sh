@@ -7,7 +7,7 @@ export INFERBENCH_SUITE=1
 unset PYTHONDONTWRITEBYTECODE
 # A failure counts if it comes twice, and the first one is shown (R): one unlucky moment of a shared machine decides nothing.
 # What is skipped is summed up at the end of each part, one line a reason, with the command that removes it.
-"$bin/pytest" tests/unit tests/test_architecture.py -n 2 --dist loadgroup --durations 10 --reruns 1 --reruns-delay 1 -rfER
+"$bin/pytest" tests/unit tests/security tests/test_architecture.py -n 2 --dist loadgroup --durations 10 --reruns 1 --reruns-delay 1 -rfER
 # Loads whose timing matters, schedulers, whole systems.
 alone="tests/integration/test_load_faults.py tests/integration/test_load_mlperf.py
     tests/integration/test_scheduled_jobs.py tests/integration/test_stage_breakdown.py tests/e2e/test_interference.py

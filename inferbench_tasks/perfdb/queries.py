@@ -3,6 +3,7 @@
     model=resnet* backend=triton,onnxruntime batch>=4 since=7d user=x verdict=valid
 
 All terms must hold. ``=`` and ``!=`` take a value, a list ``a,b`` or a pattern with ``*`` and ``?``;
+a pattern has at most 200 characters and is matched without going back (``globs``);
 numbers take ``< <= > >=`` too; ``none`` stands for "not measured". ``since`` and ``until`` take an age
 (``90s 30m 12h 7d 2w``) or a date (ISO 8601, UTC). Quotes keep spaces: ``"device_name=Tesla T4"``.
 The result is a MongoDB filter made of known paths and literal values: nothing in a query is executed.
@@ -23,9 +24,9 @@ from inferbench_tasks.contracts.verdict import KINDS
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.fields import Field, field
+from inferbench_tasks.perfdb.globs import compile_glob, is_glob
 
 MAX_QUERY_CHARACTERS, MAX_TERMS, MAX_VALUES = 4000, 50, 100
-MAX_WILDCARDS = 8  # each multiplies what a pattern that fails may cost the server
 _TERM = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)\s*(!=|>=|<=|=|>|<)(.*)", re.DOTALL)
 _ORDER = {">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
 _AGE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(s|m|h|d|w)")
@@ -176,17 +177,9 @@ def _value(column: Field, text: str) -> Any:
             )
         except InputError:
             pass  # not a number: text
-    if "*" in text or "?" in text:
-        # "**" would make a pattern slow to fail; it means the same as "*".
-        if text.count("*") > MAX_WILDCARDS:
-            raise InputError(f"{column.name}: at most {MAX_WILDCARDS} * in a pattern")
-        parts = re.split(r"(\*+|\?)", text)
-        pattern = "".join(_GLOB.get(part[:1], re.escape(part)) if part else "" for part in parts)
-        return re.compile(f"^{pattern}$", re.DOTALL)
+    if is_glob(text):
+        return compile_glob(text, column.name)
     return text
-
-
-_GLOB = {"*": ".*", "?": "."}
 
 
 def _verdict(text: str) -> Any:
