@@ -18,12 +18,16 @@ PR_SET_PDEATHSIG = 1
 def interruptible(allowed: bool) -> Iterator[None]:
     """Within it, SIGTERM and SIGINT raise CancelledError, once, if ``allowed``; else they only wait.
 
-    A stage that cleans up must not be stopped in the middle of it.
+    A stage that cleans up must not be stopped in the middle of it. A handler that the process has hears of the signal
+    first: a command that was stopped while it runs stages itself must know that it was.
     """
     raised = False
 
     def on_signal(signum: int, frame: FrameType | None) -> None:
         nonlocal raised
+        handler = before[signal.Signals(signum)]
+        if callable(handler) and handler is not signal.default_int_handler:
+            handler(signum, frame)
         if allowed and not raised:
             raised = True
             error = CancelledError(f"Stopped by {signal.Signals(signum).name}.")

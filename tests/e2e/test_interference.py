@@ -102,7 +102,7 @@ def test_a_signal_during_the_second_attempt_ends_all_of_it(cli: Cli) -> None:
     time.sleep(1.0)
     child.send_signal(signal.SIGTERM)
     _, err = child.communicate(timeout=PATIENCE_S)
-    assert child.returncode != 0
+    assert child.returncode == 128 + signal.SIGTERM
     assert (said + err).count("is run once more") == 1
     with PerfDB.connect(None, cli.data_dir) as db:
         attempts = sorted(result.attempt for result in db.find_results())
