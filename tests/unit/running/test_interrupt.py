@@ -39,9 +39,13 @@ def test_a_signal_raises_once_and_the_process_s_own_handler_hears_it(heard: list
 def test_what_is_recorded_as_one_is_not_torn_apart(heard: list[int]) -> None:
     """Within ``deferred`` the signal waits for the end of the outermost block, and is raised there."""
     lines = []
-    with pytest.raises(CancelledError), interruptible(True), deferred():
+
+    def record() -> None:
         with deferred():
             os.kill(os.getpid(), signal.SIGTERM)
             lines.append("inner")
+
+    with pytest.raises(CancelledError), interruptible(True), deferred():
+        record()
         lines.append("outer")
     assert lines == ["inner", "outer"] and heard == [signal.SIGTERM]
