@@ -45,7 +45,11 @@ def test_what_is_recorded_as_one_is_not_torn_apart(heard: list[int]) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
             lines.append("inner")
 
-    with pytest.raises(CancelledError), interruptible(True), deferred():
-        record()
-        lines.append("outer")
+    def record_more() -> None:
+        with deferred():
+            record()
+            lines.append("outer")
+
+    with pytest.raises(CancelledError), interruptible(True):
+        record_more()
     assert lines == ["inner", "outer"] and heard == [signal.SIGTERM]
