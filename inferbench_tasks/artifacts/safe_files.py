@@ -7,6 +7,7 @@ import json
 import zipfile
 from pathlib import Path
 
+from inferbench_tasks.artifacts import exported_program
 from inferbench_tasks.errors import InputError
 
 MAX_BYTES = 8 << 30
@@ -139,6 +140,7 @@ def _check_exported_program(path: Path) -> None:
             f"unpickled here; export the model without custom objects, or to ONNX",
             field="model.path",
         )
+    exported_program.check(path)
 
 
 def check_saved_model(path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Files and messages that were made to do harm; each is refused with a message."""
