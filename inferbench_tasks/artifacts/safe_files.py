@@ -14,11 +14,6 @@ MAX_BYTES = 8 << 30
 #: A model archive stores weights uncompressed; what unpacks to much more than its size is a bomb.
 MAX_RATIO = 20.0
 MAX_MEMBERS = 20_000
-#: TensorFlow operators that run Python or touch files other than the model's own.
-FORBIDDEN_OPERATORS = {
-    "PyFunc", "PyFuncStateless", "EagerPyFunc", "ReadFile", "WriteFile", "MatchingFiles", "PrintV2",
-    "WholeFileReaderV2", "TextLineReaderV2", "TFRecordReaderV2", "Save", "SaveSlices", "ImmutableConst",
-}  # fmt: skip
 
 
 def inside(base_dir: Path, path: str, field: str) -> Path:
@@ -141,29 +136,3 @@ def _check_exported_program(path: Path) -> None:
             field="model.path",
         )
     exported_program.check(path)
-
-
-def check_saved_model(path: Path) -> None:
-    """InputError for a damaged SavedModel and for one whose graph runs Python or touches files."""
-    from google.protobuf.message import DecodeError
-    from tensorflow.core.protobuf import saved_model_pb2
-
-    model = saved_model_pb2.SavedModel()
-    try:
-        model.ParseFromString((path / "saved_model.pb").read_bytes())
-    except DecodeError as error:
-        raise InputError(f"{path}/saved_model.pb is damaged: {error}", field="model.path") from error
-    used = {
-        node.op
-        for meta in model.meta_graphs
-        for nodes in (meta.graph_def.node, *(f.node_def for f in meta.graph_def.library.function))
-        for node in nodes
-    }
-    if not used:
-        raise InputError(f"{path}/saved_model.pb has no graph in it", field="model.path")
-    if forbidden := sorted(used & FORBIDDEN_OPERATORS):
-        raise InputError(
-            f"{path} has operators that run code or touch files: {', '.join(forbidden)}; "
-            f"export it without them",
-            field="model.path",
-        )

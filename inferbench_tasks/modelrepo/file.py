@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from inferbench_tasks.artifacts import safe_files
+from inferbench_tasks.artifacts import safe_files, saved_model
 from inferbench_tasks.artifacts.cache import tree_digest
 from inferbench_tasks.contracts.handles import Handle, TensorSpec
 from inferbench_tasks.contracts.models import Made, ModelSource, Watch
@@ -91,7 +91,7 @@ class FileSource(ModelSource):
         if self.format in ("torchscript", "pt2"):
             safe_files.check_torch_archive(self.path, self.format)
         if self.format == "savedmodel":
-            safe_files.check_saved_model(self.path)
+            saved_model.check(self.path)
             shutil.copytree(self.path, folder / file)
         elif self.module is not None:
             inputs, outputs = self._signature(folder / file)

@@ -26,7 +26,7 @@ from inferbench_tasks.modelrepo.card import WORDS, ModelCard, field
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.perfdb.values import Attachment, to_plain, to_stored
+from inferbench_tasks.perfdb.values import to_plain, to_stored
 
 COLLECTION = "models"
 MAX_FILES = 10_000
@@ -132,8 +132,8 @@ class ModelRepository:
         Raises PerfDBError if they are not what was registered.
         """
         for file in card.files:
-            self._db.files.save_to(file, folder / _inside(file))
-        path = folder / card.file
+            self._db.files.save_to(file, folder / _inside(file.name))
+        path = folder / _inside(card.file)
         assert card.format is not None
         if (digest := FORMATS.load(card.format)().digest(path)) != card.digest:
             raise PerfDBError(
@@ -224,9 +224,9 @@ def _weights_beside(path: Path) -> list[Path]:
     return []
 
 
-def _inside(file: Attachment) -> PurePosixPath:
+def _inside(name: str) -> PurePosixPath:
     """A stored file's place below the folder; never outside of it."""
-    path = PurePosixPath(file.name)
-    if path.is_absolute() or ".." in path.parts or "\\" in file.name or not path.parts:
-        raise PerfDBError(f"A model's file in PerfDB has the forbidden name {file.name!r}.")
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\\" in name or not path.parts:
+        raise PerfDBError(f"A model's file in PerfDB has the forbidden name {name!r}.")
     return path
