@@ -36,6 +36,7 @@ load:
   arrivals: {{kind: poisson, rate_rps: 50}}
   duration_s: {seconds}
   warmup_s: 0.5
+  wait_for_quiet_s: 0
 """
 
 

@@ -31,6 +31,7 @@ load:
   arrivals: {kind: poisson, rate_rps: 100}
   duration_s: 2
   warmup_s: 1
+  wait_for_quiet_s: 0
 """
 
 
