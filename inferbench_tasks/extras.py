@@ -74,7 +74,8 @@ def require(extra: str) -> None:
     with FileLock(str(marker) + ".lock"):
         if missing(extra):
             command = [sys.executable, str(root / "scripts" / "setup_env.py"), "--extra", extra]
-            process = subprocess.run(command, capture_output=True, text=True, check=False)
+            # The environment may be others' too: it is read as the rest of it is.
+            process = subprocess.run(command, capture_output=True, text=True, check=False, umask=0o022)
             if process.returncode:
                 end = "\n".join((process.stderr or process.stdout).strip().splitlines()[-8:])
                 raise MissingExtraError(f"Installing {extra!r} failed; {remedy}.\n{end}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from inferbench_tasks import private
 from inferbench_tasks.errors import StorageError
 
 DATA_DIR = "INFERBENCH_DATA_DIR"
@@ -40,10 +41,13 @@ def servers_dir(data_dir: Path) -> Path:
 
 
 def writable(path: Path) -> Path:
-    """``path``, made if it is missing; raises StorageError, with the remedy, where it can't be written."""
+    """``path``, made if it is missing, and closed to other users; raises StorageError, with the remedy, where it can't
+    be written.
+    """
     probe = path / f".probe-{os.getpid()}"
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private.close_data(path)
         try:
             probe.write_bytes(b"\0" * 4096)
         finally:

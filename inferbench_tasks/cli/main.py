@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from inferbench_tasks import settings
+from inferbench_tasks import private, settings
 from inferbench_tasks.errors import InferBenchError
 
 #: Command -> (help, module). The help stands here so that ``--help`` imports none of them.
@@ -36,6 +36,7 @@ COMMANDS = {
     "models": ("The model repository: register, update, search, show, delete.", "models"),
     "load": ("Load any server: run, calibrate.", "load"),
     "up": ("Start the whole system on this machine: Airflow, broker, PerfDB, workers.", "up"),
+    "login": ("The URL of the local system and its logins, for its owner.", "login"),
     "submit": ("Run a submission on a running system; --wait shows its progress.", "submit"),
     "status": ("Devices, leases, queues, and why each job waits.", "status"),
     "worker": ("Serve one device of this machine.", "worker"),
@@ -106,11 +107,14 @@ def root(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit; the only place where an error becomes an exit code."""
     command: Any = typer.main.get_command(app)
+    mask = os.umask(private.UMASK)  # what is measured, stored and exported is its user's alone
     try:
         command(args=arguments, prog_name="inferbench")
     except InferBenchError as error:
         typer.echo(str(error), err=True)
         sys.exit(error.exit_code)
+    finally:
+        os.umask(mask)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def up(
         None, help="The submissions folder [configs/submissions beside it]."
     ),
 ) -> None:
-    """Start the whole system here: Airflow, broker, PerfDB, workers; print URL and login.
+    """Start the whole system here: Airflow, broker, PerfDB, workers; print its URL and, the first time, its logins.
 
     Set INFERBENCH_METADATA_DB (PostgreSQL), INFERBENCH_BROKER_URL (redis://...) or INFERBENCH_PERFDB_URI to use
     servers of your own.
@@ -48,13 +48,18 @@ def up(
     devices = device or partitions(workers)
     for text in devices:
         find(text)
+    first = not (system.home / "passwords.json").exists()
     system.up(
         dags=dags, submissions=submissions, port=port, workers=devices,
         say=lambda text: print(text, file=sys.stderr),
     )  # fmt: skip
     typer.echo(f"url       {system.url()}")
-    for user, password in passwords(system.home).items():
-        typer.echo(f"login     {user} / {password}")
+    if first:
+        for user, password in passwords(system.home).items():
+            typer.echo(f"login     {user} / {password}")
+        typer.echo("          (shown once; `inferbench login` shows them again)")
+    else:
+        typer.echo("login     inferbench login")
     typer.echo(f"logs      {system.home / 'logs'}")
     typer.echo(f"workers   {', '.join(find(text).device_id for text in devices)}")
     typer.echo("look      inferbench status")

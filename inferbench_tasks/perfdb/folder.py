@@ -11,6 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from inferbench_tasks import private
 from inferbench_tasks.errors import PerfDBError, StorageError
 
 MIN_FREE_BYTES = 200 * 1024 * 1024
@@ -29,7 +30,7 @@ def usable(data_dir: Path) -> Path:
     try:
         if folder.exists():
             require_ours(folder)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private.folder(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(13, "Permission denied", str(folder))
     except OSError as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from inferbench_tasks import settings
+from inferbench_tasks import private, settings
 from inferbench_tasks.errors import PerfDBError, StorageError
 from inferbench_tasks.perfdb import folder as folders
 from inferbench_tasks.perfdb import mongod, mongod_log, replicaset
@@ -153,6 +153,7 @@ def _run(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[st
             start_new_session=True,
             timeout=START_TIMEOUT_S,
             cwd=folder,
+            umask=private.UMASK,
             env={name: value for name, value in os.environ.items() if name != settings.WORKER},
         )
     except subprocess.TimeoutExpired as error:

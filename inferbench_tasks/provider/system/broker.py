@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
+from inferbench_tasks import private
 from inferbench_tasks.errors import MissingExtraError
 
 
@@ -24,8 +24,7 @@ def program() -> str:
 
 def command(home: Path, port: int, password: str) -> list[str]:
     """How it is started; its settings lie in a file that only its user can read."""
-    folder = home / "broker"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = private.folder(home / "broker")
     lines = [
         "bind 127.0.0.1",
         f"port {port}",
@@ -38,7 +37,5 @@ def command(home: Path, port: int, password: str) -> list[str]:
         "daemonize no",
     ]
     path = folder / "redis.conf"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w") as file:
-        file.write("\n".join(lines) + "\n")
+    private.write(path, "\n".join(lines) + "\n")
     return [program(), str(path)]

@@ -7,7 +7,8 @@ import os
 import secrets
 from pathlib import Path
 
-from inferbench_tasks import settings
+from inferbench_tasks import private, settings
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider import plugins_folder
 
 #: Settings that don't depend on where the system runs; docker-compose uses the same.
@@ -24,6 +25,9 @@ TUNED: dict[str, str] = {
     "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.25",
     "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
     "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
+    # Logs of tasks are their owner's alone: Airflow's default is the group's too.
+    "AIRFLOW__LOGGING__FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",
+    "AIRFLOW__LOGGING__FILE_TASK_HANDLER_NEW_FILE_PERMISSIONS": "0o600",
     # A dead scheduler's or worker's tasks are found within seconds instead of five minutes.
     "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "15",
     "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
@@ -105,8 +109,16 @@ def environment(
 
 
 def passwords(home: Path) -> dict[str, str]:
-    """The password of each user of the local system."""
-    password_by_user: dict[str, str] = json.loads((home / "passwords.json").read_text())
+    """The password of each user of the local system; InputError where there is none, or it is another's."""
+    path = home / "passwords.json"
+    try:
+        password_by_user: dict[str, str] = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise InputError(f"There is no system in {home.parent}; `inferbench up` starts one.") from None
+    except PermissionError:
+        raise InputError(
+            f"{path} can be read by its owner only: ask who runs the system for a login of yours."
+        ) from None
     return password_by_user
 
 
@@ -120,7 +132,7 @@ def _secrets(home: Path) -> dict[str, str]:
 
     path = home / "secrets.json"
     if not path.exists():
-        home.mkdir(parents=True, exist_ok=True)
+        private.folder(home)
         drawn = {
             "fernet": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
             "api": secrets.token_urlsafe(32),
@@ -131,8 +143,6 @@ def _secrets(home: Path) -> dict[str, str]:
             ("secrets.json", drawn),
             ("passwords.json", {user: secrets.token_urlsafe(12) for user in ("admin", "viewer")}),
         ):
-            descriptor = os.open(home / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with open(descriptor, "w") as file:
-                json.dump(value, file)
+            private.write(home / name, json.dumps(value))
     secrets_by_name: dict[str, str] = json.loads(path.read_text())
     return secrets_by_name

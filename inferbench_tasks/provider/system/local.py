@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 from filelock import FileLock
 
-from inferbench_tasks import extras, settings
+from inferbench_tasks import extras, private, settings
 from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers import records
@@ -68,7 +68,8 @@ class LocalSystem:
         ``workers``: a device each, as ``inferbench worker --device`` takes it.
         """
         extras.require("cluster")
-        self.home.mkdir(parents=True, exist_ok=True)
+        settings.writable(self.data_dir)
+        private.folder(self.home)
         with FileLock(self.home / "up.lock"):
             if alive := self.running():
                 names = ", ".join(p.name for p in alive)
@@ -136,10 +137,7 @@ class LocalSystem:
 
     def _write_environment(self, variables: dict[str, str]) -> None:
         """For commands of other shells (``worker``, ``airflow``); secrets are in it."""
-        path = self.home / "environment.json"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w") as file:
-            json.dump(variables, file, indent=1)
+        private.write(self.home / "environment.json", json.dumps(variables, indent=1))
 
     def environment(self) -> dict[str, str]:
         """What its processes run with; raises InputError where there never was a system."""
@@ -181,7 +179,12 @@ class LocalSystem:
 
     def _migrate(self, env: dict[str, str]) -> None:
         process = subprocess.run(
-            [*AIRFLOW, "db", "migrate"], env=env, capture_output=True, text=True, check=False
+            [*AIRFLOW, "db", "migrate"],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+            umask=private.UMASK,
         )
         if process.returncode:
             raise ServerError(f"The metadata database can't be made:\n{process.stderr.strip()[-2000:]}")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from inferbench_tasks import private
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers.processes import of_session
 
@@ -41,13 +42,13 @@ class Process:
 
 def start(name: str, command: list[str], env: dict[str, str], logs: Path) -> Process:
     """Start a process in a session of its own, its output in ``<logs>/<name>.log``."""
-    logs.mkdir(parents=True, exist_ok=True)
+    private.folder(logs)
     path = logs / f"{name}.log"
     with open(path, "ab") as log:
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True,
             # Python looks for packages where it is started: in a checkout Airflow would find our plugin twice.
-            cwd=logs.parent,
+            cwd=logs.parent, umask=private.UMASK,
         )  # fmt: skip
     _children[child.pid] = child
     return Process(name, child.pid, psutil.Process(child.pid).create_time(), str(path))
