@@ -23,6 +23,8 @@ _NS_PER_MS = 1e6
 #: What piled up while a loop was held up is stamped within so long after it; what takes longer delays a beat again.
 _PILE_NS = 5_000_000
 _PIECE = 1 << 18
+#: The parts of a request's time that hold what it waited; those of the server's own work don't depend on it.
+WAITED_IN = ("queue", "transmit", "unattributed", "e2e")
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,27 @@ def withhold(summary: Mapping[str, Any], reasons: Mapping[str, Mapping[str, str]
             if stats.get("ci95"):
                 stats["ci95"][name] = None
         stats["withheld"] = {**stats.get("withheld", {}), **names}
+    if latencies := reasons.get("e2e_latency_ms"):
+        _withhold_what_follows(summary, latencies)
+
+
+def withhold_parts(stages: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Take the same figures of the parts that a request waits in out of a breakdown; the server's work stands."""
+    for part in WAITED_IN:
+        for name in names:
+            if (stages.get(part) or {}).get(name) is not None:
+                stages[part][name] = None
+
+
+def _withhold_what_follows(summary: Any, names: Mapping[str, str]) -> None:
+    """What is made of these latencies: the breakdown, the goodput, what the first request took beside the others."""
+    withhold_parts(summary.get("stages_ms") or {}, names)
+    if "mean" in names and summary.get("cold_start"):
+        summary["cold_start"]["first_to_steady_ratio"] = None
+    bounded = (summary.get("slo") or {}).get("checks") or {}
+    limits = [name for name in NAMES.values() if f"{name}_ms" in bounded]
+    if limits and limits[-1] in names:
+        summary["goodput_rps"] = None
 
 
 def _of_series(

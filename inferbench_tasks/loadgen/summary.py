@@ -51,8 +51,11 @@ def summarise_window(window: Window, slo: SloSpec | None = None) -> dict[str, An
     error_ratio = sum(errors.values()) / requests if requests else None
     failed = window.failed_ratio
     # Each series lives no longer than it is looked at: a long load has millions of requests.
+    waited = window.measured & ~window.ok & (window.done_ns >= 0)
     e2e_stats = distribution(
-        (window.done_ns - window.intended_ns)[answered] / _NS_PER_MS, failed_ratio=failed
+        (window.done_ns - window.intended_ns)[answered] / _NS_PER_MS,
+        failed_ratio=failed,
+        failed_after=(window.done_ns - window.intended_ns)[waited] / _NS_PER_MS,
     )
     limit_ms = _request_limit_ms(slo)
     within = completed & (window.done_ns - window.intended_ns <= (limit_ms or 0) * _NS_PER_MS)
@@ -64,12 +67,15 @@ def summarise_window(window: Window, slo: SloSpec | None = None) -> dict[str, An
         "duration_s": window.duration_s,
         "e2e_latency_ms": e2e_stats,
         "send_latency_ms": distribution(
-            (window.done_ns - window.sent_ns)[answered] / _NS_PER_MS, failed_ratio=failed
+            (window.done_ns - window.sent_ns)[answered] / _NS_PER_MS,
+            failed_ratio=failed,
+            failed_after=(window.done_ns - window.sent_ns)[waited & (window.sent_ns >= 0)] / _NS_PER_MS,
         ),
         "first_byte_latency_ms": distribution(
             (window.first_byte_ns - window.intended_ns)[has_first] / _NS_PER_MS,
             with_intervals=False,
             failed_ratio=failed,
+            failed_after=(window.done_ns - window.intended_ns)[waited] / _NS_PER_MS,
         ),
         "lateness_us": distribution(
             (window.sent_ns - window.intended_ns)[was_sent] / _NS_PER_US, with_intervals=False
@@ -95,12 +101,17 @@ def summarise_window(window: Window, slo: SloSpec | None = None) -> dict[str, An
 
 
 def distribution(
-    values: NDArray[Any], *, with_intervals: bool = True, failed_ratio: float = 0.0
+    values: NDArray[Any],
+    *,
+    with_intervals: bool = True,
+    failed_ratio: float = 0.0,
+    failed_after: NDArray[Any] | None = None,
 ) -> dict[str, Any]:
     """Count, mean, standard deviation, extremes, exact percentiles; values in the order of time.
 
     ``failed_ratio``: of the requests that ``values`` are of. A percentile that the failures may belong to is None, and
-    ``withheld`` says so.
+    ``withheld`` says so. ``failed_after``: how long those that failed had waited by then. With it the mean would be at
+    least another; where that is more than a tenth off, the mean is withheld too.
 
     ``ci95``: bounds at 95% by name, ``ci95_method`` how they were got: "order_statistics" where
     requests are independent, "exceedances" where those above a percentile come in clusters: it is then worth
@@ -120,6 +131,8 @@ def distribution(
         for q, least in FLOORS.items()
         if len(values) >= least and hidden_by_failures(q, failed_ratio)
     }
+    if reason := _mean_reason(values, failed_after, failed_ratio):
+        withheld["mean"], stats["mean"] = reason, None
     if withheld:
         stats["withheld"] = withheld
     if with_intervals:
@@ -132,6 +145,20 @@ def distribution(
         stats["ci95_reasons"] = dict(bounds.reasons)
         stats["autocorrelation_time"] = bounds.autocorrelation_time
     return stats
+
+
+def _mean_reason(values: NDArray[Any], failed_after: NDArray[Any] | None, failed_ratio: float) -> str | None:
+    """Why the mean of the good answers is not that of the requests; None where failures hardly change it."""
+    if failed_after is None or not len(failed_after) or not len(values):
+        return None
+    own = float(values.mean())
+    whole = (float(values.sum()) + float(failed_after.sum())) / (len(values) + len(failed_after))
+    if whole <= (1 + FAILED_OF_TAIL) * own:
+        return None
+    return (
+        f"{failed_ratio:.3%} of the requests failed: with the time that they had waited by then the mean would be at "
+        f"least {whole:.4g} ms, and of the others it is {own:.4g} ms"
+    )
 
 
 def _failures_reason(quantile: float, failed_ratio: float) -> str:

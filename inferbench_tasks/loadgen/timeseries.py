@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from inferbench_tasks.loadgen.statistics import FLOORS
+from inferbench_tasks.loadgen.statistics import FLOORS, hidden_by_failures
 from inferbench_tasks.loadgen.window import NS_PER_S, Window
 
 #: A load lasts a day at most; records further apart than two of them come from something else.
@@ -20,7 +20,8 @@ def per_second(window: Window) -> dict[str, list[Any]]:
     counts by the intended moment; ``ok`` and ``errors`` by the moment of the answer (errors that never
     got one: by the intended moment). ``p50_ms``, ``p99_ms`` and ``max_ms`` are latencies from the intended
     moment of the good answers to the requests MEANT for that second; percentiles are None below their
-    floor (11 and 662 answers). ``in_flight``: at the end of the second.
+    floor (11 and 662 answers), and where requests meant for that second failed that may belong among the slowest.
+    ``in_flight``: at the end of the second.
     """
     names = ("t_s", "requests", "ok", "errors", "p50_ms", "p99_ms", "max_ms", "in_flight")
     if not len(window.intended_ns):
@@ -40,6 +41,7 @@ def per_second(window: Window) -> dict[str, list[Any]]:
     latency_ms = (window.done_ns - window.intended_ns)[good] / 1e6
     # intended_ns ascends, so each second's answers are one slice.
     edges = np.searchsorted(second, np.arange(seconds + 1))
+    requests = counted(window.intended_ns)
     p50: list[float | None] = [None] * seconds
     p99: list[float | None] = [None] * seconds
     worst: list[float | None] = [None] * seconds
@@ -47,15 +49,16 @@ def per_second(window: Window) -> dict[str, list[Any]]:
         values = np.sort(latency_ms[edges[index] : edges[index + 1]])
         n = len(values)
         worst[index] = float(values[-1])
-        if n >= FLOORS[0.5]:
+        failed_ratio = 1 - n / int(requests[index])
+        if n >= FLOORS[0.5] and not hidden_by_failures(0.5, failed_ratio):
             p50[index] = float(values[(n + 1) // 2 - 1])
-        if n >= FLOORS[0.99]:
+        if n >= FLOORS[0.99] and not hidden_by_failures(0.99, failed_ratio):
             p99[index] = float(values[-(-99 * n // 100) - 1])
     del second, latency_ms  # millions of values each
     ends = zero + NS_PER_S * np.arange(1, seconds + 1) - 1
     return {
         "t_s": [int(first) + index for index in range(seconds)],
-        "requests": counted(window.intended_ns).tolist(),
+        "requests": requests.tolist(),
         "ok": counted(answered_at[good]).tolist(),
         "errors": counted(answered_at[~good]).tolist(),
         "p50_ms": p50,

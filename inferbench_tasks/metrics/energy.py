@@ -112,6 +112,8 @@ def _nvml_integrated(measured: Measured) -> tuple[float | None, str]:
     inside = (series.t_ns > start_ns) & (series.t_ns < end_ns)
     if inside.sum() < 3:
         return None, "too few samples of the power"
+    if not series.covers(start_ns, end_ns):
+        return None, "the samples do not cover the window"
     t_ns = np.concatenate([[start_ns], series.t_ns[inside], [end_ns]])
     watts = np.interp(t_ns, series.t_ns, series.values)
     return _not_zero(float(np.trapezoid(watts, t_ns / 1e9)))
@@ -124,9 +126,8 @@ def _rapl(measured: Measured) -> tuple[float | None, str]:
         return None, _why(measured, "rapl", "no packages")
     joules = series.increase(start_ns, end_ns)
     memory = measured.recording.get("rapl", "dram_j_total")
-    return _not_zero(
-        None if joules is None else joules + ((memory.increase(start_ns, end_ns) or 0.0) if memory else 0.0)
-    )
+    memory_j = memory.increase(start_ns, end_ns) if memory else 0.0
+    return _not_zero(None if joules is None or memory_j is None else joules + memory_j)
 
 
 def _tdp_estimate(measured: Measured) -> tuple[float | None, str]:

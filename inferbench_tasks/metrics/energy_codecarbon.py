@@ -35,6 +35,8 @@ def codecarbon_estimate(measured: Measured) -> tuple[float | None, str]:
     if series is None or not inside.any():
         unavailable = measured.recording.about.get("unavailable") or {}
         return None, str(unavailable.get("host", "the machine's load was not sampled"))
+    if not series.covers(start_ns, end_ns):
+        return None, "the samples do not cover the window"
     tdp_w = machine_tdp_w(measured)
     if tdp_w is None:
         return None, "the number of this machine's cores is not known"

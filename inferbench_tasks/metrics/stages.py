@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.loadgen.client_share import withhold_parts
 from inferbench_tasks.loadgen.statistics import NAMES, percentiles
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.metrics.base import Block, Measured
@@ -57,6 +58,8 @@ class Stages(Block):
     def compute(self, measured: Measured) -> dict[str, Any]:
         """{part: {mean, p50, p99}, method, coverage_ratio, batch_samples_mean}; parts that nobody told are None."""
         block = breakdown(measured.window, measured.recording, measured.trace_path)
+        # Also those that only failures hide: they have no value here either.
+        withhold_parts(block, (measured.summary.get("e2e_latency_ms") or {}).get("withheld") or ())
         batch = batch_samples(measured.window, measured.recording)
         return {**block, "batch_samples_mean": batch} if block and batch else block
 

@@ -51,10 +51,13 @@ def foreign_waits(recording: Recording, window: Window) -> Waits | None:
     While a thread waits, its core runs something else, server and sender among it: of a wait, others' share of the CPU
     that was used around it counts.
     """
-    steps = _steps(recording)
+    steps = _steps(recording, window)
     used = [recording.get("host", "cpu_busy_s_total"), recording.get("server", "cpu_s_total")]
     used.append(recording.get("client", "cpu_s_total"))
-    if steps is None or any(one is None or len(one.t_ns) < 2 for one in (steps, *used)):
+    ends_ns = window.start_ns, window.end_ns
+    if any(one is None or not one.reaches(*ends_ns) for one in used):
+        return None
+    if steps is None:
         return None
     end_ns = steps.t_ns
     inside = np.flatnonzero((end_ns[1:] > window.start_ns) & (end_ns[1:] <= window.end_ns)) + 1
@@ -72,19 +75,24 @@ def foreign_waits(recording: Recording, window: Window) -> Waits | None:
     return Waits(end_ns[inside], step_s, steps.values[inside] * foreign)
 
 
-def _steps(recording: Recording) -> Series | None:
+def _steps(recording: Recording, window: Window) -> Series | None:
     """The longest wait of a single thread in each step, s: those of several at once delay a request only once.
 
     Where the kernel keeps no threads' waits (``schedstat``), the time in which anything waited: of the server's cgroup
-    where that is known, else of the machine (PSI). It is more than a request meets. None where there is neither.
+    where that is known, else of the machine (PSI). It is more than a request meets. None where there is neither over
+    the whole window: what a request waited while nobody looked is not nothing.
     """
-    server, sender = (recording.get("wait", f"{group}_longest_s") for group in _GROUPS)
+
+    def whole(metric: str) -> Series | None:
+        series = recording.get("wait", metric)
+        return series if series is not None and series.covers(window.start_ns, window.end_ns) else None
+
+    server, sender = (whole(f"{group}_longest_s") for group in _GROUPS)
     if server is not None and sender is not None:
         return Series(
             server.t_ns, np.maximum(server.values, np.interp(server.t_ns, sender.t_ns, sender.values))
         )
     for metric in ("server_pressure_s_total", "pressure_s_total"):
-        pressure = recording.get("wait", metric)
-        if pressure is not None and len(pressure.t_ns) > 1:
+        if (pressure := whole(metric)) is not None:
             return Series(pressure.t_ns, np.diff(pressure.values, prepend=pressure.values[0]))
     return None

@@ -24,6 +24,10 @@ SCHEMA = pa.schema(
     ]
 )
 _ABOUT = b"inferbench.monitors"
+#: How much of a window may be unseen at each of its ends: so long, and no more than that share of it.
+_SLACK_NS, _SLACK_RATIO = 1_000_000_000, 0.25
+#: How much of a window may lie in gaps between samples: a gauge was something else meanwhile, and nobody knows what.
+_UNSEEN_RATIO = 0.05
 
 
 @dataclass(frozen=True)
@@ -37,13 +41,31 @@ class Series:
         """The values that were sampled in [start, end]."""
         return self.values[(self.t_ns >= start_ns) & (self.t_ns <= end_ns)]
 
+    def reaches(self, start_ns: int, end_ns: int) -> bool:
+        """Whether samples reach from before the start to the end; 1 s, or a quarter of the time, may lack at each."""
+        slack_ns = min(_SLACK_NS, _SLACK_RATIO * (end_ns - start_ns))
+        return bool(
+            len(self.t_ns) > 1 and self.t_ns[0] <= start_ns + slack_ns and self.t_ns[-1] >= end_ns - slack_ns
+        )
+
+    def covers(self, start_ns: int, end_ns: int) -> bool:
+        """Whether it tells a gauge's course: it ``reaches``, and gaps of more than 1 s make 5% of the time at most."""
+        if not self.reaches(start_ns, end_ns):
+            return False
+        gaps_ns = np.diff(np.clip(self.t_ns, start_ns, end_ns)).astype(np.float64)
+        slack_ns = min(_SLACK_NS, _SLACK_RATIO * (end_ns - start_ns))
+        return float((gaps_ns - slack_ns).clip(0).sum()) <= _UNSEEN_RATIO * (end_ns - start_ns)
+
     def increase(self, start_ns: int, end_ns: int) -> float | None:
         """How much a counter grew between two moments, read between samples by interpolation.
 
-        None unless samples reach from before the start (or 1 s after it at most) to the end likewise.
+        None unless samples ``reach`` from one to the other, and for a counter that began anew in between.
         """
-        slack_ns = 1_000_000_000
-        if len(self.t_ns) < 2 or self.t_ns[0] > start_ns + slack_ns or self.t_ns[-1] < end_ns - slack_ns:
+        if not self.reaches(start_ns, end_ns):
+            return None
+        inside = self.values[(self.t_ns >= start_ns) & (self.t_ns <= end_ns)]
+        # One that began anew falls to about 0; the kernel's own go back by a tick now and then.
+        if np.any(inside[1:] < inside[:-1] / 2) or not np.isfinite(inside).all():
             return None
         first, last = np.interp([start_ns, end_ns], self.t_ns, self.values)
         # What lies outside of the samples is not known: scaled to the whole from what was seen.

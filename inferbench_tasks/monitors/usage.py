@@ -35,9 +35,12 @@ def usage(recording: Recording, start_ns: int, end_ns: int) -> dict[str, Any]:
         ("host", "cpu_busy_s_total", "cpu_cores", 1.0),
         ("host", "cpu_steal_s_total", "steal_cores", 1.0),
     ):
-        total = document.get(source, {}).get(counter)
-        if total is not None:
-            document[source].setdefault(gauge, {})["mean"] = total / seconds * scale
+        figures = document.get(source, {})
+        if (total := figures.get(counter)) is not None:
+            figures.setdefault(gauge, {})["mean"] = total / seconds * scale
+        elif counter in figures and gauge in figures:
+            # Seen in a part of the window only: the mean of those samples is no mean over it.
+            figures[gauge] |= {"mean": None, "max": None}
     document["timeseries"] = {
         f"{source}.{metric}": _course(series, start_ns)
         for source, metric in COURSES

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inferbench_tasks.analysis.charts.latency import name
+from inferbench_tasks.analysis.charts.latency import curve_name
 from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart, axis, chart, line
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def density(views: Sequence[RunView]) -> Chart | None:
             {
                 "type": "scatter",
                 "mode": "lines",
-                "name": name(view),
+                "name": curve_name(view),
                 "x": x.tolist(),
                 "y": y.tolist(),
                 "line": line(index),

@@ -29,20 +29,28 @@ def name(view: RunView) -> str:
     return text(view.label if view.valid else f"{view.label} — {view.state}")
 
 
+def curve_name(view: RunView) -> str:
+    """The same of a curve of all latencies, which says what of them is withheld elsewhere, not being the server's."""
+    certificate = view.result.certificate if view.result else {}
+    withheld = ((certificate or {}).get("withheld") or {}).get("e2e_latency_ms") or {}
+    return name(view) + (f" ({', '.join(withheld)} withheld)" if withheld else "")
+
+
 def cdf(views: Sequence[RunView], slo_ms: dict[str, float]) -> Chart | None:
-    """The share of requests answered within a time."""
+    """The share of requests answered within a time; those that failed never were, so that it ends below 100%."""
     data: list[dict[str, Any]] = []
     for index, view in enumerate(views[:MAX_RUNS]):
         if view.problem is not None or view.latencies_ms is None or not len(view.latencies_ms):
             continue
         ranks = ecdf_ranks(len(view.latencies_ms))
+        requests = max(len(view.latencies_ms), view.figure("requests") or 0)
         data.append(
             {
                 "type": "scatter",
                 "mode": "lines",
-                "name": name(view),
+                "name": curve_name(view),
                 "x": view.latencies_ms[ranks - 1].tolist(),
-                "y": (ranks / len(view.latencies_ms)).tolist(),
+                "y": (ranks / requests).tolist(),
                 "line": line(index, shape="hv"),
                 "opacity": 1 if view.valid else 0.45,
                 "hovertemplate": "%{y:.2%} within %{x:.3f} ms<extra>%{fullData.name}</extra>",

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from inferbench_tasks.loadgen.certificate import Certificate, ClosedPlan, OpenPlan, ShardUsage, certify
 from inferbench_tasks.loadgen.client_share import withhold
 from inferbench_tasks.loadgen.heartbeat import MIN_STALL_NS, Heartbeat
+from inferbench_tasks.loadgen.stability import withheld_for
 from inferbench_tasks.loadgen.summary import summarise
+from inferbench_tasks.submission.slo import SloSpec
 from tests.samples import samples_table
 
 S, MS = 1_000_000_000, 1_000_000
@@ -197,3 +199,25 @@ def test_a_stall_is_held_against_the_answers_of_its_own_sender() -> None:
         # About 15 requests that waited 30 ms each, of 10,000.
         own_ms = certificate.figures["client_made_ms"].get("mean", 0.0)
         assert (own_ms > 0.02) == (owner == 0)
+
+
+def test_what_is_made_of_withheld_latencies_is_withheld_too() -> None:
+    """Waits in the breakdown, the goodput and the first request's ratio depend on how long a load lasted whose backlog
+    grew, as its percentiles do; the time of the server's own work does not.
+    """
+    span = {name: np.full(400, MS // 10) for name in ("server_preprocess_ns", "server_queue_ns", "server_inference_ns",
+                                                     "server_postprocess_ns")}  # fmt: skip
+    intended = np.arange(-100, 300) * 10 * MS + 10 * S
+    table = samples_table(
+        {"intended_ns": intended, "done_ns": intended + MS,
+         "phase": ["warmup" if t < 10 * S else "measure" for t in intended], **span}
+    )  # fmt: skip
+    slo = SloSpec.model_validate({"p95_ms": 20.0})
+    summary = summarise(table, measure_start_ns=10 * S, measure_end_ns=13 * S, slo=slo)
+    assert summary["goodput_rps"] == pytest.approx(100, rel=0.01)
+    withhold(summary, withheld_for("the backlog grew"))
+    assert summary["goodput_rps"] is None
+    assert summary["cold_start"]["first_to_steady_ratio"] is None
+    stages = summary["stages_ms"]
+    assert stages["queue"]["mean"] is stages["transmit"]["mean"] is None
+    assert stages["inference"]["mean"] == pytest.approx(0.1)

@@ -81,6 +81,39 @@ def test_failed_requests_are_counted_by_kind_and_kept_out_of_the_latencies() -> 
     assert (summary["e2e_latency_ms"]["min"], summary["e2e_latency_ms"]["max"]) == (20.0, 20.0)
 
 
+def test_a_mean_that_timeouts_would_change_is_withheld_with_the_reason() -> None:
+    """0.9% of the requests wait 10 s for nothing: a mean of 20 ms would rank before a server that answers all in 40."""
+    columns = _steady()
+    status = np.full(len(columns["intended_ns"]), "ok", dtype=object)
+    status[300:309] = "timeout"
+    columns["status"] = status.tolist()
+    columns["done_ns"] = np.where(status == "timeout", columns["sent_ns"] + 10 * S, columns["done_ns"])
+    stats = _summary(columns, 100, 110)["e2e_latency_ms"]
+    assert stats["mean"] is None and stats["ci95"]["mean"] is None
+    assert "the mean would be at least 109.8 ms, and of the others it is 20 ms" in stats["withheld"]["mean"]
+    assert stats["p50"] == 20.0
+
+
+def test_a_mean_that_quick_refusals_hardly_change_stands() -> None:
+    """One of a thousand is refused at once: whatever it would have taken is not known, and it is one of a thousand."""
+    columns = _steady()
+    status = np.full(len(columns["intended_ns"]), "ok", dtype=object)
+    status[300] = "connection"
+    columns["status"] = status.tolist()
+    assert _summary(columns, 100, 110)["e2e_latency_ms"]["mean"] == pytest.approx(20.0)
+
+
+def test_the_p99_of_a_second_knows_the_failures_of_that_second() -> None:
+    """Where 5 of 1,000 requests of a second failed, the p99 of the others is not that second's; the next has one."""
+    intended = np.arange(0, 2 * S, MS)
+    status = np.full(len(intended), "ok", dtype=object)
+    status[10:15] = "timeout"
+    columns = {"intended_ns": intended, "done_ns": intended + 2 * MS, "status": status.tolist()}
+    series = _summary(columns, 0, 2)["timeseries"]
+    assert series["p99_ms"][:2] == [None, 2.0]
+    assert series["p50_ms"][:2] == [2.0, 2.0]
+
+
 def test_throughput_counts_answers_that_arrived_in_the_window() -> None:
     """A server at half the offered rate has half the throughput, though it answers everything in the end."""
     intended = np.arange(0, 10 * S, 10 * MS)
@@ -223,7 +256,10 @@ def test_every_request_is_somewhere(rows: list[tuple[int, int, int, str]]) -> No
     assert sum(series["requests"]) == sum(series["ok"]) + sum(series["errors"]) == len(rows)
     stats = summary["e2e_latency_ms"]
     if stats["count"]:
-        assert stats["min"] - 1e-9 <= stats["mean"] <= stats["max"] + 1e-9
+        if stats["mean"] is None:
+            assert summary["errors"] and "mean" in stats["withheld"]
+        else:
+            assert stats["min"] - 1e-9 <= stats["mean"] <= stats["max"] + 1e-9
         assert summary["send_latency_ms"]["max"] <= stats["max"]
 
 

@@ -109,6 +109,24 @@ def test_item_14_two_estimates_from_one_tdp_are_no_agreement() -> None:
         assert measure(counted)["energy"]["methods_agree"] is agree
 
 
+@pytest.mark.parametrize("seen", [np.arange(2.0, 4.0, 0.1), np.r_[2.0:4.0:0.1, 9.0:12.0:0.1]])
+def test_power_that_was_sampled_in_a_part_of_the_window_is_not_its_energy(seen: np.ndarray) -> None:
+    """A sampler that died after 2 of 8 s, or slept for 5 of them: 300 W then are not 300 W throughout."""
+    t_ns = (seen * SECOND).astype(np.int64)
+    energy = measure({("gpu", "power_w"): Series(t_ns, np.full(len(t_ns), 300.0))}, T4, "gpu")["energy"]
+    assert energy["joule_per_request"] is None
+    assert "nvml_integrated: the samples do not cover the window" in energy["reason"]
+    busy = measure({("host", "cpu_ratio"): Series(t_ns, np.full(len(t_ns), 0.9))})["energy"]
+    assert "codecarbon_estimate: the samples do not cover the window" in busy["reason"]
+
+
+def test_packages_without_their_memory_are_not_the_whole() -> None:
+    """Where the memory's counter was lost half-way, the packages alone would look like a machine that saves energy."""
+    lost = Series(np.arange(4) * SECOND, np.arange(4) * 20.0)
+    energy = measure({("rapl", "package_j_total"): counter(40.0), ("rapl", "dram_j_total"): lost})["energy"]
+    assert energy["method"] != "rapl"
+
+
 def test_no_source_of_energy_is_null_with_the_reasons() -> None:
     """Never 0: None, and why for every method; CO2 then has none either."""
     found = measure(

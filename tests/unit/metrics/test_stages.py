@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from inferbench_tasks.loadgen.window import Window
-from inferbench_tasks.metrics.stages import PARTS, batch_samples, breakdown, per_request
+from inferbench_tasks.metrics.base import Measured
+from inferbench_tasks.metrics.stages import PARTS, Stages, batch_samples, breakdown, per_request
 from inferbench_tasks.monitors.records import EMPTY, Recording, Series
 from tests.unit.analysis.builders import SECOND, records
 
@@ -110,3 +111,15 @@ def test_a_silent_server_leaves_everything_unattributed() -> None:
 def test_without_an_answer_there_is_no_breakdown() -> None:
     """All requests failed: nothing is said."""
     assert breakdown(Window.of(records(5.0, failed=2000), 2 * SECOND, 10 * SECOND), EMPTY) == {}
+
+
+def test_a_withheld_latency_does_not_come_back_in_the_breakdown() -> None:
+    """Where the p99 of the whole is withheld, that of the parts in which a request waits is too."""
+    told: dict[str, Any] = {f"server_{name}_ns": np.full(2000, MS // 10) for name in SPANS}
+    table = records(5.0, **told)
+    window_ = Window.of(table, 2 * SECOND, 10 * SECOND)
+    summary = {"e2e_latency_ms": {"p99": None, "withheld": {"p99": "the client made it"}}}
+    stages = Stages().compute(Measured(window_, EMPTY, summary, {}))
+    assert stages["e2e"]["p99"] is stages["transmit"]["p99"] is stages["queue"]["p99"] is None
+    assert stages["e2e"]["mean"] == pytest.approx(5.1, rel=0.1)
+    assert stages["inference"]["p99"] == pytest.approx(0.1)

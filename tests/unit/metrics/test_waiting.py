@@ -99,3 +99,15 @@ def test_what_a_share_of_the_requests_met() -> None:
     assert waits.met_s(sent_ns, 0.15) == 0.010  # and half of another
     assert waits.met_s(sent_ns, 0.16) == 0.0
     assert waits.met_s(sent_ns[:0], 0.5) == 0.0
+
+
+def test_waits_that_nobody_looked_at_are_not_none() -> None:
+    """The recording of the waits ends after 3 of 8 s: what other requests met is not known, and the result says so."""
+    series = recording(wait_ms=10, each=20, foreign_cores=1.6)
+    for key in [key for key in series if key[0] == "wait"]:
+        whole = series[key]
+        early = whole.t_ns < 5 * SECOND
+        series[key] = Series(whole.t_ns[early], whole.values[early])
+    found = measure(series)["interference"]
+    assert found["waits_ms"] is None
+    assert "waits for a core over time" in found["not_watched"]

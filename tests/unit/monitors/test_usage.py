@@ -43,6 +43,25 @@ def test_a_counter_that_does_not_cover_the_window_is_none() -> None:
     assert "cpu_cores" not in found["server"]
 
 
+def test_the_cpu_of_a_part_of_the_window_is_not_that_of_the_window() -> None:
+    """The sampler died after 2 of 9 s: the mean of what it saw stands for nothing, and no CPU per sample follows."""
+    seen = usage(recording(cpu_s_total=[0, 1, 2], cpu_cores=[1, 1, 1]), SECOND, 10 * SECOND)
+    assert seen["server"]["cpu_cores"]["mean"] is None
+
+
+def test_a_counter_that_began_anew_has_no_increase() -> None:
+    """A server that was started again counts from 0: neither the difference nor what is left of it is the window's."""
+    series = Series(np.arange(6) * SECOND, np.array([100.0, 110, 120, 3, 13, 23]))
+    assert series.increase(0, 5 * SECOND) is None
+    assert series.increase(0, 2 * SECOND) == pytest.approx(20)
+
+
+def test_a_short_window_is_not_scaled_up_from_a_tenth_of_it() -> None:
+    """Two samples in the midst of a window of a second say nothing of the rest."""
+    series = Series(np.array([450, 550]) * 1_000_000, np.array([0.0, 1.0]))
+    assert series.increase(0, SECOND) is None
+
+
 def test_an_empty_window_is_none_and_not_zero() -> None:
     """No sample in the window: nothing is made up."""
     found = usage(recording(rss_bytes=[5.0]), 3 * SECOND, 4 * SECOND)

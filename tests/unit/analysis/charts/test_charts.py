@@ -13,6 +13,7 @@ import pytest
 from inferbench_tasks.analysis.charts.density import log_kde
 from inferbench_tasks.analysis.charts.grid import axes_of, fold
 from inferbench_tasks.analysis.charts.heatmap import heat_maps
+from inferbench_tasks.analysis.charts.latency import cdf
 from inferbench_tasks.analysis.charts.roofline import position, roofline
 from inferbench_tasks.analysis.charts.stages import cold_start, pipeline
 from inferbench_tasks.analysis.charts.tradeoffs import latency_throughput, pareto_front, pareto_table
@@ -65,6 +66,23 @@ def test_a_run_that_is_not_valid_leaves_its_cell_empty_and_says_so() -> None:
     cells = heat_maps(grid(broken="invalid: the client stalled"))[0]["data"][0]
     assert cells["z"][1][2] is None
     assert cells["text"][1][2] == "invalid"
+
+
+def test_a_request_that_failed_was_never_answered_within_any_time() -> None:
+    """16 of 1,600 requests failed: the curve ends at 99%, below which an objective's p99.5 would lie."""
+    curve = cdf(named(view(records(5.0, failed=16))), {})
+    assert curve is not None
+    assert curve["data"][0]["y"][-1] == pytest.approx(0.99)
+
+
+def test_a_curve_of_withheld_latencies_says_so() -> None:
+    """The distribution of a load whose latencies depend on its length is marked where it is drawn."""
+    certificate = {
+        "valid": True, "reasons": [], "warnings": [], "checks": [],
+        "withheld": {"e2e_latency_ms": {"p99": "the backlog grew"}},
+    }  # fmt: skip
+    curve = cdf(named(view(records(5.0), certificate=certificate)), {})
+    assert curve is not None and curve["data"][0]["name"].endswith("(p99 withheld)")
 
 
 def test_a_sweep_that_is_no_grid_has_no_heat_map() -> None:
