@@ -7,7 +7,7 @@ import json
 import zipfile
 from pathlib import Path
 
-from inferbench_tasks.artifacts import exported_program
+from inferbench_tasks.artifacts import exported_program, torchscript
 from inferbench_tasks.errors import InputError
 
 MAX_BYTES = 8 << 30
@@ -102,6 +102,8 @@ def check_torch_archive(path: Path, form: str) -> None:
             f"save it with torch.jit.trace(...).save(...) or export it to ONNX",
             field="model.path",
         )
+    if form == "torchscript":
+        torchscript.check(path)
     if form == "pt2":
         _check_exported_program(path)
 

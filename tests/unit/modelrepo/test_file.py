@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -171,9 +172,10 @@ def test_a_wrong_format_is_corrected(tmp_path: Path) -> None:
 
 def test_torchscript_needs_a_signature(tmp_path: Path) -> None:
     """Without the file beside it the message shows what to write there."""
-    pytest.importorskip("torch")
-    with zipfile.ZipFile(tmp_path / "m.pt", "w") as archive:
-        archive.writestr("m/code/x.py", b"")
+    torch = pytest.importorskip("torch")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.save(torch.jit.trace(torch.nn.Linear(2, 2), torch.rand(3, 2)), str(tmp_path / "m.pt"))
     with pytest.raises(InputError, match=r"put m\.pt\.signature\.json beside it.*\"inputs\""):
         make(source(tmp_path, "m.pt"), tmp_path)
 
