@@ -7,6 +7,7 @@ from typing import Any
 from airflow.plugins_manager import AirflowPlugin
 
 from inferbench_tasks.provider.api.application import pages
+from inferbench_tasks.provider.api.limits import BodyLimit
 from inferbench_tasks.provider.api.warm import Warm
 from inferbench_tasks.provider.links import LINKS, InvocationReportLink
 from inferbench_tasks.provider.navigation import PAGES
@@ -19,7 +20,10 @@ class InferBenchPlugin(AirflowPlugin):
 
     name = "inferbench"
     fastapi_apps: list[Any] = [{"app": pages, "url_prefix": "/inferbench", "name": "InferBench"}]
-    fastapi_root_middlewares: list[Any] = [{"middleware": Warm, "name": "InferBench"}]
+    fastapi_root_middlewares: list[Any] = [
+        {"middleware": Warm, "name": "InferBench"},
+        {"middleware": BodyLimit, "name": "InferBench's limit of a body"},
+    ]
     external_views: list[Any] = [
         {
             "name": title,

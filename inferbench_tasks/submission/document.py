@@ -230,7 +230,7 @@ class _Builder:
             except AmbiguousScalarError as error:
                 problem = str(error)
         if problem is None and isinstance(value, str):
-            problem = _bad_character(value)
+            problem = bad_character(value)
         if problem is None:
             if value is not node.value and node.value:
                 self.document.written[path] = node.value
@@ -240,7 +240,10 @@ class _Builder:
         return None
 
 
-def _bad_character(text: str) -> str | None:
+def bad_character(text: str) -> str | None:
+    """What a text has that none may have (control characters, halves of characters, reordering); None if nothing."""
+    if text.isprintable():
+        return None
     for character in text:
         if character in _BIDI or (
             unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t"

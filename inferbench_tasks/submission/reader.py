@@ -15,6 +15,7 @@ from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.problem import FieldPath, Problem, dotted, show
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.base import DEFAULT_KIND, SubmissionBase, SweepSpec, normal_sweep
+from inferbench_tasks.submission.bounds import data_problems
 from inferbench_tasks.submission.document import MAX_BYTES, Document, read_document
 from inferbench_tasks.submission.explain import explain
 from inferbench_tasks.submission.files import changed_files, content_digests, missing_files
@@ -49,7 +50,7 @@ def read_submission_text(
 def read_submission_data(
     data: Any, source: str, abilities: Abilities, *, base_dir: Path | None = None
 ) -> SubmissionBase:
-    """The submission in parsed JSON (a request's body, a form); problems have no lines.
+    """The submission in parsed JSON (a request's body, a form), within YAML's limits; problems have no lines.
 
     Raises SubmissionError.
     """
@@ -57,6 +58,8 @@ def read_submission_data(
         raise SubmissionError(
             [Problem(source, None, "", "a submission is a mapping (name: ..., model: ...)")]
         )
+    if problems := data_problems(data, source):
+        raise SubmissionError(problems)
     return _validate(Document(source, data), abilities, base_dir)
 
 

@@ -90,7 +90,10 @@ def test_a_checkout_registers_it_from_its_folder(tmp_path: Path) -> None:
     assert answer["core"] == answer["sdk"] == once(FOLDER)
     pages = ("leaderboard", "runs", "compare", "recommend", "cluster", "regression")
     assert answer["pages"] == [f"/inferbench/{page}" for page in pages]
-    assert answer["apps"] == ["/inferbench"] and answer["middlewares"] == ["InferBench"]
+    assert answer["apps"] == ["/inferbench"] and answer["middlewares"] == [
+        "InferBench",
+        "InferBench's limit of a body",
+    ]
     assert answer["listeners"] == ["inferbench_tasks.provider.submit.notes"]
     assert sorted(answer["links"]) == ["Leaderboard", "Report", "Report", "Run"]
     assert answer["weights"] == ["inferbench_tasks.provider.weights.ShortestJobFirst"]

@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI
 
 from inferbench_tasks.provider.api import cluster, questions, regression, runs, submissions
 from inferbench_tasks.provider.api.access import READER
+from inferbench_tasks.provider.api.limits import PlainAddress
 from inferbench_tasks.provider.api.problems import install
 from inferbench_tasks.provider.ui import files, pages, run_page
 
@@ -40,4 +41,5 @@ app.include_router(api)
 app.include_router(files.router)
 app.include_router(pages.router)
 app.include_router(run_page.router)
+app.add_middleware(PlainAddress)
 install(app)

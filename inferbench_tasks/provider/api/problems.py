@@ -6,9 +6,13 @@ import logging
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from inferbench_tasks.errors import InferBenchError, InputError, PerfDBError, StorageError, SubmissionError
+
+#: Of an answer to bad input.
+_MAX_PROBLEMS, _MAX_CHARACTERS = 100, 300
 
 log = logging.getLogger(__name__)
 
@@ -57,12 +61,32 @@ def detail(error: InputError) -> list[dict[str, Any]]:
     return [{"loc": ["body", error.field] if error.field else [], "msg": str(error), "type": "value"}]
 
 
+def _plain(part: Any) -> Any:
+    """A part of a message as an answer can carry it: short, and UTF-8."""
+    return (
+        part[:_MAX_CHARACTERS].encode("utf-8", "backslashreplace").decode() if isinstance(part, str) else part
+    )
+
+
 def install(app: FastAPI) -> None:
     """Answer our errors: 422 bad input, 503 the store is away, 500 anything else of ours."""
 
     @app.exception_handler(InputError)
     async def bad_input(request: Request, error: InputError) -> JSONResponse:
         return JSONResponse({"detail": detail(error)}, status_code=422)
+
+    @app.exception_handler(RequestValidationError)
+    async def bad_request(request: Request, error: RequestValidationError) -> JSONResponse:
+        # FastAPI's own answer quotes the input, which may be no text, no number of JSON's, or deeper than the stack.
+        problems = [
+            {
+                "loc": [_plain(part) for part in problem["loc"]],
+                "msg": _plain(problem["msg"]),
+                "type": problem["type"],
+            }
+            for problem in error.errors()[:_MAX_PROBLEMS]
+        ]
+        return JSONResponse({"detail": problems}, status_code=422)
 
     @app.exception_handler(PerfDBError)
     @app.exception_handler(StorageError)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, Param, get_parsing_context
-from pydantic import ValidationError
 
 from inferbench_tasks import settings
 from inferbench_tasks.figure import Figure
@@ -34,6 +33,8 @@ of `validate`, each problem with its line and field.
 By REST: `POST /api/v2/dags/submit/dagRuns` with `{"logical_date": null, "conf": {"submission": "name: ..."}}`, or
 `POST /inferbench/api/submissions`, which answers 422 with all problems at once.
 """
+#: Of a problem as Airflow keeps it: pydantic quotes what is wrong, as long as it may be.
+_MAX_REASON_CHARACTERS = 4000
 _BOUND: dict[str, Any] = {"type": ["number", "null"], "exclusiveMinimum": 0, "section": "SLO (optional)"}
 
 
@@ -46,23 +47,36 @@ def load_submit(folder: Path | None = None, data_dir: Path | None = None) -> dic
         dags[SUBMIT] = submit_dag(folder or submissions_dir())
     for dag_id in shelf.recent() if dag_id_to_parse is None else [dag_id_to_parse]:
         try:
-            placed = shelf.get(dag_id)
-        except ValidationError as error:
-            # Of an older version, or of a kind that is no longer installed: the others go on.
+            dag = submitted_dag(shelf, dag_id)
+        except Exception as error:  # noqa: BLE001 - one of them must not hide the others
+            # Of an older version, damaged, too large, of a kind that is no longer installed or can't be rendered:
+            # whatever is wrong with one, it is recorded under that one's file, and the others go on.
             if dag_id_to_parse is None:
-                dags[f"broken {dag_id}"] = BrokenSubmission(shelf.path(dag_id), str(error))
+                dags[f"broken {dag_id}"] = BrokenSubmission(shelf.path(dag_id), _reason(error))
             continue
-        if placed:
-            dag = render(
-                placed.submission,
-                base_dir=Path(placed.base_dir),
-                one_at_a_time=_knows_no_devices(),
-                dag_id=dag_id,
-            )
-            dag.tags.add("submitted")
-            dag.dag_display_name = f"{placed.submission.name} (submitted, {dag_id.rpartition('.')[2]})"
+        if dag is not None:
             dags[dag_id] = dag
     return dags
+
+
+def submitted_dag(shelf: Shelf, dag_id: str) -> DAG | None:
+    """The DAG of one submission of the shelf; None if there is no such submission."""
+    placed = shelf.get(dag_id)
+    if placed is None:
+        return None
+    dag = render(
+        placed.submission,
+        base_dir=Path(placed.base_dir),
+        one_at_a_time=_knows_no_devices(),
+        dag_id=dag_id,
+    )
+    dag.tags.add("submitted")
+    dag.dag_display_name = f"{placed.submission.name} (submitted, {dag_id.rpartition('.')[2]})"
+    return dag
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:_MAX_REASON_CHARACTERS]
 
 
 def submit_dag(folder: Path) -> DAG:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.problem import Problem, did_you_mean, show
 from inferbench_tasks.submission.base import SubmissionBase
+from inferbench_tasks.submission.bounds import data_problems
 from inferbench_tasks.submission.fields import bounds_figure
 from inferbench_tasks.submission.reader import read_submission, read_submission_data, read_submission_text
 from inferbench_tasks.submission.schema import serving_only
@@ -40,6 +41,17 @@ class SubmissionRequest(BaseModel):
     user: str | None = Field(None, description="Who asks for it; the login's name unless given.")
     priority: int | None = Field(None, description="Higher runs first, -100 to 100.")
     slo: dict[str, Any] | None = Field(None, description="Bounds that replace the submission's own.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _within_limits(cls, value: Any) -> Any:
+        """A submission's own reader has its limits; what stands beside it has the same."""
+        if isinstance(value, dict):
+            beside = {key: field for key, field in value.items() if key != "submission"}
+            if problems := data_problems(beside, SOURCE):
+                # No ValueError: pydantic would quote the value, which may be too deep or no text.
+                raise SubmissionError(problems)
+        return value
 
     @field_validator("slo", mode="before")
     @classmethod

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from pathlib import Path
 
 from pydantic import BaseModel
 
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.pipelines.base import AnySubmission
 from inferbench_tasks.provider.submit.request import Resolved
 
 PREFIX = "submitted."
 #: So many, those used last, are DAGs; older ones come back when they are submitted again.
 SHOWN = 200
+#: Of a file: a submission of ``MAX_BYTES`` of YAML with all its defaults written out is smaller.
+MAX_BYTES = 8_000_000
 
 
 class Placed(BaseModel):
@@ -42,14 +46,26 @@ class Shelf:
         return dag_id
 
     def get(self, dag_id: str) -> Placed | None:
-        """None if there is no such submission. Raises pydantic's ValidationError for one that is valid no longer."""
+        """None if there is no such submission.
+
+        Raises pydantic's ValidationError for one that is valid no longer, InputError for one that is too large.
+        """
         path = self.path(dag_id)
-        return Placed.model_validate_json(path.read_bytes()) if path.is_file() else None
+        if not path.is_file():
+            return None
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+        if len(text) > MAX_BYTES:
+            raise InputError(f"{path} is larger than {MAX_BYTES:,} bytes; no submission is")
+        return Placed.model_validate_json(text)
 
     def recent(self) -> list[str]:
         """The ids of those used last, the newest first."""
-        files = sorted(self.folder.glob(f"{PREFIX}*.json"), key=lambda p: p.stat().st_mtime, reverse=True)
-        return [path.name.removesuffix(".json") for path in files[:SHOWN]]
+        used_at: dict[str, float] = {}
+        for path in self.folder.glob(f"{PREFIX}*.json"):
+            with contextlib.suppress(OSError):  # taken away meanwhile, or a link to nothing
+                used_at[path.name.removesuffix(".json")] = path.stat().st_mtime
+        return sorted(used_at, key=lambda dag_id: used_at[dag_id], reverse=True)[:SHOWN]
 
     def path(self, dag_id: str) -> Path:
         """The file that keeps this DAG's submission."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.submit.notes import note_of
 from inferbench_tasks.provider.submit.request import SubmissionRequest, resolve
 from inferbench_tasks.provider.submit.shelf import Shelf
@@ -82,3 +84,42 @@ def test_a_file_that_is_valid_no_longer_hides_no_other(tmp_path: Path) -> None:
     assert {"submit", good} <= set(dags)
     broken = [dag for dag in dags.values() if isinstance(dag, BrokenSubmission)]
     assert [Path(str(dag.relative_fileloc)).name for dag in broken] == ["submitted.old.12345678.json"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[" * 100_000, "null", "{}", "a" * 8_000_001, "\0", "1" * 5000])
+def test_a_hostile_file_hides_no_other(tmp_path: Path, content: str) -> None:
+    """Whatever lies on the shelf, it is recorded under its own file, in few words; the other becomes a DAG."""
+    from inferbench_tasks.provider.loader import BrokenSubmission
+    from inferbench_tasks.provider.submit.dag import load_submit
+
+    good, shelf = place(tmp_path), Shelf(tmp_path)
+    shelf.path("submitted.bad.12345678").write_text(content)
+    shelf.path("submitted.away.12345678").symlink_to(tmp_path / "nothing")
+    dags = load_submit(tmp_path, tmp_path)
+    assert set(dags) == {"submit", good, "broken submitted.bad.12345678"}
+    broken = dags["broken submitted.bad.12345678"]
+    assert isinstance(broken, BrokenSubmission)
+    with pytest.raises(InputError) as caught:
+        broken.get_serialized_fields()
+    assert len(str(caught.value)) <= 4000
+
+
+def test_a_submission_that_can_not_be_rendered_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failure of any kind while its DAG is made is recorded as its own; the others become DAGs."""
+    from inferbench_tasks.provider.loader import BrokenSubmission
+    from inferbench_tasks.provider.render import render
+    from inferbench_tasks.provider.submit import dag
+
+    good, bad = place(tmp_path), place(tmp_path, TEXT.replace("quick", "bad"))
+
+    def failing(submission: Any, **how: Any) -> Any:
+        if submission.name == "bad":
+            raise RecursionError("too deep")
+        return render(submission, **how)
+
+    monkeypatch.setattr(f"{dag.__name__}.render", failing)
+    dags = dag.load_submit(tmp_path, tmp_path)
+    assert good in dags and bad not in dags
+    assert isinstance(dags[f"broken {bad}"], BrokenSubmission)
