@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, ClassVar
 
 from inferbench_tasks.contracts.arrays import Arrays
+
+if TYPE_CHECKING:  # whoever checks a submission reads this module; few of them compute
+    import numpy as np
+    from numpy.typing import NDArray
 
 #: All samples of a run together; they are kept in memory by every process that sends them.
 MAX_BYTES = 2 << 30
@@ -45,6 +46,8 @@ class Dataset(ABC):
 
     def batches(self, size: int = 64) -> Iterator[tuple[Arrays, NDArray[np.int64] | None]]:
         """All samples in order, ``size`` at a time, with their labels."""
+        import numpy as np
+
         labels = self.labels()
         for start in range(0, len(self), size):
             indices = np.arange(start, min(start + size, len(self)))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.errors import CancelledError, InputError
+
+if TYPE_CHECKING:  # whoever checks a submission reads this module; few of them compute
+    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,8 @@ def noise_like(
     spec: TensorSpec, count: int, rng: np.random.Generator, dynamic_size: int = 16, below: int = 2
 ) -> np.ndarray[Any, Any]:
     """``count`` random samples of one input; a dynamic size becomes ``dynamic_size``."""
+    import numpy as np
+
     shape = (count, *(dynamic_size if size == -1 else size for size in spec.shape))
     if spec.dtype == "bool":
         return rng.integers(0, 2, shape).astype(np.bool_)

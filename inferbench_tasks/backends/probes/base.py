@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.registry import Registry
 
-Arrays = Mapping[str, NDArray[Any]]
+if TYPE_CHECKING:  # every command that checks a submission reads this module; few of them compute
+    from numpy.typing import NDArray
+
+#: Name -> array.
+Arrays: TypeAlias = "Mapping[str, NDArray[Any]]"
 
 
 class Refused(Exception):
@@ -66,4 +67,6 @@ def open_probe(endpoint: Endpoint, timeout_s: float = 30.0) -> Probe:
 
 def as_array(value: Any) -> NDArray[Any]:
     """A contiguous array, as it goes on the wire."""
+    import numpy as np
+
     return np.ascontiguousarray(value)

@@ -68,6 +68,8 @@ BROKER_URL = "INFERBENCH_BROKER_URL"
 EXECUTOR = "INFERBENCH_EXECUTOR"
 #: An external metadata database in place of SQLite.
 METADATA_DB = "INFERBENCH_METADATA_DB"
+#: How long a process waits for another that writes to SQLite.
+SQLITE_WAIT_S = 60
 
 
 def environment(
@@ -87,8 +89,10 @@ def environment(
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         **plugins_folder.setting(),
         "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
+        # SQLite has one writer at a time: on a busy machine a scheduler's round may be longer than the 5 s after which
+        # whoever waits behind it gets an error ("database is locked"; the UI's answer was 500).
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": os.environ.get(
-            METADATA_DB, f"sqlite:///{home / 'airflow.db'}"
+            METADATA_DB, f"sqlite:///{home / 'airflow.db'}?timeout={SQLITE_WAIT_S}"
         ),
         **({"AIRFLOW__CORE__EXECUTOR": os.environ[EXECUTOR]} if EXECUTOR in os.environ else {}),
         "AIRFLOW__CELERY__BROKER_URL": f"{broker}/0",
