@@ -8,14 +8,14 @@ unset PYTHONDONTWRITEBYTECODE
 # A failure counts if it comes twice, and the first one is shown (R): one unlucky moment of a shared machine decides nothing.
 # What is skipped is summed up at the end of each part, one line a reason, with the command that removes it.
 "$bin/pytest" tests/unit tests/security tests/test_architecture.py -n 2 --dist loadgroup --durations 10 --reruns 1 --reruns-delay 1 -rfER
-# Loads whose timing matters: nothing beside them.
+# Loads whose timing matters, and whole systems: one has a dozen processes, and two at once take longer than one by one.
 alone="tests/integration/test_load_faults.py tests/integration/test_load_mlperf.py
+    tests/integration/test_scheduled_jobs.py tests/integration/test_two_schedulers.py
     tests/integration/test_stage_breakdown.py tests/e2e/test_interference.py
-    tests/e2e/test_recommend.py tests/e2e/test_run.py"
-# Real servers, databases and whole systems, each test's own: most of their time is waiting, so that three share two
-# cores. A file's tests share what they started; the longest begin, so that none waits long for the others at the end.
-together="tests/integration/test_scheduled_jobs.py tests/e2e/test_faults.py tests/e2e/test_web_system.py
-    tests/contract/test_backends.py tests/integration/test_two_schedulers.py tests/contract/test_clients.py
+    tests/e2e/test_recommend.py tests/e2e/test_run.py tests/e2e/test_web_system.py"
+# Real servers and databases, each test's own: starting one is mostly waiting. A file's tests share what they started.
+# The longest begin, so that neither half waits long for the other at the end.
+together="tests/e2e/test_faults.py tests/contract/test_backends.py tests/contract/test_clients.py
     tests/integration/test_perfdb_embedded.py tests/e2e/test_web_pages.py"
 for file in $(find tests/contract tests/integration tests/e2e tests/docs -name 'test_*.py' | sort); do
     case " $(echo $alone $together) " in
@@ -23,6 +23,6 @@ for file in $(find tests/contract tests/integration tests/e2e tests/docs -name '
         *) together="$together $file" ;;
     esac
 done
-"$bin/pytest" $together -n 3 --dist loadfile --no-loadscope-reorder \
+"$bin/pytest" $together -n 2 --dist loadfile --no-loadscope-reorder \
     --durations 30 --reruns 1 --reruns-delay 3 -rfER
 "$bin/pytest" $alone --durations 30 --reruns 1 --reruns-delay 3 -rfER
