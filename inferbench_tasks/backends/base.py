@@ -101,6 +101,10 @@ class Backend(ABC):
     def on_live(self, endpoint: Endpoint, timeout_s: float) -> None:  # noqa: B027 - most need nothing here
         """Called once the server answers, before its model is waited for; may load the model, and block."""
 
+    def model_load_ms(self, log: str) -> float | None:
+        """How long the model took to load by the end of the server's log, for a server that answers only then."""
+        return None
+
     def statistics(self, probe: Probe) -> dict[str, Any] | None:
         """What the server counted: at least ``inference_count`` (rows) and ``execution_count`` (runs).
 

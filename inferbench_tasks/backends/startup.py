@@ -132,6 +132,9 @@ def _wait(
     ready_s = time.monotonic()
     assert endpoint is not None
     probe.close()
+    load_ms = backend.model_load_ms(launcher.log_end(server, lines=200))
+    if load_ms is None:
+        load_ms = (ready_s - live_s) * 1e3
     log.info("backend ready endpoint=%s waited_s=%.2f", endpoint.url, ready_s - began_s)
     return Started(
         backend,
@@ -140,6 +143,6 @@ def _wait(
         prepared,
         open_probe(endpoint, timeout_s=max(30.0, deployment.spec.ready_timeout_s)),
         began_s,
-        (live_s - began_s) * 1e3,
-        (ready_s - live_s) * 1e3,
+        (ready_s - began_s) * 1e3 - load_ms,
+        load_ms,
     )

@@ -13,6 +13,7 @@ import math
 import os
 import secrets
 import shutil
+import socket
 import struct
 import sysconfig
 import tempfile
@@ -39,6 +40,8 @@ MAX_BYTES = 256 * 2**20
 RESPONSE_TIMEOUT_S = 60
 #: It logs every question; this is also the resolution of its model load.
 ASK_EVERY_S = 0.05
+#: The socket of its management API, in its folder.
+MANAGEMENT = "manage.sock"
 #: What its log says of a worker that could not load its model.
 DIED = "Backend worker process died."
 
@@ -70,7 +73,7 @@ class TorchServe(Backend):
     formats = ("torchscript",)
     protocols = ("http",)
 
-    _management: tuple[str, int] = ("", 0)
+    _management = Path()
     _folder = Path()
     _instances = 1
     _asked_s = 0.0
@@ -105,11 +108,14 @@ class TorchServe(Backend):
         folder = deployment.folder / "torchserve"
         for part in ("store", "tmp", "logs"):
             (folder / part).mkdir(parents=True, exist_ok=True)
-        for stale in (*folder.glob("counters-*"), *folder.glob("logs/*")):
+        for stale in (*folder.glob("counters-*"), *folder.glob("logs/*"), *folder.glob("tmp/*.sock")):
             stale.unlink(missing_ok=True)
         write_archive(deployment, folder)
-        inference, management, metrics, grpc, grpc_management, worker = free_ports(6, deployment.host)
+        inference, grpc, grpc_management, worker = free_ports(4, deployment.host)
         inference = deployment.port or inference
+        # A socket's path may have no more than 107 characters; a link is also what is easily found again.
+        short = Path(tempfile.gettempdir()) / f"ib-ts-{secrets.token_hex(4)}"
+        short.symlink_to(folder / "tmp", target_is_directory=True)
         served = {
             "defaultVersion": True,
             "marName": f"{name}.mar",
@@ -121,15 +127,17 @@ class TorchServe(Backend):
         }
         options: dict[str, Any] = {
             "inference_address": f"http://{deployment.host}:{inference}",
-            "management_address": f"http://{deployment.host}:{management}",
-            "metrics_address": f"http://{deployment.host}:{metrics}",
+            # Who may end or add workers is who may enter the folder: a port is any user's of the machine.
+            "management_address": f"unix:{short / MANAGEMENT}",
+            "metrics_address": f"unix:{short / 'metrics.sock'}",
             "grpc_inference_port": grpc,
             "grpc_management_port": grpc_management,
             "initial_worker_port": worker,
             "model_store": folder / "store",
             "load_models": f"{name}.mar",
             "models": json.dumps({name: {"1.0": served}}),
-            "disable_token_authorization": "true",
+            "disable_token_authorization": "true",  # it would ask for the token with each request of the load
+            "enable_model_api": "false",
             "disable_system_metrics": "true",
             "install_py_dep_per_model": "false",
             "default_response_timeout": RESPONSE_TIMEOUT_S,
@@ -139,14 +147,7 @@ class TorchServe(Backend):
         }
         config_path = folder / "config.properties"
         config_path.write_text("".join(f"{key}={value}\n" for key, value in options.items()))
-        # A socket's path may have no more than 107 characters; a link is also what is easily found again.
-        short = Path(tempfile.gettempdir()) / f"ib-ts-{secrets.token_hex(4)}"
-        short.symlink_to(folder / "tmp", target_is_directory=True)
-        self._management, self._folder, self._instances = (
-            (deployment.host, management),
-            folder,
-            spec.instances,
-        )
+        self._management, self._folder, self._instances = short / MANAGEMENT, folder, spec.instances
         site = site_packages(home)
         argv = [str(java()), f"-Dmodel_server_home={site}", f"-Djava.io.tmpdir={short}"]
         argv += [
@@ -191,7 +192,7 @@ class TorchServe(Backend):
         return self._ready_workers() >= self._instances
 
     def _ready_workers(self) -> int:
-        connection = http.client.HTTPConnection(*self._management, timeout=5)
+        connection = _SocketConnection(str(self._management))
         try:
             connection.request("GET", "/models")
             listed = json.loads(connection.getresponse().read()).get("models", [])
@@ -200,7 +201,7 @@ class TorchServe(Backend):
             connection.request("GET", f"/models/{listed[0]['modelName']}")
             models = json.loads(connection.getresponse().read())
         except (OSError, http.client.HTTPException, ValueError):
-            return 0  # the management port opens a moment after the other
+            return 0  # the management socket opens a moment after the port
         finally:
             connection.close()
         return sum(worker["status"] == "READY" for worker in models[0]["workers"])
@@ -212,6 +213,19 @@ class TorchServe(Backend):
             "execution_count": sum(runs for runs, _ in counters),
             "inference_count": sum(rows for _, rows in counters),
         }
+
+
+class _SocketConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=5)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
 
 
 def _batching(deployment: Deployment) -> tuple[int, int]:

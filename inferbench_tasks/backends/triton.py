@@ -8,11 +8,9 @@ numpy 1.26 there and the check of every first answer.
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
+import re
 import sys
-import time
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +23,6 @@ from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.backends.triton_config import pbtxt, tensor
 from inferbench_tasks.backends.triton_environment import LIBPYTHON, NUMPY, environment, libpython_folder
 from inferbench_tasks.contracts.handles import Endpoint
-from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.submission.schema import ServeSpec
 
@@ -36,6 +33,11 @@ IMAGE_HOME = Path("/opt/triton")
 #: Triton sets the mode of its stub at each start, which a read-only root refuses: the backend is copied first.
 START = "import os, shutil, sys; a = sys.argv; shutil.copytree(a[1], a[2], dirs_exist_ok=True); os.execv(a[3], a[3:])"
 COPIED = ("libtriton_python.so", "triton_python_backend_stub")
+#: Its log has the time of day to a microsecond.
+_LOADING, _LOADED = (
+    re.compile(rf'[IWE]\d{{4}} (\d\d):(\d\d):(\d\d\.\d+) [^"\n]*"{words}')
+    for words in ("loading: ", "successfully loaded ")
+)
 #: One request of so many writes down its moments, so many to a file: what is traced must not be slower for it.
 TRACED_OF = 5
 TRACES_PER_FILE = 10
@@ -77,7 +79,7 @@ class Triton(Backend):
         return spec.image or "inferbench/server:triton"
 
     def prepare(self, deployment: Deployment) -> Prepared:
-        """A model repository with one model, loaded once the server lives."""
+        """A model repository with one model; nobody can have Triton load another, or unload this."""
         spec, model = deployment.spec, deployment.model
         container = spec.launcher == "container"
         home = IMAGE_HOME if container else environment().ensure(deployment.cache_dir)
@@ -118,7 +120,7 @@ class Triton(Backend):
         options = {
             "model-repository": repository,
             "backend-directory": backends,
-            "model-control-mode": "explicit",
+            "model-control-mode": "none",  # by its API any user of the machine could load a model, which is code
             "http-address": deployment.host,
             "grpc-address": deployment.host,
             "http-port": ports[0],
@@ -163,7 +165,6 @@ class Triton(Backend):
             model_name=name,
             model_version="1",
         )
-        self._admin = (deployment.host, ports[0])
         settings = {
             "threads": spec.threads,
             "instances": spec.instances,
@@ -176,26 +177,13 @@ class Triton(Backend):
         }
         return Prepared(launch, lambda: endpoint, settings)
 
-    def on_live(self, endpoint: Endpoint, timeout_s: float) -> None:
-        """Load the model by the repository API, so that its load is timed apart from the process's start."""
-        connection = http.client.HTTPConnection(*self._admin, timeout=timeout_s)
-        deadline_s = time.monotonic() + timeout_s
-        try:
-            while True:  # gRPC answers a moment before HTTP listens
-                try:
-                    connection.connect()
-                    break
-                except ConnectionRefusedError:
-                    if time.monotonic() > deadline_s:
-                        raise
-                    time.sleep(0.02)
-            connection.request("POST", f"/v2/repository/models/{endpoint.model_name}/load", b"{}")
-            with connection.getresponse() as response:
-                body = response.read()
-                if response.status != 200:
-                    raise ServerError(f"Triton can't load the model: {_error(body)}")
-        finally:
-            connection.close()
+    def model_load_ms(self, log: str) -> float | None:
+        """By the moments of its log: its ports open when the model is there."""
+        moments = [_LOADING.findall(log), _LOADED.findall(log)]
+        if not all(moments):
+            return None
+        began_s, ended_s = (60 * (60 * int(h) + int(m)) + float(s) for h, m, s in (m[-1] for m in moments))
+        return (ended_s - began_s) % 86400 * 1e3
 
 
 def trace_options(file: Path) -> list[str]:
@@ -210,10 +198,3 @@ def trace_options(file: Path) -> list[str]:
         f"--trace-config=rate={TRACED_OF}",
         "--trace-config=level=TIMESTAMPS",
     ]
-
-
-def _error(body: bytes) -> str:
-    try:
-        return str(json.loads(body)["error"])
-    except (ValueError, KeyError):
-        return body[:500].decode(errors="replace")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import http.client
+import json
 import os
 import signal
 import time
@@ -19,6 +22,7 @@ from inferbench_tasks.backends import startup
 from inferbench_tasks.backends.base import BACKENDS, Deployment
 from inferbench_tasks.backends.first_answer import check_answer
 from inferbench_tasks.backends.probes.base import Refused, open_probe
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.launchers import processes, records
@@ -40,7 +44,7 @@ OPTIONAL = {
 }
 #: What a server's log says once its model is loaded, and its start once it can't be; ours unless named.
 LOADED = {"triton": "successfully loaded"}
-BROKEN = {"triton": r"(?s)Triton can't load the model: .*The end of .*server.log"}
+BROKEN = {"triton": r"(?s)ended with exit code 1 while starting.*failed to load"}
 #: ``INFERBENCH_TEST_CYCLES=100 pytest tests/contract/test_backends.py -k start_and_stop`` goes on for longer.
 CYCLES = int(os.environ.get("INFERBENCH_TEST_CYCLES", "2"))
 
@@ -74,6 +78,11 @@ def combinations(all_protocols: bool = True) -> list[Any]:
 def container_only() -> list[Any]:
     """The combinations with containers."""
     return [found for found in combinations(all_protocols=False) if found.values[0][1] == "container"]
+
+
+def processes_over_http() -> list[Any]:
+    """The combinations with processes that speak HTTP."""
+    return [found for found in combinations() if found.values[0][1:] == ("process", "http")]
 
 
 def of_several_formats() -> list[Any]:
@@ -367,3 +376,30 @@ def test_a_container_that_dies_at_start_shows_its_log(bench: Bench) -> None:
     with pytest.raises(ServerError, match=BROKEN.get(bench.kind, ours)):
         with bench.server():
             pass
+
+
+def _post(endpoint: Endpoint, path: str, body: dict[str, Any]) -> int:
+    connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=30)
+    try:
+        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("bench", processes_over_http(), indirect=True)
+def test_nobody_can_have_a_server_load_a_model(bench: Bench) -> None:
+    """A port is every local user's: what asks there for another model, which may be code, is refused, and the one that
+    is measured stays."""
+    hostile = base64.b64encode(b"import os; os.abort()").decode()
+    config = json.dumps({"name": "hostile", "backend": "python", "max_batch_size": 0})
+    parameters = {"parameters": {"config": config, "file:1/model.py": hostile}}
+    with bench.server() as started:
+        for path, body in (
+            ("/v2/repository/models/hostile/load", parameters),
+            (f"/v2/repository/models/{started.endpoint.model_name}/load", parameters),
+            ("/models?url=file:///tmp/hostile.mar", {}),
+            ("/models/hostile", {}),
+        ):
+            assert _post(started.endpoint, path, body) >= 400, path
+        assert started.probe.ready()

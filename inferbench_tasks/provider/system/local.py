@@ -117,6 +117,8 @@ class LocalSystem:
         if not os.environ.get(BROKER_URL):
             parts["broker"] = broker.command(self.home, broker_port, broker_password(self.home))
         parts |= {name: [*AIRFLOW, name] for name in AIRFLOW_PARTS}
+        # Its log server listens on all interfaces; who reads logs here reads the files.
+        parts["triggerer"].append("--skip-serve-logs")
         # Generating and converting models must not take the CPU from a measurement: it comes last.
         parts["worker-host"] = [
             *(sys.executable, "-m", "inferbench_tasks.background"),
