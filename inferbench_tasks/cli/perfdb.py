@@ -14,18 +14,19 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Start, stop and inspect the performance database (PerfDB).\n\n"
     f"Without {settings.PERFDB_URI} it is an embedded MongoDB in the data directory: for this user, on "
-    "this machine, without authentication, started when it is needed and running until `perfdb stop`. "
+    "this machine, started when it is needed and running until `perfdb stop`. "
     f"With {settings.PERFDB_URI} set, that server is used and nothing else.",
 )
 
 
 @app.command()
 def start() -> None:
-    """Start the embedded server if it does not run; print its URI."""
+    """Start the embedded server if it does not run; print its URI, without its login."""
     _refuse_external("start")
     from inferbench_tasks.perfdb import embedded
+    from inferbench_tasks.perfdb.address import masked
 
-    typer.echo(embedded.ensure(settings.writable(settings.data_dir())))
+    typer.echo(masked(embedded.ensure(settings.writable(settings.data_dir()))))
 
 
 @app.command()
@@ -45,6 +46,8 @@ def status(output: OutputFormat = OUTPUT) -> None:
 
     uri = settings.perfdb_uri()
     server = {"server": "external", "uri": masked(uri)} if uri else embedded.status(settings.data_dir())
+    if "uri" in server:
+        server["uri"] = masked(str(server["uri"]))
     if uri or server["running"]:
         from inferbench_tasks.perfdb.store import PerfDB
 
@@ -58,11 +61,10 @@ def status(output: OutputFormat = OUTPUT) -> None:
 
 @app.command()
 def uri(
-    show_password: bool = typer.Option(
-        False, "--show-password", help="Print an external URI with its login."
-    ),
+    show_password: bool = typer.Option(False, "--show-password", help="Print the URI with its login."),
 ) -> None:
-    """Print the URI, for mongosh and other tools. Exit code 1 if the embedded server does not run."""
+    """Print the URI, for mongosh and other tools (with --show-password: ready for use). Exit code 1 if the embedded
+    server does not run."""
     from inferbench_tasks.perfdb import embedded
     from inferbench_tasks.perfdb.address import masked
 
@@ -72,7 +74,7 @@ def uri(
     server = embedded.status(settings.data_dir())
     if not server["running"]:
         raise PerfDBError("The embedded PerfDB is not running; `inferbench perfdb start` starts it.")
-    typer.echo(server["uri"])
+    typer.echo(server["uri"] if show_password else masked(server["uri"]))
 
 
 @app.command()

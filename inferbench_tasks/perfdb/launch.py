@@ -15,8 +15,8 @@ import psutil
 
 from inferbench_tasks import private, settings
 from inferbench_tasks.errors import PerfDBError, StorageError
+from inferbench_tasks.perfdb import credentials, mongod, mongod_log, replicaset
 from inferbench_tasks.perfdb import folder as folders
-from inferbench_tasks.perfdb import mongod, mongod_log, replicaset
 from inferbench_tasks.perfdb.server_state import ServerState, running_on
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,8 @@ def start(folder: Path) -> ServerState:
 
 def wait_for_primary(state: ServerState, folder: Path, deadline: float) -> bool:
     """Wait until the server takes writes; False if it dies instead."""
-    return replicaset.make_primary(state.port, deadline, lambda: state.is_alive(folder / "db"))
+    login = credentials.drawn(folder)
+    return replicaset.make_primary(state.port, deadline, lambda: state.is_alive(folder / "db"), login)
 
 
 def adopted(folder: Path) -> ServerState | None:
@@ -107,7 +108,7 @@ def _move(program: Path, folder: Path, port: int) -> bool:
     state = _launch(program, folder, port, ["--setParameter", "disableLogicalSessionCacheRefresh=true"])
     if state is None:
         return False
-    replicaset.rewrite_address(port)
+    replicaset.rewrite_address(port, credentials.drawn(folder))
     end(state.pid)
     return True
 
@@ -117,11 +118,14 @@ def _launch(
 ) -> ServerState | None:
     """Start mongod as a daemon; None if the port was taken meanwhile."""
     (folder / "db").mkdir(mode=0o700, exist_ok=True)
+    credentials.drawn(folder)
     log_path = folder / "mongod.log"
     log_start = log_path.stat().st_size if log_path.exists() else 0
     command = [str(program), "--dbpath", str(folder / "db"), "--port", str(port), "--bind_ip", "127.0.0.1"]
-    # No Unix socket: its path is limited to 107 characters, and nobody needs it.
-    command += ["--nounixsocket", "--oplogSize", str(OPLOG_MB)]
+    # No Unix socket: its path is limited to 107 characters, and nobody needs it. No compression: reading what is
+    # compressed before the login has let strangers read this server's memory (CVE-2025-14847).
+    command += ["--nounixsocket", "--oplogSize", str(OPLOG_MB), "--networkMessageCompressors", "disabled"]
+    command += ["--keyFile", str(folder / credentials.FILE)]
     command += ["--wiredTigerCacheSizeGB", str(CACHE_GB), "--wiredTigerEngineConfigString", STORAGE]
     command += ["--setParameter", "diagnosticDataCollectionEnabled=false"]
     command += ["--logpath", str(log_path), "--logappend", "--fork", *mode]

@@ -12,6 +12,7 @@ import psutil
 
 from inferbench_tasks.perfdb import replicaset
 from inferbench_tasks.perfdb.address import host_of
+from inferbench_tasks.perfdb.credentials import Credentials
 
 FILE = "server.json"
 #: Two readings of one process's creation time may differ by this much when the clock was set.
@@ -27,10 +28,17 @@ class ServerState:
     port: int
     program: str
 
-    @property
-    def uri(self) -> str:
-        """The address of the server as clients take it."""
-        return f"mongodb://127.0.0.1:{self.port}/?replicaSet={replicaset.NAME}&w=majority"
+    def uri(self, credentials: Credentials) -> str:
+        """The address of the server as clients take it, with the login."""
+        place = f"{credentials.login}127.0.0.1:{self.port}"
+        return f"mongodb://{place}/?authSource=admin&replicaSet={replicaset.NAME}&w=majority"
+
+    def asks_for_login(self) -> bool:
+        """Whether it was started with a key; one of an earlier version lets in everybody on this machine."""
+        try:
+            return "--keyFile" in psutil.Process(self.pid).cmdline()
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            return False
 
     def serves(self, uri: str) -> bool:
         """Whether that URI is of this server, whatever database and options it names."""

@@ -20,7 +20,7 @@ import pytest
 from pymongo.errors import DuplicateKeyError
 
 from inferbench_tasks.errors import InferBenchError, PerfDBError, StorageError
-from inferbench_tasks.perfdb import embedded, launch, mongod, replicaset
+from inferbench_tasks.perfdb import credentials, embedded, launch, mongod, replicaset
 from inferbench_tasks.perfdb import folder as folders
 from inferbench_tasks.perfdb.server_state import FILE, ServerState
 from inferbench_tasks.perfdb.store import PerfDB
@@ -134,11 +134,12 @@ def test_stages_are_recorded_though_the_server_dies_between_and_during_them(home
     """Killed again and again, between and while stages are recorded, it comes back with all that was told."""
     db = PerfDB.connect(None, home)
     db.start_run("run-1", "inv", "job", {"name": "s"})
+    login = credentials.drawn(home / "perfdb")
     kill(home)
 
     def kill_twice() -> None:
         for _ in range(2):
-            while not (replicaset.is_primary(embedded.status(home).get("port", 1), 1.0)):
+            while not replicaset.takes_login(embedded.status(home).get("port", 1), 1.0, login):
                 time.sleep(0.05)
             time.sleep(0.3)
             kill(home)

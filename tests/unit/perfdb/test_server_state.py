@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from inferbench_tasks.perfdb.credentials import Credentials
 from inferbench_tasks.perfdb.server_state import FILE, ServerState, running_on
 
 
@@ -39,7 +40,7 @@ def test_another_process_is_not_the_server(tmp_path: Path) -> None:
 def test_its_uri_is_known_again() -> None:
     """Any database and options of our address are ours; another port is not."""
     state = ServerState(1, 1.0, 2700, "x")
-    assert state.serves(state.uri)
+    assert state.serves(state.uri(Credentials("key")))
     assert state.serves("mongodb://127.0.0.1:2700/test?replicaSet=inferbench")
     assert not state.serves("mongodb://127.0.0.1:2701/?replicaSet=inferbench")
     assert not state.serves("mongodb://127.0.0.1:2700/")
