@@ -39,6 +39,7 @@ COMMANDS = {
     "login": ("The URL of the local system and its logins, for its owner.", "login"),
     "submit": ("Run a submission on a running system; --wait shows its progress.", "submit"),
     "status": ("Devices, leases, queues, and why each job waits.", "status"),
+    "doctor": ("Is this installation closed to who should not get in? Exit 1 on a finding.", "doctor"),
     "worker": ("Serve one device of this machine.", "worker"),
     "down": ("End the local system.", "down"),
     "simulate": ("Try scheduling policies on a trace.", "simulate"),
