@@ -402,4 +402,4 @@ def test_nobody_can_have_a_server_load_a_model(bench: Bench) -> None:
             ("/models/hostile", {}),
         ):
             assert _post(started.endpoint, path, body) >= 400, path
-        assert started.probe.ready()
+        assert started.backend.ready(started.probe)
