@@ -45,6 +45,15 @@ def _latency(name: str, title: str, held: int, *views: View) -> Figure:
     )  # fmt: skip
 
 
+def _quiet(name: str) -> Figure:
+    return Figure(
+        f"quiet_{name}_ms", f"quiet.latency_ms.{name}", "ms", f"{name} latency in quiet windows", None,
+        "as the whole's, of requests meant to leave while nothing disturbed the machine and no backlog of it was left, "
+        "and with as much room until the next disturbance",
+        noun=f"{name}, quiet", interval=f"quiet.latency_ms.ci95.{name}", views=(),
+    )  # fmt: skip
+
+
 def _of_a_sample(path: str) -> Callable[[Mapping[str, Any]], float | None]:
     def follows(summary: Mapping[str, Any]) -> float | None:
         value, samples = value_at(summary, path), samples_per_request(summary)
@@ -137,6 +146,10 @@ SHIPPED: tuple[Figure, ...] = (
         "from the start of the server's process to its first right answer", noun="cold start", held=20,
         views=("report", "wide", "night"),
     ),
+    # Neither more nor less of them is better: they stand beside the whole's and never rank in place of them.
+    _quiet("p50"),
+    _quiet("p95"),
+    _quiet("p99"),
 )  # fmt: skip
 
 

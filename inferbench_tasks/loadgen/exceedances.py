@@ -31,6 +31,8 @@ _CHANCE = 3.0
 _MIN_FREEDOM, _MIN_FREEDOM_RATIO = 12.0, 0.6
 #: A series that alternates strictly would have an endless number of effective samples.
 _MIN_INFLATION = 0.02
+#: The probability by which chance alone makes segments vary by more than their series says.
+_CLUSTER_LEVEL = 0.01
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,30 @@ def spread_of(series: NDArray[Any]) -> Spread:
     return Spread(max(inflation, _MIN_INFLATION), freedom)
 
 
+def spread_of_segments(series: NDArray[Any], starts: NDArray[np.int64]) -> Spread:
+    """The spread of the sum of a series that was cut into segments, which begin at these places.
+
+    Values before and after a cut are no neighbours, so that the series as a whole may hide how alike those of a segment
+    are: where the segments' own sums vary by more than it says (a chi-squared test), as clusters they say it.
+    """
+    whole = spread_of(series)
+    n, count = len(series), len(starts)
+    variance = float(series.var()) if n else 0.0
+    if whole.reason is not None or count < _LEAST or variance <= 0:
+        return whole
+    from scipy.special import chdtrc
+
+    sizes = np.diff(np.append(starts, n))
+    surplus = np.add.reduceat(np.asarray(series, np.float64), starts) - sizes * float(series.mean())
+    inflation = float((surplus**2).sum()) * count / (count - 1) / (n * variance)
+    if chdtrc(count - 1, (count - 1) * inflation / whole.inflation) >= _CLUSTER_LEVEL:
+        return whole
+    freedom = _freedom_of(surplus)
+    if freedom < min(_MIN_FREEDOM, _MIN_FREEDOM_RATIO * count):
+        return Spread(reason="a few windows make most of it, and their luck is not bounded by them")
+    return Spread(inflation, freedom)
+
+
 def _power(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """Squared cosine transforms from the lowest frequency up: each has the mean f(0) where f is flat."""
     from scipy.fft import dct
@@ -118,9 +144,14 @@ def _freedom(sums: NDArray[np.float64], band: int) -> float:
     """
     length = len(sums) // band
     blocks = sums[: band * length].reshape(band, length).sum(axis=1)
-    squares = (blocks - blocks.mean()) ** 2
+    return _freedom_of(blocks - blocks.mean())
+
+
+def _freedom_of(deviations: NDArray[np.float64]) -> float:
+    """The same, from the blocks' deviations from what they should be."""
+    squares = deviations**2
     fourth = float((squares * squares).sum())
     if fourth <= 0:
-        return float(band)
+        return float(len(deviations))
     effective = float(squares.sum()) ** 2 / fourth
-    return min(float(band), 2 / max(1 / effective - 1 / band, 1e-9))
+    return min(float(len(deviations)), 2 / max(1 / effective - 1 / len(deviations), 1e-9))

@@ -51,6 +51,15 @@ def hidden_by_failures(quantile: float, failed_ratio: float) -> bool:
     return failed_ratio > FAILED_OF_TAIL * (1 - quantile) * (1 + 1e-9)
 
 
+def failures_reason(quantile: float, failed_ratio: float) -> str:
+    """Why a percentile is withheld that failed requests may belong to."""
+    tail = 1 - quantile
+    return (
+        f"{failed_ratio:.3%} of the requests failed, and the {NAMES[quantile]} is of the slowest {tail:.3g} of all (at "
+        f"most {FAILED_OF_TAIL * tail:.3%} may fail): those that failed belong among them"
+    )
+
+
 def percentiles(
     values: ArrayLike, quantiles: Sequence[float] = tuple(FLOORS), failed_ratio: float = 0.0
 ) -> dict[float, float | None]:

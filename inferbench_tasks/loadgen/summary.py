@@ -13,6 +13,7 @@ from inferbench_tasks.loadgen.statistics import (
     FAILED_OF_TAIL,
     FLOORS,
     NAMES,
+    failures_reason,
     hidden_by_failures,
     intervals,
     percentiles,
@@ -127,7 +128,7 @@ def distribution(
         **{NAMES[q]: quantiles[q] for q in FLOORS},
     }
     withheld = {
-        NAMES[q]: _failures_reason(q, failed_ratio)
+        NAMES[q]: failures_reason(q, failed_ratio)
         for q, least in FLOORS.items()
         if len(values) >= least and hidden_by_failures(q, failed_ratio)
     }
@@ -158,14 +159,6 @@ def _mean_reason(values: NDArray[Any], failed_after: NDArray[Any] | None, failed
     return (
         f"{failed_ratio:.3%} of the requests failed: with the time that they had waited by then the mean would be at "
         f"least {whole:.4g} ms, and of the others it is {own:.4g} ms"
-    )
-
-
-def _failures_reason(quantile: float, failed_ratio: float) -> str:
-    tail = 1 - quantile
-    return (
-        f"{failed_ratio:.3%} of the requests failed, and the {NAMES[quantile]} is of the slowest {tail:.3g} of all (at "
-        f"most {FAILED_OF_TAIL * tail:.3%} may fail): those that failed belong among them"
     )
 
 

@@ -15,12 +15,13 @@ from inferbench_tasks.metrics.carbon import Carbon
 from inferbench_tasks.metrics.cost import Cost
 from inferbench_tasks.metrics.energy import Energy
 from inferbench_tasks.metrics.interference import Interference
+from inferbench_tasks.metrics.quiet import Quiet
 from inferbench_tasks.metrics.stages import Stages
 
 log = logging.getLogger(__name__)
 
 #: In the order in which they are made: a later one may need an earlier one.
-BLOCKS: tuple[type[Block], ...] = (Stages, Energy, Carbon, Cost, Interference)
+BLOCKS: tuple[type[Block], ...] = (Stages, Energy, Carbon, Cost, Interference, Quiet)
 
 
 def derive(measured: Measured) -> dict[str, Any]:

@@ -46,46 +46,50 @@ class Waits:
 
 
 def foreign_waits(recording: Recording, window: Window) -> Waits | None:
-    """The waits in the measured window, as far as others caused them; None where they were not recorded.
+    """The waits in the measured window, as far as others caused them; None where they were not recorded."""
+    return waits_between(recording, window.start_ns, window.end_ns)
+
+
+def waits_between(recording: Recording, start_ns: int, end_ns: int) -> Waits | None:
+    """The waits in the steps that end within (start, end], as far as others caused them; None where none were recorded.
 
     While a thread waits, its core runs something else, server and sender among it: of a wait, others' share of the CPU
     that was used around it counts.
     """
-    steps = _steps(recording, window)
+    steps = longest_waits(recording, start_ns, end_ns)
     used = [recording.get("host", "cpu_busy_s_total"), recording.get("server", "cpu_s_total")]
     used.append(recording.get("client", "cpu_s_total"))
-    ends_ns = window.start_ns, window.end_ns
-    if any(one is None or not one.reaches(*ends_ns) for one in used):
+    if any(one is None or not one.reaches(start_ns, end_ns) for one in used):
         return None
     if steps is None:
         return None
-    end_ns = steps.t_ns
-    inside = np.flatnonzero((end_ns[1:] > window.start_ns) & (end_ns[1:] <= window.end_ns)) + 1
+    ends_ns = steps.t_ns
+    inside = np.flatnonzero((ends_ns[1:] > start_ns) & (ends_ns[1:] <= end_ns)) + 1
     if not len(inside):
         return None
     half_ns = int(_AROUND_S * 5e8)
-    before, after = end_ns[inside] - half_ns, end_ns[inside] + half_ns
+    before, after = ends_ns[inside] - half_ns, ends_ns[inside] + half_ns
     busy_s, server_s, client_s = (
         np.interp(after, one.t_ns, one.values) - np.interp(before, one.t_ns, one.values)
         for one in used
         if one
     )
     foreign = np.clip((busy_s - server_s - client_s) / np.maximum(busy_s, 1e-9), 0.0, 1.0)
-    step_s = np.maximum((end_ns[inside] - end_ns[inside - 1]) / 1e9, 1e-6)
-    return Waits(end_ns[inside], step_s, steps.values[inside] * foreign)
+    step_s = np.maximum((ends_ns[inside] - ends_ns[inside - 1]) / 1e9, 1e-6)
+    return Waits(ends_ns[inside], step_s, steps.values[inside] * foreign)
 
 
-def _steps(recording: Recording, window: Window) -> Series | None:
+def longest_waits(recording: Recording, start_ns: int, end_ns: int) -> Series | None:
     """The longest wait of a single thread in each step, s: those of several at once delay a request only once.
 
     Where the kernel keeps no threads' waits (``schedstat``), the time in which anything waited: of the server's cgroup
     where that is known, else of the machine (PSI). It is more than a request meets. None where there is neither over
-    the whole window: what a request waited while nobody looked is not nothing.
+    the whole of that time: what a request waited while nobody looked is not nothing.
     """
 
     def whole(metric: str) -> Series | None:
         series = recording.get("wait", metric)
-        return series if series is not None and series.covers(window.start_ns, window.end_ns) else None
+        return series if series is not None and series.covers(start_ns, end_ns) else None
 
     server, sender = (whole(f"{group}_longest_s") for group in _GROUPS)
     if server is not None and sender is not None:

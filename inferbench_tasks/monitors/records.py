@@ -109,6 +109,8 @@ def convert_spool(spool: Path, path: Path, problem: str | None) -> None:
                 continue
             at, source, sampled = entry
             for metric, value in sampled.items():
+                if value is None:  # no number: JSON has none
+                    continue
                 t_ns.append(at)
                 names.append((source, metric))
                 values.append(value)

@@ -13,6 +13,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from inferbench_tasks.monitors.base import MONITORS, Monitor, Target
 
 #: After so many samples of a monitor its interval doubles, so that a load of any length stays bounded on disk.
@@ -49,8 +51,8 @@ def sample_until_closed(config: dict[str, Any]) -> None:
     poller.register(sys.stdin.fileno(), select.POLLIN | select.POLLHUP)
     rounds, cpu_ns, last_flush_ns = 0, time.process_time_ns(), now_ns
     started_ns, started_cpu_ns = now_ns, cpu_ns
-    with open(config["spool"], "w", encoding="utf-8") as spool:
-        spool.write(json.dumps({"unavailable": unavailable}) + "\n")
+    with open(config["spool"], "wb") as spool:
+        spool.write(_line({"unavailable": unavailable}))
         spool.flush()
         while True:
             due_ns = min((watch.due_ns for watch in watches), default=time.monotonic_ns() + wanted_ns)
@@ -63,7 +65,7 @@ def sample_until_closed(config: dict[str, Any]) -> None:
                     continue
                 values = watch.monitor.sample()
                 if values:
-                    spool.write(json.dumps([time.monotonic_ns(), watch.monitor.source, values]) + "\n")
+                    spool.write(_line([time.monotonic_ns(), watch.monitor.source, values]))
                 # Never later than the next multiple: a slow reading doesn't shift the others.
                 gaps = (now_ns - watch.due_ns) // watch.interval_ns
                 watch.due_ns += (gaps + 1) * watch.interval_ns
@@ -74,14 +76,18 @@ def sample_until_closed(config: dict[str, Any]) -> None:
             if now_ns - last_flush_ns >= _FLUSH_S * 1e9:
                 used_ns = time.process_time_ns()
                 share = (used_ns - cpu_ns) / max(1, now_ns - last_flush_ns)
-                spool.write(json.dumps([now_ns, "monitor", {"cpu_cores": share}]) + "\n")
+                spool.write(_line([now_ns, "monitor", {"cpu_cores": share}]))
                 spool.flush()
                 cpu_ns, last_flush_ns = used_ns, now_ns
         ended_ns = time.monotonic_ns()
         share = (time.process_time_ns() - started_cpu_ns) / max(1, ended_ns - started_ns)
-        spool.write(json.dumps({"cpu_cores": share, "rounds": rounds}) + "\n")
+        spool.write(_line({"cpu_cores": share, "rounds": rounds}))
     for watch in watches:
         watch.monitor.close()
+
+
+def _line(entry: Any) -> bytes:
+    return orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the machine takes from server and sender, in fine steps: waits for a core, stolen time, pressure."""
+"""What the machine takes from server and sender, in fine steps: waits for a core, stolen time, pressure, interrupts."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import ClassVar
 
 from inferbench_tasks.monitors.base import Monitor, Target
+from inferbench_tasks.monitors.machine_cpu import ForeignCpu, MachineCpu
 from inferbench_tasks.monitors.process_group import ProcessGroup
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-#: How often new threads are looked for.
+#: How often new threads are looked for, if any process or thread of the machine began since then.
 _RESCAN_NS = 1_000_000_000
 #: The steal column of a line of /proc/stat, behind the name.
 _STEAL = 8
+#: How much longer the counts may get that stand before the sum of the interrupts, and it itself.
+_SLACK_BYTES = 4096
 
 
 class Threads:
@@ -30,8 +33,14 @@ class Threads:
         self._group = group
         self._without = without
         self._files: dict[tuple[int, int], int] = {}
+        self._texts: dict[tuple[int, int], bytes] = {}
         self._delay_ns: dict[tuple[int, int], int] = {}
         self._waited_ns = 0
+
+    @property
+    def pids(self) -> set[int]:
+        """The group's processes, with the one whose threads are left out."""
+        return self._group.pids
 
     def find(self) -> None:
         """Open what is new; of a thread that began since then, its waits count from now on."""
@@ -54,11 +63,16 @@ class Threads:
         longest_ns = 0
         for key, file in list(self._files.items()):
             try:
-                delay_ns = int(os.pread(file, 100, 0).split()[1])
+                text = os.pread(file, 100, 0)
+                if text == self._texts.get(key):  # it slept
+                    continue
+                delay_ns = int(text.split()[1])
             except (OSError, IndexError):  # it ended
                 os.close(self._files.pop(key))
                 self._delay_ns.pop(key, None)
+                self._texts.pop(key, None)
                 continue
+            self._texts[key] = text
             wait_ns = delay_ns - self._delay_ns.get(key, delay_ns)
             self._delay_ns[key] = delay_ns
             self._waited_ns += wait_ns
@@ -73,10 +87,10 @@ class Threads:
 
 
 class WaitMonitor(Monitor):
-    """Every 20 ms: a disturbance of some milliseconds shows, and to which requests it happened."""
+    """Every 40 ms: a disturbance of some milliseconds shows, and to which requests it happened."""
 
     source: ClassVar[str] = "wait"
-    interval_s: ClassVar[float] = 0.02
+    interval_s: ClassVar[float] = 0.04
     fine: ClassVar[bool] = True
     metrics: ClassVar[dict[str, str]] = {
         "server_s_total": "time in which the server's threads were ready to run and waited for a core, s",
@@ -86,6 +100,10 @@ class WaitMonitor(Monitor):
         "steal_s_total": "CPU time taken by the hypervisor, all cores, s (in ticks of 10 ms)",
         "pressure_s_total": "time in which some task of the machine waited for a core, s (PSI)",
         "server_pressure_s_total": "time in which some task of the server's cgroup waited for a core, s (PSI)",
+        "io_pressure_s_total": "time in which some task of the machine waited for a disk, s (PSI)",
+        "memory_pressure_s_total": "time in which some task of the machine waited for memory, s (PSI)",
+        "interrupts_total": "interrupts of all kinds on all cores, number",
+        "foreign_s_total": "CPU time of all that is neither server nor load, all cores, s (in ns)",
     }
 
     def __init__(self, target: Target) -> None:
@@ -103,29 +121,49 @@ class WaitMonitor(Monitor):
             ),
         }
         self._readings: list[tuple[str, int, Callable[[bytes], float]]] = []
-        for name, path, read in (
-            ("steal_s_total", Path("/proc/stat"), _stolen_s),
-            ("pressure_s_total", Path("/proc/pressure/cpu"), _pressure_s),
-            ("server_pressure_s_total", cgroup_pressure(target.pid), _pressure_s),
+        for name, path in (
+            ("pressure_s_total", Path("/proc/pressure/cpu")),
+            ("server_pressure_s_total", cgroup_pressure(target.pid)),
+            ("io_pressure_s_total", Path("/proc/pressure/io")),
+            ("memory_pressure_s_total", Path("/proc/pressure/memory")),
         ):
             if path is not None and path.exists():
-                self._readings.append((name, os.open(path, os.O_RDONLY), read))
+                self._readings.append((name, os.open(path, os.O_RDONLY), _pressure_s))
+        self._stat = os.open("/proc/stat", os.O_RDONLY)
+        # What follows the sum of all interrupts is one number for each kind: thousands, and not needed.
+        self._stat_bytes = os.pread(self._stat, 1 << 20, 0).index(b"\nintr ") + _SLACK_BYTES
+        self._machine = MachineCpu()
+        self._foreign = ForeignCpu(self._machine) if self._machine.known else None
         self._looked_ns = 0
+        self._newest = b""
 
     def sample(self) -> dict[str, float]:
         """The figures of this moment; those of a group without threads are left out."""
         now_ns = time.monotonic_ns()
         if now_ns - self._looked_ns >= _RESCAN_NS:
             self._looked_ns = now_ns
-            for threads in self._groups.values():
-                threads.find()
+            self._find()
         figures: dict[str, float] = {}
+        if self._foreign is not None:
+            # The sampler and what started it are the load's.
+            own = {os.getpid(), os.getppid()}.union(*(threads.pids for threads in self._groups.values()))
+            figures["foreign_s_total"] = self._foreign.sample(own)
         for name, threads in self._groups.items():
             if (waits := threads.sample()) is not None:
                 figures[f"{name}_s_total"], figures[f"{name}_longest_s"] = waits
         for name, file, read in self._readings:
             figures[name] = read(os.pread(file, 400, 0))
-        return figures
+        return figures | _stolen_and_interrupts(os.pread(self._stat, self._stat_bytes, 0))
+
+    def _find(self) -> None:
+        """Look for new threads, unless the newest of the machine is the one that was the newest then."""
+        newest = Path("/proc/loadavg").read_bytes().split()[-1]
+        if newest == self._newest:
+            return
+        self._newest = newest
+        for threads in self._groups.values():
+            threads.find()
+        self._machine.find()
 
     def close(self) -> None:
         """Close the files."""
@@ -133,6 +171,8 @@ class WaitMonitor(Monitor):
             threads.close()
         for _, file, _ in self._readings:
             os.close(file)
+        os.close(self._stat)
+        self._machine.close()
 
 
 def cgroup_pressure(pid: int) -> Path | None:
@@ -145,8 +185,12 @@ def cgroup_pressure(pid: int) -> Path | None:
     return None if own == "/" else Path("/sys/fs/cgroup") / own.lstrip("/") / "cpu.pressure"
 
 
-def _stolen_s(text: bytes) -> float:
-    return int(text.split(b"\n", 1)[0].split()[_STEAL]) / _TICKS
+def _stolen_and_interrupts(text: bytes) -> dict[str, float]:
+    """Of a text of /proc/stat, as far as the sum of the interrupts."""
+    return {
+        "steal_s_total": int(text[: text.index(b"\n")].split()[_STEAL]) / _TICKS,
+        "interrupts_total": float(text[text.index(b"\nintr ") + 6 :].split(None, 1)[0]),
+    }
 
 
 def _pressure_s(text: bytes) -> float:

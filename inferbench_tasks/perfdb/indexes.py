@@ -64,7 +64,10 @@ def held_indexes() -> dict[str, tuple[str, ...]]:
 
 def _brought() -> list[Figure]:
     """The figures that metrics bring, as far as MongoDB has room; the others are read from documents, slower."""
-    return [figure for figure in FIGURES.values() if not figure.held][:_MOST_BROUGHT]
+    brought = {figure.name for figure in FIGURES.brought().values()}
+    return [figure for figure in FIGURES.values() if figure.name in brought and not figure.held][
+        :_MOST_BROUGHT
+    ]
 
 
 @cache

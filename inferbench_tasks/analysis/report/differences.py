@@ -72,7 +72,8 @@ def compare_runs(views: Sequence[RunView], repeats: Repeats | None = None) -> Co
     by_figure = {name: [_value(result, name) for result in results] for name in FIGURES}
     comparisons = sum(
         bool(values[0] and values[0] > 0 and value and value > 0)
-        for values in by_figure.values()
+        for name, values in by_figure.items()
+        if FIGURES[name].better is not None  # of the others nothing is said
         for value in values[1:]
     )
     for name, figure in FIGURES.items():

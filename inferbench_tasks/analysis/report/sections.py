@@ -21,6 +21,7 @@ from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart
 from inferbench_tasks.analysis.report import tables
 from inferbench_tasks.analysis.report.ceilings import Ceilings
 from inferbench_tasks.analysis.report.objective import latency_bounds
+from inferbench_tasks.analysis.report.quiet import quiet_table
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.report.slowdown import sharing_table
 from inferbench_tasks.catalogue import Hardware, find_hardware
@@ -58,6 +59,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
                 latency.cdf(measured, slo), latency.percentiles(measured, slo), density.density(measured)
             ),
             limit,
+            quiet_table(measured),
         ),
         Section("Heat maps", maps, wide=heatmap.wide(maps)),
         Section(
