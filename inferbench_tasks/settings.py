@@ -10,6 +10,8 @@ from inferbench_tasks.errors import StorageError
 
 DATA_DIR = "INFERBENCH_DATA_DIR"
 PERFDB_URI = "INFERBENCH_PERFDB_URI"
+#: "allow": the repository's models of formats that are machine code are run; by default they are refused.
+REGISTRY_CODE = "INFERBENCH_REGISTRY_CODE"
 #: Set for runs whose caches and results are apart (the sides of a night): where what is one per machine stays.
 MACHINE_DIR = "INFERBENCH_MACHINE_DIR"
 #: Folder whose YAML files become DAGs.
@@ -63,3 +65,8 @@ def writable(path: Path) -> Path:
 def perfdb_uri() -> str | None:
     """The PerfDB's URI if one is set; None means the embedded server."""
     return os.environ.get(PERFDB_URI) or None
+
+
+def registry_code() -> bool:
+    """Whether models of the repository that are machine code may be run here."""
+    return os.environ.get(REGISTRY_CODE) == "allow"

@@ -7,7 +7,7 @@ import json
 import zipfile
 from pathlib import Path
 
-from inferbench_tasks.artifacts import exported_program, torchscript
+from inferbench_tasks.artifacts import exported_program, saved_model, torchscript
 from inferbench_tasks.errors import InputError
 
 MAX_BYTES = 8 << 30
@@ -106,6 +106,17 @@ def check_torch_archive(path: Path, form: str) -> None:
         torchscript.check(path)
     if form == "pt2":
         _check_exported_program(path)
+
+
+def check_model(path: Path, form: str) -> None:
+    """InputError unless a model of that format is whole and does nothing but compute when it is read and run."""
+    check_size(path)
+    if form in ("torchscript", "pt2"):
+        check_torch_archive(path, form)
+    elif form == "savedmodel":
+        saved_model.check(path)
+    elif form == "onnx":
+        external_data(path)
 
 
 def _check_exported_program(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +13,16 @@ import orjson
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
+from inferbench_tasks.problem import show
 from inferbench_tasks.protocols.datatypes import NUMPY_OF
 
 _TIMEOUT_S = 10.0
+_MAX_NAME_CHARACTERS = 1000
+#: numpy has no arrays of more axes.
+_MAX_AXES = 32
+#: Of one sample; 1 GiB of float32.
+_MAX_ELEMENTS = 1 << 28
+_MAX_SIZE_CHARACTERS = 20
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,10 @@ class ModelMetadata:
 def fetch_metadata(endpoint: Endpoint) -> ModelMetadata:
     """Ask the server; InputError if it does not answer or does not know the model."""
     fetch = {"http": _http, "grpc": _grpc, "grpc_tfs": _tfs}[endpoint.protocol]
-    return fetch(endpoint)
+    try:
+        return fetch(endpoint)
+    except (ValueError, RecursionError) as error:  # protobuf's DecodeError is a ValueError
+        raise InputError(f"{endpoint.url} gives no model metadata that can be read: {error}") from error
 
 
 def list_models(endpoint: Endpoint) -> list[str]:
@@ -68,7 +79,7 @@ def _http(endpoint: Endpoint) -> ModelMetadata:
         return ModelMetadata(
             endpoint.model_name, _kserve(document["inputs"], dict.get), _kserve(document["outputs"], dict.get)
         )
-    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"http://{endpoint.url}{path} gives no model metadata of KServe v2: {error}"
         ) from error
@@ -77,14 +88,37 @@ def _http(endpoint: Endpoint) -> ModelMetadata:
 def _kserve(tensors: Any, get: Callable[[Any, str], Any]) -> tuple[Tensor, ...]:
     specs = []
     for tensor in tensors:
-        datatype = get(tensor, "datatype").removeprefix("TYPE_")
-        if datatype not in NUMPY_OF:
-            known = ", ".join(NUMPY_OF)
-            raise InputError(f"{get(tensor, 'name')}: datatype {datatype!r} is not supported; known: {known}")
-        specs.append(
-            Tensor(get(tensor, "name"), NUMPY_OF[datatype].name, tuple(map(int, get(tensor, "shape"))))
-        )
+        name, datatype = get(tensor, "name"), get(tensor, "datatype")
+        if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME_CHARACTERS:
+            raise InputError(
+                f"The server names a tensor {show(name)}; a name has 1 to {_MAX_NAME_CHARACTERS} characters"
+            )
+        known = datatype.removeprefix("TYPE_") if isinstance(datatype, str) else None
+        if known not in NUMPY_OF:
+            raise InputError(
+                f"{show(name)}: datatype {show(datatype)} is not supported; known: {', '.join(NUMPY_OF)}"
+            )
+        specs.append(Tensor(name, NUMPY_OF[known].name, _shape(name, get(tensor, "shape"))))
     return tuple(specs)
+
+
+def _shape(name: str, sizes: Any) -> tuple[int, ...]:
+    """A shape as a server gives it; InputError where no tensor has it. Sizes may be texts: int64 is one in JSON."""
+    try:
+        if isinstance(sizes, (str, bytes, dict)):
+            raise TypeError
+        shape = tuple(
+            size if isinstance(size, int) else int(str(size)[:_MAX_SIZE_CHARACTERS]) for size in sizes
+        )
+    except (TypeError, ValueError):
+        shape = (0,)
+    elements = math.prod(size for size in shape if size != -1)
+    if len(shape) > _MAX_AXES or any(size < 1 and size != -1 for size in shape) or elements > _MAX_ELEMENTS:
+        raise InputError(
+            f"{show(name)}: the server gives the shape {show(sizes if isinstance(sizes, str) else str(sizes)[:200])}; "
+            f"allowed are at most {_MAX_AXES} sizes, each from 1 or -1 for any, and {_MAX_ELEMENTS:,} elements in all"
+        )
+    return shape
 
 
 def _ask(endpoint: Endpoint, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
@@ -144,7 +178,9 @@ def _tfs(endpoint: Endpoint) -> ModelMetadata:
             Tensor(
                 name,
                 NAMES.get(info.dtype, "object"),
-                None if info.tensor_shape.unknown_rank else tuple(dim.size for dim in info.tensor_shape.dim),
+                None
+                if info.tensor_shape.unknown_rank
+                else _shape(name, [dim.size for dim in info.tensor_shape.dim]),
             )
             for name, info in sorted(infos.items())
         )

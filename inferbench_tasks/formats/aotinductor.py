@@ -29,6 +29,7 @@ class AotInductorFormat(Format):
     file = "model.pt2"
     sources = {"pt2": ("fp32",)}
     given = False
+    is_code = True
 
     def unavailable(self) -> str | None:
         """A compiler is needed beside PyTorch."""

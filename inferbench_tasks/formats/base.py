@@ -51,6 +51,8 @@ class Format(ABC):
     servable: ClassVar[bool] = True
     #: False: models only become it; none comes in it.
     given: ClassVar[bool] = True
+    #: True: a model of it is machine code, which does what it wants as soon as it is loaded.
+    is_code: ClassVar[bool] = False
     #: Where a model of it can be made and run; elsewhere than on the CPU, by that device's own worker.
     devices: ClassVar[tuple[str, ...]] = ("cpu", "gpu")
     #: Precisions whose scales are measured on real samples.

@@ -30,6 +30,7 @@ class TensorRtFormat(Format):
     file = "model.plan"
     sources = {"onnx": ("fp32",)}
     given = False
+    is_code = True
     devices = ("gpu",)
 
     def unavailable(self) -> str | None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.arrivals.base import ARRIVALS
 from inferbench_tasks.clients.metadata import ModelMetadata, Tensor, fetch_metadata, list_models
+from inferbench_tasks.contracts.archive import write_archive
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.plan import OutputShape
@@ -131,7 +132,7 @@ def inputs_for(
     arrays = {t.name: _noise(t, (count, *sizes[t.name]), rng) for t in metadata.inputs}
     path = folder / "inputs.npz"
     folder.mkdir(parents=True, exist_ok=True)
-    np.savez(path, **arrays)  # type: ignore[arg-type]
+    write_archive(path, arrays)
     return Inputs(path, batched, _expected(metadata, batched), made=True)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from inferbench_tasks.artifacts import safe_files, saved_model
+from inferbench_tasks.artifacts import safe_files
 from inferbench_tasks.artifacts.cache import tree_digest
 from inferbench_tasks.contracts.handles import Handle, TensorSpec
 from inferbench_tasks.contracts.models import Made, ModelSource, Watch
@@ -76,7 +76,7 @@ class FileSource(ModelSource):
             "signature": sidecar.read_text() if sidecar.is_file() else None,
             "format": self.format,
             "name": self.name,
-            "recipe": 1,
+            "recipe": 2,
         }
 
     def _external(self) -> list[Path]:
@@ -88,10 +88,8 @@ class FileSource(ModelSource):
         if extra:
             require(extra)
         file = FORMATS.load(self.format).file
-        if self.format in ("torchscript", "pt2"):
-            safe_files.check_torch_archive(self.path, self.format)
+        safe_files.check_model(self.path, self.format)
         if self.format == "savedmodel":
-            saved_model.check(self.path)
             shutil.copytree(self.path, folder / file)
         elif self.module is not None:
             inputs, outputs = self._signature(folder / file)

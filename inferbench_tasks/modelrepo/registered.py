@@ -10,11 +10,13 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from inferbench_tasks import settings
+from inferbench_tasks.artifacts import safe_files
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.contracts.models import Made, ModelSource, Watch
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.modelrepo.repository import ModelRepository
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.submission.model import ModelSpec, RegistryModel
@@ -38,9 +40,15 @@ class RegisteredSource(ModelSource):
     def settings(self) -> dict[str, Any]:
         """The version's content: a copy under another name is the same model."""
         signature = [s.model_dump(mode="json") for s in (*self.card.inputs, *self.card.outputs)]
-        return {"registered": self.card.digest, "format": self.card.format, "signature": signature}
+        return {
+            "registered": self.card.digest,
+            "format": self.card.format,
+            "signature": signature,
+            "recipe": 2,
+        }
 
     def make(self, folder: Path, watch: Watch) -> Made:
+        self._refuse_code()
         watch.step(0, None, f"fetching {self.card.name}@{self.card.version}")
         with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
             path = ModelRepository(db).fetch(self.card, folder)
@@ -51,6 +59,7 @@ class RegisteredSource(ModelSource):
                 field="model.name",
             )
         assert self.card.format is not None
+        safe_files.check_model(path, self.card.format)
         return Made(
             format=self.card.format,
             file=path.relative_to(folder).as_posix(),
@@ -58,6 +67,18 @@ class RegisteredSource(ModelSource):
             outputs=tuple(self.card.outputs),
             parameters=self.card.parameters,
         )
+
+    def _refuse_code(self) -> None:
+        """Whoever may register a model is not for that one who may run code here."""
+        if self.card.format is None or not FORMATS.load(self.card.format).is_code:
+            return
+        if not settings.registry_code():
+            raise InputError(
+                f"{self.card.name}@{self.card.version} is a {self.card.format} model: machine code, which does what it "
+                f"wants when it is loaded. Register the form that it was made from, or, if everybody who can "
+                f"register models may run code on the devices' machines, set {settings.REGISTRY_CODE}=allow there",
+                field="model.name",
+            )
 
     def dataset(self) -> Dataset | None:
         origin = self._origin()

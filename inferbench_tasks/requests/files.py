@@ -10,6 +10,7 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.artifacts import parquet_files
 from inferbench_tasks.artifacts.cache import tree_digest
 from inferbench_tasks.artifacts.safe_files import inside
 from inferbench_tasks.contracts.arrays import Array, Arrays
@@ -162,13 +163,7 @@ def _only_input(model: ModelArtifact, path: str) -> TensorSpec:
 
 
 def _parquet(path: Path, model: ModelArtifact) -> Arrays:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        table = pq.read_table(path)
-    except pa.ArrowException as error:
-        raise InputError(f"{path} can't be read: {error}", field="requests.path") from error
+    table = parquet_files.read(path, MAX_BYTES, "requests.path")
     shapes = {spec.name: spec.shape for spec in model.inputs}
     arrays: Arrays = {}
     for name in table.column_names:

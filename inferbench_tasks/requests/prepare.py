@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.contracts.archive import write_archive
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.dataset import MAX_BYTES, Dataset
 from inferbench_tasks.contracts.handles import ModelArtifact
@@ -106,8 +107,8 @@ def answers(predict: Predict, arrays: Arrays, watch: Watch, batch_size: int = 16
 
 def write(folder: Path, arrays: Arrays, reference: Arrays, labels: NDArray[np.int64] | None) -> None:
     """``requests.npz``, ``reference.npz`` and ``labels.npy`` (where there are labels)."""
-    np.savez(folder / "requests.npz", allow_pickle=False, **_storable(arrays))
-    np.savez(folder / "reference.npz", allow_pickle=False, **_storable(reference))
+    write_archive(folder / "requests.npz", _storable(arrays))
+    write_archive(folder / "reference.npz", _storable(reference))
     if labels is not None:
         np.save(folder / "labels.npy", labels.astype(np.int64), allow_pickle=False)
 

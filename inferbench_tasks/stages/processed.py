@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from inferbench_tasks.artifacts.safe_files import inside
+from inferbench_tasks.contracts.archive import write_archive
 from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import ModelArtifact, Processing, ProcessorStep, TensorSpec
@@ -129,13 +130,13 @@ def _finish(
             side="client", before=steps["before"], after=steps["after"], client_ms=client_ms
         )
         if not isinstance(sent, dict):
-            np.savez(folder / "raw.npz", allow_pickle=False, **packed({RAW: sent}))
+            write_archive(folder / "raw.npz", packed({RAW: sent}))
             processing = processing.model_copy(update={"raw_path": "raw.npz"})
         return processing.model_dump(mode="json")
     answers = {name: np.concatenate([row[name] for row, _ in rows]) for name in rows[0][0]}
     inputs = sent if isinstance(sent, dict) else {RAW: sent}
-    np.savez(folder / "sent.npz", allow_pickle=False, **packed(inputs))
-    np.savez(folder / "answered.npz", allow_pickle=False, **packed(answers))
+    write_archive(folder / "sent.npz", packed(inputs))
+    write_archive(folder / "answered.npz", packed(answers))
     return Processing(
         side="server",
         before=steps["before"],
