@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -53,7 +55,7 @@ def replay(
         )
         if differences:
             emit(differences, output)
-        say(f"{now.run_id}: {now.verdict}; the figures {'agree' if agrees else 'do not all agree'}.")
+        say(f"{now.run_id}: {now.verdict}; {_in_words(figures)}.")
     else:
         emit(
             {
@@ -64,3 +66,13 @@ def replay(
         )  # fmt: skip
     if not now.valid or not agrees:
         raise typer.Exit(1)
+
+
+def _in_words(figures: Sequence[Mapping[str, Any]]) -> str:
+    """Whether the figures agree; those of which nobody can tell are named."""
+    unknown = [row["figure"] for row in figures if row["agrees"] is None]
+    if any(row["agrees"] is False for row in figures) or not figures:
+        return "the figures do not all agree"
+    if unknown:
+        return f"whether the figures agree can't be told of {', '.join(unknown)}"
+    return "the figures agree"

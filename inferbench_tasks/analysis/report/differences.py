@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO, Change, of_one_run, pooled_ratio
+from inferbench_tasks.analysis.report.alike import loads_differ, not_alike, unlike
 from inferbench_tasks.analysis.report.replay import environment_differences
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.stated import stated
@@ -33,7 +34,8 @@ class Difference:
 
     ``ratio``: value / first; ``ci95``: its interval, which holds with 95% together with those of all other figures of
     the comparison; ``probability``: that the sign of this difference, looked at alone, is real; ``verdict``: better or
-    worse where the interval excludes 1, else "no difference shown". All None where they can't be told.
+    worse where the interval excludes 1, else "no difference shown". All None where they can't be told. The verdict
+    alone is None where neither is better: of runs that don't count, or of unlike things (``alike``).
     """
 
     run: str
@@ -107,7 +109,8 @@ def difference(
     if a is None or b is None:
         return Difference(other.run_id, b)
     if a <= 0 or b <= 0:
-        return Difference(other.run_id, b, verdict=NONE_SHOWN if a == b else None)
+        alike = a == b and not (not_alike(first, other) or unlike(FIGURES[name], first, other))
+        return Difference(other.run_id, b, verdict=NONE_SHOWN if alike else None)
     pooled = pooled_ratio([r.get(name, ()) for r in repeats.values() if r.get(name)])
     figure = FIGURES[name]
     change = Change.between(
@@ -121,7 +124,9 @@ def difference(
             for result, value in ((first, a), (other, b))
         )
     )
-    if not change.excludes_none(comparisons):
+    if not_alike(first, other) or unlike(figure, first, other):
+        verdict = None
+    elif not change.excludes_none(comparisons):
         verdict = NONE_SHOWN
     elif figure.better is None:
         verdict = None
@@ -161,11 +166,11 @@ def _environment(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
 
 
 def _notes(results: Sequence[ResultDocument], repeats: Repeats) -> list[str]:
-    notes = [
-        f"{result.run_id} does not count ({result.verdict}): its figures are shown, not to be relied on."
-        for result in results
-        if not result.valid
-    ]
+    pairs = [(results[0], other) for other in results[1:]]
+    notes = [text for pair in pairs for text in (not_alike(*pair), loads_differ(*pair)) if text]
+    notes = list(dict.fromkeys(notes))
+    if len({result.summary.energy.method for result in results} - {None}) > 1:
+        notes.append("Their energies were got by different methods, which measure different things.")
     for result in results:
         ledger = (result.summary.model_extra or {}).get("interference") or {}
         if findings := [finding["text"] for finding in ledger.get("findings", [])]:

@@ -40,31 +40,33 @@ def environment_differences(then: ResultDocument, now: ResultDocument) -> list[d
 
 
 def agreement(then: ResultDocument, now: ResultDocument) -> list[dict[str, Any]]:
-    """{figure, unit, then, now, ratio, agrees} of the figures that a replay is judged by and that both have.
+    """{figure, unit, then, now, ratio, agrees} of the figures that a replay is judged by and that either run has.
 
-    They agree where no difference is shown, as in a comparison of so many figures (``differences``).
+    They agree where no difference is shown, as in a comparison of so many figures (``differences``). ``agrees`` is None
+    where nobody can tell: one run lacks the figure (it is withheld, or too few requests support it), or does not count.
     """
     before, after = (run.model_dump(include={"summary"}) for run in (then, now))
     rows = []
     figures = [
         f
         for f in FIGURES.on("replay")
-        if None not in (f.stored(before["summary"]), f.stored(after["summary"]))
+        if (f.stored(before["summary"]), f.stored(after["summary"])) != (None, None)
     ]
     for figure in figures:
         old, new = figure.stored(before["summary"]), figure.stored(after["summary"])
-        if old is None or new is None:
-            continue
-        first = of_one_run(old, stated=stated(figure, before))
-        second = of_one_run(new, stated=stated(figure, after))
+        agrees: bool | None = None
+        if old is not None and new is not None and then.valid and now.valid:
+            first = of_one_run(old, stated=stated(figure, before))
+            second = of_one_run(new, stated=stated(figure, after))
+            agrees = not Change.between(first, second).excludes_none(len(figures))
         rows.append(
             {
                 "figure": figure.name,
                 "unit": figure.unit,
                 "then": old,
                 "now": new,
-                "ratio": new / old if old else None,
-                "agrees": not Change.between(first, second).excludes_none(len(figures)),
+                "ratio": new / old if old and new is not None else None,
+                "agrees": agrees,
             }
         )
     return rows

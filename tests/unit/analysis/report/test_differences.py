@@ -10,7 +10,8 @@ import pytest
 from inferbench_tasks.analysis.report.differences import NONE_SHOWN, Comparison, compare_runs
 from inferbench_tasks.analysis.report.replay import agreement
 from inferbench_tasks.analysis.report.terminal import views_of
-from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.contracts.verdict import Verdict
+from inferbench_tasks.perfdb.documents import Energy, LoadInfo, ModelInfo, ResultDocument
 from tests.unit.perfdb.builders import result
 
 
@@ -87,3 +88,68 @@ def test_item_22_a_replay_of_the_same_agrees() -> None:
     rng = np.random.default_rng(1)
     replays = [agreement(run("a", rng, 0.05), run("b", rng, 0.05)) for _ in range(200)]
     assert np.mean([not all(row["agrees"] for row in rows) for rows in replays]) < 0.035
+
+
+def _twice_as_slow(**changes: Any) -> Comparison:
+    """A run and another with twice its latency, which differs in ``changes`` too."""
+    rng = np.random.default_rng(1)
+    first, other = run("a", rng, 0.0), run("b", rng, 0.0, 2.0)
+    return compare_runs(views_of([first, other.model_copy(update=changes)]))
+
+
+def _verdict(drawn: Comparison, figure: str) -> str | None:
+    (row,) = [row for row in drawn.figures if row["figure"] == figure]
+    return row["differences"][0]["verdict"]  # type: ignore[no-any-return]
+
+
+def test_a_run_that_does_not_count_is_never_better_or_worse() -> None:
+    """Its figures are shown, and what a disturbed machine made of them is no verdict on the configuration."""
+    assert _verdict(_twice_as_slow(), "p50_ms") == "worse"
+    for text in ("disturbed: the hypervisor took 20%", "invalid: the client stalled"):
+        drawn = _twice_as_slow(verdict=Verdict.read(text))
+        assert set(verdicts(drawn)) == {None}
+        assert any("does not count" in note for note in drawn.notes)
+
+
+def test_runs_under_different_loads_are_judged_by_what_no_load_changes() -> None:
+    """Twice the latency at a tenth of the rate says nothing; the accuracy does, and the note says why."""
+    load = LoadInfo.model_validate({"arrivals": {"kind": "poisson", "rate_rps": 8.0}, "batch_size": 4})
+    drawn = _twice_as_slow(load=load)
+    assert _verdict(drawn, "p50_ms") is None
+    assert _verdict(drawn, "throughput_rps") is None
+    assert _verdict(drawn, "accuracy_ratio") == NONE_SHOWN
+    assert any(
+        "another load (poisson, 32 samples/s, not poisson, 320 samples/s)" in note for note in drawn.notes
+    )
+
+
+def test_a_request_of_another_size_is_another_thing() -> None:
+    """Half as many requests of twice as many samples are no worse throughput; figures of a sample can be compared."""
+    load = LoadInfo.model_validate({"arrivals": {"kind": "poisson", "rate_rps": 40.0}, "batch_size": 8})
+    drawn = _twice_as_slow(load=load)
+    assert _verdict(drawn, "throughput_rps") is _verdict(drawn, "cost_usd_per_1k") is None
+    assert _verdict(drawn, "cost_usd_per_1k_samples") == NONE_SHOWN
+
+
+def test_answers_to_different_questions_are_not_compared() -> None:
+    """A faster model of another task, or on another data set, is no better one."""
+    rng = np.random.default_rng(1)
+    models = [{"name": "x", "task": "classification", "dataset": name} for name in ("digits", "imagenet")]
+    runs = [run(name, rng, 0.0).model_copy(update={"model": ModelInfo.model_validate(model)})
+            for name, model in zip("ab", models, strict=True)]  # fmt: skip
+    drawn = compare_runs(views_of(runs))
+    assert set(verdicts(drawn)) == {None}
+    assert any("another dataset (imagenet, not digits)" in note for note in drawn.notes)
+
+
+def test_energies_of_different_methods_are_not_compared() -> None:
+    """What a package's counter drew, idle power included, is not what a model says of the server's share."""
+    rng = np.random.default_rng(1)
+    runs = []
+    for name, method in (("a", "rapl"), ("b", "tdp_estimate")):
+        one = run(name, rng, 0.0)
+        energy = Energy(joule_per_request=0.2 if name == "a" else 0.02, method=method)
+        runs.append(one.model_copy(update={"summary": one.summary.model_copy(update={"energy": energy})}))
+    drawn = compare_runs(views_of(runs))
+    assert _verdict(drawn, "joule_per_request") is None
+    assert any("different methods" in note for note in drawn.notes)

@@ -46,3 +46,20 @@ def test_what_differs_in_the_environment_is_listed() -> None:
     assert environment_differences(then, now) == [
         {"what": "environment.hardware.cpu", "then": "A", "now": "B"}
     ]
+
+
+def test_a_figure_that_one_run_lacks_is_not_agreed_on() -> None:
+    """A p99 that was withheld the second time is left open, not left out: nobody knows whether it agrees."""
+    then, now = result(5.0), result(5.0, seed=2)
+    now.summary.e2e_latency_ms.p99 = None
+    rows = {row["figure"]: row for row in agreement(then, now)}
+    assert rows["p99_ms"] == {
+        "figure": "p99_ms", "unit": "ms", "then": then.summary.e2e_latency_ms.p99, "now": None, "ratio": None,
+        "agrees": None,
+    }  # fmt: skip
+
+
+def test_a_run_that_does_not_count_agrees_with_nothing() -> None:
+    """Bounds of what a quiet machine gives neither confirm nor refute what one gave."""
+    disturbed = result(5.0, seed=2, verdict="disturbed: the hypervisor took 20%")
+    assert {row["agrees"] for row in agreement(result(5.0), disturbed)} == {None}

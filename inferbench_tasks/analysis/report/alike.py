@@ -1,0 +1,57 @@
+"""Whether two runs were asked the same thing, so that a figure of one can be better than the other's at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from inferbench_tasks.dotted import value_at
+from inferbench_tasks.figure import Figure
+from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.perfdb.offered import offered
+
+#: What a run's load does not change.
+_OF_ANY_LOAD = ("accuracy_ratio", "cold_start_ms")
+_METHOD = "energy.method"
+
+
+def not_alike(first: ResultDocument, other: ResultDocument) -> str | None:
+    """Why no figure of the second run is better or worse than the first's; None where some may be."""
+    for run in (first, other):
+        if not run.valid:
+            return f"{run.run_id} does not count ({run.verdict}): its figures are shown, not to be relied on."
+    for what in ("task", "dataset"):
+        one, two = getattr(first.model, what), getattr(other.model, what)
+        if one and two and one != two:
+            return f"{other.run_id} is of another {what} ({two}, not {one}): no figure says which is better."
+    return None
+
+
+def loads_differ(first: ResultDocument, other: ResultDocument) -> str | None:
+    """That they were offered different loads, from which most figures follow; None if they were not."""
+    one, two = _load(first), _load(other)
+    if one == two:
+        return None
+    return (
+        f"{other.run_id} was offered another load ({two}, not {one}): what it reaches follows from that, so that only "
+        "its accuracy and its cold start are judged."
+    )
+
+
+def unlike(figure: Figure, first: ResultDocument, other: ResultDocument) -> bool:
+    """Whether the two runs have unlike things under that figure's name, though each run counts."""
+    if figure.name not in _OF_ANY_LOAD and _load(first) != _load(other):
+        return True
+    # A request of eight samples is another thing than one of one: the figure of a sample compares them.
+    if figure.per_sample is not None and (first.load.batch_size or 1) != (other.load.batch_size or 1):
+        return True
+    return figure.energy_based and _method(first) != _method(other)
+
+
+def _load(run: ResultDocument) -> str:
+    return offered(run.model_dump(include={"load"})["load"])
+
+
+def _method(run: ResultDocument) -> Any:
+    summary: Mapping[str, Any] = run.summary.model_dump(include={"energy"})
+    return value_at(summary, _METHOD)
