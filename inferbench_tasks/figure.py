@@ -46,6 +46,9 @@ class Figure:
     energy_based: bool = False
     #: It is worth what the price behind it is worth: looked up, or not.
     price_based: bool = False
+    #: Whether a disturbed machine makes it worse and never better, so that its value bounds that of a quiet one. A
+    #: server whose cores are taken uses fewer of them.
+    worsens: bool = True
     #: Its place among what a process holds of every valid result (``perfdb.indexes``); None: with an index of its own.
     held: int | None = None
     views: tuple[View, ...] = ("report", "sweep")
@@ -114,7 +117,9 @@ class Figure:
 
     @property
     def bound_sign(self) -> str:
-        """What leads a value that a disturbed machine gave, for a quiet one is no worse; "" where nothing is better."""
+        """What leads a value that a disturbed machine gave, for a quiet one is no worse; "" where that is not known."""
+        if not self.worsens:
+            return ""
         return {"lower": "≤ ", "higher": "≥ ", None: ""}[self.better]
 
     def displayed(self, value: float) -> float:

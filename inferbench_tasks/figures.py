@@ -95,17 +95,19 @@ SHIPPED: tuple[Figure, ...] = (
     Figure(
         "cpu_cores", "resources.server.cpu_cores.mean", "cores", "CPU of the server", "lower",
         "growth of the CPU clocks of the server's process group over the window / its length", noun="CPU", held=15,
+        worsens=False,
         views=("report", "terminal", "replay"),
     ),
     Figure(
         "rss_bytes", "resources.server.rss_bytes.max", "bytes", "Memory of the server", "lower",
         "largest sum of the resident memory of the server's processes in the window; shared pages count in each",
-        noun="RSS", display_unit="MiB", display_factor=1 / 2**20, held=16, views=("report", "wide", "sweep"),
+        noun="RSS", display_unit="MiB", display_factor=1 / 2**20, held=16, worsens=False,
+        views=("report", "wide", "sweep"),
     ),
     Figure(
         "accuracy_ratio", "accuracy_ratio", "1", "Share of right answers through the server", "higher",
         "labelled samples whose answer, through the server, was right / labelled samples", noun="accuracy",
-        display_unit="%", display_factor=100, held=9, aliases=("accuracy",),
+        display_unit="%", display_factor=100, held=9, worsens=False, aliases=("accuracy",),
         views=("report", "terminal", "board", "replay"),
     ),
     Figure(

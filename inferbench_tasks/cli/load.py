@@ -107,7 +107,7 @@ def run(
     emit(result.document(), output) if output is not OutputFormat.table else _print(result)
     if result.problem:
         raise LoadError(result.problem)
-    if not result.verdict.valid:
+    if not result.stimulus.valid:
         raise typer.Exit(1)
 
 
@@ -253,5 +253,7 @@ def _print(result: Any) -> None:
         typer.echo(f"loadgen      {result.outcome.mlperf.words()}")
         for log in result.outcome.mlperf.logs:
             typer.echo(f"             {log}")
-    typer.echo(f"certificate  {document['verdict']}")
+    typer.echo(f"certificate  {result.stimulus}")
+    if result.stimulus.valid:
+        typer.echo(f"verdict      {document['verdict']}")
     typer.echo(f"samples      {document['samples_path']}")

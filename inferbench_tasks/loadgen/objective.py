@@ -19,9 +19,10 @@ _QUANTILES = {f"{name}_ms": quantile for quantile, name in NAMES.items()}
 def judge(slo: SloSpec | None, summary: Mapping[str, Any], window: Window) -> dict[str, Any] | None:
     """{met, verdict, checks, needed_requests, needed_s}: each bounded figure as {value, bound, met}; None without one.
 
-    ``met`` is None where it is undecided: nothing measured the figure, or a percentile has too few requests to exclude
-    chance (``early_stopping``). A percentile's check also has ``over`` of ``requests``, ``needed_requests`` and
-    ``needed_s``, which would decide it, and the ``reason`` where none would; those of the whole are its greatest.
+    ``met`` is None where it is undecided: nothing measured the figure, a percentile has too few requests to exclude
+    chance (``early_stopping``), or the mean's interval holds its bound. A percentile's check also has ``over`` of
+    ``requests``, ``needed_requests`` and ``needed_s``, which would decide it, and the ``reason`` where none would;
+    those of the whole are its greatest.
     """
     if slo is None:
         return None
@@ -45,8 +46,20 @@ def _check(name: str, bound: float, summary: Mapping[str, Any], window: Window) 
     value = figure.stored(summary)
     if name in _QUANTILES:
         return {"value": value, "bound": bound, **_percentile(name, value, bound, summary, window)}
+    if figure.interval and value is not None:
+        return {"value": value, "bound": bound, **_by_interval(figure.interval_in(summary), bound)}
     met = None if value is None else value >= bound if figure.higher else value <= bound
     return {"value": value, "bound": bound, "met": met}
+
+
+def _by_interval(interval: tuple[float, float] | None, bound: float) -> dict[str, Any]:
+    """The mean latency: on one side of its bound only if its 95% interval is."""
+    if interval is None:
+        return {"met": None, "reason": "its 95% interval is not known"}
+    low, high = interval
+    met = True if high <= bound else False if low > bound else None
+    text = f"its 95% interval, {low:.4g} to {high:.4g} ms, holds the bound"
+    return {"met": met, "reason": text if met is None else None}
 
 
 def _percentile(

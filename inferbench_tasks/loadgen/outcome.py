@@ -22,7 +22,7 @@ from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.prepare import promised
 from inferbench_tasks.loadgen.records import OK, column, is_ok, labelled, read_samples
 from inferbench_tasks.loadgen.spool import Spool, merge
-from inferbench_tasks.loadgen.stability import OVERLOAD
+from inferbench_tasks.loadgen.stability import NOT_KNOWN, OVERLOAD
 from inferbench_tasks.loadgen.steady import steady_state_of
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.window import WINDOW_COLUMNS
@@ -229,6 +229,12 @@ def _steady_start(
     if end_ns - applied.start_ns < _MIN_JUDGED_NS:
         return start_ns, f"not judged: that takes {least_s:g} s of load, the warm-up included", ()
     steady = steady_state_of(applied.spools, start_ns=applied.start_ns, end_ns=end_ns)
+    if not steady.judged:
+        # Users who wait for their answers pile up no backlog; what an open loop's latencies depend on is not known.
+        closed = plan.segments[-1].kind == "closed"
+        word = "not judged" if closed else NOT_KNOWN
+        text = f"nobody can tell whether the load was steady: {steady.reason}"
+        return start_ns, f"{word}: {steady.reason}; measure longer", (text,)
     if steady.start_ns is None:
         return start_ns, f"not steady: {steady.reason}", (f"no steady state was found: {steady.reason}",)
     if steady.start_ns <= start_ns:

@@ -12,7 +12,7 @@ import numpy as np
 
 from inferbench_tasks.backends.probes.base import Refused
 from inferbench_tasks.contracts.handles import Endpoint
-from inferbench_tasks.contracts.verdict import Reason, Verdict
+from inferbench_tasks.contracts.verdict import INTERFERENCE, Reason, Verdict
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.ceiling import Ceiling, ceiling, check_ceiling
 from inferbench_tasks.loadgen.certificate import Certificate
@@ -26,6 +26,13 @@ from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.summary import summarise
 from inferbench_tasks.loadgen.target import inputs_for, parse_arrivals, parse_url
 from inferbench_tasks.submission.schema import CLIENT_NAMES, LoadSpec
+
+#: What holds against every load of this kind, however right its stimulus was.
+UNWATCHED = Reason(
+    check="unwatched",
+    text="nobody watched the machines of server and sender, as `inferbench run` does: what else happened on them is "
+    "not known",
+).within(INTERFERENCE, INTERFERENCE)
 
 Show = Callable[[str, float, float, Snapshot | None], None]
 
@@ -66,7 +73,13 @@ class Result:
 
     @property
     def verdict(self) -> Verdict:
-        """As a run's: valid, invalid, failed or cancelled."""
+        """As a run's: disturbed at best, for nobody watched the machines."""
+        stimulus = self.stimulus
+        return Verdict.judged([UNWATCHED]) if stimulus.valid else stimulus
+
+    @property
+    def stimulus(self) -> Verdict:
+        """Whether the server got the traffic that was asked for: valid, invalid, failed or cancelled."""
         applied = self.outcome.applied
         if applied.cancelled:
             return Verdict.cancelled("load")

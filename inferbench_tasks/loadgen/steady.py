@@ -65,10 +65,14 @@ class SteadySettings(BaseModel):
 
 @dataclass(frozen=True)
 class SteadyState:
-    """``start_ns``: where the steady stretch begins, None if there is none. ``reason`` says why, in words."""
+    """``start_ns``: where the steady stretch begins, None if there is none. ``reason`` says why, in words.
+
+    ``judged`` is False where there are too few answers to tell: a slow server is not an unsteady one.
+    """
 
     start_ns: int | None
     reason: str
+    judged: bool = True
 
     @property
     def steady(self) -> bool:
@@ -98,13 +102,16 @@ def find_steady_state(
             None,
             f"{len(ends_ns)} answers in {span_s:.1f} s are too few to tell (at least {limits.min_answers} answers "
             f"and {limits.min_stretch_s:g} s)",
+            judged=False,
         )
     width_s = max(limits.min_bin_s, limits.answers_per_bin * span_s / len(ends_ns), span_s / limits.max_bins)
     bins = cut_into_bins(ends_ns, latency, start_ns, end_ns, width_s)
     stretch_s = max(limits.min_stretch_s, limits.min_stretch_ratio * span_s)
     least = max(limits.min_bins, math.ceil(stretch_s / bins.width_s - 1e-9))
     if len(bins.level) < least:
-        return SteadyState(None, f"{len(bins.level)} bins of {bins.width_s:.2f} s are too few to tell")
+        return SteadyState(
+            None, f"{len(bins.level)} bins of {bins.width_s:.2f} s are too few to tell", judged=False
+        )
     first = bins.transient(limits.tolerance_ratio / 2)
     start = first
     for name, unit, series, floor in (

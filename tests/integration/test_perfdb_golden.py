@@ -131,8 +131,8 @@ def test_two_runs_compare_as_they_did(golden: PerfDB) -> None:
     """Ratios, probabilities and judgements of every figure; the intervals are wider, for they hold for all together.
 
     The judge has become more careful since of two kinds of figures: latencies that a run could not bound, and energies
-    by a method of large uncertainty. Of these a difference is less sure than it was, or not shown at all. Under one load
-    the second run has half as many requests of twice as many samples: of a request's figures neither is better.
+    by a method of large uncertainty. Of these a difference is less sure than it was, or not shown at all. Under one
+    load the second run has half as many requests of twice as many samples: of a request's figures neither is better.
     """
     first, second = f"{OPEN}.000", f"{OPEN}.001"
     comparison = compare_runs(load_runs(golden, [first, second]))

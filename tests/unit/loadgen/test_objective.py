@@ -113,3 +113,16 @@ def test_a_percentile_that_failures_may_belong_to_decides_nothing() -> None:
     check = _judged(np.full(20_000, 1.0), 50, status=status)["checks"]["p99_ms"]
     assert check["value"] is None and check["met"] is None
     assert "failed" in check["reason"]
+
+
+@pytest.mark.parametrize(
+    ("interval", "met"), [([9.0, 10.0], True), ([9.0, 10.5], None), ([10.1, 11.0], False), (None, None)]
+)
+def test_a_mean_is_on_one_side_of_its_bound_where_its_interval_is(
+    interval: list[float] | None, met: bool | None
+) -> None:
+    """A mean that is seen just below its bound lies above it in nearly half of all runs: it is undecided, with why."""
+    summary = {"e2e_latency_ms": {"mean": 9.5, "ci95": {"mean": interval}}, "error_ratio": 0.0}
+    judged = judge(SloSpec.model_validate({"mean_ms": 10.0}), summary, WINDOW)
+    assert judged is not None and judged["met"] is met
+    assert (judged["checks"]["mean_ms"]["reason"] is not None) == (met is None)

@@ -12,9 +12,11 @@ from inferbench_tasks.loadgen.certificate import Certificate, certify
 from inferbench_tasks.loadgen.client_share import withhold
 from inferbench_tasks.loadgen.controller import Applied
 from inferbench_tasks.loadgen.evidence import OpenPlan, ShardUsage
-from inferbench_tasks.loadgen.outcome import STEADY, Outcome
-from inferbench_tasks.loadgen.plan import LoadPlan
+from inferbench_tasks.loadgen.outcome import STEADY, Outcome, _steady_start
+from inferbench_tasks.loadgen.plan import LoadPlan, Segment
+from inferbench_tasks.loadgen.stability import growing_backlog, withheld_for
 from inferbench_tasks.loadgen.summary import summarise
+from inferbench_tasks.loadgen.window import Window
 from tests.samples import samples_table
 
 S, MS = 1_000_000_000, 1_000_000
@@ -79,3 +81,42 @@ def test_a_load_that_changes_by_itself_only_warns(plan: dict[str, Any]) -> None:
     certificate = _certificate(833, **plan)
     assert certificate.withheld == {}
     assert any("the backlog grew" in warning for warning in certificate.warnings)
+
+
+def test_three_requests_are_a_backlog_to_a_server_of_one_request_a_second() -> None:
+    """One request/s to a server that answers 0.8/s: after 30 s a request takes seconds more than at the begin."""
+    intended = np.arange(0, 30 * S, S)
+    done = np.arange(1, 31) * round(1.25 * S)
+    table = samples_table({"intended_ns": intended, "done_ns": done})
+    reason = growing_backlog(Window.of(table, 0, 30 * S))
+    assert reason is not None and "the server did not keep up" in reason
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_slow_server_that_keeps_up_has_no_backlog(seed: int) -> None:
+    """Two requests/s at random times to a server that answers 3/s: what waits now and then is no growth."""
+    rng = np.random.default_rng(seed)
+    intended = np.sort(rng.uniform(0, 40, 80))
+    done = np.empty(80)
+    for index, at in enumerate(intended):
+        done[index] = max(at, done[index - 1] if index else 0.0) + 1 / 3
+    table = samples_table({"intended_ns": (intended * S).astype(int), "done_ns": (done * S).astype(int)})
+    assert growing_backlog(Window.of(table, 0, 40 * S)) is None
+
+
+@pytest.mark.parametrize(("kind", "withheld"), [("closed", False), ("open", True)])
+def test_too_few_answers_are_not_an_unsteady_load(kind: str, withheld: bool) -> None:
+    """Of a slow server nobody can tell: users who wait pile up nothing, and of an open loop it is said what to do."""
+    segment: dict[str, Any] = {"kind": kind, "start_ns": 0, "end_ns": 12 * S}
+    order: dict[str, Any] = {
+        "segments": (Segment.model_construct(**segment),), "unsteady": None, "mlperf": None, "expect_overload": False
+    }  # fmt: skip
+    plan = LoadPlan.model_construct(**order)
+    applied = Applied(0, 12 * S, (), ())
+    _, steady, warnings = _steady_start(plan, applied, 2 * S, 12 * S, True)
+    assert "too few to tell" in warnings[0]
+    outcome = Outcome(Path("unread"), 0, 12 * S, 0, 60, applied, steady=steady)
+    assert (outcome.unstable is not None) == withheld
+    if outcome.unstable is not None:
+        text = withheld_for(outcome.unstable)["e2e_latency_ms"]["p50"]
+        assert "measure longer" in text and "overload" not in text

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from inferbench_tasks.contracts.verdict import Verdict
+from inferbench_tasks.loadgen.window import Window
+from inferbench_tasks.metrics import interference, waiting
+from inferbench_tasks.metrics.base import Measured
 from inferbench_tasks.metrics.interference import reasons
 from inferbench_tasks.metrics.waiting import Waits
-from inferbench_tasks.monitors.records import Series
-from tests.unit.analysis.builders import SECOND
+from inferbench_tasks.monitors.records import Recording, Series
+from tests.unit.analysis.builders import SECOND, records
 from tests.unit.metrics.test_money_and_energy import counter, measure
 
 STEP_NS = 20_000_000
@@ -111,3 +114,18 @@ def test_waits_that_nobody_looked_at_are_not_none() -> None:
     found = measure(series)["interference"]
     assert found["waits_ms"] is None
     assert "waits for a core over time" in found["not_watched"]
+
+
+def test_a_median_of_a_fast_server_that_others_made_is_disturbed() -> None:
+    """0.8 ms of waits behind others in a median of 1.2 ms are two thirds of it, however few milliseconds they are."""
+    series = recording(wait_ms=20.0, each=1, foreign_cores=1.6)
+    steps = series["wait", "server_longest_s"]
+    series["wait", "server_longest_s"] = Series(steps.t_ns, np.full(len(steps.t_ns), 0.001))
+    table = records(1.2, noise=0)
+    window = Window.of(table, 2 * SECOND, 10 * SECOND)
+    waits = Waits(steps.t_ns, np.full(len(steps.t_ns), 0.001), np.full(len(steps.t_ns), 0.0008))
+    found: list[dict[str, Any]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(waiting, "foreign_waits", lambda recording, window: waits)
+        interference._waits(Measured(window, Recording(series, {}), {}, {}), found, [])
+    assert found and found[0]["quarantine"] and found[0]["bound"] == pytest.approx(0.5)
