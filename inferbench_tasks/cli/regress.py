@@ -9,14 +9,17 @@ from typing import Any
 import typer
 
 from inferbench_tasks import settings
+from inferbench_tasks.cli import regress_bisect
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.regression.bisect.offer import offer
 
 app = typer.Typer(
     no_args_is_help=True,
     help="Find regressions: run nights of baseline against candidate, check what they say, make the report.",
 )
+app.command(name="bisect")(regress_bisect.bisect)
 NAMES = typer.Argument(
     None, metavar="[NAME]", help="Submissions, by name; all by default.", show_default=False
 )
@@ -73,7 +76,7 @@ def run(
     )  # fmt: skip
     with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
         outcome = run_night(night, db, data_dir, say)
-    _tell(outcome)
+    _tell(outcome, str(file))
     if outcome["regressions"]:
         raise typer.Exit(1)
 
@@ -132,7 +135,7 @@ def _row(series: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tell(changes_by_kind: dict[str, Any]) -> None:
+def _tell(changes_by_kind: dict[str, Any], file: str = "SUBMISSION") -> None:
     for word, changes in (
         ("regression", changes_by_kind["regressions"]),
         ("improvement", changes_by_kind["improvements"]),
@@ -143,6 +146,8 @@ def _tell(changes_by_kind: dict[str, Any]) -> None:
                 f"{word}: {change['series']} {change['change_percent']:+.1f}%"
                 f" (p {change['p_value']:.2g}), {'in ' + stage if stage else 'no single stage stands out'}"
             )
+            if command := offer(change, file):
+                typer.echo(f"  which commit made it: {command}")
     for change in changes_by_kind["suspicions"]:
         typer.echo(f"suspected, not confirmed: {change['series']} {change['change_percent']:+.1f}%")
     if not (

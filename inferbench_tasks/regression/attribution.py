@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -70,3 +71,13 @@ def attribute(
         return Attribution(None, (), parts)
     cause = max(causes, key=lambda p: p.share_ratio)
     return Attribution(cause.name, tuple(p.name for p in guilty if p is not cause), parts)
+
+
+def stage_means(result: Mapping[str, Any]) -> dict[str, float]:
+    """Stage -> mean ms per request, of a plain result; without those that it did not measure."""
+    stages = result.get("summary", {}).get("stages_ms") or {}
+    return {
+        part: float(value["mean"])
+        for part, value in stages.items()
+        if isinstance(value, dict) and value.get("mean") is not None
+    }

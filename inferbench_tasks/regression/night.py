@@ -11,7 +11,7 @@ import json
 import math
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -104,9 +104,14 @@ def run_session(
     return session
 
 
-def one_run(file: Path, side: Side, db: PerfDB, data_dir: Path) -> list[dict[str, str]]:
-    """The submission once, by that side's code: the rows that ``inferbench run -o json`` prints."""
-    env = side.environment(data_dir, db.uri)
+def one_run(
+    file: Path, side: Side, db: PerfDB, data_dir: Path, variables: Mapping[str, str] | None = None
+) -> list[dict[str, str]]:
+    """The submission once, by that side's code: the rows that ``inferbench run -o json`` prints.
+
+    ``variables`` of the environment go before the side's own. Raises StageError if there are no rows.
+    """
+    env = {**side.environment(data_dir, db.uri), **(variables or {})}
     command = [
         side.python,
         "-m",

@@ -13,7 +13,7 @@ import numpy as np
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression import store
-from inferbench_tasks.regression.attribution import COLD_START, attribute
+from inferbench_tasks.regression.attribution import COLD_START, attribute, stage_means
 from inferbench_tasks.regression.base import SeriesKey, Session, percent
 from inferbench_tasks.regression.changepoint import change_points
 from inferbench_tasks.regression.decide import Event, Policy, State, decide, usual_noise
@@ -25,9 +25,9 @@ from inferbench_tasks.regression.surroundings import differences
 def overview(db: PerfDB, names: Sequence[str] = (), policy: Policy | None = None) -> dict[str, Any]:
     """{series: [...], sessions: [...], regressions, improvements, suspicions, accepted}; see ``_series`` for a series.
 
-    Changes are those confirmed in the newest night of their submission, by any of its sessions; older ones stand in
-    the series' events. ``accepted``: series with a confirmed change against the baseline that they are still compared
-    with, ids; that baseline is due to move.
+    Changes are those confirmed in the newest night of their submission, by any of its sessions, with what a bisection
+    of it starts from (``bisectable``); older ones stand in the series' events. ``accepted``: series with a confirmed
+    change against the baseline that they are still compared with, ids; that baseline is due to move.
     """
     policy = policy or Policy()
     histories = store.histories(db, names)
@@ -43,7 +43,7 @@ def overview(db: PerfDB, names: Sequence[str] = (), policy: Policy | None = None
         for key in sorted(histories, key=str)
     ]  # fmt: skip
     changes = [
-        {"series": s["id"], **event}
+        {"series": s["id"], **event, "bisect": bisectable(s["figure"], documents.get(event["session"]))}
         for s in series
         for event in s["events"]
         if event["session"] in newest[s["name"]] and event["kind"] == "confirmed"
@@ -60,6 +60,17 @@ def overview(db: PerfDB, names: Sequence[str] = (), policy: Policy | None = None
         "suspicions": [{"series": s["id"], **s["suspicion"]} for s in series if s["suspicion"]],
         "accepted": [key.id for key in sorted(states, key=str) if states[key].accepted],
     }  # fmt: skip
+
+
+def bisectable(figure: str, session: SessionDocument | None) -> dict[str, str] | None:
+    """What a bisection of a confirmed change starts from: ``figure``, and the commits ``good`` and ``bad``.
+
+    None where the sides are of one commit, or of none: what differs between them is then no commit.
+    """
+    if session is None:
+        return None
+    good, bad = session.baseline.git_sha, session.candidate.git_sha
+    return {"figure": figure, "good": good, "bad": bad} if good and bad and good != bad else None
 
 
 def newest_nights(documents: Iterable[SessionDocument]) -> dict[str, set[str]]:
@@ -150,7 +161,7 @@ def explain(
     if key.figure == "cold_start_ms":
         return {"stage": COLD_START, "follows": [], "parts": [], "environment": around}
     slower = event.worse
-    parts = attribute(_stages(sides["baseline"]), _stages(sides["candidate"]), slower=slower)
+    parts = attribute(*([stage_means(result) for result in sides[side]] for side in sides), slower=slower)
     return {
         "stage": parts.stage,
         "follows": list(parts.follows),
@@ -169,17 +180,3 @@ def _of_series(run: SessionRun, key: SeriesKey, results: Mapping[str, dict[str, 
         if r["submission"].get("digest") == key.digest
     }
     return run.run_id.rpartition(".")[2] in same
-
-
-def _stages(results: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
-    rows = []
-    for result in results:
-        stages = result.get("summary", {}).get("stages_ms") or {}
-        rows.append(
-            {
-                part: float(value["mean"])
-                for part, value in stages.items()
-                if isinstance(value, dict) and value.get("mean") is not None
-            }
-        )
-    return rows

@@ -95,7 +95,7 @@ def night_dag(submission: Submission, path: Path) -> DAG:
         with TaskGroup(group_id=group_id(JOB), tooltip="one session"):
             hold = HoldDevice(**_on_device("hold", 0, request=lease_request(job)), **common)
             measure = MeasureNight(file=str(path), **_on_device("measure", 1), **common)
-            decide = DecideNight(name=submission.name, **_on_device("decide", 2), **common)
+            decide = DecideNight(name=submission.name, file=str(path), **_on_device("decide", 2), **common)
             release = HoldDevice(**_on_device("release", 3, cleans_up=True), **common)
         verdict = TellVerdict(
             task_id=VERDICT,

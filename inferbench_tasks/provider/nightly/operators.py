@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import CancelledError, InputError, StageError
+from inferbench_tasks.regression.bisect.offer import offer
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -71,9 +72,10 @@ class DecideNight(BaseOperator):
     template_fields: Sequence[str] = ()
     ui_color = "#e8f0fe"
 
-    def __init__(self, *, name: str, **kwargs: Any) -> None:
+    def __init__(self, *, name: str, file: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.name = name
+        self.file = file
 
     def execute(self, context: Context) -> dict[str, Any]:
         from inferbench_tasks.perfdb.store import PerfDB
@@ -84,7 +86,7 @@ class DecideNight(BaseOperator):
             state = overview(db, [self.name])
         paths = write_report(state, report_folder(self.name))
         changes = {key: state[key] for key in ("regressions", "improvements", "suspicions")}
-        return {"name": self.name, "report": str(paths[0]), **changes}
+        return {"name": self.name, "file": self.file, "report": str(paths[0]), **changes}
 
 
 class TellVerdict(BaseOperator):
@@ -114,6 +116,8 @@ def message(changes: dict[str, Any]) -> dict[str, Any]:
         for change in changes[key]:
             where = f" in {change['stage']}" if change.get("stage") else ""
             lines.append(f"{word}: {change['series']} {change['change_percent']:+.1f}%{where}")
+            if command := offer(change, changes["file"]):
+                lines.append(f"which commit made it: {command}")
     word = "regression" if changes["regressions"] else "improvement"
     return {
         "subject": f"InferBench: {word} in {changes['name']}",

@@ -23,7 +23,8 @@ CHANGE = {"series": "digits-p50_ms", "change_percent": 12.3, "stage": "preproces
 
 def found(**changes: Any) -> dict[str, Any]:
     return {
-        "name": "digits", "report": "/r/index.html", "regressions": [], "improvements": [], "suspicions": [], **changes,
+        "name": "digits", "file": "/n/digits.yaml", "report": "/r/index.html",
+        "regressions": [], "improvements": [], "suspicions": [], **changes,
     }  # fmt: skip
 
 
@@ -126,6 +127,18 @@ def test_a_webhook_is_told_of_regressions_and_improvements_only(
         "improvement: digits-p50_ms -4.0% in preprocess",
     ]
     assert got[0]["regressions"] == [CHANGE]
+
+
+def test_a_notification_offers_the_bisection() -> None:
+    """15.25: of a change between two commits, the exact command stands under it."""
+    from inferbench_tasks.provider.nightly.operators import message
+
+    start = {"figure": "p50_ms", "good": "a" * 40, "bad": "b" * 40}
+    text = message(found(regressions=[{**CHANGE, "bisect": start}]))["text"]
+    assert text.splitlines() == [
+        "regression: digits-p50_ms +12.3% in preprocess",
+        f"which commit made it: inferbench regress bisect /n/digits.yaml --good {'a' * 12} --bad {'b' * 12}",
+    ]
 
 
 class Mailbox(socketserver.StreamRequestHandler):
