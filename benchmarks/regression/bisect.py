@@ -23,7 +23,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.regression.noise import PAIRS, RECORDED, SYNTHETIC, Night, drawn, recorded
-from inferbench_tasks.regression.bisect.answer import answer_of
+from inferbench_tasks.regression.bisect.answer import Answer, answer_of
 from inferbench_tasks.regression.bisect.state import BisectRun, BisectState, Comparison, Task
 from inferbench_tasks.regression.bisect.walk import next_comparison
 
@@ -35,7 +35,7 @@ GATE = "white"
 
 @dataclass(frozen=True)
 class Outcome:
-    """``right``: the culprit, or none, as it is; ``wrong``: another one, or one where there is none."""
+    """``right``: the culprit, or none, as it is. ``wrong``: another, a range without it, any where there is none."""
 
     right: bool
     wrong: bool
@@ -79,12 +79,17 @@ def bisected(noise: str, size: float, most_pairs: int, seed: int) -> Outcome:
     effect = answer.effect
     return Outcome(
         right=(named and answer.bad == culprit) if truth else answer.kind == "none",
-        wrong=(named and answer.bad != culprit) if truth else answer.kind in ("culprit", "range"),
+        wrong=answer.kind in ("culprit", "range") and not (truth and _holds(answer, culprit)),
         kind=answer.kind,
         steps=len(state.comparisons),
         pairs=sum(c.pairs() for c in state.comparisons),
         covered=effect.low <= math.log1p(size) <= effect.high if named and effect else None,
     )
+
+
+def _holds(answer: Answer, culprit: int) -> bool:
+    """Whether the culprit is the step, or one of the range, that was named."""
+    return answer.good is not None and answer.bad is not None and answer.good < culprit <= answer.bad
 
 
 def measure(comparison: Comparison, night: Night, culprit: int, size: float) -> None:
