@@ -31,7 +31,7 @@ VALID = {"verdict": "valid"}
 #: A valid result: the values of ``held_paths``; behind them the load that it was offered and its configuration's key.
 Row = tuple[Any, ...]
 _CONFIGURATION = ("submission.digest", "device.name", "device.cores")
-_LOAD = ("load.batch_size", "load.arrivals", "load.network")
+_LOAD = ("batch_size", "arrivals", "network", "expect", "duration_s")
 #: What the first index begins with.
 _CREATED, _RUN, _ATTEMPT = range(3)
 _BATCH = 5000
@@ -155,8 +155,7 @@ class Held:
 
     def _put(self, values: list[Any]) -> None:
         digest, device, cores = (values[self._at[path]] for path in _CONFIGURATION)
-        size, arrivals, network = (values[self._at[path]] for path in _LOAD)
-        load = offered({"batch_size": size, "arrivals": arrivals, "network": network})
+        load = offered({name: values[self._at[f"load.{name}"]] for name in _LOAD})
         row = (*values, load, configuration_of(digest, values[_RUN], device, cores))
         self._rows[identity(row)] = row
 

@@ -31,7 +31,7 @@ _HELD_SETTINGS = (
     "load.arrivals.rate_rps",
 )  # fmt: skip
 #: What tells, with the batch size, which load a run was offered (``perfdb.offered``).
-_LOAD = ("load.arrivals", "load.network")
+_LOAD = ("load.arrivals", "load.network", "load.expect", "load.duration_s")
 #: MongoDB allows 32 fields in an index, the verdict among them, and 64 indexes of a collection: beside the table's
 #: there is room for so many figures that metrics bring.
 _MOST_FIELDS, _MOST_BROUGHT = 32, 12
@@ -57,7 +57,7 @@ def held_indexes() -> dict[str, tuple[str, ...]]:
             "device.cores",
             *(figure.field_path for figure in second),
         ),
-        "held_load": (*_IDENTITY, *_LOAD),
+        "held_load_expected": (*_IDENTITY, *_LOAD),
     }
     return fields_by_index | {f"held_{figure.name}": (*_IDENTITY, figure.field_path) for figure in _brought()}
 

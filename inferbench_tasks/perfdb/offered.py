@@ -20,18 +20,23 @@ def offered(load: Mapping[str, Any]) -> str:
     """Of a result's ``load``: ``poisson, 800 samples/s``, ``closed_loop, 8 samples in flight, network wifi``.
 
     Equal for equal loads. All settings of the arrivals count, and the network between client and server; how long the
-    load lasted, its seed and its client do not. ``UNKNOWN`` where the result has no arrivals.
+    load lasted, its seed and its client do not. Only where overload was asked for (``load.expect``) its length counts,
+    for every latency follows from that: ``poisson, 800 samples/s, overload for 20 s``. ``UNKNOWN`` where the result has
+    no arrivals.
     """
     arrivals = load.get("arrivals") or {}
     settings = tuple(sorted(arrivals.items()))
     size = arrivals.get("samples_per_query") or load.get("batch_size") or 1
     network = load.get("network") or _USUAL_NETWORK
     try:
-        return _words(settings, size, network)
+        words = _words(settings, size, network)
     except (
         TypeError
     ):  # an arrival process of a package may have lists among its settings, which no cache takes
-        return _words.__wrapped__(settings, size, network)
+        words = _words.__wrapped__(settings, size, network)
+    if not load.get("expect") or words == UNKNOWN:
+        return words
+    return f"{words}, {load['expect']} for {load.get('duration_s') or 0:g} s"
 
 
 @lru_cache(maxsize=4096)

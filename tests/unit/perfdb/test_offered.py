@@ -52,3 +52,11 @@ def test_an_arrival_process_with_lists_is_told_too() -> None:
     """A package's arrivals may have settings that can't be hashed."""
     load = {"arrivals": {"kind": "steps", "rates": [10.0, 20.0]}, "batch_size": 1}
     assert offered(load) == "steps, rates [10.0, 20.0]"
+
+
+def test_the_latencies_of_an_overload_depend_on_its_length() -> None:
+    """Half as long an overload has half the p99: it is no better server, and no load that others kept up with."""
+    load = {"arrivals": {"kind": "poisson", "rate_rps": 80.0}, "duration_s": 10.0}
+    overload = load | {"expect": "overload"}
+    assert offered(overload) == "poisson, 80 samples/s, overload for 10 s"
+    assert len({offered(load), offered(overload), offered(overload | {"duration_s": 20.0})}) == 3
