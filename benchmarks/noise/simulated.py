@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,29 @@ class Outcome:
     errors: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in ALLOWED})
     holds: dict[str, list[bool]] = field(default_factory=lambda: {name: [] for name in ALLOWED})
 
+    def judge(self, figures: dict[str, Any] | None, time_ratio: float, truth: dict[str, float]) -> None:
+        """Add a run; ``figures``: percentiles of its quiet windows, None where all are null."""
+        self.runs += 1
+        self.time_ratios.append(time_ratio)
+        if figures is None:
+            self.nulls += 1
+            return
+        for name, value in truth.items():
+            if figures[name] is not None:
+                self.errors[name].append(figures[name] / value - 1)
+            if figures["ci95"][name] is not None:
+                low, high = figures["ci95"][name]
+                self.holds[name].append(low <= value <= high)
+
+    def add(self, other: Outcome) -> None:
+        """Add all runs of another."""
+        self.runs += other.runs
+        self.nulls += other.nulls
+        self.time_ratios += other.time_ratios
+        for name in ALLOWED:
+            self.errors[name] += other.errors[name]
+            self.holds[name] += other.holds[name]
+
     def within(self, name: str) -> float:
         """The share of the values that are within what is allowed."""
         return (
@@ -35,9 +59,9 @@ class Outcome:
         )
 
 
-def truth_of(load: Load, seconds: float = 600.0) -> dict[str, float]:
-    """Percentiles of the undisturbed load, of a long one."""
-    work = work_of(load, seconds, np.random.default_rng(99))
+def truth_of(load: Load, requests: int = 2_000_000) -> dict[str, float]:
+    """Percentiles of the undisturbed load, of so many requests: with fewer the truth itself is not known enough."""
+    work = work_of(load, requests / load.rate_rps, np.random.default_rng(99))
     latencies_ms = _latencies_ms(window_of(work, np.empty((0, 2))))
     return {name: float(np.quantile(latencies_ms, float(name[1:]) / 100)) for name in ALLOWED}
 
@@ -54,19 +78,10 @@ def add_run(
     disturbed = disturbances(recording_of(work, stops), window.start_ns, window.end_ns, _CORES)
     assert disturbed is not None
     quiet = quiet_windows(window, disturbed)
-    outcome.runs += 1
     time_ratio = quiet.time_s(window) / window.duration_s
-    outcome.time_ratios.append(time_ratio)
-    if time_ratio < LEAST_TIME_RATIO:
-        outcome.nulls += 1
-        return
-    figures = distribution(quiet.requests(window, quiet.holds(window)))
-    for name, value in truth.items():
-        if figures[name] is not None:
-            outcome.errors[name].append(figures[name] / value - 1)
-        if figures["ci95"][name] is not None:
-            low, high = figures["ci95"][name]
-            outcome.holds[name].append(low <= value <= high)
+    enough = time_ratio >= LEAST_TIME_RATIO
+    figures = distribution(quiet.requests(window, quiet.holds(window))) if enough else None
+    outcome.judge(figures, time_ratio, truth)
 
 
 def _latencies_ms(window: Window) -> np.ndarray:
