@@ -30,6 +30,10 @@ SECRETS: dict[str, tuple[Callable[[], str], str]] = {
         lambda: secrets.token_urlsafe(18),
         "login admin of the web UI (may do all)",
     ),
+    "INFERBENCH_SUBMITTER_PASSWORD": (
+        lambda: secrets.token_urlsafe(18),
+        "login submitter of the web UI (may look and submit)",
+    ),
     "INFERBENCH_VIEWER_PASSWORD": (
         lambda: secrets.token_urlsafe(18),
         "login viewer of the web UI (may look)",

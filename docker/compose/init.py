@@ -10,7 +10,9 @@ PASSWORDS = Path(os.environ["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"]
 
 
 def main() -> int:
-    logins = {user: os.environ[f"INFERBENCH_{user.upper()}_PASSWORD"] for user in ("admin", "viewer")}
+    logins = {
+        user: os.environ[f"INFERBENCH_{user.upper()}_PASSWORD"] for user in ("admin", "submitter", "viewer")
+    }
     descriptor = os.open(PASSWORDS, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "w") as file:
         json.dump(logins, file)

@@ -125,7 +125,8 @@ class DeviceCeleryExecutor(CeleryExecutor):
         key = JobKey.parse(job)
         try:
             conf, submit_s = metadata.trigger(key.dag_id, key.dag_run_id)
-            spec = queued_job(key, request, conf, submit_s, self._estimator, self._cluster)
+            login = metadata.login(key.dag_id, key.dag_run_id)
+            spec = queued_job(key, request, conf, submit_s, self._estimator, self._cluster, login)
             self._dispatcher.submit(spec, perfdb_run(key))
         except InferBenchError as error:
             self.log.warning("a job can't be looked at now job=%s error=%s", job, error)

@@ -20,6 +20,8 @@ from sqlalchemy import Select, select, update
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.plan.compile import group_id
 from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
+from inferbench_tasks.provider.submit.notes import SUBMIT
+from inferbench_tasks.provider.submit.shelf import PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,22 @@ def trigger(dag_id: str, dag_run_id: str) -> tuple[dict[str, Any], float]:
             )
         ).one()
     return dict(run.conf or {}), (run.queued_at or run.run_after).timestamp()
+
+
+def login(dag_id: str, dag_run_id: str) -> str | None:
+    """Who started the run, by login; None for one that a schedule started. A run of a submission that came by the form
+    or by REST has the login of the run of ``submit`` that started it, whose id it has."""
+    with create_session() as session:
+        logins = dict(
+            session.execute(
+                select(DagRun.dag_id, DagRun.triggering_user_name).where(
+                    DagRun.dag_id.in_((dag_id, SUBMIT)), DagRun.run_id == dag_run_id
+                )
+            )
+            .tuples()
+            .all()
+        )
+    return logins.get(dag_id) or (logins.get(SUBMIT) if dag_id.startswith(PREFIX) else None)
 
 
 def job_tasks(key: JobKey) -> JobTasks:

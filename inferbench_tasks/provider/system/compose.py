@@ -19,7 +19,6 @@ PLACES = {
     plugins_folder.SETTING: "/opt/inferbench/plugins",
     "AIRFLOW__LOGGING__BASE_LOG_FOLDER": "/airflow/logs",
     "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": "http://api-server:8080/execution/",
-    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
     "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": "/airflow/passwords.json",
     "AIRFLOW__API__HOST": "0.0.0.0",  # noqa: S104 - inside its container; compose publishes it
     "AIRFLOW__API__PORT": "8080",

@@ -40,6 +40,9 @@ TUNED: dict[str, str] = {
     "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "20",
     # A job waits for its device in state queued: longer than any queue, or Airflow fails it.
     "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": "604800",
+    # Airflow's simple logins with the role `submitter`, and a limit on guesses.
+    "AIRFLOW__CORE__AUTH_MANAGER": "inferbench_tasks.provider.auth.manager.AuthManager",
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,submitter:submitter,viewer:viewer",
     # Our executor in front of Celery: devices are leased by a policy.
     "AIRFLOW__CORE__EXECUTOR": "inferbench_tasks.provider.executors.device_celery.DeviceCeleryExecutor",
     # Held tasks take pool slots and scheduler slots: both have to exceed the longest queue.
@@ -62,6 +65,8 @@ TUNED: dict[str, str] = {
 }
 
 
+#: The users of a local system, as of the compose file.
+LOGINS = ("admin", "submitter", "viewer")
 #: An external broker in place of the one that ``up`` starts: a Redis URL without a database number.
 BROKER_URL = "INFERBENCH_BROKER_URL"
 #: Another executor in place of ours, to compare with.
@@ -77,8 +82,8 @@ def environment(
 ) -> dict[str, str]:
     """The settings of a system on this machine, whose processes all share them.
 
-    Secrets are drawn once and kept in ``home`` (mode 600); the users are ``admin`` (may do all) and
-    ``viewer`` (may look), with the passwords in ``passwords.json``.
+    Secrets are drawn once and kept in ``home`` (mode 600); the users are ``admin`` (may do all), ``submitter`` (may
+    look and submit) and ``viewer`` (may look), with the passwords in ``passwords.json``.
     """
     secret = _secrets(home)
     url = f"http://127.0.0.1:{port}"
@@ -99,7 +104,6 @@ def environment(
         "AIRFLOW__CELERY__RESULT_BACKEND": f"{broker}/1",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
         "AIRFLOW__CORE__FERNET_KEY": secret["fernet"],
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
         "AIRFLOW__API__BASE_URL": url,
         "AIRFLOW__API__HOST": "127.0.0.1",
@@ -143,10 +147,15 @@ def _secrets(home: Path) -> dict[str, str]:
             "jwt": secrets.token_urlsafe(48),
             "broker": secrets.token_urlsafe(24),
         }
-        for name, value in (
-            ("secrets.json", drawn),
-            ("passwords.json", {user: secrets.token_urlsafe(12) for user in ("admin", "viewer")}),
-        ):
-            private.write(home / name, json.dumps(value))
+        private.write(path, json.dumps(drawn))
+    _draw_passwords(home / "passwords.json")
     secrets_by_name: dict[str, str] = json.loads(path.read_text())
     return secrets_by_name
+
+
+def _draw_passwords(path: Path) -> None:
+    """One for each user that has none: a system of an earlier version had fewer."""
+    password_by_user: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    drawn = {user: secrets.token_urlsafe(12) for user in LOGINS if user not in password_by_user}
+    if drawn:
+        private.write(path, json.dumps(password_by_user | drawn))

@@ -122,7 +122,9 @@ def test_secrets_are_random_private_and_kept(tmp_path: Path) -> None:
     """Two files share none; mode 600; a second run changes nothing, and adds what is missing."""
     first, second = make_env(tmp_path / "a"), make_env(tmp_path / "b")
     secret = [name for name in first if re.search("PASSWORD|KEY|SECRET", name)]
-    assert len(secret) == 9 and all(len(first[name]) >= 24 and first[name] != second[name] for name in secret)
+    assert len(secret) == 10 and all(
+        len(first[name]) >= 24 and first[name] != second[name] for name in secret
+    )
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
     assert make_env(tmp_path / "a") == first
     kept = "\n".join(f"{k}={v}" for k, v in first.items() if k != "PERFDB_KEY")

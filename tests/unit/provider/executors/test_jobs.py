@@ -82,3 +82,20 @@ def test_how_long_a_run_held_its_device() -> None:
     assert leased_s(run_of(None, *stages)) == leased_s(run_of("serving", *stages)) == 11
     assert leased_s(run_of("serving", *stages[:1])) is None
     assert leased_s(run_of("not-installed", *stages)) is None, "of a package that is gone"
+
+
+def test_fair_share_goes_by_the_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A submission that names another user is its login's all the same; a schedule's has the user that it names."""
+    submission = read_submission(FILE, INSTALLED).model_copy(update={"user": "somebody-else", "priority": 50})
+    request = LeaseRequest(expand(submission)[0].spec.model_dump(mode="json"))
+    key = JobKey("digits", "manual", 0)
+    setting = "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"
+    monkeypatch.setenv(setting, "ann:submitter,root:admin")
+
+    def job(login: str | None) -> tuple[str, int]:
+        queued = queued_job(key, request, {}, 0.0, Estimator(), FakeCluster(), login)  # type: ignore[arg-type]
+        return queued.tenant, queued.priority
+
+    assert job("ann") == ("ann", 0), "a submitter's jobs go before nobody's by a priority of their own"
+    assert job("root") == ("root", 50)
+    assert job(None) == ("somebody-else", 50)

@@ -1,0 +1,121 @@
+"""Every route and method of Airflow's API and of InferBench's, asked by each role: who may do what."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inferbench_tasks import settings
+from inferbench_tasks.perfdb import embedded
+from inferbench_tasks.provider.system.config import TUNED
+
+pytestmark = [pytest.mark.integration, pytest.mark.airflow]
+ROOT = Path(__file__).parents[2]
+Table = dict[str, dict[str, int]]
+
+#: Without a login.
+OPEN = {
+    "GET /api/v2/monitor/health",
+    "GET /api/v2/version",
+    "GET /api/v2/auth/login",
+    "GET /api/v2/auth/logout",
+}
+#: For operators and admins only, also to look at.
+HIDDEN = {
+    "GET /api/v2/connections", "GET /api/v2/connections/{connection_id}", "GET /api/v2/variables",
+    "GET /api/v2/variables/{variable_key}", "GET /api/v2/config",
+    "GET /api/v2/config/section/{section}/option/{option}",
+}  # fmt: skip
+#: Routes with which a viewer changes nothing of others': they read, check, or mark the viewer's own favourites; or that
+#: look for a thing, or at the body, before they look at who asks.
+HARMLESS = {
+    "POST /api/v2/dags/{dag_id}/dagRuns/list",
+    "POST /api/v2/dags/{dag_id}/dagRuns/{dag_run_id}/taskInstances/list",
+    "POST /api/v2/dags/{dag_id}/favorite",
+    "POST /api/v2/dags/{dag_id}/unfavorite",
+    "POST /inferbench/api/submissions/validate",
+}
+NOT_THERE = {
+    "PUT /api/v2/backfills/{backfill_id}/pause": 404,
+    "PUT /api/v2/backfills/{backfill_id}/unpause": 404,
+    "PUT /api/v2/backfills/{backfill_id}/cancel": 404,
+    "PUT /api/v2/parseDagFile/{file_token}": 404,
+    "PATCH /api/v2/dags/{dag_id}/dagRuns": 422,
+    "POST /api/v2/dags/{dag_id}/clearDagRuns": 422,
+}
+#: What a submitter may and a viewer may not; 422: it passed, and the body is no submission.
+SUBMITS = {"POST /api/v2/dags/{dag_id}/dagRuns", "POST /inferbench/api/submissions"}
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    """Role -> route -> status, of a metadata database and a PerfDB in which there is nothing."""
+    home = tmp_path_factory.mktemp("airflow")
+    env = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+    env |= {name: TUNED[name] for name in TUNED if "AUTH_MANAGER" in name}
+    env |= {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+        "AIRFLOW__API_AUTH__JWT_SECRET": "s" * 64,
+        "AIRFLOW__API__SECRET_KEY": "k" * 32,
+        settings.DATA_DIR: str(home / "data"),
+        settings.SUBMISSIONS_DIR: str(ROOT / "configs" / "submissions"),
+    }
+    try:
+        for command in (
+            ["-m", "airflow", "db", "migrate"],
+            ["-m", "tests.integration.routes_by_role", str(home / "table.json")],
+        ):
+            process = subprocess.run(
+                [sys.executable, *command], env=env, cwd=ROOT, capture_output=True, text=True, check=False
+            )
+            assert process.returncode == 0, process.stderr[-3000:]
+    finally:
+        embedded.stop(home / "data")
+    answers: Table = json.loads((home / "table.json").read_text())
+    assert min(len(routes) for routes in answers.values()) > 130
+    return answers
+
+
+def test_without_a_login_nothing_answers(table: Table) -> None:
+    """401 on every route but the version, the health and the way to the login."""
+    assert {route for route, status in table["nobody"].items() if status != 401} == OPEN
+
+
+def test_a_viewer_reads_and_changes_nothing(table: Table) -> None:
+    """403 on every route that changes something, and on connections, variables and settings."""
+    for route, status in table["viewer"].items():
+        if route in HIDDEN or (
+            not route.startswith("GET") and route not in HARMLESS and route not in NOT_THERE
+        ):
+            assert status == 403, (route, status)
+        elif route in NOT_THERE:
+            assert status == NOT_THERE[route], (route, status)
+        else:
+            assert status not in (401, 403), (route, status)
+
+
+def test_a_submitter_submits_and_is_a_viewer_else(table: Table) -> None:
+    """Two routes differ: runs of the DAG submit, and InferBench's own."""
+    differ = {route for route, status in table["submitter"].items() if status != table["viewer"][route]}
+    assert differ == SUBMITS
+    assert {table["submitter"][route] for route in SUBMITS} == {422}
+
+
+def test_an_admin_may_do_all(table: Table) -> None:
+    """Nothing is refused, but what the installation switches off for all."""
+    refused = {route for route, status in table["admin"].items() if status in (401, 403)}
+    assert refused <= {"GET /api/v2/config", "GET /api/v2/config/section/{section}/option/{option}",
+                       "POST /api/v2/connections/test", "POST /api/v2/connections/enqueue-test"}  # fmt: skip
+
+
+def test_no_answer_is_an_error_of_the_server(table: Table) -> None:
+    """A thing that is not there and a body that is wrong are 4xx, for every role."""
+    assert [(role, r, s) for role, routes in table.items() for r, s in routes.items() if s >= 500] == []
