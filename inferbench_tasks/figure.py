@@ -42,6 +42,9 @@ class Figure:
     interval: str | None = None
     #: Where the number of single events behind it stands below the summary: a rate of few of them is known badly.
     counted: str | None = None
+    #: It can be compared between runs at different rates: it is of a sample or of the server, or the rate itself. By
+    #: the others no runs are ranked of which each searched for a rate of its own (``max_rate``).
+    rate_free: bool = False
     #: It is worth what the method behind the energy is worth: a counter, or an estimate.
     energy_based: bool = False
     #: It is worth what the price behind it is worth: looked up, or not.

@@ -35,7 +35,7 @@ from inferbench_tasks.loadgen.statistics import FLOORS
 from inferbench_tasks.monitors import environment
 from inferbench_tasks.monitors.records import read_recording
 from inferbench_tasks.running.perform import perform
-from inferbench_tasks.stages import collect, convert, generate, load, release, serve
+from inferbench_tasks.stages import collect, convert, generate, judgement, load, release, serve
 from inferbench_tasks.stages.base import Context
 
 SEED = 20
@@ -165,7 +165,7 @@ def measure(
     server_cores = used["server"]["cpu_cores"]["mean"]
     samples = summary["throughput_samples_per_s"]
     return {
-        "verdict": str(collect.judge(loaded.certificate, loaded.stopped_early, summary["interference"])),
+        "verdict": str(judgement.judge(loaded.certificate, loaded.stopped_early, summary["interference"])),
         "foreign_cores": max(
             0.0, cores("host", "cpu_busy_s_total") - server_cores - cores("client", "cpu_s_total")
         ),

@@ -31,6 +31,7 @@ ARRIVALS: Registry[type[ArrivalProcess]] = Registry(
         "multi_stream": "inferbench_tasks.arrivals.multi_stream:MultiStream",
         "server": "inferbench_tasks.arrivals.server:Server",
         "offline": "inferbench_tasks.arrivals.offline:Offline",
+        "max_rate": "inferbench_tasks.arrivals.max_rate:MaxRate",
     },
 )
 
@@ -57,12 +58,12 @@ class ArrivalProcess(Spec):
     def offsets_ns(self, duration_s: float, rng: np.random.Generator) -> NDArray[np.int64]:
         """Intended send times in [0, duration_s), ns after the load starts, ascending, int64.
 
-        The same generator state gives the same offsets. Closed-loop kinds have none.
+        The same generator state gives the same offsets. Closed-loop kinds and ``max_rate`` have none.
         """
         raise TypeError(f"{self.kind} is driven by a concurrency, not by a schedule")
 
     def mean_rate_rps(self, duration_s: float) -> float | None:
-        """The expected mean rate over the duration; None for a closed loop."""
+        """The expected mean rate over the duration; None for a closed loop, and where the rate is looked for."""
         return None
 
     def lasts_s(self, duration_s: float) -> float:

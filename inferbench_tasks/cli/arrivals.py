@@ -9,6 +9,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from inferbench_tasks.arrivals.base import ARRIVALS, ArrivalProcess, ArrivalsSpec
+from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit
 
@@ -54,6 +55,8 @@ def show(
         raise InputError(f"{process}: {error}") from error
     if spec.loop == "closed":
         raise InputError(f"{process}: a closed loop has no schedule; requests leave when answers come")
+    if isinstance(spec, MaxRate):
+        raise InputError(f"{process}: it looks for its rate; each of its probes is poisson at one")
     times_ns = spec.offsets_ns(duration_s, np.random.default_rng(seed))
     if offsets:
         emit([{"offset_s": time / 1e9} for time in times_ns.tolist()], output)

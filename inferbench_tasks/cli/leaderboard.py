@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from inferbench_tasks import settings
+from inferbench_tasks.analysis.recommend.leaderboard import USUAL, usual_figure
 from inferbench_tasks.analysis.recommend.leaderboard import leaderboard as ranked
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
@@ -20,7 +21,12 @@ def leaderboard(
         None, metavar="[QUERY]", help="As in `results list`.", show_default=False
     ),
     by: str = typer.Option(
-        "p99_ms", "--by", metavar="FIGURE", help="p99_ms, throughput_rps, joule_per_request, ..."
+        None,
+        "--by",
+        metavar="FIGURE",
+        help="p99_ms, throughput_rps, joule_per_request, ...; by default max_rate_samples_per_s where any run "
+        "that matches searched for it, else p99_ms.",
+        show_default=False,
     ),
     limit: int = typer.Option(
         20, "--limit", "-n", min=1, help="At most so many per task, data set and load."
@@ -34,6 +40,10 @@ def leaderboard(
     """
     parse(query or [])  # a wrong query is refused before anything is started
     with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
+        if by is None and (by := usual_figure(db, query or [])) != USUAL:
+            say(
+                f"Ranked by {by}: runs that match searched for it. --by {USUAL} and others rank by another figure."
+            )
         rows = ranked(db, by, query or [], limit)
         note = left_out_note(db, query or [])
     if note:

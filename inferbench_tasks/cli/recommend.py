@@ -8,7 +8,7 @@ import typer
 
 from inferbench_tasks import settings
 from inferbench_tasks.analysis.recommend.candidates import Bound
-from inferbench_tasks.analysis.recommend.recommender import Recommendation
+from inferbench_tasks.analysis.recommend.recommender import THROUGHPUT, Recommendation, usual_objective
 from inferbench_tasks.analysis.recommend.recommender import recommend as recommended
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
@@ -34,7 +34,12 @@ def recommend(
         help="'p99_ms<=100', 'throughput_rps>=50', 'rss_bytes<=2e9'; repeatable.",
     ),
     by: str = typer.Option(
-        "throughput_samples_per_s", "--by", metavar="FIGURE", help="What to optimise within the SLO."
+        None,
+        "--by",
+        metavar="FIGURE",
+        help="What to optimise within the SLO; by default max_rate_samples_per_s where all results that match searched "
+        "for it, else throughput_samples_per_s.",
+        show_default=False,
     ),
     load: str = typer.Option(
         None,
@@ -69,17 +74,21 @@ def recommend(
     Exit code 1 if none can be recommended.
     """
     bounds = [_bound(text) for text in slo]
-    FIGURES.ranking(by)
+    if by is not None:
+        FIGURES.ranking(by)
     parse(query or [])
     if search is not None:
         from inferbench_tasks.cli import recommend_search
 
         if query or load:
             raise InputError("--search chooses among its submission's jobs; leave the query and --load out")
-        recommendation = recommend_search.search(search, by, bounds, runs=runs, settle=settle, seed=seed)
+        recommendation = recommend_search.search(
+            search, by or THROUGHPUT, bounds, runs=runs, settle=settle, seed=seed
+        )
     else:
         with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
-            recommendation = recommended(db, by, bounds, query or [], load)
+            objective = by or usual_objective(db, query or [], load)
+            recommendation = recommended(db, objective, bounds, query or [], load)
     _show(recommendation, output)
     if not recommendation.top:
         raise typer.Exit(1)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.backends.probes.base import Refused
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.contracts.verdict import INTERFERENCE, Reason, Verdict
@@ -122,6 +123,11 @@ def plan(options: Asked, folder: Path) -> LoadPlan:
         "batch_size": batches[0].batch_size,
     }
     spec = LoadSpec.model_validate(fields)
+    if isinstance(spec.arrivals, MaxRate):
+        raise InputError(
+            "--arrivals: max_rate needs an objective and judges several loads; write a submission with slo.p99_ms, or "
+            "give a rate (poisson:100)"
+        )
     spec.arrivals.bind(Path.cwd())  # what is wrong with a trace is told before the server is asked
     endpoint = parse_url(options.url, options.model, options.model_version, options.protocol)
     inputs = inputs_for(endpoint, options.input_file, _shapes(options.shapes), folder, spec.seed)

@@ -16,6 +16,11 @@ _USUAL_NETWORK = "lan"
 UNKNOWN = "load not known"
 
 
+def is_search(load: str) -> bool:
+    """Whether that load, in ``offered``'s words, is a search for the highest rate: each run has a rate of its own."""
+    return load.split(",", 1)[0] == _SEARCH
+
+
 def offered(load: Mapping[str, Any]) -> str:
     """Of a result's ``load``: ``poisson, 800 samples/s``, ``closed_loop, 8 samples in flight, network wifi``.
 
@@ -45,10 +50,10 @@ def _words(arrivals: tuple[tuple[str, Any], ...], size: int, network: str) -> st
     kind = dict(arrivals).get("kind")
     if not kind:
         return UNKNOWN
-    settings = {name: value for name, value in arrivals if value and name not in _NO_PART}
+    no_part = (*_NO_PART, *_OF_THE_SEARCH) if kind == _SEARCH else _NO_PART
+    settings = {name: value for name, value in arrivals if value and name not in no_part}
     parts = [str(kind), *(_part(name, value, size) for name, value in settings.items())]
-    # All requests of an offline load are there from the start: their size is how they are packed.
-    if not any(_in_samples(name) for name in settings) and kind != "offline" and size > 1:
+    if not any(_in_samples(name) for name in settings) and kind not in _OF_ANY_SIZE and size > 1:
         parts.append(f"{size} samples in flight")
     if network != _USUAL_NETWORK:
         parts.append(f"network {network}")
@@ -62,6 +67,12 @@ def of_requests(text: str, size: int | None) -> str:
 
 #: What says nothing of how hard the load is: its name, the requests of an offline load, and what is the size already.
 _NO_PART = ("kind", "requests", "samples_per_query")
+#: How a rate is searched for does not tell either; which objective it keeps does (``max_rate, p99_ms <= 20``).
+_SEARCH = "max_rate"
+_OF_THE_SEARCH = ("start_rate_rps", "resolution_ratio", "limit_s")
+#: All requests of an offline load are there from the start, and a search finds its rate: the size is how they are
+#: packed.
+_OF_ANY_SIZE = ("offline", _SEARCH)
 
 
 def _in_samples(name: str) -> bool:
@@ -74,4 +85,6 @@ def _part(name: str, value: Any, size: int) -> str:
     if name.endswith("rate_rps"):
         rate = f"{value * size:g} samples/s"
         return rate if name == "rate_rps" else f"{name.removesuffix('_rate_rps')} {rate}"
+    if name == "objective":
+        return str(value)
     return f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"

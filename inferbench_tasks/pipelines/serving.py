@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks import settings
+from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.output import OutputFormat
 from inferbench_tasks.pipelines.base import PARAMETERS, Parameter, Pipeline
@@ -81,8 +82,8 @@ class ServingPipeline(Pipeline[JobSpec]):
         return messages
 
     def expected_s(self, spec: JobSpec) -> float:
-        """The load, and what is around it."""
-        return AROUND_LOAD_S + spec.load.warmup_s + spec.load.duration_s
+        """The load, and what is around it; a search for a rate has several."""
+        return AROUND_LOAD_S + _load_s(spec)
 
     def result(self) -> type[ResultDocument]:
         """Figures of the load, with a certificate."""
@@ -114,7 +115,7 @@ class ServingPipeline(Pipeline[JobSpec]):
         return {
             "backend": spec.serve.backend,
             "arrivals": spec.load.arrivals.kind,
-            "load_s": spec.load.warmup_s + spec.load.duration_s,
+            "load_s": _load_s(spec),
         }
 
     def facts(self, submission: Submission) -> dict[str, str]:
@@ -134,6 +135,12 @@ class ServingPipeline(Pipeline[JobSpec]):
     def tags(self, submission: Submission) -> tuple[str, ...]:
         """The tags of the DAG: the serving backend."""
         return (submission.serve.backend,)
+
+
+def _load_s(spec: JobSpec) -> float:
+    load = spec.load
+    one_s = load.warmup_s + load.duration_s
+    return load.arrivals.expected_s(one_s) if isinstance(load.arrivals, MaxRate) else one_s
 
 
 SERVING = ServingPipeline()

@@ -17,6 +17,7 @@ from inferbench_tasks.regression.night import pairs_for, run_session
 from inferbench_tasks.regression.overview import overview
 from inferbench_tasks.regression.ratio import MIN_PAIRS
 from inferbench_tasks.regression.sides import Side, own_checkout, side_of
+from inferbench_tasks.submission.rate import at_given_rates
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.schema import serving_only
 
@@ -52,7 +53,8 @@ def run_night(
     Raises InputError (the submission, a side, a baseline that is not here) and StageError (too many runs that are not
     valid).
     """
-    submission = serving_only(read_submission(night.file, INSTALLED), "A nightly comparison")
+    what = "A nightly comparison"
+    submission = at_given_rates(serving_only(read_submission(night.file, INSTALLED), what), what)
     name = submission.name
     candidate = side_of(night.candidate or own_checkout(), night.candidate_python, data_dir)
     baseline = accepted_baseline(night, name, candidate, db, data_dir)

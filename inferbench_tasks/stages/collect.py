@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.handles import Handle
-from inferbench_tasks.contracts.verdict import Reason, Verdict, reasons_of
-from inferbench_tasks.metrics import interference
+from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.networks.base import RECORD_FILE, find_network
-from inferbench_tasks.stages import convert, generate, load, serve
+from inferbench_tasks.stages import convert, generate, load, max_rate, serve
 from inferbench_tasks.stages.base import Context, Stage, StageInput
+from inferbench_tasks.stages.judgement import judge
 from inferbench_tasks.submission.digest import job_digest
+from inferbench_tasks.submission.schema import JobSpec
 
 if TYPE_CHECKING:
     from inferbench_tasks.monitors.records import Recording
@@ -102,6 +103,14 @@ def run(inp: Input, ctx: Context) -> Output:
             for log in inp.load.mlperf["logs"]
         ]
         extensions["mlperf"] = {**inp.load.mlperf, "logs": logs}
+    if inp.load.max_rate:
+        records = max_rate.other_records(ctx.run_dir(inp.run_id), inp.load.max_rate)
+        extensions["probes"] = [
+            db.files.put(
+                path, f"probe-{path.parent.name}.parquet", run_id=inp.run_id, attempt=inp.attempt
+            ).model_dump()
+            for path in records
+        ]
     document = describe(inp, summary, surroundings, verdict, extensions)
     db.save_result(document, samples_path)
     ctx.progress(3, 3, verdict.kind)
@@ -129,6 +138,8 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
     summary["cold_start_ms"] = {**inp.serve.cold_start.model_dump(), "steady_ms": steady_ms}
     summary["resources"] = usage(recording, start_ns, end_ns)
     summary["accuracy_ratio"] = inp.load.accuracy_ratio
+    if inp.load.max_rate:
+        summary["max_rate"] = inp.load.max_rate
     if (processing := inp.generate.requests.processing) and processing.client_ms:
         summary["client_processing_ms"] = processing.client_ms
     trace = inp.serve.backend.settings.get("trace") or {}
@@ -137,26 +148,6 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
     # Again, now that every figure is there that may be bounded.
     figures["slo"] = objective.judge(inp.job.slo, figures, window)
     return Summary.model_validate(figures)
-
-
-def judge(
-    certificate: dict[str, Any],
-    stopped_early: str | None,
-    ledger: dict[str, Any],
-    beside: Sequence[dict[str, Any]] = (),
-) -> Verdict:
-    """Valid, or invalid with every reason. Whether the SLO was met is no part of it.
-
-    ``beside``: the neighbours of a share, see ``sharing.neighbours``.
-    """
-    from inferbench_tasks.loadgen.evidence import ended_early
-    from inferbench_tasks.stages import neighbours
-
-    reasons = [ended_early(stopped_early)] if stopped_early else []
-    reasons += [*reasons_of(certificate), *neighbours.reasons(beside), *interference.reasons(ledger)]
-    if not certificate["valid"] and not reasons:
-        reasons = [Reason(check="certificate", text="the certificate of the load is not valid")]
-    return Verdict.judged(reasons)
 
 
 def describe(
@@ -192,7 +183,7 @@ def describe(
         format=model.format,
         backend=BackendRecord(**inp.serve.backend.model_dump()),
         device=_device(job.serve.device, surroundings["hardware"]),
-        load=LoadInfo(**job.load.model_dump(mode="json") | {"batch_size": job.load.samples_per_request}),
+        load=LoadInfo(**load_document(job)),
         summary=summary,
         certificate=inp.load.certificate,
         verdict=verdict,
@@ -205,6 +196,16 @@ def describe(
         ),
         extensions=extensions,
     )
+
+
+def load_document(job: JobSpec) -> dict[str, Any]:
+    """The submission's ``load`` as a result has it, with what only makes it comparable: see ``perfdb.offered``."""
+    document = job.load.model_dump(mode="json") | {"batch_size": job.load.samples_per_request}
+    if isinstance(job.load.arrivals, MaxRate) and job.slo:
+        from inferbench_tasks.loadgen.rate_probe import objective_text
+
+        document["arrivals"] |= {"objective": objective_text(job.slo)}
+    return document
 
 
 def emulation(name: str, folder: Path) -> dict[str, Any]:

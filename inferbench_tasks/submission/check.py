@@ -22,6 +22,7 @@ from inferbench_tasks.submission.model import (
     TransformerModel,
     ZooModel,
 )
+from inferbench_tasks.submission.rate import max_rate_findings
 from inferbench_tasks.submission.schema import JobSpec, LoadSpec
 from inferbench_tasks.submission.serving import backend_findings
 
@@ -278,6 +279,7 @@ _ALONE: tuple[Callable[[JobSpec], Iterator[Finding]], ...] = (
     _image,
     _batching,
     _arrivals,
+    max_rate_findings,
     _engine,
     _schedule,
     _slo,

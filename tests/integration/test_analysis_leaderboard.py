@@ -9,9 +9,9 @@ import pytest
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.analysis.recommend.leaderboard import leaderboard
+from inferbench_tasks.analysis.recommend.leaderboard import leaderboard, usual_figure
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
-from inferbench_tasks.analysis.recommend.recommender import recommend
+from inferbench_tasks.analysis.recommend.recommender import recommend, usual_objective
 from inferbench_tasks.cli import leaderboard as leaderboard_command
 from inferbench_tasks.cli import recommend as recommend_command
 from inferbench_tasks.errors import InputError
@@ -215,3 +215,57 @@ def test_the_commands(
     assert call(recommend_command, "--slo", "p99_ms<=1", "-o", "json") == 1
     with pytest.raises(InputError, match="must be FIGURE<=NUMBER"):
         call(recommend_command, "--slo", "fast please")
+
+
+def found(db: PerfDB, run_id: str, rate_rps: float, p99: float, objective: str = "p99_ms <= 20") -> None:
+    """A result of a search that found that rate; its p99 is that at this rate."""
+    summary = {
+        "e2e_latency_ms": {"p99": p99},
+        "throughput_samples_per_s": rate_rps,
+        "max_rate": {
+            "rps": rate_rps,
+            "samples_per_s": rate_rps,
+            "interval": {"samples_per_s": [rate_rps, rate_rps * 1.03]},
+        },
+    }
+    load = {"arrivals": {"kind": "max_rate", "start_rate_rps": rate_rps, "objective": objective}}
+    db.save_result(result(run_id, submission={"name": "x", "digest": run_id}, load=load, summary=summary))
+
+
+def test_servers_are_ranked_by_the_highest_rate_within_one_objective(perfdb: PerfDB) -> None:
+    """By default where runs searched for it, wherever their searches began; another objective is another group."""
+    add(perfdb, "offered", 5.0)
+    assert usual_figure(perfdb) == "p99_ms"
+    found(perfdb, "small", 400.0, 3.0)
+    found(perfdb, "large", 900.0, 19.0)
+    found(perfdb, "near", 905.0, 18.0)
+    found(perfdb, "lax", 2000.0, 90.0, "p99_ms <= 100")
+    assert usual_figure(perfdb) == "max_rate_samples_per_s"
+    rows = leaderboard(perfdb, usual_figure(perfdb))
+    assert [(row["load"], row["rank"], row["run"]) for row in rows] == [
+        ("max_rate, p99_ms <= 100", 1, "lax"),
+        ("max_rate, p99_ms <= 20", 1, "near"),
+        ("max_rate, p99_ms <= 20", 1, "large"),
+        ("max_rate, p99_ms <= 20", 3, "small"),
+    ]
+
+
+def test_a_latency_at_a_rate_of_its_own_ranks_nobody(perfdb: PerfDB) -> None:
+    """The p99 of a search's run is that at the rate that it found: lower at a lower rate, for nothing."""
+    add(perfdb, "offered", 5.0)
+    found(perfdb, "slow", 10.0, 1.0)
+    found(perfdb, "fast", 900.0, 19.0)
+    assert [row["run"] for row in leaderboard(perfdb, "p99_ms")] == ["offered"]
+    advice = recommend(perfdb, "p99_ms", [], "arrivals=max_rate")
+    assert not advice.top and any("at a rate of its own" in note for note in advice.notes)
+
+
+def test_the_recommender_optimises_the_highest_rate_where_all_searched_for_it(perfdb: PerfDB) -> None:
+    """And its usual throughput where they did not."""
+    found(perfdb, "slow", 10.0, 1.0)
+    found(perfdb, "fast", 900.0, 19.0)
+    assert usual_objective(perfdb) == "max_rate_samples_per_s"
+    assert recommend(perfdb, usual_objective(perfdb), []).top[0]["run"] == "fast"
+    add(perfdb, "offered", 5.0)
+    assert usual_objective(perfdb) == "throughput_samples_per_s"
+    assert usual_objective(perfdb, "arrivals=max_rate") == "max_rate_samples_per_s"

@@ -16,12 +16,22 @@ from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.held import Held, Row, configuration, held, identity, load_of
-from inferbench_tasks.perfdb.offered import of_requests, offered
+from inferbench_tasks.perfdb.offered import is_search, of_requests, offered
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
+#: What servers are ranked by unless another figure is asked for: the highest rate that kept an objective, where any
+#: matching run searched for it.
+MAX_RATE, USUAL = "max_rate_samples_per_s", "p99_ms"
 SHOWN = ("model", "format", "backend", "device_name", "batch", "rate_rps", "network")
+
+
+def usual_figure(db: PerfDB, query: str | Iterable[str] = "") -> str:
+    """The figure that matching results are ranked by where none is asked for."""
+    index = held(db)
+    value = index.values(FIGURES[MAX_RATE].field_path)
+    return MAX_RATE if any(value(row) is not None for row in index.rows(parse(query).filter)) else USUAL
 
 
 def leaderboard(
@@ -36,6 +46,7 @@ def leaderboard(
     Each row: ``rank`` (equal for ties), ``task``, ``dataset``, ``load``, the figure, ``ci95`` (its interval, None
     where there is none), what was run, and the figures ``beside`` it. A configuration that was run several times
     stands there once, with its newest result that has the figure. Of equal figures the newest is first.
+    Runs that searched for their rate stand only where the figure is ``rate_free``: each has its latency at another one.
     Raises InputError for a field that is no figure.
     """
     figure = FIGURES.ranking(metric)
@@ -49,7 +60,7 @@ def _best(index: Held, figure: Figure, filter: Any, limit: int) -> list[Row]:
     # One result per configuration on a device: the newest, so that a lucky run of many does not win.
     newest: dict[str, Row] = {}
     for row in index.rows(filter):
-        if value(row) is not None:
+        if value(row) is not None and (figure.rate_free or not is_search(load_of(row))):
             newest.setdefault(configuration(row), row)
     size = index.values("load.batch_size")
     groups: dict[tuple[str, str, str], list[Row]] = {}

@@ -25,8 +25,8 @@ from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.perfdb.held import Row, configuration, configuration_of, held, identity
-from inferbench_tasks.perfdb.offered import offered
+from inferbench_tasks.perfdb.held import Row, configuration, configuration_of, held, identity, load_of
+from inferbench_tasks.perfdb.offered import is_search, offered
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -34,6 +34,8 @@ from inferbench_tasks.perfdb.values import to_plain
 __all__ = ["Bound", "Candidate", "Recommendation", "choose", "recommend"]
 
 TOP = 3
+#: What is optimised unless something else is asked for.
+THROUGHPUT, MAX_RATE = "throughput_samples_per_s", "max_rate_samples_per_s"
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,12 @@ class Recommendation:
     candidates: int
     fitting: int
     reruns: tuple[str, ...] = ()
+
+
+def usual_objective(db: PerfDB, query: str | Iterable[str] = "", load: str | None = None) -> str:
+    """What to optimise where nothing is asked for: the highest rate, where every matching result searched for it."""
+    loads = {load_of(row) for row in held(db).rows(parse(query).filter) if load in (None, load_of(row))}
+    return MAX_RATE if loads and all(map(is_search, loads)) else THROUGHPUT
 
 
 def recommend(
@@ -71,7 +79,9 @@ def recommend(
     index = held(db)
     getters = {name: index.values(FIGURES.named(name).field_path) for name in names}
     runs: dict[str, list[Row]] = {}
-    for row in rows_of_one_ground(index, index.rows(parse(query).filter), bounds, load):
+    matching = index.rows(parse(query).filter)
+    rows = [row for row in matching if figure.rate_free or not is_search(load_of(row))]
+    for row in rows_of_one_ground(index, rows, bounds, load):
         runs.setdefault(configuration(row), []).append(row)
     candidates = [
         Candidate(key, figures={name: [*map(value, rows)] for name, value in getters.items()})
@@ -82,8 +92,13 @@ def recommend(
         candidate.documents = _documents(db, runs[candidate.key], names)
 
     recommendation = _decide(candidates, figure, bounds, fill)
-    note = left_out_note(db, query)
-    return replace(recommendation, notes=[*recommendation.notes, note]) if note else recommendation
+    notes = [note] if (note := left_out_note(db, query)) else []
+    if searches := len(matching) - len(rows):
+        notes.append(
+            f"{searches} result(s) of runs that searched for their highest rate are left out: each has its "
+            f"{figure.word} at a rate of its own."
+        )
+    return replace(recommendation, notes=[*recommendation.notes, *notes])
 
 
 def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence[Bound]) -> Recommendation:

@@ -25,7 +25,7 @@ from inferbench_tasks.figures import FIGURES
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
 
-THROUGHPUT, CPU = "throughput_samples_per_s", "cpu_ms_per_sample"
+THROUGHPUT, CPU, MAX_RATE = "throughput_samples_per_s", "cpu_ms_per_sample", "max_rate_samples_per_s"
 
 
 @dataclass(frozen=True)
@@ -135,9 +135,10 @@ def choose(views: Sequence[RunView], judge: JudgedRuns) -> Advice:
     """
     if len(views) == 1:
         return Advice(views[0], (f"Use {views[0].label}: {_figures(views[0])}.",))
+    by = MAX_RATE if all(view.value(FIGURES[MAX_RATE]) is not None for view in views) else THROUGHPUT
     order = sorted(views, key=_samples, reverse=True)
     best = order[0]
-    tied = [view for view in order if view is best or not judge.differ(best, view, THROUGHPUT)]
+    tied = [view for view in order if view is best or not judge.differ(best, view, by)]
     if len(tied) == 1:
         second = order[1]
         gain = _samples(best) / _samples(second) if _samples(second) else math.inf
@@ -145,7 +146,7 @@ def choose(views: Sequence[RunView], judge: JudgedRuns) -> Advice:
             f"Use {best.label}: {_figures(best)}, {gain:.2f} times the throughput of {second.label} "
             f"({_figures(second)})."
         )
-        return Advice(best, (why,), THROUGHPUT, tuple(views))
+        return Advice(best, (why,), by, tuple(views))
     low_rate, high_rate = number(_samples(tied[-1]), 4), number(_samples(best), 4)
     sentences = [
         f"{'All' if len(tied) == len(views) else f'{len(tied)} of them'} answer "
@@ -192,7 +193,9 @@ def common_quantile(views: Sequence[RunView]) -> str | None:
 
 
 def _samples(view: RunView) -> float:
-    return float(view.figure("throughput_samples_per_s") or 0.0)
+    """What it was asked to find, if it searched for its highest rate; else what it answered."""
+    found = view.value(FIGURES[MAX_RATE])
+    return float((view.figure("throughput_samples_per_s") or 0.0) if found is None else found)
 
 
 def _latency_price(leader: RunView, tied: Sequence[RunView], judge: JudgedRuns) -> str:

@@ -22,6 +22,7 @@ from inferbench_tasks.dotted import last
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.comparison import compare
 from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.perfdb.offered import is_search, offered
 
 NONE_SHOWN = "no difference shown"
 #: Run id -> figure -> its values in the valid runs of the same configuration.
@@ -108,11 +109,13 @@ def difference(
     a, b = _value(first, name), _value(other, name)
     if a is None or b is None:
         return Difference(other.run_id, b)
+    figure = FIGURES[name]
+    if not figure.rate_free and (_searched(first) or _searched(other)):
+        return Difference(other.run_id, b)
     if a <= 0 or b <= 0:
         alike = a == b and not (not_alike(first, other) or unlike(FIGURES[name], first, other))
         return Difference(other.run_id, b, verdict=NONE_SHOWN if alike else None)
     pooled = pooled_ratio([r.get(name, ()) for r in repeats.values() if r.get(name)])
-    figure = FIGURES[name]
     change = Change.between(
         *(
             of_one_run(
@@ -134,6 +137,11 @@ def difference(
         verdict = "better" if (b > a) == figure.higher else "worse"
     low, high = change.interval(comparisons)
     return Difference(other.run_id, b, b / a, (math.exp(low), math.exp(high)), change.probability, verdict)
+
+
+def _searched(result: ResultDocument) -> bool:
+    """Whether it searched for its rate, so that its latencies are of a rate of its own."""
+    return is_search(offered(result.model_dump(include={"load"})["load"]))
 
 
 def _value(result: ResultDocument, name: str) -> float | None:
@@ -177,6 +185,11 @@ def _notes(results: Sequence[ResultDocument], repeats: Repeats) -> list[str]:
             notes.append(
                 f"{result.run_id} was disturbed, which may be all of a difference: {'; '.join(findings)}."
             )
+    if any(map(_searched, results)):
+        notes.append(
+            "A run that searched for its highest rate has its latencies, and what else depends on the rate, at a rate "
+            "of its own: these are shown and not compared."
+        )
     if len({(r.model.name, r.model.digest) for r in results}) > 1:
         notes.append("The runs did not serve the same model.")
     counts = {r.run_id: max((len(v) for v in repeats.get(r.run_id, {}).values()), default=1) for r in results}

@@ -10,6 +10,7 @@ from inferbench_tasks.analysis.charts import (
     density,
     heatmap,
     latency,
+    rates,
     resources,
     roofline,
     stages,
@@ -67,6 +68,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
             [*_present(tradeoffs.latency_throughput(measured, slo)), *sweep.comparison(measured)],
             tables=tradeoffs.pareto_table(measured),
         ),
+        Section("Highest rate", _present(rates.probes(views)), rates.words(views), rates.table(views)),
         Section("Over time", _present(latency.course(measured), traffic.traffic(measured))),
         Section(
             "Where the time goes",

@@ -32,6 +32,7 @@ class CpuMsPerSample(Metric):
         noun="CPU",
         views=("sweep", "pareto"),
         after="cpu_cores",
+        rate_free=True,
         otherwise=cpu_ms_per_sample,
     )
 

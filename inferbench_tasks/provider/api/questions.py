@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from inferbench_tasks.analysis.recommend.leaderboard import SHOWN
+from inferbench_tasks.analysis.recommend.leaderboard import SHOWN, usual_figure
 from inferbench_tasks.analysis.recommend.leaderboard import leaderboard as ranked
-from inferbench_tasks.analysis.recommend.recommender import Bound
+from inferbench_tasks.analysis.recommend.recommender import Bound, usual_objective
 from inferbench_tasks.analysis.recommend.recommender import recommend as recommended
 from inferbench_tasks.analysis.report.differences import Comparison, compare_runs
 from inferbench_tasks.analysis.report.runs import load_runs
@@ -32,13 +32,19 @@ def leaderboard(
     request: Request,
     db: Store,
     by: Annotated[
-        str, Query(description="A figure, such as p99_ms, throughput_rps, joule_per_request.")
-    ] = "p99_ms",
+        str,
+        Query(
+            description="A figure, such as p99_ms, throughput_rps, joule_per_request; by default "
+            "max_rate_samples_per_s where any run that matches searched for it, else p99_ms."
+        ),
+    ] = "",
     q: Q = "",
     limit: Limit = 20,
     format: Format = None,
 ) -> Response:
     """Ranked within each group of task, data set and load; ranks are equal where figures differ by noise only."""
+    with blame("q"):
+        by = by or usual_figure(db, q)
     rows = board(db, by, q, limit)
     columns = ("rank", "task", "dataset", "load", FIGURES.named(by).name, "ci95", *SHOWN, "run")
     return table(request, format, rows, name="leaderboard", columns=columns)
@@ -119,7 +125,13 @@ def _repeats(db: PerfDB, result: ResultDocument) -> dict[str, list[float]]:
 def recommend(
     request: Request,
     db: Store,
-    by: Annotated[str, Query(description="What to optimise.")] = "throughput_samples_per_s",
+    by: Annotated[
+        str,
+        Query(
+            description="What to optimise; by default max_rate_samples_per_s where all results that match searched for "
+            "it, else throughput_samples_per_s."
+        ),
+    ] = "",
     slo: Annotated[list[str], Query(description="p99_ms<=100, throughput_rps>=50, ...; repeatable.")] = [],  # noqa: B006
     q: Q = "",
     load: Annotated[
@@ -128,6 +140,8 @@ def recommend(
     format: Format = None,
 ) -> Response:
     """``top``: at most three, with the probability that each beats the next; ``notes``: what the data can't tell."""
+    with blame("q"):
+        by = by or usual_objective(db, q, load.strip() or None)
     advice = advise(db, by, slo, q, load)
     bounded = [bound(text).figure for text in slo if text.strip()]
     columns = [

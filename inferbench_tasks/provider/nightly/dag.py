@@ -26,6 +26,7 @@ from inferbench_tasks.provider.queues import HOLD, HOST
 from inferbench_tasks.provider.weights import ShortestJobFirst, weight
 from inferbench_tasks.regression.night import DEFAULT_PAIRS
 from inferbench_tasks.submission.base import SubmissionBase
+from inferbench_tasks.submission.rate import at_given_rates
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.schema import Submission, serving_only
 from inferbench_tasks.submission.sweep import expand
@@ -50,7 +51,8 @@ def load_nightly(folder: Path | None = None) -> dict[str, DAG]:
     dags: dict[str, DAG] = {}
     for path in sorted(p for p in folder.rglob("*") if p.suffix in (".yaml", ".yml")):
         try:
-            submission = serving_only(read_submission(path, INSTALLED), "A nightly comparison")
+            what = "A nightly comparison"
+            submission = at_given_rates(serving_only(read_submission(path, INSTALLED), what), what)
         except InputError as error:
             if dag_id_to_parse is None:
                 dags[f"broken {path}"] = BrokenSubmission(path, str(error))

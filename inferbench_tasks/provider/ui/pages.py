@@ -7,8 +7,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from inferbench_tasks.analysis.recommend.leaderboard import SHOWN
+from inferbench_tasks.analysis.recommend.leaderboard import SHOWN, USUAL, usual_figure
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
+from inferbench_tasks.analysis.recommend.recommender import THROUGHPUT, usual_objective
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.provider.api.access import Store
@@ -31,14 +32,13 @@ def start() -> RedirectResponse:
 
 
 @router.get("/leaderboard", response_class=HTMLResponse)
-def leaderboard(
-    db: Store, filters: Filters, by: str = "p99_ms", all: bool = False, mark: str = ""
-) -> HTMLResponse:
+def leaderboard(db: Store, filters: Filters, by: str = "", all: bool = False, mark: str = "") -> HTMLResponse:
     """Valid runs by a figure, in groups of task, data set and load; ``all``: every run, with its verdict."""
     problem: str | None = None
     left_out: str | None = None
     groups: list[dict[str, Any]] = []
     try:
+        by = by or (USUAL if all else usual_figure(db, filters.terms()))
         figure = FIGURES.ranking(by)
         if all:
             sort = f"-{figure.name}" if figure.higher else figure.name
@@ -129,19 +129,20 @@ def compare(db: Store, run: Annotated[list[str], Query()] = []) -> HTMLResponse:
 def recommend(
     db: Store,
     filters: Filters,
-    by: str = "throughput_samples_per_s",
+    by: str = "",
     slo: Annotated[list[str], Query()] = [],  # noqa: B006
     load: Annotated[str, Query(max_length=300)] = "",
     ask: bool = False,
 ) -> HTMLResponse:
     """The form, and the answer once something was asked."""
     problem, advice, bounds = None, None, []
-    if ask or slo:
-        try:
+    try:
+        by = by or usual_objective(db, filters.terms(), load.strip() or None)
+        if ask or slo:
             bounds = [bound(text) for text in slo if text.strip()]
             advice = advise(db, by, slo, filters.terms(), load)
-        except InputError as error:
-            problem = str(error)
+    except InputError as error:
+        problem, by = str(error), by or THROUGHPUT
     return page(
         "recommend.html",
         here="recommend",

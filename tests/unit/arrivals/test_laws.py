@@ -11,6 +11,7 @@ from scipy import stats
 
 from inferbench_tasks.arrivals.base import ARRIVALS, ArrivalProcess
 from inferbench_tasks.arrivals.closed import ClosedProcess
+from inferbench_tasks.arrivals.max_rate import MaxRate
 from tests.unit.arrivals.laws import CONSTANT, GAMMA, POISSON, Law, spec
 
 DURATION_S = 60.0
@@ -156,6 +157,16 @@ def test_a_stationary_kind_has_the_same_rate_at_any_time(law: Law) -> None:
     assert law.process.stationary == (3 * first == pytest.approx(whole))
 
 
+def test_a_search_for_a_rate_has_no_schedule_and_its_probes_are_poisson() -> None:
+    """What it sends is decided load by load."""
+    search = spec(kind="max_rate")
+    assert isinstance(search, MaxRate)
+    with pytest.raises(TypeError, match="looks for its rate"):
+        search.offsets_ns(1.0, np.random.default_rng(1))
+    assert search.mean_rate_rps(1.0) is None
+    assert search.probe(12.5) == spec(kind="poisson", rate_rps=12.5)
+
+
 def test_every_known_kind_is_tested_here() -> None:
     """A new kind without a law fails."""
     with_law = {law.kind for law in ALL} | {
@@ -164,5 +175,6 @@ def test_every_known_kind_is_tested_here() -> None:
         "single_stream",
         "multi_stream",
         "trace",
+        "max_rate",
     }
     assert {kind for kind in ARRIVALS if ARRIVALS.origin(kind) == "built-in"} == with_law

@@ -24,6 +24,8 @@ from inferbench_tasks.perfdb.offered import UNKNOWN, of_requests, offered
          "gamma, cv 2.5, 10 samples/s, network wifi"),
         ({"arrivals": {"kind": "ramp", "start_rate_rps": 10.0, "end_rate_rps": 50.0}, "network": "lan"},
          "ramp, end 50 samples/s, start 10 samples/s"),
+        ({"arrivals": {"kind": "max_rate", "start_rate_rps": 100.0, "resolution_ratio": 0.05, "limit_s": 600.0,
+                       "objective": "p99_ms <= 20"}, "batch_size": 8}, "max_rate, p99_ms <= 20"),
         ({}, UNKNOWN),
     ],
 )  # fmt: skip

@@ -22,7 +22,7 @@ from inferbench_tasks.loadgen.evidence import ShardUsage
 from inferbench_tasks.loadgen.outcome import Outcome
 from inferbench_tasks.loadgen.plan import Segment
 from inferbench_tasks.sharing.base import SHARINGS, on_cores, placed
-from inferbench_tasks.stages.collect import judge
+from inferbench_tasks.stages.judgement import judge
 from inferbench_tasks.stages.neighbours import Neighbour, job_of
 from inferbench_tasks.submission.schema import JobSpec, Submission
 from inferbench_tasks.submission.sweep import expand

@@ -16,7 +16,7 @@ from inferbench_tasks.contracts.verdict import VALID
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers.base import LAUNCHERS
 from inferbench_tasks.perfdb.documents import Summary
-from inferbench_tasks.stages import collect, load, serve
+from inferbench_tasks.stages import collect, one_load, serve
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.submission.schema import JobSpec
 
@@ -92,10 +92,10 @@ def test_the_ceiling_is_measured_with_answers_to_a_whole_query(
         raise InputError("enough was seen")
 
     monkeypatch.setattr("inferbench_tasks.loadgen.ceiling.check_ceiling", ceiling)
-    monkeypatch.setattr(load, "plan_of", lambda *given: None)
+    monkeypatch.setattr(one_load, "plan_of", lambda *given: None)
     inp: Any = SimpleNamespace(run_id="r", job=job(), generate=SimpleNamespace(requests=requests))
     with pytest.raises(InputError, match="enough was seen"):
-        load._run(inp, Context(data_dir=tmp_path, base_dir=tmp_path), tmp_path, cast(Any, None))
+        one_load.apply(inp, Context(data_dir=tmp_path, base_dir=tmp_path), tmp_path, cast(Any, None))
     assert sizes == [8 * 40]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from inferbench_tasks.analysis.charts import rates
 from inferbench_tasks.analysis.charts.latency import cdf, ecdf_ranks, percentiles
 from inferbench_tasks.analysis.labels import name_by_difference, short_names
 from inferbench_tasks.analysis.report import page, terminal
@@ -278,3 +279,42 @@ def test_a_valid_run_that_was_disturbed_is_noted_at_the_top() -> None:
     assert f"2 of 2 {sentence.format('95%')}" in notes_of(views, 0)
     views[1].verdict = Verdict.read("invalid: interference")
     assert f"1 of 1 {sentence.format('30%')}" in notes_of(views, 0)
+
+
+SEARCH = {
+    "objective": "p99_ms <= 20",
+    "rps": 400.0,
+    "samples_per_s": 400.0,
+    "broken_rps": 420.0,
+    "interval": {"rps": [400.0, 420.0], "samples_per_s": [400.0, 420.0]},
+    "probes": [
+        {"rate_rps": 400.0, "duration_s": 10.0, "outcome": "kept", "reason": "0.1% over", "requests": 4000,
+         "objective": {"p99_ms": {"value": 9.0, "bound": 20.0, "met": True, "over": 4, "requests": 4000}}},
+        {"rate_rps": 420.0, "duration_s": 10.0, "outcome": "broken", "reason": "5% over", "requests": 4200,
+         "objective": {"p99_ms": {"value": 50.0, "bound": 20.0, "met": False, "over": 210, "requests": 4200}}},
+        {"rate_rps": 410.0, "outcome": "unusable", "reason": "it did not come about", "verdict": None},
+    ],
+}  # fmt: skip
+
+
+def test_a_search_for_the_highest_rate_shows_its_probes() -> None:
+    """In words, as a table with the reason of each, and over the rate: 2% of what may be over, and five times that."""
+    run = view(records(5.0), "r.000", job={"load__arrivals": {"kind": "max_rate"}})
+    run.summary["max_rate"] = SEARCH
+    chart = rates.probes([run])
+    assert chart is not None
+    points = [(trace["x"], trace["y"]) for trace in chart["data"]]
+    assert points == [([400.0], [pytest.approx(0.1)]), ([420.0], [pytest.approx(5.0)])]
+    (table,) = rates.table([run])
+    assert [row[5:] for row in table["rows"]] == [
+        ["kept", "0.1% over"],
+        ["broken", "5% over"],
+        ["unusable", "it did not come about"],
+    ]
+    text = html([run], {"name": "x"})
+    assert "400 requests/s keep p99_ms &lt;= 20, 420 break it" in text and "Highest rate" in text
+
+
+def test_a_report_without_a_search_says_nothing_of_one(sweep: list[RunView]) -> None:
+    """No section, no column."""
+    assert "Highest rate" not in html(sweep, {"name": "quickstart"})

@@ -153,3 +153,17 @@ def test_energies_of_different_methods_are_not_compared() -> None:
     drawn = compare_runs(views_of(runs))
     assert _verdict(drawn, "joule_per_request") is None
     assert any("different methods" in note for note in drawn.notes)
+
+
+def test_latencies_at_rates_that_each_run_searched_for_are_not_compared() -> None:
+    """A p99 three times as high at three times the rate is no worse; what does not depend on the rate is compared."""
+    rng = np.random.default_rng(1)
+    runs = [run("a", rng, 0.001), run("b", rng, 0.001, 3.0)]
+    for document, rate in zip(runs, (300.0, 900.0), strict=True):
+        document.load.arrivals = {"kind": "max_rate", "objective": "p99_ms <= 20"}
+        document.summary.throughput_samples_per_s = rate
+    compared = compare_runs(views_of(runs))
+    judged = {row["figure"]: row["differences"][0]["verdict"] for row in compared.figures}
+    assert judged["p99_ms"] is None and judged["cpu_cores"] is None
+    assert judged["throughput_samples_per_s"] == "better"
+    assert any("at a rate of its own" in " ".join(note.split()) for note in compared.notes)
