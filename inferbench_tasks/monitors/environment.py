@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from inferbench_tasks import sandbox
 from inferbench_tasks.monitors.gpu import device_of
 
 #: Packages whose version can change a figure.
@@ -76,6 +77,7 @@ def system() -> dict[str, Any]:
         "cpu_limit_cores": cpu_limit_cores(),
         "host": platform.node(),
         "python": platform.python_version(),
+        "sandbox": sandbox.state(),
     }
 
 

@@ -1,4 +1,7 @@
-"""The child of ``child``: ``python -m inferbench_tasks.running.child_main PARENT``, one order after another."""
+"""The child of ``child``: ``python -m inferbench_tasks.running.child_main PARENT FOLDER...``, one order after another.
+
+It may write below these folders alone. What it imports before that starts no thread, which would stay outside.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,21 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
+from inferbench_tasks import sandbox
 from inferbench_tasks.errors import InferBenchError, InputError
-from inferbench_tasks.stages.base import Context
 
 _PR_SET_PDEATHSIG = 1
 
 
-def main(parent: int) -> None:
+def main(parent: int, writable: list[str]) -> None:
     """Orders on stdin; progress and one answer for each as lines on what was stdout."""
     messages = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # libraries print to stdout; that must not mix with our lines
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(1)  # the parent ended before we asked to follow it
+    if sandbox.setting() != "off":
+        sandbox.enter(writable)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     for line in sys.stdin:
         order = json.loads(line)
@@ -41,6 +46,8 @@ def main(parent: int) -> None:
 def _carry_out(order: dict[str, Any], messages: TextIO) -> dict[str, Any]:
     def progress(amount: float, total: float | None, text: str) -> None:
         messages.write(json.dumps({"progress": [amount, total, text]}) + "\n")
+
+    from inferbench_tasks.stages.base import Context
 
     module = importlib.import_module(order["module"])
     inp = module.Input.model_validate(order["input"])
@@ -69,4 +76,4 @@ def _forget() -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,116 @@
+"""Code that a user brings with weights, on the real way of a stage: what it can reach of the machine."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from inferbench_tasks import sandbox
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.running.child import run_in_child
+from inferbench_tasks.stages import generate
+from inferbench_tasks.stages.base import Context
+
+MODULE = """
+import os, signal, sys, tempfile
+from pathlib import Path
+import torch
+
+ALIVE = {pid}
+CANARY = Path({canary!r})
+
+def attempt(name, act):
+    try:
+        act()
+        print(name, "DONE", file=sys.stderr)
+    except OSError as error:
+        print(name, type(error).__name__, file=sys.stderr)
+
+def build():
+    attempt("create", lambda: (CANARY.parent / "new").write_text("x"))
+    attempt("overwrite", lambda: CANARY.write_text("x"))
+    attempt("truncate", lambda: os.truncate(CANARY, 0))
+    attempt("remove", CANARY.unlink)
+    attempt("submission", lambda: (CANARY.parent / "base" / "net.py").write_text("x"))
+    attempt("other-run", lambda: (CANARY.parent / "data" / "runs" / "other" / "x").write_text("x"))
+    attempt("system", lambda: (CANARY.parent / "data" / "system" / "x").write_text("x"))
+    attempt("environment", lambda: (Path(sys.prefix) / "inferbench-canary").write_text("x"))
+    attempt("home", lambda: (Path.home() / ".inferbench-canary").write_text("x"))
+    attempt("signal", lambda: os.kill(ALIVE, 0))
+    attempt("shell", lambda: os.system(f"touch {{CANARY.parent}}/by-shell"))
+    print("own", tempfile.mkdtemp() and "DONE", file=sys.stderr)
+    print("sees", sorted(os.environ.values()), file=sys.stderr)
+    return torch.nn.Linear(4, 2)
+"""
+SECRETS = {
+    "AIRFLOW__API_AUTH__JWT_SECRET": "canary-jwt", "AIRFLOW__CORE__FERNET_KEY": "canary-fernet",
+    "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "canary-sql", "AIRFLOW__CELERY__BROKER_URL": "canary-broker",
+    "MONGO_INITDB_ROOT_PASSWORD": "canary-mongo", "INFERBENCH_PERFDB_URI": "mongodb://127.0.0.1:9/canary-uri",
+}  # fmt: skip
+DENIED = (
+    "create",
+    "overwrite",
+    "truncate",
+    "remove",
+    "submission",
+    "other-run",
+    "system",
+    "environment",
+    "home",
+)
+
+
+@pytest.mark.skipif(sandbox.landlock_abi() < 6, reason="this kernel's Landlock is older than 6")
+def test_a_users_code_writes_into_its_run_alone_and_sees_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can't touch the submission, other runs, InferBench's environment or processes; the stage's work is done."""
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file
+
+    base, data, canary = tmp_path / "base", tmp_path / "data", tmp_path / "canary"
+    for folder in (base, data / "runs" / "other", data / "system"):
+        folder.mkdir(parents=True)
+    canary.write_text("kept")
+    (base / "net.py").write_text(MODULE.format(pid=os.getpid(), canary=str(canary)))
+    save_file(torch.nn.Linear(4, 2).state_dict(), base / "w.safetensors")
+    (base / "w.safetensors.signature.json").write_text(
+        '{"inputs": [{"name": "x", "dtype": "float32", "shape": [4]}],'
+        ' "outputs": [{"name": "y", "dtype": "float32", "shape": [2]}]}'
+    )
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    job = {
+        "name": "t",
+        "model": {"kind": "file", "path": "w.safetensors", "module": "net.py"},
+        "requests": {"samples": 8},
+        "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}, "seed": 1},
+    }
+    inp = generate.Input.model_validate({"run_id": "r", "job_id": "j", "job": job})
+    output = run_in_child(generate, inp, Context(data_dir=data, base_dir=base))
+    log = (data / "runs" / "r" / "generate.log").read_text()
+    assert output.model.digest
+    assert "own DONE" in log and "signal PermissionError" in log
+    assert [name for name in DENIED if f"{name} PermissionError" not in log] == []
+    assert "sees [" in log and "canary-" not in log.partition("sees [")[2].partition("]")[0]
+    assert canary.read_text() == "kept" and sorted(p.name for p in tmp_path.iterdir()) == [
+        "base",
+        "canary",
+        "data",
+    ]
+
+
+def test_where_the_sandbox_is_required_nothing_runs_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refusal comes before a process is started."""
+    monkeypatch.setattr(sandbox, "landlock_abi", lambda: 0)
+    monkeypatch.setenv(sandbox.SANDBOX, "require")
+    job = {
+        "name": "t",
+        "model": {"kind": "zoo", "name": "digits"},
+        "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}},
+    }
+    inp = generate.Input.model_validate({"run_id": "r", "job_id": "j", "job": job})
+    with pytest.raises(InputError, match="no Landlock"):
+        run_in_child(generate, inp, Context(data_dir=tmp_path, base_dir=tmp_path))
