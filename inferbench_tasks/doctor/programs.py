@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 from collections.abc import Iterator
 
+from inferbench_tasks import sandbox as limits
 from inferbench_tasks import settings
 from inferbench_tasks.doctor.base import Advice, Installation
-from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.perfdb import mongod
 from inferbench_tasks.provider.system import broker
 
@@ -29,12 +29,21 @@ def programs(place: Installation) -> Iterator[Advice]:
 
 
 def sandbox(place: Installation) -> Iterator[Advice]:
-    """Whether what runs models is kept from the rest of the machine."""
-    if importlib.util.find_spec("inferbench_tasks.sandbox") is None:
-        yield Advice(
-            check="sandbox", level="note", what="models run as your user, without a sandbox",
-            remedy="run models that you trust, or a machine (or container) of its own for each team",
-        )  # fmt: skip
+    """What keeps the code of models from the rest of the machine: less for servers than for what makes the models."""
+    try:
+        state = limits.state()
+    except InputError as error:
+        yield Advice(check="sandbox", level="finding", what=str(error), remedy=f"unset {limits.SANDBOX}")
+        return
+    kept = limits.setting() != "off" and limits.landlock_abi() > 0
+    yield Advice(
+        check="sandbox", level="ok" if kept else "note", what=f"what makes and converts models: {state}",
+        remedy="" if kept else f"a kernel with Landlock (Linux 5.13), and {limits.SANDBOX}=require",
+    )  # fmt: skip
+    yield Advice(
+        check="sandbox", level="note", what="servers run models as your user, without a sandbox",
+        remedy="serve models that you trust, or have a machine (or container) of its own for each team",
+    )  # fmt: skip
 
 
 def _program(name: str, find: object, remedy: str) -> Iterator[Advice]:

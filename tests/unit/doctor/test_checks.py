@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from inferbench_tasks import private, settings
+from inferbench_tasks import private, sandbox, settings
 from inferbench_tasks.cli.main import main
 from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.contracts.server_record import ServerRecord
-from inferbench_tasks.doctor import logins, modes, ports, secrets
+from inferbench_tasks.doctor import logins, modes, ports, programs, secrets
 from inferbench_tasks.doctor.base import Advice, Check, Installation
 from inferbench_tasks.launchers import processes, records
 from inferbench_tasks.perfdb import credentials
@@ -136,3 +136,19 @@ def test_the_command_ends_with_1_on_a_finding(data: Path, capsys: pytest.Capture
         rows = json.loads(capsys.readouterr().out)
         assert (end.value.code or 0) == code, rows
         assert {"check", "level", "what", "remedy"} == set(rows[0])
+
+
+@pytest.mark.parametrize(
+    ("setting", "abi", "level"),
+    [("on", 7, "ok"), ("on", 0, "note"), ("off", 7, "note"), ("no", 7, "finding")],
+)
+def test_what_models_are_kept_from_is_said_of_each_part(
+    data: Path, monkeypatch: pytest.MonkeyPatch, setting: str, abi: int, level: str
+) -> None:
+    """What makes models has the sandbox that the kernel and the setting leave it; servers have none, which is said."""
+    monkeypatch.setenv(sandbox.SANDBOX, setting)
+    monkeypatch.setattr(sandbox, "landlock_abi", lambda: abi)
+    advices = list(programs.sandbox(Installation(data)))
+    assert advices[0].level == level
+    assert bool(advices[0].remedy) == (level != "ok")
+    assert setting == "no" or "servers run models as your user, without a sandbox" in advices[1].what

@@ -98,13 +98,13 @@ def test_a_load_that_changes_by_itself_is_not_asked_for_a_steady_state(
 
 
 def test_a_constant_load_is_asked(tmp_path: Path) -> None:
-    """Without an answer it is said to be not steady, with a warning."""
+    """Without an answer it is said that nobody knows whether it was steady, with a warning."""
     plan = load_plan(
         tmp_path, endpoint("http", 1), arrivals={"kind": "constant", "rate_rps": 10}, duration_s=20.0
     )
     applied = Applied(start_ns=0, end_ns=20_000_000_000, spools=(), usages=())
     _, word, warnings = _steady_start(plan, applied, 0, 20_000_000_000, True)
-    assert word.startswith("not steady: ")
+    assert word.startswith("not known to be steady: 0 answers in 20.0 s")
     assert len(warnings) == 1
     assert _steady_start(plan, applied, 0, 20_000_000_000, False)[1].startswith(
         "not judged: the load did not"
