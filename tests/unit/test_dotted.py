@@ -14,7 +14,12 @@ from inferbench_tasks.dotted import contains, flatten, last, parts, set_at, valu
 KEYS = st.text("abc_1", min_size=1, max_size=4)
 NESTED = st.dictionaries(
     KEYS,
-    st.recursive(st.integers() | st.none() | st.lists(st.integers()), lambda d: st.dictionaries(KEYS, d)),
+    st.recursive(
+        st.integers() | st.none() | st.lists(st.integers(), max_size=2),
+        lambda below: st.dictionaries(KEYS, below, max_size=3),
+        max_leaves=8,
+    ),
+    max_size=4,
 )
 
 

@@ -17,6 +17,8 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from inferbench_tasks.protocols import kserve_proto, tfs_proto
 
+#: TensorFlow is imported once, by one of the processes that share the tests.
+pytestmark = pytest.mark.xdist_group("official-protos")
 KSERVE = "inference"
 TFS = "tensorflow.serving"
 #: Messages that stand in our package and elsewhere in theirs.
