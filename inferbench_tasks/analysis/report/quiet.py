@@ -18,22 +18,25 @@ NOTE = (
 
 
 def quiet_table(views: Sequence[RunView]) -> list[dict[str, Any]]:
-    """The two side by side with 95% intervals, how much was kept, and what was cut; [] where nothing was."""
+    """A row a percentile: both with 95% intervals, how much was kept, and what was cut; [] where nothing was."""
     rows = []
     for view in views:
         block = view.figure("quiet") or {}
         if block.get("time_ratio") is None or (block["time_ratio"] == 1.0 and not block["reason"]):
             continue
-        cells = [_cell(view, name) for pair in PAIRS for name in pair]
+        reasons = _reasons(block)
         causes = sorted(block["cut_s"].items(), key=lambda cause: -cause[1])
         cut = ", ".join(f"{cause} {number(seconds)} s" for cause, seconds in causes)
-        rows.append(
-            [view.label, _kept(block), *cells, "; ".join(filter(None, (cut, _why_not(block)))) or "–"]
-        )
-    head = ["run", "kept of time (requests)", *(FIGURES[name].column for pair in PAIRS for name in pair)]
+        first = [view.label, _kept(block), "; ".join(filter(None, (cut, block["reason"]))) or "–"]
+        for whole, quiet in PAIRS:
+            percentile = whole.removesuffix("_ms")
+            why = reasons.get(percentile, "")
+            rows.append([*first, percentile, _cell(view, whole), _cell(view, quiet), why])
+            first = ["", "", ""]
+    head = ["run", "kept of time (requests)", "cut", "percentile", "of the whole, ms", "in quiet windows, ms"]
     table = {
-        "title": "In quiet windows and in the whole", "head": [*head, "cut, and what is not known"], "rows": rows,
-        "numbers": list(range(2, len(head))), "note": NOTE,
+        "title": "In quiet windows and in the whole", "head": [*head, "missing because"], "rows": rows,
+        "numbers": [4, 5], "note": NOTE,
     }  # fmt: skip
     return [table] if rows else []
 
@@ -70,11 +73,12 @@ def _cell(view: RunView, name: str) -> str:
 
 def _why_not(block: dict[str, Any]) -> str:
     """Why quiet percentiles are missing that are shown."""
-    if block["reason"]:
-        return str(block["reason"])
+    return block["reason"] or "; ".join(f"{name}: {reason}" for name, reason in _reasons(block).items())
+
+
+def _reasons(block: dict[str, Any]) -> dict[str, str]:
+    """Percentile -> why it is missing, of those that are shown; {} where none is, or all for one reason."""
     values = block["latency_ms"] or {}
     names = [whole.removesuffix("_ms") for whole, _ in PAIRS]
-    return "; ".join(
-        f"{name}: {reason}" for name, reason in (values.get("reasons") or {}).items()
-        if name in names and values.get(name) is None
-    )  # fmt: skip
+    reasons = values.get("reasons") or {}
+    return {name: reasons[name] for name in names if name in reasons and values.get(name) is None}
