@@ -73,8 +73,8 @@ def _percentile(
     withheld = ((summary.get("e2e_latency_ms") or {}).get("withheld") or {}).get(NAMES[quantile])
     if withheld and not (met is False and hidden_by_failures(quantile, window.failed_ratio)):
         met, needed, reason = None, None, withheld
-    elif value is None and not withheld:
-        # Too few answers for the percentile itself.
+    elif value is None and not withheld and met is not False:
+        # Too few answers for the percentile itself: what a few hundred kept may be chance. What so many broke is not.
         met, needed = None, max(needed or 0, FLOORS[quantile])
     return {
         "met": met,

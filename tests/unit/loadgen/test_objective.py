@@ -126,3 +126,10 @@ def test_a_mean_is_on_one_side_of_its_bound_where_its_interval_is(
     judged = judge(SloSpec.model_validate({"mean_ms": 10.0}), summary, WINDOW)
     assert judged is not None and judged["met"] is met
     assert (judged["checks"]["mean_ms"]["reason"] is not None) == (met is None)
+
+
+def test_a_bound_that_every_request_broke_is_missed_however_few_they_are() -> None:
+    """Three hundred requests are too few for a p99, which stays null; all of them over its bound are no chance."""
+    judged = _judged(np.full(300, 12.0), 10)
+    assert (judged["met"], judged["checks"]["p99_ms"]["value"]) == (False, None)
+    assert _judged(np.full(300, 9.0), 10)["met"] is None
