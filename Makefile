@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FILE ?= configs/submissions/quickstart.yaml
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup all dev lint types unit env images docs clean
+.PHONY: help run test setup all dev lint types unit env images docs hashes sbom clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,15 @@ images: ## stand-ins for the deployment's images, where none can be pulled (root
 
 docs: dev ## the documentation as a web site, in site/
 	@$(BIN)/mkdocs build --strict --quiet
+
+hashes: dev ## constraints.hashes.txt and the locks again, after a pin has changed
+	@$(BIN)/python scripts/hash_pins.py
+
+sbom: dev ## what the environment is made of, with licences: build/sbom.json (CycloneDX)
+	@mkdir -p build && $(PYTHON) -m venv build/sbom-env
+	@build/sbom-env/bin/pip install --quiet --no-deps --require-hashes --requirement scripts/sbom.lock.txt
+	@build/sbom-env/bin/cyclonedx-py environment --output-reproducible --of JSON -o build/sbom.json $(BIN)/python
+	@echo build/sbom.json
 
 clean: ## the environment and all caches of tools
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist

@@ -1,13 +1,14 @@
 """Python environments of their own, for backends whose requirements don't go with ours.
 
 Made on first use with a word about what is being installed, and kept in the cache: whole or not at all,
-by one process at a time.
+by one process at a time. What is installed is in ``locks`` (``make hashes`` makes them), every file with its SHA-256.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import shutil
 import subprocess
 import sys
@@ -24,13 +25,17 @@ log = logging.getLogger(__name__)
 #: Written last: an environment without it was cut off in the making.
 COMPLETE = "complete"
 INSTALL_TIMEOUT_S = 1800
+LOCKS = Path(__file__).with_name("locks")
+#: 0: an environment is made of what the index has for its requirements, whatever the hashes.
+REQUIRE_HASHES = "INFERBENCH_REQUIRE_HASHES"
 
 
 @dataclass(frozen=True)
 class Environment:
     """``requirements`` come with what they need, ``bare`` without; ``megabytes`` as measured on disk.
 
-    ``finish(folder)`` puts in place what no package brings.
+    ``lock``: a file with all that is installed for them, exact versions with hashes; without one, what the index has
+    is installed. ``finish(folder)`` puts in place what no package brings.
     """
 
     name: str
@@ -38,11 +43,12 @@ class Environment:
     megabytes: int
     bare: tuple[str, ...] = ()
     finish: Callable[[Path], None] | None = None
+    lock: Path | None = None
 
     @property
     def folder_name(self) -> str:
         """Another requirement or another Python is another environment."""
-        parts = (sys.version, *self.requirements, "bare", *self.bare)
+        parts = (sys.version, *self.requirements, "bare", *self.bare, *self._locked())
         return f"{self.name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
 
     def ensure(self, cache_dir: Path) -> Path:
@@ -79,15 +85,36 @@ class Environment:
                 str(python(folder)),
             ]
             install += ["install", "--quiet", "--no-input"]
-            if self.bare:
-                _run([*install, "--no-deps", *self.bare], self.name)
-            if self.requirements:
-                _run([*install, *self.requirements], self.name)
+            for arguments in self._installs():
+                _run([*install, *arguments], self.name)
             if self.finish is not None:
                 self.finish(folder)
             (folder / COMPLETE).touch()
         except OSError as error:
             raise StorageError(f"{self.name} can't be installed into {folder}: {error.strerror}") from error
+
+    def _locked(self) -> list[str]:
+        """The words of the lock; none where hashes are not compared."""
+        if self.lock is None or os.environ.get(REQUIRE_HASHES) == "0":
+            return []
+        return self.lock.read_text().split()
+
+    def _installs(self) -> list[list[str]]:
+        """The arguments of each call of the installer."""
+        if not (words := self._locked()):
+            if self.lock is not None:
+                log.warning(
+                    "%s=0: what %s is made of is not compared with its hashes", REQUIRE_HASHES, self.name
+                )
+            bare = [["--no-deps", *self.bare]] if self.bare else []
+            return [*bare, [*self.requirements]] if self.requirements else bare
+        pins = [text for text in (*self.bare, *self.requirements) if "==" in text]
+        if foreign := [pin for pin in pins if pin not in words]:
+            raise ServerError(
+                f"The lock of {self.name} has no hashes of {', '.join(foreign)}: InferBench's own environment has "
+                f"other versions than constraints.txt. {REQUIRE_HASHES}=0 installs without comparing hashes."
+            )
+        return [["--no-deps", "--require-hashes", "--requirement", str(self.lock)]]
 
 
 def python(folder: Path) -> Path:

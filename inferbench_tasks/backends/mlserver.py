@@ -13,7 +13,7 @@ from importlib.metadata import version
 from typing import Any
 
 from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread_env
-from inferbench_tasks.backends.environments import Environment, python
+from inferbench_tasks.backends.environments import LOCKS, Environment, python
 from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.backends.probes.base import Probe
 from inferbench_tasks.contracts.handles import Endpoint, TensorSpec
@@ -27,7 +27,12 @@ MODULE = "inferbench_onnx_model"
 
 def environment() -> Environment:
     """With the same ONNX Runtime as ours, so that a comparison is one of servers."""
-    return Environment("mlserver", (f"mlserver=={MLSERVER}", f"onnxruntime=={version('onnxruntime')}"), 300)
+    return Environment(
+        "mlserver",
+        (f"mlserver=={MLSERVER}", f"onnxruntime=={version('onnxruntime')}"),
+        300,
+        lock=LOCKS / "mlserver.txt",
+    )
 
 
 class MLServer(Backend):

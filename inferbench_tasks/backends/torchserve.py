@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread_env
-from inferbench_tasks.backends.environments import Environment, python, site_packages
+from inferbench_tasks.backends.environments import LOCKS, Environment, python, site_packages
 from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.backends.probes.base import Probe
 from inferbench_tasks.contracts.handles import Endpoint, TensorSpec
@@ -56,7 +56,13 @@ def environment() -> Environment:
         "requests",
         "packaging",
     )
-    return Environment("torchserve", requirements=packages[1:], bare=packages[:1], megabytes=70)
+    return Environment(
+        "torchserve",
+        requirements=packages[1:],
+        bare=packages[:1],
+        megabytes=70,
+        lock=LOCKS / "torchserve.txt",
+    )
 
 
 def java() -> str | None:

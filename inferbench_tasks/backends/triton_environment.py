@@ -9,7 +9,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from inferbench_tasks.backends.environments import Environment, site_packages
+from inferbench_tasks.backends.environments import LOCKS, Environment, site_packages
 
 PYTRITON = "0.7.0"
 NUMPY = "1.26.4"
@@ -42,4 +42,5 @@ def environment() -> Environment:
         bare=(f"nvidia-pytriton=={PYTRITON}",),
         megabytes=330,
         finish=finish,
+        lock=LOCKS / "triton.txt",
     )
