@@ -106,11 +106,17 @@ def test_free_ports_differ() -> None:
 
 
 def test_tritons_image_has_what_its_environment_has(tmp_path: Path) -> None:
-    """The Dockerfile's versions are the backend's; in a container the paths are the image's, the model's its own."""
+    """Both are made of one lock, of the backend's versions; in a container the paths are the image's, the model's its own."""
     text = (Path(__file__).resolve().parents[3] / "docker" / "triton" / "Dockerfile").read_text()
+    environment = triton_environment.environment()
+    assert environment.lock is not None
     assert (
-        f"nvidia-pytriton=={triton_environment.PYTRITON}" in text
-        and f"numpy=={triton_environment.NUMPY}" in text
+        "backends/locks/triton.txt /src/" in text and "--require-hashes --requirement /src/triton.txt" in text
+    )
+    pins = environment.lock.read_text().split()
+    assert (
+        f"nvidia-pytriton=={triton_environment.PYTRITON}" in pins
+        and f"numpy=={triton_environment.NUMPY}" in pins
     )
     assert f"python {triton.IMAGE_HOME} " in text
     model = dense_case(tmp_path).model
