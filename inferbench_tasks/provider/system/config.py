@@ -56,6 +56,8 @@ TUNED: dict[str, str] = {
     "AIRFLOW__CELERY__WORKER_PREFETCH_MULTIPLIER": "1",
     "AIRFLOW__CELERY__WORKER_CONCURRENCY": "1",
     "AIRFLOW__CELERY__TASK_ACKS_LATE": "True",
+    # Workers import once what every task needs: each would spend 1 to 2 s of a core on it.
+    "AIRFLOW__CELERY__CELERY_CONFIG_OPTIONS": "inferbench_tasks.provider.celery_config.CELERY_CONFIG",
     # Sent from the scheduler's own process: what is sent at once is at most one task per device.
     "AIRFLOW__CELERY__SYNC_PARALLELISM": "1",
     # Process titles leave the environment alone: by it a worker finds what an earlier life of it left.
