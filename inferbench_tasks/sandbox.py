@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import resource
 import struct
 from collections.abc import Iterable, Mapping
@@ -42,8 +43,6 @@ PREFIXES = (
     "PYTHON",
     "XDG_",
     "INFERBENCH_",
-    "PIP_",
-    "UV_",
     "TF_",
     "KERAS_",
     "OMP_",
@@ -51,7 +50,14 @@ PREFIXES = (
     "MALLOC_",
     "COVERAGE_",
 )
-SECRETS = ("PERFDB_URI", "PASSWORD", "SECRET", "TOKEN", "_KEY", "API_KEY", "CREDENTIAL")
+SECRETS = (
+    "PERFDB_URI", "METADATA_DB", "BROKER_URL", "NOTIFY", "PASSWORD", "SECRET", "TOKEN", "_KEY", "API_KEY", "CREDENTIAL",
+)  # fmt: skip
+#: Settings of package installers, for processes that may install a package, and those of the way to an index.
+INSTALLERS = ("PIP_", "UV_")
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+#: An address with a login in it.
+LOGIN = re.compile(r"://[^/\s@]+@")
 
 
 def setting() -> str:
@@ -92,15 +98,28 @@ def require() -> None:
         )
 
 
-def environment(variables: Mapping[str, str], also: Iterable[str] = ()) -> dict[str, str]:
-    """Those variables that such a process may see."""
+def environment(
+    variables: Mapping[str, str],
+    also: Iterable[str] = (),
+    *,
+    installs: bool = False,
+    credentials: bool = False,
+) -> dict[str, str]:
+    """Those variables that such a process may see: none that is called like a secret, or is an address with a login.
+
+    ``installs``: it may install a package, and sees the settings of the installers too; ``credentials``: with logins
+    of the indexes and proxies, which the installers need.
+    """
     names = set(also)
-    return {
-        name: value
-        for name, value in variables.items()
-        if name in names
-        or ((name in NAMES or name.startswith(PREFIXES)) and not any(word in name for word in SECRETS))
-    }
+    prefixes = PREFIXES + INSTALLERS if installs else PREFIXES
+
+    def visible(name: str, value: str) -> bool:
+        if credentials and (name.startswith(INSTALLERS) or name in PROXIES):
+            return True
+        secret = any(word in name for word in SECRETS) or LOGIN.search(value)
+        return (name in NAMES or name.startswith(prefixes)) and not secret
+
+    return {name: value for name, value in variables.items() if name in names or visible(name, value)}
 
 
 def enter(writable: Iterable[str]) -> None:

@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -35,6 +33,7 @@ from inferbench_tasks import errors, extras, sandbox, settings
 from inferbench_tasks.backends.base import thread_env
 from inferbench_tasks.background import step_back
 from inferbench_tasks.errors import CancelledError, InferBenchError, StageError
+from inferbench_tasks.running.scratch import Scratch
 from inferbench_tasks.stages.base import Context, JobInput, name_of
 
 POLL_S = 0.1
@@ -117,17 +116,22 @@ class _Place:
         if _has_kind(order["input"], "registry"):  # the model's files are in PerfDB, which the child asks
             folders.append(ctx.data_dir)
             also.append(settings.PERFDB_URI)
+        # Who brings a model may bring code: it never sees what the package index is asked with.
+        foreign = _has_kind(order["input"], "file") or _has_kind(order["input"], "registry")
         installs = extras.installable() and not all(find_spec(name) for name in FRAMEWORKS)
         if installs:  # a missing part is installed where it is first imported
             folders.append(Path(sys.prefix))
-        if installs or not _has_kind(
-            order["input"], "file"
-        ):  # a built-in model comes by the package installer
+        packages = installs or not _has_kind(order["input"], "file")
+        if packages:  # a built-in model comes by the package installer
             folders += [Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")]
             folders += [
                 Path(os.environ[name]) for name in ("UV_CACHE_DIR", "PIP_CACHE_DIR") if name in os.environ
             ]
-        return cls(sandbox.environment(os.environ, also), tuple(map(str, folders)))
+        if packages:
+            variables = sandbox.environment(os.environ, also, installs=True, credentials=not foreign)
+        else:
+            variables = sandbox.environment(os.environ, also)
+        return cls(variables, tuple(map(str, folders)))
 
 
 def _has_kind(value: Any, kind: str) -> bool:
@@ -142,11 +146,11 @@ class _Child:
 
     def __init__(self, log_path: Path, place: _Place) -> None:
         self.orders = 0
-        self._temporary = tempfile.mkdtemp(prefix="inferbench-child-")
+        self._scratch = Scratch()
         env = {
             **place.environment, **thread_env(1), "TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0",
             "CUDA_VISIBLE_DEVICES": "", "KERAS_BACKEND": "tensorflow", "HF_HUB_OFFLINE": "1",
-            "TMPDIR": self._temporary,
+            "TMPDIR": self._scratch.path,
         }  # fmt: skip
         with open(log_path, "ab") as log_file:
             self._process = subprocess.Popen(
@@ -155,7 +159,7 @@ class _Child:
                     "-m",
                     "inferbench_tasks.running.child_main",
                     str(os.getpid()),
-                    self._temporary,
+                    self._scratch.path,
                     *place.writable,
                 ],
                 stdin=subprocess.PIPE,
@@ -219,7 +223,7 @@ class _Child:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         code = self._process.wait()
-        shutil.rmtree(self._temporary, ignore_errors=True)
+        self._scratch.remove()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe:
                 with suppress(OSError):

@@ -25,12 +25,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks.artifacts import parquet_files
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.scheduling import events as ev
 from inferbench_tasks.scheduling.eventlog import LOG, read_log
 from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.scheduling.trace import Trace, TraceJob
 
+#: Of a file, and of what it is in memory before its rows are made into jobs.
+MAX_BYTES = 256 * 2**20
+MAX_ROWS = 2_000_000
 REQUIRED = ("submit_s", "duration_s")
 COLUMNS = (
     *REQUIRED,
@@ -52,6 +56,8 @@ def read_trace(path: Path, nodes: tuple[ev.NodeUp, ...]) -> Trace:
     if path.suffix not in (".csv", ".parquet", ".jsonl"):
         raise InputError(f"{path}: a trace is a .csv, .parquet or .jsonl file")
     try:
+        if path.exists() and (not path.is_file() or path.stat().st_size > MAX_BYTES):
+            raise InputError(f"{path}: a trace is a file of at most {MAX_BYTES:,} bytes")
         if path.suffix == ".jsonl" and _is_log(path):
             return _from_log(path)
         rows = _rows(path)
@@ -81,23 +87,27 @@ def _is_log(path: Path) -> bool:
 def _rows(path: Path) -> list[dict[str, Any]]:
     import pyarrow
     import pyarrow.csv
-    import pyarrow.parquet
 
     if path.suffix == ".jsonl":
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if len(lines) > MAX_ROWS:
+            raise InputError(f"{path} has {len(lines):,} lines; a trace has at most {MAX_ROWS:,}")
         try:
-            rows = [
-                json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()
-            ]
+            rows = [json.loads(line) for line in lines if line.strip()]
         except ValueError as error:
             raise InputError(f"{path} is not JSON lines: {error}") from error
         if not all(isinstance(row, dict) for row in rows):
             raise InputError(f"{path}: every line must be an object")
         names = dict.fromkeys(name for row in rows for name in row)
+        if unknown := [name for name in names if name not in COLUMNS]:
+            raise InputError(f"{path}: unknown columns {unknown[:5]}; known: {', '.join(COLUMNS)}")
         return [{name: row.get(name) for name in names} for row in rows]
     try:
-        table = pyarrow.csv.read_csv(path) if path.suffix == ".csv" else pyarrow.parquet.read_table(path)
+        table = pyarrow.csv.read_csv(path) if path.suffix == ".csv" else parquet_files.read(path, MAX_BYTES)
     except pyarrow.ArrowInvalid as error:
         raise InputError(f"{path} is not {path.suffix[1:].upper()}: {error}") from error
+    if table.num_rows > MAX_ROWS:
+        raise InputError(f"{path} has {table.num_rows:,} rows; a trace has at most {MAX_ROWS:,}")
     records: list[dict[str, Any]] = table.to_pylist()
     return records
 

@@ -46,6 +46,8 @@ SECRETS = {
     "AIRFLOW__API_AUTH__JWT_SECRET": "canary-jwt", "AIRFLOW__CORE__FERNET_KEY": "canary-fernet",
     "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "canary-sql", "AIRFLOW__CELERY__BROKER_URL": "canary-broker",
     "MONGO_INITDB_ROOT_PASSWORD": "canary-mongo", "INFERBENCH_PERFDB_URI": "mongodb://127.0.0.1:9/canary-uri",
+    "INFERBENCH_BROKER_URL": "redis://:canary-broker@127.0.0.1/0", "UV_INDEX_TEAM_PASSWORD": "canary-index",
+    "PIP_EXTRA_INDEX_URL": "https://user:canary-index@127.0.0.1/simple",
 }  # fmt: skip
 DENIED = (
     "create",

@@ -106,7 +106,7 @@ def test_free_ports_differ() -> None:
 
 
 def test_tritons_image_has_what_its_environment_has(tmp_path: Path) -> None:
-    """Both are made of one lock, of the backend's versions; in a container the paths are the image's, the model's its own."""
+    """One lock, of the versions of the backend, makes both; in a container paths are those of the image."""
     text = (Path(__file__).resolve().parents[3] / "docker" / "triton" / "Dockerfile").read_text()
     environment = triton_environment.environment()
     assert environment.lock is not None
