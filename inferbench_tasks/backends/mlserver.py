@@ -20,6 +20,8 @@ from inferbench_tasks.contracts.handles import Endpoint, TensorSpec
 from inferbench_tasks.extras import require
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.protocols.datatypes import datatype_of
+from inferbench_tasks.sandbox import Reach
+from inferbench_tasks.sandbox.reach import SHARED_MEMORY
 
 MLSERVER = "1.7.1"
 MODULE = "inferbench_onnx_model"
@@ -103,6 +105,12 @@ class MLServer(Backend):
             env=env,
             cwd=folder,
             port_in_use="ddress already in use",
+            # Its worker processes are asked over queues, whose semaphores are shared memory.
+            reach=Reach(
+                reads=(str(home), model.path),
+                writes=(SHARED_MEMORY,) if spec.instances > 1 else (),
+                binds=(http_port, grpc_port, self._metrics_port),
+            ),
         )
         endpoint = Endpoint(
             protocol="grpc",

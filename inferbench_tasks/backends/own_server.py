@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
 from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread_env
-from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact
+from inferbench_tasks.backends.ports import free_ports
+from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, Processing
 from inferbench_tasks.extras import installable, require
 from inferbench_tasks.launchers.base import Launch
+from inferbench_tasks.sandbox import Reach
 from inferbench_tasks.servers.config import Batching, ServerConfig
 from inferbench_tasks.submission.schema import ServeSpec
 
@@ -69,7 +71,7 @@ class OwnServer(Backend):
         return {}
 
     def prepare(self, deployment: Deployment) -> Prepared:
-        """One JSON file; the server binds its ports itself and writes them beside it."""
+        """One JSON file; the server binds its ports and writes them beside it."""
         spec, model = deployment.spec, deployment.model
         if self.extra is not None and spec.launcher == "process":
             require(self.extra)
@@ -77,6 +79,7 @@ class OwnServer(Backend):
             require("grpc")
         address = deployment.folder / "address.json"
         self._address, self._model_name = address, deployment.model_name
+        http_port, grpc_port = _ports(deployment)
         config = ServerConfig(
             engine=self.engine_of(model),
             runtime_package=self.package,
@@ -87,8 +90,8 @@ class OwnServer(Backend):
             outputs=model.outputs,
             address_path=str(address),
             host=deployment.host,
-            http_port=deployment.port if deployment.protocol == "http" else 0,
-            grpc_port=deployment.port if deployment.protocol == "grpc" else None,
+            http_port=http_port,
+            grpc_port=grpc_port,
             grpc_service=self.grpc_service,
             device=spec.device,
             threads=spec.threads,
@@ -109,6 +112,12 @@ class OwnServer(Backend):
             image=self.image(spec),
             mounts=dict([mount(model.path)]),
             env={**thread_env(spec.threads), "TF_CPP_MIN_LOG_LEVEL": "1"},
+            port_in_use="can't be bound",
+            reach=Reach(
+                reads=_files(deployment.processing),
+                binds=tuple(port for port in (http_port, grpc_port) if port),
+                local_sockets=spec.device != "cpu",
+            ),
         )
 
         def endpoint() -> Endpoint | None:
@@ -130,6 +139,23 @@ class OwnServer(Backend):
             steps = deployment.processing.model_dump(mode="json", include={"before", "after"})
             settings["processors"] = {"side": "server", **steps}
         return Prepared(launch, endpoint, {**settings, "env": launch.env})
+
+
+def _ports(deployment: Deployment) -> tuple[int, int | None]:
+    """Of HTTP and of gRPC. A process may bind these only; in a container, 0, the server takes what is free."""
+    http_port, grpc_port = (
+        (0, 0) if deployment.spec.launcher == "container" else free_ports(2, deployment.host)
+    )
+    if deployment.protocol == "grpc":
+        return http_port, deployment.port or grpc_port
+    return deployment.port or http_port, None
+
+
+def _files(processing: Processing | None) -> tuple[str, ...]:
+    """What processors in the server read: the absolute paths of their settings."""
+    steps = (*processing.before, *processing.after) if processing else ()
+    values = (value for step in steps for value in step.settings.values())
+    return tuple(value for value in values if isinstance(value, str) and Path(value).is_absolute())
 
 
 def mount(model_path: str) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.launchers.base import Launch
+from inferbench_tasks.sandbox import Reach
 from inferbench_tasks.submission.schema import ServeSpec
 
 BINARY = "tensorflow_model_server"
@@ -100,6 +101,7 @@ class TensorFlowServing(Backend):
             argv=argv if container else (BINARY, *argv),
             env={**thread_env(spec.threads), "TF_CPP_MIN_LOG_LEVEL": "1"},
             port_in_use="ddress already in use",
+            reach=Reach(reads=(model.path,), binds=(grpc_port, rest_port)),
             image=self._image,
             mounts={model.path: str(version)} if container else {},
         )

@@ -33,6 +33,7 @@ from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.extras import installable, require
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.protocols.datatypes import datatype_of
+from inferbench_tasks.sandbox import Reach
 
 TORCHSERVE = "0.12.0"
 MAX_BYTES = 256 * 2**20
@@ -155,7 +156,7 @@ class TorchServe(Backend):
         config_path.write_text("".join(f"{key}={value}\n" for key, value in options.items()))
         self._management, self._folder, self._instances = short / MANAGEMENT, folder, spec.instances
         site = site_packages(home)
-        argv = [str(java()), f"-Dmodel_server_home={site}", f"-Djava.io.tmpdir={short}"]
+        argv = [str(java()), "-XX:-UsePerfData", f"-Dmodel_server_home={site}", f"-Djava.io.tmpdir={short}"]
         argv += [
             "-cp",
             f"{site}/ts/frontend/*",
@@ -182,6 +183,8 @@ class TorchServe(Backend):
             cwd=folder,
             port_in_use="ddress already in use",
             leftovers=(str(short),),
+            # The front end asks its workers, and we its management, over Unix sockets.
+            reach=Reach(reads=(str(home),), binds=(inference, grpc, grpc_management), local_sockets=True),
         )
         endpoint = Endpoint(protocol="http", host=deployment.host, port=inference, model_name=name)
         about = {"threads": spec.threads, "model": served, "options": {k: str(v) for k, v in options.items()}}

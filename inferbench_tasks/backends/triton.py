@@ -24,6 +24,8 @@ from inferbench_tasks.backends.triton_config import pbtxt, tensor
 from inferbench_tasks.backends.triton_environment import LIBPYTHON, NUMPY, environment, libpython_folder
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.launchers.base import Launch
+from inferbench_tasks.sandbox import Reach
+from inferbench_tasks.sandbox.reach import SHARED_MEMORY
 from inferbench_tasks.submission.schema import ServeSpec
 
 #: What that package's binary says of itself.
@@ -153,6 +155,13 @@ class Triton(Backend):
             mounts=dict([mount(model.path)]),
             env=env,
             port_in_use="already in use",
+            # Each start of the python backend makes an empty folder in /tmp, and shares memory with its stub by name.
+            reach=Reach(
+                reads=(str(home),),
+                writes=(SHARED_MEMORY,),
+                folders=("/tmp",),  # noqa: S108 - it has no other place
+                binds=tuple(ports),
+            ),
             leftovers=(
                 *(str(backends / "python" / name) for name in COPIED if container),
                 f"/dev/shm/{shared}*",  # noqa: S108 - where Triton's stubs share memory

@@ -137,7 +137,8 @@ class ServerHandle(Handle):
     """A running server, enough to watch it and to end it with everything it started.
 
     ``pgid`` equals ``pid`` (each server leads its own session); ``started_ns`` is the process's
-    creation time (psutil's, in ns), so that a recycled pid is never mistaken for it.
+    creation time (psutil's, in ns), so that a recycled pid is never mistaken for it. ``sandbox``: what keeps it from
+    the rest of the machine, for the result.
     """
 
     launcher: Literal["process", "container"]
@@ -146,6 +147,7 @@ class ServerHandle(Handle):
     log_path: str
     config_path: str
     container_id: str | None = None
+    sandbox: str = ""
 
 
 class ColdStart(Handle):

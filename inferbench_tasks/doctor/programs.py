@@ -29,20 +29,16 @@ def programs(place: Installation) -> Iterator[Advice]:
 
 
 def sandbox(place: Installation) -> Iterator[Advice]:
-    """What keeps the code of models from the rest of the machine: less for servers than for what makes the models."""
+    """What keeps the code of models, in what makes, converts and serves them, from the rest of the machine."""
     try:
         state = limits.state()
     except InputError as error:
         yield Advice(check="sandbox", level="finding", what=str(error), remedy=f"unset {limits.SANDBOX}")
         return
-    kept = limits.setting() != "off" and limits.landlock_abi() > 0
+    kept = limits.setting() != "off" and not limits.missing()
     yield Advice(
-        check="sandbox", level="ok" if kept else "note", what=f"what makes and converts models: {state}",
-        remedy="" if kept else f"a kernel with Landlock (Linux 5.13), and {limits.SANDBOX}=require",
-    )  # fmt: skip
-    yield Advice(
-        check="sandbox", level="note", what="servers run models as your user, without a sandbox",
-        remedy="serve models that you trust, or have a machine (or container) of its own for each team",
+        check="sandbox", level="ok" if kept else "note", what=f"what makes, converts and serves models: {state}",
+        remedy="" if kept else f"Linux 6.12 or newer with Landlock, and {limits.SANDBOX}=require",
     )  # fmt: skip
 
 

@@ -9,6 +9,9 @@ from typing import ClassVar, Protocol
 from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.contracts.server_record import ServerRecord
 from inferbench_tasks.registry import Registry
+from inferbench_tasks.sandbox import Reach
+
+ANY_PORT = Reach(binds=None, local_sockets=True, datagrams=True)
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,8 @@ class Launch:
     ``folder`` takes the log and everything that the server writes. ``argv`` is a process's command, or
     the arguments of ``image``'s entry point. ``env`` is added to a small, known environment. ``mounts``
     (host path -> path in the container) are read-only. ``port_in_use`` is what the log says when a
-    chosen port was taken in the meantime: then the start is tried again with others.
+    chosen port was taken in the meantime: then the start is tried again with others. ``reach``: what a process may
+    use of its machine besides ``folder``, the hosts' paths of ``mounts``, and the system's programs and libraries.
     """
 
     run_id: str
@@ -34,6 +38,8 @@ class Launch:
     mounts: dict[str, str] = field(default_factory=dict)
     cpus: float | None = None
     memory_bytes: int | None = None
+    #: Of a server that names no ports any; it connects nowhere.
+    reach: Reach = ANY_PORT
 
 
 class Launcher(Protocol):

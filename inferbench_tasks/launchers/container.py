@@ -111,6 +111,7 @@ class ContainerLauncher:
             log_path=str(launch.folder / "server.log"),
             config_path=str(launch.config_path),
             container_id=container.id,
+            sandbox="container",
         )
         pid = int(container.attrs["State"]["Pid"])
         # If it has ended already, whoever waits for it is told by ``alive``.

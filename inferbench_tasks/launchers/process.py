@@ -1,16 +1,20 @@
-"""A server as a process of this machine, in a session of its own."""
+"""A server as a process of this machine, in a session and a sandbox of its own."""
 
 from __future__ import annotations
 
 import logging
 import os
 import secrets
+import shutil
 import signal
+import site
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from inferbench_tasks import sandbox
 from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.contracts.server_record import ServerRecord
 from inferbench_tasks.errors import ServerError
@@ -40,7 +44,11 @@ class ProcessLauncher:
         return None if sys.platform == "linux" else f"needs Linux, this is {sys.platform}"
 
     def start(self, launch: Launch, servers_dir: Path) -> ServerHandle:
-        """Start the command; its output goes to ``server.log``. Raises ServerError if it can't be run."""
+        """Start the command; its output goes to ``server.log``.
+
+        Raises ServerError if it can't be run, InputError where a sandbox is required that this kernel does not have.
+        """
+        sandbox.require()
         token = f"{launch.run_id}-{secrets.token_hex(4)}"
         record = ServerRecord(
             run_id=launch.run_id, token=token, launcher=self.kind, leftovers=launch.leftovers
@@ -48,18 +56,24 @@ class ProcessLauncher:
         path = records.write(servers_dir, record)
         log_path = launch.folder / "server.log"
         env = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        env = {ORDER: BY_BUS} | env | {**launch.env, processes.MARK: token}
+        confined = sandbox.setting() != "off"
+        env = {ORDER: BY_BUS} | env | (_own_places(launch.folder) if confined else {})
+        env |= {**launch.env, processes.MARK: token}
         try:
             with open(log_path, "ab") as output:
-                child = subprocess.Popen(
-                    launch.argv,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    cwd=launch.cwd or launch.folder,
-                    env=env,
-                    start_new_session=True,
-                )
+
+                def start() -> subprocess.Popen[bytes]:
+                    return subprocess.Popen(
+                        launch.argv,
+                        stdin=subprocess.DEVNULL,
+                        stdout=output,
+                        stderr=subprocess.STDOUT,
+                        cwd=launch.cwd or launch.folder,
+                        env=env,
+                        start_new_session=True,
+                    )
+
+                child = sandbox.started(_reach(launch, env), start) if confined else start()
         except OSError as error:
             path.unlink()
             raise ServerError(
@@ -72,6 +86,7 @@ class ProcessLauncher:
             started_ns=processes.created_ns(child.pid),  # our child: it stays until we reap it
             log_path=str(log_path),
             config_path=str(launch.config_path),
+            sandbox=sandbox.state(),
         )
         records.write(servers_dir, record.model_copy(update={"server": server}))
         log.info("server started pid=%d log=%s", child.pid, log_path)
@@ -109,3 +124,26 @@ class ProcessLauncher:
                 f"Processes of the server can't be ended: {', '.join(str(p.pid) for p in survivors)}"
             )
         return bool(members)
+
+
+def _own_places(folder: Path) -> dict[str, str]:
+    """A home and a place for temporary files in the server's folder; the user's packages are where they were."""
+    own = folder / "tmp"
+    own.mkdir(exist_ok=True)
+    return {"HOME": str(own), "TMPDIR": str(own), "PYTHONUSERBASE": site.getuserbase()}
+
+
+def _reach(launch: Launch, env: dict[str, str]) -> sandbox.Reach:
+    """What the server asked for, its program, its model and its folder; the daemon that shares a GPU, if any."""
+    program = shutil.which(launch.argv[0], path=env.get("PATH")) or launch.argv[0]
+    reads = (
+        *launch.reach.reads,
+        *launch.mounts,
+        os.path.realpath(program),
+        *env.get("LD_LIBRARY_PATH", "").split(":"),
+    )
+    writes = (*launch.reach.writes, str(launch.folder))
+    if daemon := env.get("CUDA_MPS_PIPE_DIRECTORY"):
+        writes = (*writes, daemon, *filter(None, [env.get("CUDA_MPS_LOG_DIRECTORY")]))
+    local_sockets = launch.reach.local_sockets or bool(daemon)
+    return replace(launch.reach, reads=reads, writes=writes, local_sockets=local_sockets)

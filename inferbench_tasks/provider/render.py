@@ -33,8 +33,7 @@ def render(
     """The DAG of a submission.
 
     ``base_dir`` is the folder of the submission's relative paths. ``one_at_a_time`` chains the jobs:
-    under an executor that knows no devices, that is what keeps one job's work out of another's figures. An
-    interleaved sweep is always a chain: its order is what its comparisons rest on.
+    under an executor that knows no devices, that is what keeps one job's work out of another's figures.
     """
     plan = compile_plan(submission)
     dag = DAG(
@@ -60,7 +59,7 @@ def render(
                 tasks[node.id] = _task(node, plan, dag, base_dir, label)
     for node in plan.of_submission():
         tasks[node.id] = _task(node, plan, dag, base_dir, "")
-    _wire(plan, tasks, one_at_a_time or plan.interleaved)
+    _wire(plan, tasks, one_at_a_time)
     return dag
 
 
@@ -83,7 +82,7 @@ def _task(node: Node, plan: RunPlan, dag: DAG, base_dir: Path, label: str) -> St
     )
 
 
-def _wire(plan: RunPlan, tasks: dict[str, StageOperator], chained: bool) -> None:
+def _wire(plan: RunPlan, tasks: dict[str, StageOperator], one_at_a_time: bool) -> None:
     for node in plan.nodes:
         for need in node.needs.values():
             tasks[need] >> tasks[node.id]
@@ -95,7 +94,7 @@ def _wire(plan: RunPlan, tasks: dict[str, StageOperator], chained: bool) -> None
         if opening and closing:
             tasks[closing.id].as_teardown(setups=tasks[opening.id])
         first = tasks[nodes[0].id]
-        if chained and previous is not None:
+        if one_at_a_time and previous is not None:
             # The next job starts once this one has given its device back, however it ended.
             first.trigger_rule = TriggerRule.ALL_DONE
             previous >> first

@@ -20,8 +20,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from importlib.util import find_spec
+from dataclasses import asdict
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import ModuleType
@@ -29,16 +28,15 @@ from typing import Any
 
 import psutil
 
-from inferbench_tasks import errors, extras, sandbox, settings
+from inferbench_tasks import errors, sandbox
 from inferbench_tasks.backends.base import thread_env
 from inferbench_tasks.background import step_back
 from inferbench_tasks.errors import CancelledError, InferBenchError, StageError
+from inferbench_tasks.running.place import Place, install
 from inferbench_tasks.running.scratch import Scratch
 from inferbench_tasks.stages.base import Context, JobInput, name_of
 
 POLL_S = 0.1
-#: What such work imports, of parts that may be missing.
-FRAMEWORKS = ("torch", "tensorflow", "openvino")
 #: A child that has more memory than this is not kept: it is to be free while something is measured.
 KEPT_BYTES = 1_500_000_000
 #: How much of the child's own output a message about its death shows.
@@ -74,7 +72,8 @@ def run_in_child(module: ModuleType, inp: JobInput, ctx: Context) -> Any:
     }
     key = inp.child_key if _shelf.open else ""
     sandbox.require()
-    place = _Place.of(order, ctx, kept=bool(key))
+    install(inp, ctx)
+    place = Place.of(order, ctx, kept=bool(key))
     child = _shelf.take(key, log_path, place)
     try:
         answer = child.ask(order, ctx, stage)
@@ -100,57 +99,16 @@ def run_in_child(module: ModuleType, inp: JobInput, ctx: Context) -> Any:
     return module.Output.model_validate(answer["output"])
 
 
-@dataclass(frozen=True)
-class _Place:
-    """What a child may see of our environment and where it may write."""
-
-    environment: dict[str, str]
-    writable: tuple[str, ...]
-
-    @classmethod
-    def of(cls, order: dict[str, Any], ctx: Context, *, kept: bool) -> _Place:
-        """A child that stays takes orders of several runs; one of its own writes into its run's folder alone."""
-        run_dir = ctx.data_dir / "runs" if kept else ctx.run_dir(order["input"]["run_id"])
-        folders = [ctx.cache_dir("models").parent, run_dir, Path("/dev")]
-        also = []
-        if _has_kind(order["input"], "registry"):  # the model's files are in PerfDB, which the child asks
-            folders.append(ctx.data_dir)
-            also.append(settings.PERFDB_URI)
-        # Who brings a model may bring code: it never sees what the package index is asked with.
-        foreign = _has_kind(order["input"], "file") or _has_kind(order["input"], "registry")
-        installs = extras.installable() and not all(find_spec(name) for name in FRAMEWORKS)
-        if installs:  # a missing part is installed where it is first imported
-            folders.append(Path(sys.prefix))
-        packages = installs or not _has_kind(order["input"], "file")
-        if packages:  # a built-in model comes by the package installer
-            folders += [Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")]
-            folders += [
-                Path(os.environ[name]) for name in ("UV_CACHE_DIR", "PIP_CACHE_DIR") if name in os.environ
-            ]
-        if packages:
-            variables = sandbox.environment(os.environ, also, installs=True, credentials=not foreign)
-        else:
-            variables = sandbox.environment(os.environ, also)
-        return cls(variables, tuple(map(str, folders)))
-
-
-def _has_kind(value: Any, kind: str) -> bool:
-    """Whether a part of a stage's input is of that kind."""
-    if isinstance(value, dict):
-        return value.get("kind") == kind or any(_has_kind(part, kind) for part in value.values())
-    return isinstance(value, list) and any(_has_kind(part, kind) for part in value)
-
-
 class _Child:
     """One process, which takes an order at a time."""
 
-    def __init__(self, log_path: Path, place: _Place) -> None:
+    def __init__(self, log_path: Path, place: Place) -> None:
         self.orders = 0
         self._scratch = Scratch()
         env = {
             **place.environment, **thread_env(1), "TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0",
             "CUDA_VISIBLE_DEVICES": "", "KERAS_BACKEND": "tensorflow", "HF_HUB_OFFLINE": "1",
-            "TMPDIR": self._scratch.path,
+            "TMPDIR": self._scratch.path, "KERAS_HOME": self._scratch.path,
         }  # fmt: skip
         with open(log_path, "ab") as log_file:
             self._process = subprocess.Popen(
@@ -159,8 +117,7 @@ class _Child:
                     "-m",
                     "inferbench_tasks.running.child_main",
                     str(os.getpid()),
-                    self._scratch.path,
-                    *place.writable,
+                    json.dumps(asdict(place.reaching(self._scratch.path))),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -238,7 +195,7 @@ class _Shelf:
         self.open = False
         self._kept: tuple[str, _Child] | None = None
 
-    def take(self, key: str, log_path: Path, place: _Place) -> _Child:
+    def take(self, key: str, log_path: Path, place: Place) -> _Child:
         """The kept child, if it is one for that key; a new one otherwise."""
         if self._kept and key and self._kept[0] == key and self._kept[1].alive():
             child, self._kept = self._kept[1], None

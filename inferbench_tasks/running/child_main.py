@@ -1,6 +1,7 @@
-"""The child of ``child``: ``python -m inferbench_tasks.running.child_main PARENT FOLDER...``, one order after another.
+"""The child of ``child``: ``python -m inferbench_tasks.running.child_main PARENT REACH``, one order after another.
 
-It may write below these folders alone. What it imports before that starts no thread, which would stay outside.
+It may use no more of its machine than the reach (``sandbox.Reach`` as JSON). What it imports before that starts no
+thread, which would stay outside.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from inferbench_tasks.errors import InferBenchError, InputError
 _PR_SET_PDEATHSIG = 1
 
 
-def main(parent: int, writable: list[str]) -> None:
+def main(parent: int, reach: sandbox.Reach) -> None:
     """Orders on stdin; progress and one answer for each as lines on what was stdout."""
     messages = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # libraries print to stdout; that must not mix with our lines
@@ -30,7 +31,7 @@ def main(parent: int, writable: list[str]) -> None:
     if os.getppid() != parent:
         sys.exit(1)  # the parent ended before we asked to follow it
     if sandbox.setting() != "off":
-        sandbox.enter(writable)
+        sandbox.enter(reach)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     for line in sys.stdin:
         order = json.loads(line)
@@ -76,4 +77,4 @@ def _forget() -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:])
+    main(int(sys.argv[1]), sandbox.Reach(**json.loads(sys.argv[2])))

@@ -58,7 +58,10 @@ def run(inp: Input, ctx: Context) -> Output:
     hardware = environment.hardware()
     if inp.job.serve.device.kind == "gpu":
         hardware["gpu"] = environment.gpu_used(inp.serve.server.pid)
-    surroundings = {"hardware": hardware, "system": environment.system()}
+    surroundings = {
+        "hardware": hardware,
+        "system": {**environment.system(), "server_sandbox": inp.serve.server.sandbox},
+    }
     ctx.progress(1, 3, "working out the figures")
     summary = figures(inp, recording, surroundings["hardware"])
     certificate = inp.load.certificate

@@ -27,9 +27,7 @@ from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase
 from inferbench_tasks.submission.slo import PERCENTILES
 
 #: Fields that name, describe or schedule a job and leave what it measures alone.
-LABELS = frozenset(
-    {"name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s", "block"}
-)
+LABELS = frozenset({"name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s"})
 
 #: Fields of the load that say how long it waits before it begins.
 PATIENCE = frozenset({"wait_for_quiet_s"})

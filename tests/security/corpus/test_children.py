@@ -1,6 +1,7 @@
 """Code that a user brings with weights, on the real way of a stage: what it can reach of the machine."""
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,13 @@ import pytest
 from inferbench_tasks import sandbox
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.running.child import run_in_child
+from inferbench_tasks.sandbox import landlock
+from inferbench_tasks.sandbox.setting import missing
 from inferbench_tasks.stages import generate
 from inferbench_tasks.stages.base import Context
 
 MODULE = """
-import os, signal, sys, tempfile
+import os, signal, socket, sys, tempfile
 from pathlib import Path
 import torch
 
@@ -37,6 +40,18 @@ def build():
     attempt("environment", lambda: (Path(sys.prefix) / "inferbench-canary").write_text("x"))
     attempt("home", lambda: (Path.home() / ".inferbench-canary").write_text("x"))
     attempt("signal", lambda: os.kill(ALIVE, 0))
+    attempt("read-canary", CANARY.read_text)
+    attempt("read-submission", (CANARY.parent / "base" / "secret.txt").read_text)
+    attempt("read-other-run", (CANARY.parent / "data" / "runs" / "other" / "requests").read_text)
+    attempt("read-database-key", (CANARY.parent / "data" / "perfdb" / "key").read_text)
+    attempt("read-logins", (CANARY.parent / "data" / "system" / "passwords").read_text)
+    attempt("list-home", lambda: os.listdir(Path.home()))
+    attempt("read-parent", lambda: open(f"/proc/{{ALIVE}}/environ").read())
+    attempt("link-out", lambda: os.link(CANARY, "linked"))
+    attempt("connect", lambda: socket.create_connection(("127.0.0.1", {port}), 5))
+    attempt("listen", lambda: socket.create_server(("127.0.0.1", 0)))
+    attempt("datagram", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    attempt("local", lambda: socket.socket(socket.AF_UNIX).connect("/var/run/docker.sock"))
     attempt("shell", lambda: os.system(f"touch {{CANARY.parent}}/by-shell"))
     print("own", tempfile.mkdtemp() and "DONE", file=sys.stderr)
     print("sees", sorted(os.environ.values()), file=sys.stderr)
@@ -59,22 +74,39 @@ DENIED = (
     "system",
     "environment",
     "home",
+    "signal",
+    "read-canary",
+    "read-submission",
+    "read-other-run",
+    "read-database-key",
+    "read-logins",
+    "list-home",
+    "read-parent",
+    "connect",
+    "listen",
+    "datagram",
+    "local",
 )
 
 
-@pytest.mark.skipif(sandbox.landlock_abi() < 6, reason="this kernel's Landlock is older than 6")
-def test_a_users_code_writes_into_its_run_alone_and_sees_no_secret(
+@pytest.mark.skipif(bool(missing()), reason="this kernel lacks a part of the sandbox")
+def test_a_users_code_uses_its_run_alone_and_sees_no_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It can't touch the submission, other runs, InferBench's environment or processes; the stage's work is done."""
+    """It can't read or touch the submission, other runs, secrets, InferBench's environment or processes, has no
+    network, and the stage's work is done.
+    """
     torch = pytest.importorskip("torch")
     from safetensors.torch import save_file
 
     base, data, canary = tmp_path / "base", tmp_path / "data", tmp_path / "canary"
-    for folder in (base, data / "runs" / "other", data / "system"):
-        folder.mkdir(parents=True)
-    canary.write_text("kept")
-    (base / "net.py").write_text(MODULE.format(pid=os.getpid(), canary=str(canary)))
+    secrets = (base / "secret.txt", data / "runs" / "other" / "requests", data / "perfdb" / "key")
+    for path in (canary, *secrets, data / "system" / "passwords"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("kept")
+    listener = socket.create_server(("127.0.0.1", 0))  # PerfDB's port, or another's
+    module = MODULE.format(pid=os.getpid(), canary=str(canary), port=listener.getsockname()[1])
+    (base / "net.py").write_text(module)
     save_file(torch.nn.Linear(4, 2).state_dict(), base / "w.safetensors")
     (base / "w.safetensors.signature.json").write_text(
         '{"inputs": [{"name": "x", "dtype": "float32", "shape": [4]}],'
@@ -89,10 +121,11 @@ def test_a_users_code_writes_into_its_run_alone_and_sees_no_secret(
         "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}, "seed": 1},
     }
     inp = generate.Input.model_validate({"run_id": "r", "job_id": "j", "job": job})
-    output = run_in_child(generate, inp, Context(data_dir=data, base_dir=base))
+    with listener:
+        output = run_in_child(generate, inp, Context(data_dir=data, base_dir=base))
     log = (data / "runs" / "r" / "generate.log").read_text()
     assert output.model.digest
-    assert "own DONE" in log and "signal PermissionError" in log
+    assert "own DONE" in log and "link-out DONE" not in log
     assert [name for name in DENIED if f"{name} PermissionError" not in log] == []
     assert "sees [" in log and "canary-" not in log.partition("sees [")[2].partition("]")[0]
     assert canary.read_text() == "kept" and sorted(p.name for p in tmp_path.iterdir()) == [
@@ -106,7 +139,7 @@ def test_where_the_sandbox_is_required_nothing_runs_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The refusal comes before a process is started."""
-    monkeypatch.setattr(sandbox, "landlock_abi", lambda: 0)
+    monkeypatch.setattr(landlock, "landlock_abi", lambda: 0)
     monkeypatch.setenv(sandbox.SANDBOX, "require")
     job = {
         "name": "t",

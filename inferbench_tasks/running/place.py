@@ -1,0 +1,145 @@
+"""What a stage's child process may see of our environment, and what it may use of its machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks import extras, sandbox, settings
+from inferbench_tasks.artifacts import safe_files
+from inferbench_tasks.formats.base import FORMATS
+from inferbench_tasks.formats.route import route
+from inferbench_tasks.modelrepo.resolve import resolve
+from inferbench_tasks.sandbox.reach import SHARED_MEMORY
+from inferbench_tasks.stages.base import Context, JobInput, StageInput
+
+#: What such work imports, of parts that may be missing.
+FRAMEWORKS = ("torch", "tensorflow", "openvino")
+#: Where installers of packages find their index and its login, below the home.
+INSTALLERS = (".config/pip", ".pip", ".config/uv", ".netrc", ".local/share/uv")
+
+
+NO_INSTALL = "INFERBENCH_NO_INSTALL"
+
+
+def lacks_parts() -> bool:
+    """Whether a framework is missing and would be installed on first use."""
+    return extras.installable() and not all(find_spec(name) for name in FRAMEWORKS)
+
+
+def install(inp: JobInput, ctx: Context) -> None:
+    """Have the parts that a job's model and conversion need installed here, before a child that must not write there.
+
+    Raises MissingExtraError.
+    """
+    if not lacks_parts() or not isinstance(inp, StageInput):
+        return
+    source, wish = resolve(inp.job.model, ctx.base_dir), inp.job.convert
+    formats = [getattr(source, "format", None), wish.format]
+    if formats[0] is not None:
+        formats += [hop.target for hop in route(formats[0], wish.format, wish.precision, source.framework)]
+    parts = [FORMATS.load(kind).extra for kind in formats if kind]
+    for part in sorted({source.framework, *filter(None, parts)} & extras.names()):
+        extras.require(part)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A child that stays takes orders of several runs; one of its own writes into its run's folder alone."""
+
+    environment: dict[str, str]
+    reach: sandbox.Reach
+
+    @classmethod
+    def of(cls, order: dict[str, Any], ctx: Context, *, kept: bool) -> Place:
+        """Of an order for that context. Models that are ours come by the package installer, registered ones from
+        PerfDB: these children connect to where they want. A user's model has no network.
+        """
+        inp = order["input"]
+        run_dir = ctx.data_dir / "runs" if kept else ctx.run_dir(inp["run_id"])
+        writes = [ctx.cache_dir("models").parent, run_dir, Path(SHARED_MEMORY)]
+        also = []
+        registered = _has_kind(inp, "registry")
+        if registered:  # the model's files are in PerfDB, which the child asks
+            writes.append(ctx.data_dir)
+            also.append(settings.PERFDB_URI)
+        fetches = not _has_kind(inp, "file")
+        if fetches and lacks_parts():  # a missing part is installed where it is first imported
+            writes.append(Path(sys.prefix))
+        if not fetches:  # code of a user's is not to write where others' is: see ``install``
+            also.append(NO_INSTALL)
+        reads = list(_files(inp, ctx.base_dir))
+        if fetches:
+            writes += [Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")]
+            writes += _named("UV_CACHE_DIR", "PIP_CACHE_DIR")
+            reads += _named("PIP_CONFIG_FILE", "PIP_CERT", "UV_CONFIG_FILE", "SSL_CERT_FILE", "SSL_CERT_DIR")
+            reads += [Path(part) for name in ("PIP_FIND_LINKS", "UV_FIND_LINKS") for part in _links(name)]
+            reads += [Path.home() / name for name in INSTALLERS if not registered]
+            marker = Path(sys.prefix) / extras.MARKER
+            if marker.is_file():  # the installer is a script of the checkout
+                root = Path(marker.read_text().strip())
+                files = ("scripts", "constraints.txt", "pyproject.toml", "README.md", "inferbench.egg-info")
+                reads += [root / name for name in files]
+        reach = sandbox.Reach(
+            reads=tuple(map(str, reads)),
+            writes=tuple(map(str, writes)),
+            binds=None if registered else (),
+            connects=None if fetches or registered else (),
+            local_sockets=registered,
+            datagrams=fetches or registered,
+        )
+        variables = {**os.environ, **({} if fetches else {NO_INSTALL: "1"})}
+        # Who brings a model may bring code: it never sees what the package index is asked with.
+        credentials = fetches and not registered
+        return cls(sandbox.environment(variables, also, installs=fetches, credentials=credentials), reach)
+
+    def reaching(self, temporary: str) -> sandbox.Reach:
+        """With a folder for temporary files."""
+        return replace(self.reach, writes=(*self.reach.writes, temporary))
+
+
+def _named(*names: str) -> list[Path]:
+    """The paths that these variables hold."""
+    return [Path(os.environ[name]) for name in names if os.environ.get(name)]
+
+
+def _links(name: str) -> list[str]:
+    """Folders of packages, of a variable with paths and addresses."""
+    return [part for part in os.environ.get(name, "").replace(",", " ").split() if part.startswith("/")]
+
+
+def _files(inp: dict[str, Any], base_dir: Path) -> Iterator[Path]:
+    """What lies in a submission's folder of what it names; not the folder itself, which may hold anything."""
+    base = base_dir.resolve()
+    for path in map(Path, _paths(inp)):
+        target = (base / path).resolve()
+        if target != base and target.is_relative_to(base):
+            yield target
+            if target.suffix == ".onnx" and target.is_file():
+                yield from safe_files.external_data(target)
+
+
+def _paths(value: Any, key: str = "") -> Iterator[str]:
+    """The files that a submission names, and what belongs to a model's: relative to its folder."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from _paths(part, name)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _paths(part, key)
+    elif isinstance(value, str) and key in ("path", "module"):
+        yield value
+        if key == "path":
+            yield f"{value}.signature.json"
+
+
+def _has_kind(value: Any, kind: str) -> bool:
+    """Whether a part of a stage's input is of that kind."""
+    if isinstance(value, dict):
+        return value.get("kind") == kind or any(_has_kind(part, kind) for part in value.values())
+    return isinstance(value, list) and any(_has_kind(part, kind) for part in value)
