@@ -34,7 +34,7 @@ from inferbench_tasks.running.conclude import conclude
 from inferbench_tasks.running.invocation import Invocation, Order
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.schema import JobSpec, Submission, serving_only
-from inferbench_tasks.submission.sweep import Job, expand
+from inferbench_tasks.submission.sweep import Job, each_job_once, expand
 
 #: How long a run may take to clean up after a Ctrl-C before it is killed.
 GRACE_S = 30.0
@@ -45,7 +45,8 @@ def search(
     file: Path, objective: str, bounds: list[Bound], *, runs: int | None, settle: int, seed: int
 ) -> Recommendation:
     """Search a submission's sweep and recommend from it; stopped by a signal, it exits with 128 + its number."""
-    submission = serving_only(read_submission(file, INSTALLED), "`inferbench recommend --search`")
+    what = "`inferbench recommend --search`"
+    submission = each_job_once(serving_only(read_submission(file, INSTALLED), what), what)
     jobs = expand(submission)
     goal = goal_of(objective, submission.slo, bounds)
     data_dir = settings.writable(settings.data_dir())

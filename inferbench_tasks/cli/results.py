@@ -125,10 +125,24 @@ def compare(
         raise InputError("compare needs at least two runs; `inferbench results list` shows them.")
     with _open() as db:
         results = [db.get_result(db.resolve_run(run)) for run in runs]
+        sentences = in_turns(db, [result.run_id for result in results])
     for result in results:
         if not result.valid:
             say(f"Warning: {result.run_id} is {result.verdict}; its figures don't count.")
+    for sentence in sentences:
+        say(sentence)
     emit(comparison.compare(results), output)
+
+
+def in_turns(db: PerfDB, run_ids: list[str]) -> list[str]:
+    """What the pairs of an interleaved sweep say of the configurations of these runs; [] for any other runs."""
+    from inferbench_tasks.analysis.report.paired import Blocks
+    from inferbench_tasks.analysis.report.paired_advice import against_first
+    from inferbench_tasks.analysis.report.runs import blocks_beside, load_runs
+
+    views = load_runs(db, run_ids)
+    blocks = Blocks.among([*views, *blocks_beside(db, views)])
+    return against_first(blocks, views) if blocks is not None else []
 
 
 @app.command()

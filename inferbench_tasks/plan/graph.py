@@ -62,6 +62,11 @@ class RunPlan:
             nodes.setdefault(node.job_index, []).append(node)
         return {index: tuple(group) for index, group in nodes.items()}
 
+    @property
+    def interleaved(self) -> bool:
+        """Whether its jobs are blocks of points that are measured in turns: then their order counts."""
+        return any(job.spec.block is not None for job in self.jobs)
+
     def of_job(self, index: int) -> tuple[Node, ...]:
         """A job's nodes in their order."""
         return self._by_job[index]

@@ -33,7 +33,8 @@ def render(
     """The DAG of a submission.
 
     ``base_dir`` is the folder of the submission's relative paths. ``one_at_a_time`` chains the jobs:
-    under an executor that knows no devices, that is what keeps one job's work out of another's figures.
+    under an executor that knows no devices, that is what keeps one job's work out of another's figures. An
+    interleaved sweep is always a chain: its order is what its comparisons rest on.
     """
     plan = compile_plan(submission)
     dag = DAG(
@@ -59,7 +60,7 @@ def render(
                 tasks[node.id] = _task(node, plan, dag, base_dir, label)
     for node in plan.of_submission():
         tasks[node.id] = _task(node, plan, dag, base_dir, "")
-    _wire(plan, tasks, one_at_a_time)
+    _wire(plan, tasks, one_at_a_time or plan.interleaved)
     return dag
 
 
@@ -82,7 +83,7 @@ def _task(node: Node, plan: RunPlan, dag: DAG, base_dir: Path, label: str) -> St
     )
 
 
-def _wire(plan: RunPlan, tasks: dict[str, StageOperator], one_at_a_time: bool) -> None:
+def _wire(plan: RunPlan, tasks: dict[str, StageOperator], chained: bool) -> None:
     for node in plan.nodes:
         for need in node.needs.values():
             tasks[need] >> tasks[node.id]
@@ -94,7 +95,7 @@ def _wire(plan: RunPlan, tasks: dict[str, StageOperator], one_at_a_time: bool) -
         if opening and closing:
             tasks[closing.id].as_teardown(setups=tasks[opening.id])
         first = tasks[nodes[0].id]
-        if one_at_a_time and previous is not None:
+        if chained and previous is not None:
             # The next job starts once this one has given its device back, however it ended.
             first.trigger_rule = TriggerRule.ALL_DONE
             previous >> first

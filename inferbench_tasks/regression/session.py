@@ -20,6 +20,7 @@ from inferbench_tasks.regression.sides import Side, own_checkout, side_of
 from inferbench_tasks.submission.rate import at_given_rates
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.schema import serving_only
+from inferbench_tasks.submission.sweep import each_job_once
 
 Say = Callable[[str], None]
 #: Sessions that may follow a night at once; the nights after it go on with what is still open.
@@ -55,6 +56,7 @@ def run_night(
     """
     what = "A nightly comparison"
     submission = at_given_rates(serving_only(read_submission(night.file, INSTALLED), what), what)
+    each_job_once(submission, what)
     name = submission.name
     candidate = side_of(night.candidate or own_checkout(), night.candidate_python, data_dir)
     baseline = accepted_baseline(night, name, candidate, db, data_dir)

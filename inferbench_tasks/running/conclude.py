@@ -62,9 +62,13 @@ def again(
 ) -> list[str]:
     """Run each run once more whose first attempt was quarantined for interference; their ids.
 
+    None of an interleaved sweep: out of its turn it would be no pair with anything.
+
     Both attempts are kept under the run's id; the second says why it was made (``extensions.repeats``). It is the last:
     a machine that is always busy gives no valid run, and says so.
     """
+    if plan.interleaved:
+        return []
     run_ids = [invocation.run_id(job.index) for job in plan.jobs]
     latest = _latest(db, pipeline, run_ids)
     repeated = []

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field, create_model, field_validator
+from pydantic import Field, create_model, field_validator, model_validator
 
 from inferbench_tasks.contracts.device import CPU, DeviceSpec
-from inferbench_tasks.contracts.spec import RelativePath, Seconds, Sha256, Slug, Spec
+from inferbench_tasks.contracts.spec import Count, RelativePath, Seconds, Sha256, Slug, Spec
 from inferbench_tasks.submission.slo import current_paths
 
 #: The kind of a submission that names none.
@@ -58,6 +58,8 @@ class JobBase(Spec):
     files: dict[RelativePath, Sha256] = Field(default={}, max_length=100)
     """SHA-256 of the files whose content counts (traces), by path; filled in on reading, or given: then the file must
     have it."""
+    block: Count | None = None
+    """Which block of an interleaved sweep a job is of; set where a submission becomes jobs."""
 
     def needed_device(self) -> DeviceSpec:
         """The device that its stages on a device run on."""
@@ -74,12 +76,16 @@ class JobBase(Spec):
 
 
 SweepValues = Annotated[list[Any], Field(min_length=1, max_length=1000)]
+#: Blocks of an interleaved sweep: as many pairs as a night takes, and the fewest of which an interval can be made.
+USUAL_BLOCKS, LEAST_BLOCKS, MOST_BLOCKS = 8, 4, 200
+#: What stands under ``sweep`` beside paths.
+SWEEP_KEYS = ("zip", "order", "blocks")
 
 
 class SweepSpec(Spec):
     """The sweep: every combination of the ``grid`` with every row of each ``zip`` group.
 
-    In YAML the grid's entries stand directly under ``sweep:`` and ``zip`` beside them.
+    In YAML the grid's entries stand directly under ``sweep:`` and ``zip``, ``order`` and ``blocks`` beside them.
     Keys are dotted paths into the submission ("serve.threads").
     """
 
@@ -87,6 +93,21 @@ class SweepSpec(Spec):
     """Dotted path -> values; every combination."""
     zip: list[dict[str, SweepValues]] = []
     """Groups of dotted path -> values, equally long, taken row by row."""
+    order: Literal["listed", "interleaved"] = "listed"
+    """``interleaved``: all points again and again in blocks, forwards and backwards in turns (A B, B A, A B, ...)."""
+    blocks: Annotated[int, Field(ge=LEAST_BLOCKS, le=MOST_BLOCKS, multiple_of=2)] | None = None
+    """How many blocks an interleaved sweep has: an even number, so that as many go forwards as backwards."""
+
+    @model_validator(mode="after")
+    def _blocks_need_the_order(self) -> SweepSpec:
+        if self.blocks is not None and self.order == "listed":
+            raise ValueError("blocks go with order: interleaved only")
+        return self
+
+    @property
+    def repeats(self) -> int:
+        """How often each point is measured."""
+        return 1 if self.order == "listed" else self.blocks or USUAL_BLOCKS
 
 
 class SubmissionBase(JobBase):
@@ -108,12 +129,13 @@ def normal_sweep(value: Any) -> Any:
     """A sweep as a user writes it, with the grid's entries in ``grid`` and every path under its name of today."""
     if not isinstance(value, dict):
         return value
-    dumped = set(value) <= {"grid", "zip"} and isinstance(value.get("grid"), dict)
-    grid = value["grid"] if dumped else {k: v for k, v in value.items() if k != "zip"}
+    dumped = set(value) <= {"grid", *SWEEP_KEYS} and isinstance(value.get("grid"), dict)
+    grid = value["grid"] if dumped else {k: v for k, v in value.items() if k not in SWEEP_KEYS}
     groups = value.get("zip", [])
     groups = [groups] if isinstance(groups, dict) else groups
     paths = [current_paths(group) for group in groups] if isinstance(groups, list) else groups
-    return {"grid": current_paths(grid), "zip": paths}
+    order = {name: value[name] for name in ("order", "blocks") if name in value}
+    return {"grid": current_paths(grid), "zip": paths, **order}
 
 
 @cache

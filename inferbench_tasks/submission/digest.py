@@ -27,7 +27,9 @@ from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase
 from inferbench_tasks.submission.slo import PERCENTILES
 
 #: Fields that name, describe or schedule a job and leave what it measures alone.
-LABELS = frozenset({"name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s"})
+LABELS = frozenset(
+    {"name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s", "block"}
+)
 
 #: Fields of the load that say how long it waits before it begins.
 PATIENCE = frozenset({"wait_for_quiet_s"})

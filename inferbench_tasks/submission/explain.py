@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from inferbench_tasks.dotted import parts
 from inferbench_tasks.problem import FieldPath, did_you_mean, nearest, show
-from inferbench_tasks.submission.base import SubmissionBase
+from inferbench_tasks.submission.base import LEAST_BLOCKS, MOST_BLOCKS, SubmissionBase
 from inferbench_tasks.submission.fields import DISCRIMINATORS, Slot, all_paths, find_slot, kinds_at
 
 #: What a kind is called where there are several.
@@ -100,7 +100,7 @@ def _message(
 ) -> str:
     kind, value = item["type"], item["input"]
     if path[:1] == ("sweep",):
-        return _sweep_message(kind, value, path)
+        return _sweep_message(item, path)
     if kind == "value_error":
         return str(item["ctx"]["error"])
     slot = find_slot(data, path, schema)
@@ -136,9 +136,16 @@ def _unknown_key(path: FieldPath, data: dict[str, Any], schema: type[SubmissionB
     return f"unknown key{hint or ';'} allowed: {', '.join(allowed)}"
 
 
-def _sweep_message(kind: str, value: Any, path: FieldPath) -> str:
+def _sweep_message(item: Any, path: FieldPath) -> str:
+    kind, value = item["type"], item["input"]
+    if kind == "value_error":
+        return str(item["ctx"]["error"])
     if len(path) == 1:
         return f"must be a mapping of dotted paths to lists of values; got {show(value)}"
+    if path[1] == "order":
+        return f"must be listed or interleaved; got {show(value)}"
+    if path[1] == "blocks":
+        return f"must be an even number from {LEAST_BLOCKS} to {MOST_BLOCKS}; got {show(value)}"
     if path[1] == "zip" and not (len(path) > 2 and isinstance(path[-1], str)):
         return f"must be a mapping of dotted paths to lists of values, or a list of such mappings; got {show(value)}"
     if kind == "too_long":

@@ -22,6 +22,7 @@ from pydantic_core import PydanticUndefined
 
 from inferbench_tasks.arrivals.base import ARRIVALS
 from inferbench_tasks.contracts.spec import PATTERNS, SLUG_PATTERN, Spec
+from inferbench_tasks.submission.base import LEAST_BLOCKS, MOST_BLOCKS, USUAL_BLOCKS
 from inferbench_tasks.submission.digest import LABELS
 from inferbench_tasks.submission.document import MAX_BYTES
 from inferbench_tasks.submission.fields import DISCRIMINATORS, Slot, choices, slot_of
@@ -87,6 +88,10 @@ sweep:
     load.arrivals.rate_rps:  [160, 40, 10]
 ```
 
+`order: interleaved` measures all points again and again in blocks (`blocks`, {USUAL_BLOCKS} unless given, an even
+number), every second one backwards: A B, B A, A B, ... Each run has a server of its own. On a machine that drifts
+or is disturbed the points are then compared [in pairs](../how-to/compare-on-a-noisy-machine.md).
+
 What changes nothing that is measured can't be swept: {", ".join(f"`{n}`" for n in sorted(LABELS))}. At most
 {MAX_JOBS:,} jobs. Each job is checked by itself before anything starts, and has an id made of the submission's
 name and the digest of what it asks for: it stays the same wherever the job stands in a sweep.
@@ -145,7 +150,11 @@ def json_schema() -> dict[str, Any]:
     definitions["SweepSpec"] = {
         "type": "object",
         "description": "Dotted paths with lists of values; zip holds lists that go together, row by row.",
-        "properties": {"zip": {"anyOf": [paths, {"type": "array", "items": paths}]}},
+        "properties": {
+            "zip": {"anyOf": [paths, {"type": "array", "items": paths}]},
+            "order": {"enum": ["listed", "interleaved"], "default": "listed"},
+            "blocks": {"type": "integer", "minimum": LEAST_BLOCKS, "maximum": MOST_BLOCKS, "multipleOf": 2},
+        },
         "additionalProperties": paths["additionalProperties"],
     }
     head = {

@@ -6,13 +6,13 @@ import copy
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, overload
 
 from pydantic import ValidationError
 
 from inferbench_tasks.dotted import contains, last, parts, set_at
-from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.problem import FieldPath, Problem, compact, did_you_mean, dotted
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.base import JobBase, SubmissionBase, SweepSpec
@@ -40,7 +40,8 @@ def _without_lines(path: FieldPath) -> tuple[None, str]:
 class Job(Generic[SpecT_co]):
     """One concrete point, the unit of scheduling.
 
-    ``index`` is its place in the sweep: the last key varies fastest, ``zip`` groups after the grid.
+    ``index`` is its place in the sweep: the last key varies fastest, ``zip`` groups after the grid; in an interleaved
+    sweep its place among all jobs of all blocks.
     ``job_id`` is the submission's name and the start of the spec's digest: it stays the same while the
     job asks for the same, wherever in a sweep it stands. ``point`` has the swept values by dotted path.
     """
@@ -80,6 +81,19 @@ def expand(submission: SubmissionBase, abilities: Abilities | None = None) -> li
     return jobs
 
 
+SubmissionT = TypeVar("SubmissionT", bound=SubmissionBase)
+
+
+def each_job_once(submission: SubmissionT, what: str) -> SubmissionT:
+    """The same; InputError where its sweep is interleaved, for ``what`` measures its jobs in an order of its own."""
+    if submission.sweep is not None and submission.sweep.order == "interleaved":
+        raise InputError(
+            f"{what} measures the jobs of a sweep in an order of its own; take order: interleaved out",
+            field="sweep.order",
+        )
+    return submission
+
+
 def try_expand(
     submission: SubmissionBase, abilities: Abilities | None, *, file: str, locate: Locate = _without_lines
 ) -> tuple[list[Job[JobBase]], list[Problem]]:
@@ -91,13 +105,28 @@ def try_expand(
     expansion = _Expansion(submission, sweep, abilities, file, locate)
     for places in _points(sweep):
         expansion.add(places)
-    return expansion.jobs, list(expansion.problems.values())
+    problems = list(expansion.problems.values())
+    if sweep.order == "listed" or problems:
+        return expansion.jobs, problems
+    return interleaved(expansion.jobs, sweep.repeats), problems
+
+
+def interleaved(jobs: list[Job[JobBase]], blocks: int) -> list[Job[JobBase]]:
+    """All jobs in each block, every second block backwards: what drifts steadily hits each of them alike."""
+    order = [(block, job) for block in range(blocks) for job in (jobs if block % 2 == 0 else jobs[::-1])]
+    return [
+        replace(job, index=index, spec=job.spec.model_copy(update={"block": block + 1}))
+        for index, (block, job) in enumerate(order)
+    ]
 
 
 def count_jobs(sweep: SweepSpec | None) -> int:
     """The number of jobs of a sweep with a sound structure."""
-    if sweep is None:
-        return 1
+    return 1 if sweep is None else count_points(sweep) * sweep.repeats
+
+
+def count_points(sweep: SweepSpec) -> int:
+    """The number of its points."""
     rows = [len(next(iter(group.values()))) for group in sweep.zip if group]
     return math.prod([*(len(values) for values in sweep.grid.values()), *rows])
 
@@ -136,6 +165,13 @@ def check_structure(sweep: SweepSpec, job: type[JobBase]) -> list[tuple[FieldPat
             problems.append(
                 (("sweep", "zip", number), "an empty zip; give it dotted paths with lists of values")
             )
+    if not problems and sweep.order == "interleaved" and count_points(sweep) < 2:
+        problems.append(
+            (
+                ("sweep", "order"),
+                "interleaved compares points in turns; sweep a field that has two values at least",
+            )
+        )
     if not problems and (count := count_jobs(sweep)) > MAX_JOBS:
         problems.append((("sweep",), f"makes {count:,} jobs; at most {MAX_JOBS:,} are allowed"))
     return problems

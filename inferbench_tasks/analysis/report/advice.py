@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from inferbench_tasks.analysis.certainty import SETTLED
+from inferbench_tasks.analysis.report import paired_advice
 from inferbench_tasks.analysis.report.distinguish import (
     figure_of,
     free_choice,
@@ -20,6 +21,7 @@ from inferbench_tasks.analysis.report.judged import JudgedRuns
 from inferbench_tasks.analysis.report.kept import failures, keeping_text, listing, overshoot, unknown_text
 from inferbench_tasks.analysis.report.loads import by_load, configuration
 from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.analysis.report.paired import Blocks
 from inferbench_tasks.figures import FIGURES
 
 if TYPE_CHECKING:
@@ -47,7 +49,15 @@ class Advice:
 
 
 def advise(views: Sequence[RunView]) -> Advice:
-    """Which run's configuration to use under the SLO, and why; what is missing is said."""
+    """Which run's configuration to use under the SLO, and why; what is missing is said.
+
+    Of an interleaved sweep by the pairs of its blocks, which a disturbed machine leaves standing.
+    """
+    blocks = Blocks.among(views)
+    if blocks is not None:
+        best, texts = paired_advice.sentences_of(blocks)
+        runs = blocks.runs(best) if best is not None else []
+        return Advice(runs[0] if runs else None, tuple(texts))
     valid = [view for view in views if view.valid and view.figure("throughput_samples_per_s") is not None]
     left_out = len(views) - len(valid)
     note = (

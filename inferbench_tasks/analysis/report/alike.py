@@ -20,6 +20,11 @@ def not_alike(first: ResultDocument, other: ResultDocument) -> str | None:
     for run in (first, other):
         if not run.valid:
             return f"{run.run_id} does not count ({run.verdict}): its figures are shown, not to be relied on."
+    return of_another(first, other)
+
+
+def of_another(first: ResultDocument, other: ResultDocument) -> str | None:
+    """That the second run is of another task or data set; None if it is not."""
     for what in ("task", "dataset"):
         one, two = getattr(first.model, what), getattr(other.model, what)
         if one and two and one != two:

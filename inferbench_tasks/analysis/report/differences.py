@@ -15,6 +15,8 @@ from typing import Any
 
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO, Change, of_one_run, pooled_ratio
 from inferbench_tasks.analysis.report.alike import loads_differ, not_alike, unlike
+from inferbench_tasks.analysis.report.paired import NONE_SHOWN as NONE_SHOWN
+from inferbench_tasks.analysis.report.paired import Blocks
 from inferbench_tasks.analysis.report.replay import environment_differences
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.stated import stated
@@ -24,7 +26,6 @@ from inferbench_tasks.perfdb.comparison import compare
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.offered import is_search, offered
 
-NONE_SHOWN = "no difference shown"
 #: Run id -> figure -> its values in the valid runs of the same configuration.
 Repeats = Mapping[str, Mapping[str, Sequence[float]]]
 
@@ -45,6 +46,8 @@ class Difference:
     ci95: tuple[float, float] | None = None
     probability: float | None = None
     verdict: str | None = None
+    #: Over so many blocks of an interleaved sweep, by which ratio, interval and verdict then go; None of two runs.
+    blocks: int | None = None
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,14 @@ class Comparison:
         return asdict(self)
 
 
-def compare_runs(views: Sequence[RunView], repeats: Repeats | None = None) -> Comparison:
-    """The first against each of the others; every view has a result."""
+def compare_runs(
+    views: Sequence[RunView], repeats: Repeats | None = None, beside: Sequence[RunView] = ()
+) -> Comparison:
+    """The first against each of the others; every view has a result.
+
+    ``beside``: the other runs of their invocation. Where these are blocks of an interleaved sweep, its pairs decide.
+    """
+    blocks = Blocks.among([*views, *beside])
     results = [view.result for view in views if view.result is not None]
     names = [result.run_id for result in results]
     samples = repeats or {}
@@ -83,7 +92,11 @@ def compare_runs(views: Sequence[RunView], repeats: Repeats | None = None) -> Co
         values = by_figure[name]
         if all(value is None for value in values):
             continue
-        others = [difference(results[0], other, name, samples, comparisons) for other in results[1:]]
+        others = [
+            in_pairs(views[0], view, name, blocks, comparisons)
+            or difference(results[0], other, name, samples, comparisons)
+            for view, other in zip(views[1:], results[1:], strict=True)
+        ]
         figures.append(
             {
                 "figure": name,
@@ -98,8 +111,37 @@ def compare_runs(views: Sequence[RunView], repeats: Repeats | None = None) -> Co
         settings=_settings(views, results),
         figures=figures,
         environment=_environment(results),
-        notes=_notes(results, samples),
+        notes=[*pair_notes(views, blocks), *_notes(results, samples)],
     )
+
+
+def in_pairs(
+    first: RunView, other: RunView, name: str, blocks: Blocks | None, comparisons: int
+) -> Difference | None:
+    """One figure of two configurations over the blocks of their sweep; None where that has no pairs of them."""
+    if blocks is None:
+        return None
+    one, two = blocks.configuration(first), blocks.configuration(other)
+    if one is None or two is None or one == two:
+        return None
+    paired = blocks.ratio(name, one, two, comparisons)
+    if paired is None:
+        return None
+    value = other.value(FIGURES[name])
+    return Difference(
+        other.run_id, value, paired.ratio, paired.ci95, paired.probability, paired.verdict, paired.blocks
+    )
+
+
+def pair_notes(views: Sequence[RunView], blocks: Blocks | None) -> list[str]:
+    """That differences are of the blocks of a sweep, and which of these don't count."""
+    if blocks is None or len({blocks.configuration(view) for view in views} - {None}) < 2:
+        return []
+    return [
+        "These runs are of an interleaved sweep: where a difference has blocks, its ratio, interval and verdict are of "
+        "the pairs of all of them, disturbed ones too, and not of these two runs.",
+        *blocks.left_out,
+    ]
 
 
 def difference(

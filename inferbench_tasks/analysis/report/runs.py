@@ -135,3 +135,12 @@ def load_runs(db: PerfDB, run_ids: Sequence[str]) -> list[RunView]:
         views.append(RunView(run_id, job, verdict, result, run, records))
     name_by_difference(views)
     return views
+
+
+def blocks_beside(db: PerfDB, views: Sequence[RunView]) -> list[RunView]:
+    """The other runs of the interleaved sweep whose blocks these runs are of; [] where they are of none."""
+    invocations = {view.run_id.rpartition(".")[0] for view in views if view.job.get("block")}
+    if len(invocations) != 1:
+        return []
+    runs = db.get_invocation(invocations.pop()).run_ids
+    return load_runs(db, [run_id for run_id in runs if run_id not in {view.run_id for view in views}])

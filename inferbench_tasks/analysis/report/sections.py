@@ -22,6 +22,8 @@ from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart
 from inferbench_tasks.analysis.report import tables
 from inferbench_tasks.analysis.report.ceilings import Ceilings
 from inferbench_tasks.analysis.report.objective import latency_bounds
+from inferbench_tasks.analysis.report.paired import Blocks
+from inferbench_tasks.analysis.report.paired_advice import table as pairs_table
 from inferbench_tasks.analysis.report.quiet import quiet_table
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.report.slowdown import sharing_table
@@ -63,6 +65,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
             quiet_table(measured),
         ),
         Section("Heat maps", maps, wide=heatmap.wide(maps)),
+        Section("Comparison in turns", [], tables=paired_table(views)),
         Section(
             "Comparison over the sweep",
             [*_present(tradeoffs.latency_throughput(measured, slo)), *sweep.comparison(measured)],
@@ -85,6 +88,12 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
         Section("Interference", [], tables=tables.interference_table(measured)),
     ]
     return [section for section in blocks if section.charts or section.tables]
+
+
+def paired_table(views: Sequence[RunView]) -> list[dict[str, Any]]:
+    """The configurations of an interleaved sweep against its first, block by block; [] for any other runs."""
+    blocks = Blocks.among(views)
+    return pairs_table(blocks) if blocks is not None else []
 
 
 def sheet_of(views: Sequence[RunView]) -> Hardware | None:

@@ -12,7 +12,7 @@ from inferbench_tasks.analysis.recommend.leaderboard import leaderboard as ranke
 from inferbench_tasks.analysis.recommend.recommender import Bound, usual_objective
 from inferbench_tasks.analysis.recommend.recommender import recommend as recommended
 from inferbench_tasks.analysis.report.differences import Comparison, compare_runs
-from inferbench_tasks.analysis.report.runs import load_runs
+from inferbench_tasks.analysis.report.runs import blocks_beside, load_runs
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.queries import parse
@@ -101,7 +101,8 @@ def compared(db: PerfDB, runs: list[str]) -> Comparison:
             raise not_found(f"run {text!r} has no result to compare")
         results.append(result)
     views = load_runs(db, [result.run_id for result in results])
-    return compare_runs(views, {result.run_id: _repeats(db, result) for result in results})
+    repeats = {result.run_id: _repeats(db, result) for result in results}
+    return compare_runs(views, repeats, blocks_beside(db, views))
 
 
 def _repeats(db: PerfDB, result: ResultDocument) -> dict[str, list[float]]:

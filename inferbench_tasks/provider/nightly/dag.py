@@ -29,7 +29,7 @@ from inferbench_tasks.submission.base import SubmissionBase
 from inferbench_tasks.submission.rate import at_given_rates
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.schema import Submission, serving_only
-from inferbench_tasks.submission.sweep import expand
+from inferbench_tasks.submission.sweep import each_job_once, expand
 
 #: The beginning of the ids of the nightly DAGs.
 NIGHTLY = "nightly."
@@ -53,6 +53,7 @@ def load_nightly(folder: Path | None = None) -> dict[str, DAG]:
         try:
             what = "A nightly comparison"
             submission = at_given_rates(serving_only(read_submission(path, INSTALLED), what), what)
+            each_job_once(submission, what)
         except InputError as error:
             if dag_id_to_parse is None:
                 dags[f"broken {path}"] = BrokenSubmission(path, str(error))

@@ -38,7 +38,7 @@ from inferbench_tasks.regression.night import MAX_EXTRA_RATIO, one_run
 from inferbench_tasks.regression.store import measured_on
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.schema import serving_only
-from inferbench_tasks.submission.sweep import expand
+from inferbench_tasks.submission.sweep import each_job_once, expand
 
 Say = Callable[[str], None]
 #: A step whose run fails (not: is disturbed) is tried once more before it is skipped.
@@ -61,7 +61,8 @@ class Request:
 
 def task_of(request: Request) -> Task:
     """Raises InputError for a figure that nights don't watch, or a job that the submission has not."""
-    submission = serving_only(read_submission(request.file, INSTALLED), "A bisection")
+    what = "A bisection"
+    submission = each_job_once(serving_only(read_submission(request.file, INSTALLED), what), what)
     watched = [figure.name for figure in FIGURES.on("night")]
     if request.figure not in watched:
         raise InputError(
@@ -70,10 +71,10 @@ def task_of(request: Request) -> Task:
     jobs = len(expand(submission))
     if request.job >= jobs:
         raise InputError(f"{submission.name} has {jobs} job(s), numbered from 0", field="job")
-    what = [request.file.read_text(encoding="utf-8"), *(step.model_dump_json() for step in request.steps)]
+    texts = [request.file.read_text(encoding="utf-8"), *(step.model_dump_json() for step in request.steps)]
     return Task(
         name=submission.name,
-        what=hashlib.sha256("\n".join([*what, request.build_command or ""]).encode()).hexdigest()[:16],
+        what=hashlib.sha256("\n".join([*texts, request.build_command or ""]).encode()).hexdigest()[:16],
         figure=request.figure, job=request.job, steps=[step.name for step in request.steps],
         detect=math.log1p(request.detect), error=request.error, most_pairs=request.most_pairs,
     )  # fmt: skip

@@ -59,6 +59,16 @@ def test_jobs_are_free_with_our_executor() -> None:
     assert dag.get_task("job-001.generate").upstream_task_ids == set()
 
 
+def test_blocks_are_a_chain_under_any_executor() -> None:
+    """The order of an interleaved sweep is what its comparisons rest on: each job follows the one before it."""
+    from inferbench_tasks.provider.render import render
+
+    sweep = {"serve.threads": [1, 2], "order": "interleaved", "blocks": 4}
+    dag = render(submission(sweep=sweep), base_dir=Path("/x"), one_at_a_time=False)
+    assert dag.get_task("job-007.generate").upstream_task_ids == {"job-006.release"}
+    assert dag.get_task("job-001.generate").trigger_rule == "all_done"
+
+
 def test_a_dag_survives_serialisation(chained: DAG) -> None:
     """The scheduler sees a DAG only in its serialised form."""
     from airflow.serialization.serialized_objects import DagSerialization

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferbench_tasks.abilities import INSTALLED
-from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.fields import all_paths
 from inferbench_tasks.submission.reader import read_submission_text
 from inferbench_tasks.submission.schema import JobSpec, Submission
-from inferbench_tasks.submission.sweep import Job, count_jobs, expand
+from inferbench_tasks.submission.sweep import Job, count_jobs, each_job_once, expand
 
 BASE: dict[str, Any] = {
     "name": "sweep",
@@ -240,3 +240,67 @@ def test_a_zips_columns_may_repeat_a_value_and_its_rows_may_not() -> None:
     read_submission_text(TEXT + text.format("", ""), "x.yaml", INSTALLED)
     (message,) = problems(text.format(", triton", ", onnx"))
     assert 'row 3 repeats an earlier one, ["triton", "onnx"]' in message
+
+
+def test_an_interleaved_sweep_measures_every_point_in_each_block_every_second_one_backwards() -> None:
+    """A B, B A, A B, B A: a job a run, each with its block; the id is the configuration's."""
+    made = jobs({"serve.threads": [1, 2], "order": "interleaved", "blocks": 4})
+    assert [(j.index, j.spec.block, j.spec.serve.threads) for j in made] == [
+        (0, 1, 1), (1, 1, 2), (2, 2, 2), (3, 2, 1), (4, 3, 1), (5, 3, 2), (6, 4, 2), (7, 4, 1),
+    ]  # fmt: skip
+    listed = jobs({"serve.threads": [1, 2]})
+    assert {j.job_id for j in made} == {j.job_id for j in listed}
+    assert [j.spec.block for j in listed] == [None, None]
+
+
+def test_an_interleaved_sweep_has_eight_blocks_unless_it_says_how_many() -> None:
+    """And it reads the same from what was stored of it."""
+    submission = Submission.model_validate(
+        {**BASE, "sweep": {"serve.threads": [1, 2], "order": "interleaved"}}
+    )
+    assert len(expand(submission)) == count_jobs(submission.sweep) == 16
+    again = Submission.model_validate_json(submission.model_dump_json())
+    assert [j.spec for j in expand(again)] == [j.spec for j in expand(submission)]
+
+
+@pytest.mark.parametrize(
+    ("sweep", "line", "message"),
+    [
+        (
+            "  serve.threads: [1, 2]\n  order: random\n",
+            8,
+            "sweep.order: must be listed or interleaved; got 'random'",
+        ),
+        (
+            "  serve.threads: [1, 2]\n  order: interleaved\n  blocks: 5\n",
+            9,
+            "sweep.blocks: must be an even number from 4 to 200; got 5",
+        ),
+        (
+            "  serve.threads: [1, 2]\n  order: interleaved\n  blocks: two\n",
+            9,
+            "sweep.blocks: must be an even number from 4 to 200; got 'two'",
+        ),
+        ("  serve.threads: [1, 2]\n  blocks: 4\n", 6, "sweep: blocks go with order: interleaved only"),
+        (
+            "  serve.threads: [1]\n  order: interleaved\n",
+            8,
+            "sweep.order: interleaved compares points in turns",
+        ),
+    ],
+)
+def test_an_order_that_makes_no_pairs_is_refused_with_its_line(sweep: str, line: int, message: str) -> None:
+    """What is wrong, where, and what is allowed."""
+    (problem,) = problems(sweep)
+    assert problem.startswith(f"x.yaml:{line}: {message}")
+
+
+def test_what_has_an_order_of_its_own_takes_no_interleaved_sweep() -> None:
+    """Nights, bisections and searches measure each job once in each of their own turns."""
+    interleaved = Submission.model_validate(
+        {**BASE, "sweep": {"serve.threads": [1, 2], "order": "interleaved"}}
+    )
+    with pytest.raises(InputError, match="A night measures the jobs of a sweep in an order of its own"):
+        each_job_once(interleaved, "A night")
+    listed = Submission.model_validate({**BASE, "sweep": {"serve.threads": [1, 2]}})
+    assert each_job_once(listed, "A night") is listed

@@ -1,0 +1,201 @@
+"""Configurations of an interleaved sweep, compared in pairs: each block's runs with each other.
+
+What a machine does from one minute to the next meets the runs of a block alike and drops out of their ratio. The ln
+ratios of the blocks are fitted by their mean and by the order in which the two ran: half of the blocks run backwards,
+so that what drifts steadily, and what the one leaves behind for the next, is taken out by least squares. The interval
+of the mean is Student's with two degrees of freedom less than there are blocks.
+
+Disturbed runs count: a disturbance meets either side by chance, and the interval is as wide as that makes the blocks
+differ. What the ratio is of is that machine, disturbed as it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.analysis.certainty import Change
+from inferbench_tasks.analysis.report.alike import of_another, unlike
+from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.dotted import value_at
+from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb.offered import is_search, offered
+from inferbench_tasks.submission.base import LEAST_BLOCKS
+from inferbench_tasks.submission.digest import LABELS
+
+NONE_SHOWN = "no difference shown"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The ln ratio of the second to the first in one block; whether the first ran before the second."""
+
+    ln_ratio: float
+    forwards: bool
+
+
+@dataclass(frozen=True)
+class PairedRatio:
+    """Second / first over ``blocks`` blocks, ``disturbed`` of them with a disturbed run.
+
+    ``ci95``: holds with 95% together with those of all figures that are compared at once. ``verdict``: better or worse
+    where it excludes 1; None where neither is better, or the two are of unlike things.
+    """
+
+    ratio: float
+    ci95: tuple[float, float]
+    blocks: int
+    disturbed: int
+    verdict: str | None
+    probability: float
+
+
+def change_of(pairs: Sequence[Pair]) -> Change | None:
+    """The mean ln ratio with its error; None of fewer than ``LEAST_BLOCKS`` blocks."""
+    if len(pairs) < LEAST_BLOCKS:
+        return None
+    ratios = np.array([pair.ln_ratio for pair in pairs])
+    order = np.array([1.0 if pair.forwards else -1.0 for pair in pairs])
+    one_order = bool(np.all(order == order[0]))
+    design = np.ones((len(pairs), 1)) if one_order else np.column_stack([np.ones(len(pairs)), order])
+    fit, *_ = np.linalg.lstsq(design, ratios, rcond=None)
+    freedom = len(pairs) - design.shape[1]
+    variance = float(((ratios - design @ fit) ** 2).sum()) / freedom
+    error = math.sqrt(variance * float(np.linalg.inv(design.T @ design)[0, 0]))
+    return Change(float(fit[0]), error, freedom)
+
+
+class Blocks:
+    """The runs of an interleaved sweep. ``configurations``: what each asks, in the order of the first block.
+
+    ``left_out``: which blocks count for nothing, and why, in sentences.
+    """
+
+    def __init__(self, views: Sequence[RunView]) -> None:
+        self._runs: dict[str, dict[int, RunView]] = {}
+        for view in views:
+            self._runs.setdefault(_asked(view), {})[_block(view)] = view
+        self.left_out: list[str] = []
+        self._leave_out(_usable, "with a run that failed or is not valid")
+        self._leave_out_overlapping()
+
+    @classmethod
+    def among(cls, views: Iterable[RunView]) -> Blocks | None:
+        """Those of the runs that are blocks of one interleaved sweep; None where fewer than two configurations are."""
+        members = [view for view in views if view.result is not None and _block(view)]
+        if len({_invocation(view) for view in members}) != 1 or len({_asked(view) for view in members}) < 2:
+            return None
+        return cls(members)
+
+    @property
+    def configurations(self) -> list[str]:
+        return list(self._runs)
+
+    def runs(self, configuration: str) -> list[RunView]:
+        """Those that count, by block."""
+        return [view for _, view in sorted(self._runs[configuration].items())]
+
+    def configuration(self, view: RunView) -> str | None:
+        """That of a run of this sweep."""
+        return next(
+            (key for key, runs in self._runs.items() if view.run_id in {v.run_id for v in runs.values()}),
+            None,
+        )
+
+    def ratio(self, figure: str, first: str, other: str, comparisons: int = 1) -> PairedRatio | None:
+        """Of a figure; None where fewer than ``LEAST_BLOCKS`` blocks have it of both."""
+        pairs, disturbed = [], 0
+        views: tuple[RunView, RunView] | None = None
+        for block in sorted({*self._runs[first]} & {*self._runs[other]}):
+            a, b = self._runs[first][block], self._runs[other][block]
+            values = a.value(FIGURES[figure]), b.value(FIGURES[figure])
+            if _machine(a) != _machine(b) or not all(value is not None and value > 0 for value in values):
+                continue
+            assert values[0] is not None and values[1] is not None
+            pairs.append(Pair(math.log(values[1] / values[0]), _span(a) < _span(b)))
+            disturbed += a.bounds_only or b.bounds_only
+            views = (a, b)
+        change = change_of(pairs)
+        if change is None or views is None:
+            return None
+        low, high = change.interval(comparisons)
+        return PairedRatio(
+            math.exp(change.size), (math.exp(low), math.exp(high)), len(pairs), disturbed,
+            _verdict(figure, views, change, comparisons), change.probability,
+        )  # fmt: skip
+
+    def _leave_out(self, counts: Any, why: str) -> None:
+        before = {block for runs in self._runs.values() for block in runs}
+        for runs in self._runs.values():
+            for block in [block for block, view in runs.items() if not counts(view)]:
+                del runs[block]
+        lost = {block for block in before if not all(block in runs for runs in self._runs.values())}
+        if lost:
+            self.left_out.append(f"{len(lost)} of {len(before)} blocks are not whole: {why}.")
+
+    def _leave_out_overlapping(self) -> None:
+        """A block in which another block's runs were measured was not measured in turns."""
+        spans: dict[int, tuple[int, int]] = {}
+        for runs in self._runs.values():
+            for block, view in runs.items():
+                start, end = _span(view)
+                low, high = spans.get(block, (start, end))
+                spans[block] = (min(low, start), max(high, end))
+        order = sorted(spans.items(), key=lambda item: item[1])
+        mixed = set()
+        for (one, (_, end)), (next_one, (start, _)) in pairwise(order):
+            if start < end:
+                mixed |= {one, next_one}
+        for runs in self._runs.values():
+            for block in mixed & {*runs}:
+                del runs[block]
+        if mixed:
+            self.left_out.append(f"{len(mixed)} blocks were not measured in turns and count for nothing.")
+
+
+def _verdict(figure: str, views: tuple[RunView, RunView], change: Change, comparisons: int) -> str | None:
+    first, other = (view.result for view in views)
+    assert first is not None and other is not None
+    searched = any(is_search(offered(r.model_dump(include={"load"})["load"])) for r in (first, other))
+    row = FIGURES[figure]
+    if of_another(first, other) or unlike(row, first, other) or (searched and not row.rate_free):
+        return None
+    if not change.excludes_none(comparisons):
+        return NONE_SHOWN
+    return None if row.better is None else "better" if (change.size > 0) == row.higher else "worse"
+
+
+def _usable(view: RunView) -> bool:
+    return view.verdict is not None and (view.valid or view.bounds_only)
+
+
+def _block(view: RunView) -> int:
+    return int(view.job.get("block") or 0)
+
+
+def _invocation(view: RunView) -> str:
+    return view.run_id.rpartition(".")[0]
+
+
+def _asked(view: RunView) -> str:
+    """All that was asked of it, equal for the blocks of one configuration."""
+    return repr(sorted((name, value) for name, value in view.job.items() if name not in LABELS))
+
+
+def _machine(view: RunView) -> tuple[Any, ...]:
+    assert view.result is not None
+    device, system = view.result.device, view.result.environment.get("system") or {}
+    return device.name, device.cores, value_at(system, "host")
+
+
+def _span(view: RunView) -> tuple[int, int]:
+    """When its load was measured, ns of Unix time."""
+    assert view.result is not None
+    window = view.result.extensions["measured_window"]
+    offset = window.get("epoch_offset_ns", 0)
+    return window["start_ns"] + offset, window["end_ns"] + offset

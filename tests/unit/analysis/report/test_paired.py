@@ -1,0 +1,174 @@
+"""Configurations of an interleaved sweep are compared block by block, on disturbed machines too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.noise import pairs as simulated
+from inferbench_tasks.analysis.report.advice import advise
+from inferbench_tasks.analysis.report.differences import compare_runs
+from inferbench_tasks.analysis.report.paired import Blocks, Pair, change_of
+from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.analysis.report.sections import paired_table
+from tests.unit.analysis.builders import SECOND, named, records, view
+
+DISTURBED = "disturbed: the hypervisor took 20% of the machine's CPU time (at most 5%)"
+
+
+def sweep(
+    ratio: float = 1.2,
+    blocks: int = 8,
+    *,
+    verdict: str = "valid",
+    noise: float = 0.02,
+    order: Any = None,
+    verdicts: dict[int, str] | None = None,
+) -> list[RunView]:
+    """Two configurations in turns on a machine that slows by 4% a run; the second takes ``ratio`` times as long."""
+    rng = np.random.default_rng(7)
+    views = []
+    places = [(block, side) for block in range(blocks) for side in ((0, 1) if block % 2 == 0 else (1, 0))]
+    for at, (block, side) in enumerate(places):
+        slow = 1.04**at * (ratio if side else 1.0) * float(np.exp(rng.normal(0, noise)))
+        begin = (at if order is None else order[at]) * 20 * SECOND
+        views.append(
+            view(
+                records(3.0 * slow, noise=0.05, seed=at),
+                f"inv.{at:03d}",
+                (verdicts or {}).get(at, verdict),
+                cpu_cores=0.2 * slow,
+                job={"serve__threads": side + 1, "block": block + 1, "slo": None},
+                extensions={
+                    "measured_window": {
+                        "start_ns": 2 * SECOND,
+                        "end_ns": 10 * SECOND,
+                        "epoch_offset_ns": begin,
+                    }
+                },
+            )
+        )
+    return named(*views)
+
+
+def test_pairs_see_through_a_drift_that_hides_the_difference_of_single_runs() -> None:
+    """20% between configurations on a machine that drifts by 87% meanwhile: the pairs tell, the runs alone don't."""
+    views = sweep(1.2)
+    blocks = Blocks.among(views)
+    assert blocks is not None
+    one, two = blocks.configurations
+    paired = blocks.ratio("p50_ms", one, two)
+    assert paired is not None
+    assert paired.ratio == pytest.approx(1.2, rel=0.03) and paired.blocks == 8
+    assert 1.1 < paired.ci95[0] < 1.2 < paired.ci95[1] < 1.3
+    p50s = [[v.figure("e2e_latency_ms.p50") for v in blocks.runs(key)] for key in (one, two)]
+    assert min(p50s[1]) < max(p50s[0])
+
+
+def test_a_steady_drift_is_no_part_of_the_ratio_or_its_interval() -> None:
+    """What rises by the same share from run to run cancels exactly, for half of the blocks run backwards."""
+    pairs = [Pair(0.1 + (0.04 if block % 2 == 0 else -0.04), block % 2 == 0) for block in range(6)]
+    change = change_of(pairs)
+    assert change is not None
+    assert change.size == pytest.approx(0.1) and change.error == pytest.approx(0.0, abs=1e-9)
+    assert change.freedom == 4
+
+
+def test_three_blocks_say_nothing() -> None:
+    """An interval needs four at least."""
+    assert change_of([Pair(0.1, True), Pair(0.1, False), Pair(0.1, True)]) is None
+
+
+def test_the_advice_of_a_disturbed_interleaved_sweep_is_of_its_pairs() -> None:
+    """No run is valid, and still the configuration that needs less is named, with its interval and the disturbance."""
+    views = sweep(1.2, verdict=DISTURBED)
+    advice = advise(views)
+    assert advice.best is not None and advice.best.job["serve"]["threads"] == 1
+    assert "16 of the 16 runs were disturbed" in advice.text
+    assert "Use threads 1: measured in turns, threads 2 has 1.19 times the CPU (95%: 1.1" in advice.text
+    assert "8 blocks" in advice.text and "(0" not in advice.text
+
+
+def test_equal_configurations_are_told_apart_by_nothing() -> None:
+    """The same thing twice, in turns: nobody is chosen, and the interval is shown."""
+    advice = advise(sweep(1.0))
+    assert advice.best is None
+    assert "The pairs tell threads 1 and threads 2 apart by none of" in advice.text
+    assert "more blocks narrow that" in advice.text
+
+
+def test_a_comparison_of_two_of_their_runs_is_of_all_blocks() -> None:
+    """Ratio, interval and verdict are of the pairs; the value is the run's own; the note says so."""
+    views = sweep(1.2, verdict=DISTURBED)
+    comparison = compare_runs(views[:2], beside=views[2:])
+    (row,) = [row for row in comparison.figures if row["figure"] == "p50_ms"]
+    (difference,) = row["differences"]
+    assert difference["blocks"] == 8 and difference["verdict"] == "worse"
+    assert difference["ratio"] == pytest.approx(1.2, rel=0.03)
+    assert difference["value"] == views[1].figure("e2e_latency_ms.p50")
+    assert any("interleaved sweep" in note for note in comparison.notes)
+
+
+def test_without_the_other_blocks_two_disturbed_runs_are_not_compared() -> None:
+    """Two runs are no pairs: as for any others, a disturbed one has no better or worse."""
+    views = sweep(1.2, verdict=DISTURBED)
+    (row,) = [row for row in compare_runs(views[:2]).figures if row["figure"] == "p50_ms"]
+    assert row["differences"][0]["blocks"] is None and row["differences"][0]["verdict"] is None
+
+
+def test_a_block_with_an_invalid_run_is_left_out_and_said() -> None:
+    """Whose stimulus was not right says nothing; its block is no pair."""
+    views = sweep(1.2, verdicts={3: "invalid: stall"})
+    blocks = Blocks.among(views)
+    assert blocks is not None
+    paired = blocks.ratio("p50_ms", blocks.configurations[0], blocks.configurations[1])
+    assert paired is not None and paired.blocks == 7
+    assert blocks.left_out == ["1 of 8 blocks are not whole: with a run that failed or is not valid."]
+
+
+def test_runs_that_were_not_measured_in_turns_are_no_blocks() -> None:
+    """A run that was made again at the end is out of its turn: neither its block nor what it fell into counts."""
+    order = [0, 1, 15.5, *range(3, 16)]
+    blocks = Blocks.among(sweep(1.2, order=order))
+    assert blocks is not None
+    assert any("not measured in turns" in text for text in blocks.left_out)
+    paired = blocks.ratio("p50_ms", blocks.configurations[0], blocks.configurations[1])
+    assert paired is None or paired.blocks < 8
+
+
+def test_runs_of_an_ordinary_sweep_are_no_blocks() -> None:
+    """Nor are those of two sweeps."""
+    ordinary = [view(records(), "a.000"), view(records(), "a.001", job={"serve__threads": 2})]
+    assert Blocks.among(ordinary) is None
+    other = sweep(1.2)
+    for at, run in enumerate(other[8:]):
+        run.run_id = f"other.{at:03d}"
+    assert Blocks.among(other) is None
+    assert paired_table(ordinary) == []
+
+
+def test_the_report_has_each_figure_against_the_first_configuration() -> None:
+    """Ratio, interval, blocks with how many were disturbed, and whether that is a difference."""
+    (table,) = paired_table(sweep(1.2, verdicts={0: DISTURBED}))
+    assert table["title"].startswith("In turns with threads 1")
+    rows = {row[1]: row for row in table["rows"]}
+    assert rows["p50"][0] == "threads 2" and rows["p50"][4:] == ["8 (1)", "worse"]
+
+
+@pytest.mark.parametrize("machine", [name for name in simulated.MACHINES if name != "still"])
+def test_under_drift_the_intervals_of_pairs_hold_what_they_promise(machine: str) -> None:
+    """Simulated: at least 93% of the 95% intervals hold whatever the machine's level does from run to run."""
+    held, _, _ = simulated.coverage(machine, 800)["pairs"]
+    assert held >= 0.93
+
+
+def test_under_drift_runs_one_after_the_other_do_not_hold_it() -> None:
+    """The same runs without turns: of a warming machine hardly any interval holds, of a random walk fewer than 60%."""
+    for machine, most in (
+        ("warms up by 6%", 0.1),
+        ("random walk, 2% a run", 0.6),
+        ("day and night, 8%", 0.6),
+    ):
+        assert simulated.coverage(machine, 400)["one after the other"][0] < most
