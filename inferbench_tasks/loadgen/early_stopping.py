@@ -20,6 +20,11 @@ CONFIDENCE = 0.99
 _MOST_REQUESTS = 1e9
 
 
+def least_to_keep(share: float) -> int:
+    """Without so many requests not even a load of which none is over the bound shows that at most ``share`` are."""
+    return int(np.ceil(np.log(1 - CONFIDENCE) / np.log1p(-share))) if 0 < share < 1 else 1
+
+
 @dataclass(frozen=True)
 class Decision:
     """``met``: None while undecided. ``over``: requests over the bound or failed, of ``requests``.

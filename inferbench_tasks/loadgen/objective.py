@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.loadgen.early_stopping import decide
 from inferbench_tasks.loadgen.statistics import FLOORS, NAMES, hidden_by_failures
@@ -19,10 +20,10 @@ _QUANTILES = {f"{name}_ms": quantile for quantile, name in NAMES.items()}
 def judge(slo: SloSpec | None, summary: Mapping[str, Any], window: Window) -> dict[str, Any] | None:
     """{met, verdict, checks, needed_requests, needed_s}: each bounded figure as {value, bound, met}; None without one.
 
-    ``met`` is None where it is undecided: nothing measured the figure, a percentile has too few requests to exclude
-    chance (``early_stopping``), or the mean's interval holds its bound. A percentile's check also has ``over`` of
-    ``requests``, ``needed_requests`` and ``needed_s``, which would decide it, and the ``reason`` where none would;
-    those of the whole are its greatest.
+    ``met`` is None where it is undecided: nothing measured the figure, a percentile or the share of failed requests has
+    too few requests to exclude chance (``early_stopping``), or the interval of a figure that has one holds its bound.
+    The checks of percentiles and failures also have ``over`` of ``requests``, ``needed_requests`` and ``needed_s``,
+    which would decide them, and the ``reason`` where none would; those of the whole are the greatest.
     """
     if slo is None:
         return None
@@ -47,19 +48,38 @@ def _check(name: str, bound: float, summary: Mapping[str, Any], window: Window) 
     if name in _QUANTILES:
         return {"value": value, "bound": bound, **_percentile(name, value, bound, summary, window)}
     if figure.interval and value is not None:
-        return {"value": value, "bound": bound, **_by_interval(figure.interval_in(summary), bound)}
+        return {"value": value, "bound": bound, **_by_interval(figure, figure.interval_in(summary), bound)}
+    if name == "error_ratio" and bound > 0:
+        return {"value": value, "bound": bound, **_failures(value, bound, window)}
     met = None if value is None else value >= bound if figure.higher else value <= bound
     return {"value": value, "bound": bound, "met": met}
 
 
-def _by_interval(interval: tuple[float, float] | None, bound: float) -> dict[str, Any]:
-    """The mean latency: on one side of its bound only if its 95% interval is."""
+def _by_interval(figure: Figure, interval: tuple[float, float] | None, bound: float) -> dict[str, Any]:
+    """A figure with an interval of its own (the mean latency, CPU time): on a side of its bound only if that is."""
     if interval is None:
         return {"met": None, "reason": "its 95% interval is not known"}
     low, high = interval
-    met = True if high <= bound else False if low > bound else None
-    text = f"its 95% interval, {low:.4g} to {high:.4g} ms, holds the bound"
+    if figure.higher:
+        met = True if low >= bound else False if high < bound else None
+    else:
+        met = True if high <= bound else False if low > bound else None
+    text = f"its 95% interval, {low:.4g} to {high:.4g} {figure.unit}, holds the bound"
     return {"met": met, "reason": text if met is None else None}
+
+
+def _failures(value: float | None, bound: float, window: Window) -> dict[str, Any]:
+    """The exact binomial bounds of percentiles (Clopper and Pearson). Without any failure allowed it is as it is."""
+    decision = decide(~window.ok[window.measured], 1 - bound)
+    needed = decision.needed_requests
+    return {
+        "met": None if value is None else decision.met,
+        "over": decision.over,
+        "requests": decision.requests,
+        "needed_requests": needed,
+        "needed_s": _seconds(needed, window),
+        "reason": decision.reason,
+    }
 
 
 def _percentile(

@@ -7,6 +7,7 @@ from typing import Any
 
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.loadgen.early_stopping import least_to_keep
 from inferbench_tasks.loadgen.outcome import STEADY
 from inferbench_tasks.loadgen.rate_search import LONGEST, Finding, Outcome
 from inferbench_tasks.loadgen.statistics import FLOORS, NAMES
@@ -31,8 +32,9 @@ def objective_text(slo: SloSpec) -> str:
 
 
 def least_requests(slo: SloSpec) -> int:
-    """Without so many, no percentile that is bounded can be decided."""
-    return max((FLOORS[_QUANTILES[f"{name}_ms"]] for name in slo.percentile_bounds_ms()), default=1)
+    """Without so many, no percentile that is bounded can be decided, nor that few enough requests fail."""
+    floors = [FLOORS[_QUANTILES[f"{name}_ms"]] for name in slo.percentile_bounds_ms()]
+    return max([*floors, least_to_keep(slo.bound("error_ratio") or 0.0)])
 
 
 def judge_probe(

@@ -13,6 +13,7 @@ from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.metrics.base import METRICS, Block, Measured
 from inferbench_tasks.metrics.carbon import Carbon
 from inferbench_tasks.metrics.cost import Cost
+from inferbench_tasks.metrics.cpu_time import CpuTime
 from inferbench_tasks.metrics.energy import Energy
 from inferbench_tasks.metrics.interference import Interference
 from inferbench_tasks.metrics.quiet import Quiet
@@ -21,7 +22,7 @@ from inferbench_tasks.metrics.stages import Stages
 log = logging.getLogger(__name__)
 
 #: In the order in which they are made: a later one may need an earlier one.
-BLOCKS: tuple[type[Block], ...] = (Stages, Energy, Carbon, Cost, Interference, Quiet)
+BLOCKS: tuple[type[Block], ...] = (Stages, CpuTime, Energy, Carbon, Cost, Interference, Quiet)
 
 
 def derive(measured: Measured) -> dict[str, Any]:

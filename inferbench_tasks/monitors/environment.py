@@ -54,11 +54,24 @@ def hardware() -> dict[str, Any]:
         "microcode": fields.get("microcode"),
         "governor": _text(_CPUS / "cpu0/cpufreq/scaling_governor"),
         "turbo_disabled": _text(_CPUS / "intel_pstate/no_turbo"),
+        "siblings": siblings(),
         "smt": _text(_CPUS / "smt/control"),
         "numa_nodes": len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or None,
         "hypervisor": "hypervisor" in fields.get("flags", "").split() or None,
         "gpus": gpus(),
     }
+
+
+def siblings(cpus: Path = _CPUS) -> list[list[int]]:
+    """The logical cores that share each physical one, as the kernel tells it; [] where it does not."""
+    groups = {_text(path) for path in cpus.glob("cpu[0-9]*/topology/thread_siblings_list")}
+    return sorted(sorted(_cores(group)) for group in groups if group)
+
+
+def _cores(text: str) -> list[int]:
+    """``0,4`` or ``0-1`` as numbers."""
+    ranges = [part.partition("-") for part in text.split(",")]
+    return [core for low, _, high in ranges for core in range(int(low), int(high or low) + 1)]
 
 
 def system() -> dict[str, Any]:

@@ -64,20 +64,27 @@ class ServingPipeline(Pipeline[JobSpec]):
         return check(spec, abilities)
 
     def warnings(self, spec: JobSpec) -> dict[str, str]:
-        """An objective on a percentile of too few requests."""
+        """An objective on a percentile, or a share of failures, of too few requests."""
+        from inferbench_tasks.loadgen.early_stopping import least_to_keep
         from inferbench_tasks.loadgen.statistics import FLOORS, NAMES
 
-        floors = {NAMES[quantile]: count for quantile, count in FLOORS.items()}
+        floors = {f"{NAMES[quantile]}_ms": count for quantile, count in FLOORS.items()}
+        bounds = {
+            f"{name}_ms": value
+            for name, value in (spec.slo.percentile_bounds_ms() if spec.slo else {}).items()
+        }
+        if failures := spec.slo.bound("error_ratio") if spec.slo else None:
+            bounds["error_ratio"], floors["error_ratio"] = failures, least_to_keep(failures)
         load, messages = spec.load, {}
         rate_rps = load.arrivals.mean_rate_rps(load.duration_s)
         expected = None if rate_rps is None else rate_rps * load.duration_s
         if load.max_requests is not None:
             expected = min(expected or load.max_requests, load.max_requests)
-        for name, bound_ms in (spec.slo.percentile_bounds_ms() if spec.slo else {}).items():
+        for name, bound in bounds.items():
             if expected is not None and expected < floors[name]:
                 messages[name] = (
-                    f"about {expected:,.0f} requests are too few to judge slo.{name}_ms "
-                    f"({bound_ms:g}), which needs {floors[name]:,}; raise load.duration_s or the rate"
+                    f"about {expected:,.0f} requests are too few to judge slo.{name} "
+                    f"({bound:g}), which needs {floors[name]:,}; raise load.duration_s or the rate"
                 )
         return messages
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from inferbench_tasks.analysis.certainty import SETTLED
 from inferbench_tasks.analysis.report import paired_advice
+from inferbench_tasks.analysis.report.cpu_checks import differ, unknown
 from inferbench_tasks.analysis.report.distinguish import (
     figure_of,
     free_choice,
@@ -165,14 +166,18 @@ def choose(views: Sequence[RunView], judge: JudgedRuns) -> Advice:
     cpus = sorted(
         ((cpu, index) for index, view in enumerate(tied) if (cpu := view.value(FIGURES[CPU])) is not None)
     )
-    if len(cpus) == len(tied):
+    held_apart = not_one_clock([tied[index] for _, index in cpus])
+    if len(cpus) == len(tied) and held_apart:
+        sentences.append(f"CPU per sample is not compared: {held_apart}.")
+    elif len(cpus) == len(tied):
         low, high = cpus[0][0], cpus[-1][0]
         cheap, dear = tied[cpus[0][1]], tied[cpus[-1][1]]
         frugal = [v for _, i in cpus if (v := tied[i]) is cheap or not judge.differ(cheap, v, CPU)]
         more = f"{dear.label} needs {high:.3g} ms ({high / low:.1f} times as much)."
         if len(frugal) == 1:
             sentences.append(f"Use {cheap.label}: its server needs {low:.3g} ms of CPU per sample, {more}")
-            return Advice(cheap, (*sentences, _latency_price(cheap, tied, judge)), CPU, tuple(tied))
+            price = _latency_price(cheap, tied, judge)
+            return Advice(cheap, (*sentences, *_cpu_doubt(tied), price), CPU, tuple(tied))
         if len(frugal) == len(tied):
             sentences.append("CPU per sample does not differ beyond noise.")
         else:
@@ -192,6 +197,17 @@ def choose(views: Sequence[RunView], judge: JudgedRuns) -> Advice:
         sentences.append(f"Use {fast.label}: its {quantile} is {a}, that of {second.label} {b}.")
         return Advice(fast, tuple(sentences), figure, tuple(tied))
     return Advice(None, (*sentences, *free_choice(by_latency, quantile, judge)), figure, tuple(tied))
+
+
+def not_one_clock(views: Sequence[RunView]) -> str | None:
+    """Why the CPU times of some two of the runs are not of the same thing; None where nothing shows that."""
+    texts = [differ(views[0].summary, view.summary) for view in views[1:]]
+    return next((text for text in texts if text), None)
+
+
+def _cpu_doubt(views: Sequence[RunView]) -> list[str]:
+    text = unknown(*(view.summary for view in views))
+    return [f"That clocks and shared cores made none of this is not known: {text}."] if text else []
 
 
 def common_quantile(views: Sequence[RunView]) -> str | None:

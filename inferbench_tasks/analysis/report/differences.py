@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO, Change, of_one_run, pooled_ratio
+from inferbench_tasks.analysis.report import cpu_checks
 from inferbench_tasks.analysis.report.alike import loads_differ, not_alike, unlike
 from inferbench_tasks.analysis.report.paired import NONE_SHOWN as NONE_SHOWN
 from inferbench_tasks.analysis.report.paired import Blocks
@@ -111,7 +112,7 @@ def compare_runs(
         settings=_settings(views, results),
         figures=figures,
         environment=_environment(results),
-        notes=[*pair_notes(views, blocks), *_notes(results, samples)],
+        notes=[*pair_notes(views, blocks), *_cpu_notes(results), *_notes(results, samples)],
     )
 
 
@@ -169,7 +170,12 @@ def difference(
             for result, value in ((first, a), (other, b))
         )
     )
-    if not_alike(first, other) or unlike(figure, first, other):
+    summaries = [result.summary.model_dump() for result in (first, other)]
+    if (
+        not_alike(first, other)
+        or unlike(figure, first, other)
+        or (name == cpu_checks.CPU and cpu_checks.differ(*summaries))
+    ):
         verdict = None
     elif not change.excludes_none(comparisons):
         verdict = NONE_SHOWN
@@ -213,6 +219,21 @@ def _environment(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
         for other in results[1:]:
             entry.setdefault(other.run_id, entry[results[0].run_id])
     return list(entries.values())
+
+
+def _cpu_notes(results: Sequence[ResultDocument]) -> list[str]:
+    """Whether CPU times are of one clock and of cores that were shared alike."""
+    summaries = [result.summary.model_dump() for result in results]
+    if any(FIGURES[cpu_checks.CPU].stored(summary) is None for summary in summaries):
+        return []
+    notes = [
+        f"The CPU time of {results[0].run_id} and {other.run_id} is not compared: {text}."
+        for other, summary in zip(results[1:], summaries[1:], strict=True)
+        if (text := cpu_checks.differ(summaries[0], summary))
+    ]
+    if text := cpu_checks.unknown(*summaries):
+        notes.append(f"CPU times are compared as if clocks were the same, and cores shared alike: {text}.")
+    return notes
 
 
 def _notes(results: Sequence[ResultDocument], repeats: Repeats) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from inferbench_tasks.analysis.report.objective import checks_of
+from inferbench_tasks.analysis.report.objective import LATENCY, checks_of
 
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
@@ -41,8 +41,10 @@ def unknown_text(views: Sequence[RunView]) -> str:
     withheld: dict[str, str] = views[0].figure("e2e_latency_ms.withheld") or {}
     lacking = [check.figure for check in checks if check.value is None]
     taken_out = [figure.word for figure in lacking if figure.path.rpartition(".")[2] in withheld]
-    percentiles = [figure.word for figure in lacking if figure.interval and figure.word not in taken_out]
-    others = [figure.word for figure in lacking if not figure.interval]
+    percentiles = [
+        figure.word for figure in lacking if figure.path.startswith(LATENCY) and figure.word not in taken_out
+    ]
+    others = [figure.word for figure in lacking if not figure.path.startswith(LATENCY)]
     reasons = [check.doubt for check in checks if check.value is not None]
     if taken_out:
         reasons.append(f"its {listing(taken_out)} {'is' if len(taken_out) == 1 else 'are'} withheld")

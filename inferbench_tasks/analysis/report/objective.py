@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
 
 
+#: Where the distribution of latencies stands in a summary.
+LATENCY = "e2e_latency_ms."
+
+
 @dataclass(frozen=True)
 class Check:
     """``met``: None where there is no value, or too few requests to tell.
@@ -92,7 +96,7 @@ def checks_of(view: RunView) -> list[Check]:
 def latency_bounds(views: Sequence[RunView]) -> dict[str, float]:
     """The bounds on percentiles of the latency that all measured runs share: percentile ("p99") -> ms."""
     bounds = [
-        {c.figure.word: c.bound for c in checks_of(view) if c.figure.interval}
+        {c.figure.word: c.bound for c in checks_of(view) if c.figure.path.startswith(LATENCY)}
         for view in views
         if view.measured
     ]

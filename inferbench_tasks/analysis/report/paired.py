@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from inferbench_tasks.analysis.certainty import Change
+from inferbench_tasks.analysis.report import cpu_checks
 from inferbench_tasks.analysis.report.alike import of_another, unlike
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.dotted import value_at
@@ -110,7 +111,7 @@ class Blocks:
     def ratio(self, figure: str, first: str, other: str, comparisons: int = 1) -> PairedRatio | None:
         """Of a figure; None where fewer than ``LEAST_BLOCKS`` blocks have it of both."""
         pairs, disturbed = [], 0
-        views: tuple[RunView, RunView] | None = None
+        views: list[tuple[RunView, RunView]] = []
         for block in sorted({*self._runs[first]} & {*self._runs[other]}):
             a, b = self._runs[first][block], self._runs[other][block]
             values = a.value(FIGURES[figure]), b.value(FIGURES[figure])
@@ -119,9 +120,9 @@ class Blocks:
             assert values[0] is not None and values[1] is not None
             pairs.append(Pair(math.log(values[1] / values[0]), _span(a) < _span(b)))
             disturbed += a.bounds_only or b.bounds_only
-            views = (a, b)
+            views.append((a, b))
         change = change_of(pairs)
-        if change is None or views is None:
+        if change is None:
             return None
         low, high = change.interval(comparisons)
         return PairedRatio(
@@ -158,13 +159,19 @@ class Blocks:
             self.left_out.append(f"{len(mixed)} blocks were not measured in turns and count for nothing.")
 
 
-def _verdict(figure: str, views: tuple[RunView, RunView], change: Change, comparisons: int) -> str | None:
-    first, other = (view.result for view in views)
+def _verdict(
+    figure: str, views: Sequence[tuple[RunView, RunView]], change: Change, comparisons: int
+) -> str | None:
+    first, other = (view.result for view in views[-1])
     assert first is not None and other is not None
     searched = any(is_search(offered(r.model_dump(include={"load"})["load"])) for r in (first, other))
     row = FIGURES[figure]
     if of_another(first, other) or unlike(row, first, other) or (searched and not row.rate_free):
         return None
+    if figure == cpu_checks.CPU:
+        unlike_cpu = [cpu_checks.differ(a.summary, b.summary) for a, b in views]
+        if sum(text is not None for text in unlike_cpu) > len(views) / 2:
+            return None
     if not change.excludes_none(comparisons):
         return NONE_SHOWN
     return None if row.better is None else "better" if (change.size > 0) == row.higher else "worse"

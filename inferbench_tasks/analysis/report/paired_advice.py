@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from inferbench_tasks.analysis.report import cpu_checks
 from inferbench_tasks.analysis.report.loads import load_of
 from inferbench_tasks.analysis.report.objective import objective_word
 from inferbench_tasks.analysis.report.paired import Blocks, PairedRatio
@@ -58,7 +59,7 @@ def choose(blocks: Blocks, keys: Sequence[str]) -> tuple[str | None, list[str]]:
         texts = [_text(blocks, key, name, ratio) for key, ratio in worse.items()]
         if len(worse) == len(tied) - 1:
             why = f"Use {label(blocks, leader)}: measured in turns, {'; '.join(texts)}."
-            return leader, [*sentences, why]
+            return leader, [*sentences, why, *(_cpu_doubt(blocks) if name == cpu_checks.CPU else [])]
         sentences.append(f"Measured in turns, {'; '.join(texts)} as {label(blocks, leader)}.")
         tied = [key for key in tied if key not in worse]
     names = " and ".join(label(blocks, key) for key in tied)
@@ -165,6 +166,11 @@ def _text(blocks: Blocks, key: str, name: str, ratio: PairedRatio) -> str:
 def _undecided(blocks: Blocks, keys: Sequence[str], name: str, comparisons: int) -> str:
     ratio = blocks.ratio(name, keys[0], keys[1], comparisons)
     return f"{_text(blocks, keys[1], name, ratio)}; more blocks narrow that." if ratio else ""
+
+
+def _cpu_doubt(blocks: Blocks) -> list[str]:
+    text = cpu_checks.unknown(*(v.summary for key in blocks.configurations for v in blocks.runs(key)))
+    return [f"That clocks and shared cores made none of this is not known: {text}."] if text else []
 
 
 def _disturbed(blocks: Blocks) -> list[str]:

@@ -33,6 +33,7 @@ class CpuMsPerSample(Metric):
         views=("sweep", "pareto"),
         after="cpu_cores",
         rate_free=True,
+        interval="cpu_time.ci95.ms_per_sample",
         otherwise=cpu_ms_per_sample,
     )
 

@@ -133,3 +133,43 @@ def test_a_bound_that_every_request_broke_is_missed_however_few_they_are() -> No
     judged = _judged(np.full(300, 12.0), 10)
     assert (judged["met"], judged["checks"]["p99_ms"]["value"]) == (False, None)
     assert _judged(np.full(300, 9.0), 10)["met"] is None
+
+
+@pytest.mark.parametrize(
+    ("requests", "failed", "met"),
+    [(200, 0, None), (500, 0, True), (1000, 3, None), (5000, 20, True), (1000, 30, False), (1000, 14, None)],
+)
+def test_a_share_of_failures_is_decided_by_exact_binomial_bounds(
+    requests: int, failed: int, met: bool | None
+) -> None:
+    """At most 1%: 200 requests of which none fails show nothing, 459 do; what is undecided says how many would."""
+    status = np.full(requests, "ok", dtype=object)
+    status[np.linspace(3, requests - 3, failed).astype(int)] = "timeout"
+    window = _window(np.full(requests, 12.0), status.tolist())
+    summary = {"error_ratio": failed / requests}
+    judged = judge(SloSpec.model_validate({"error_ratio": 0.01}), summary, window)
+    assert judged is not None and judged["met"] is met
+    check = judged["checks"]["error_ratio"]
+    assert (check["over"], check["requests"]) == (failed, requests)
+    if requests == 200:
+        assert check["needed_requests"] == pytest.approx(459, abs=2)
+
+
+def test_where_none_may_fail_the_runs_own_requests_are_meant() -> None:
+    """Nobody could show it of all others: none failed is met, one is missed, as before."""
+    slo = SloSpec.model_validate({"error_ratio": 0})
+    for ratio, met in ((0.0, True), (0.001, False)):
+        judged = judge(slo, {"error_ratio": ratio}, WINDOW)
+        assert judged is not None and judged["met"] is met
+
+
+@pytest.mark.parametrize(
+    ("interval", "met"), [([120.0, 130.0], True), ([90.0, 95.0], False), ([95.0, 120.0], None)]
+)
+def test_a_figure_of_which_more_is_better_is_above_its_bound_where_its_interval_is(
+    interval: list[float], met: bool | None
+) -> None:
+    """The highest rate that was kept, at least 100/s: not the other way round."""
+    summary = {"error_ratio": 0.0, "max_rate": {"rps": interval[0], "interval": {"rps": interval}}}
+    judged = judge(SloSpec.model_validate({"max_rate_rps": 100.0}), summary, WINDOW)
+    assert judged is not None and judged["checks"]["max_rate_rps"]["met"] is met
