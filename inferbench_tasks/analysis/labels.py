@@ -9,7 +9,7 @@ from inferbench_tasks.dotted import flatten, parts
 
 #: Fields of a job that tell nothing about what was measured.
 _UNTOLD = (
-    "name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s", "block", "sweep",
+    "name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s", "block", "nightly", "sweep",
 )  # fmt: skip
 #: Settings that name a thing; others go with them.
 _LEADERS = ("model", "model.name", "model.family", "serve.backend")

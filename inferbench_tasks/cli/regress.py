@@ -9,11 +9,14 @@ from typing import Any
 import typer
 
 from inferbench_tasks import settings
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.cli import regress_bisect
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.regression.bisect.offer import offer
+from inferbench_tasks.regression.bisect.offer import offer, start_of
+from inferbench_tasks.submission.reader import read_submission
+from inferbench_tasks.submission.schema import serving_only
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -76,9 +79,26 @@ def run(
     )  # fmt: skip
     with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
         outcome = run_night(night, db, data_dir, say)
-    _tell(outcome, str(file))
+        _tell(outcome, str(file))
+        bisect_if_asked(file, outcome, db, data_dir)
     if outcome["regressions"]:
         raise typer.Exit(1)
+
+
+def bisect_if_asked(file: Path, outcome: dict[str, Any], db: PerfDB, data_dir: Path) -> None:
+    """Look for the commit of what the night confirmed, if the submission says so (``nightly.bisect``)."""
+    from inferbench_tasks.regression.bisect.session import bisect
+    from inferbench_tasks.regression.bisect.start import request_of
+    from inferbench_tasks.regression.bisect.text import sentences
+
+    submission = serving_only(read_submission(file, INSTALLED), "A nightly comparison")
+    start = start_of(outcome)
+    if start is None or submission.nightly is None or not submission.nightly.bisect:
+        return
+    say(f"{submission.name}: looking for the commit that changed {start['figure']} (nightly.bisect)")
+    state, answer = bisect(request_of(file, start), db, data_dir, say)
+    for sentence in sentences(state, answer):
+        typer.echo(sentence)
 
 
 @app.command()

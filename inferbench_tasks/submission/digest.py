@@ -28,7 +28,17 @@ from inferbench_tasks.submission.slo import PERCENTILES
 
 #: Fields that name, describe or schedule a job and leave what it measures alone.
 LABELS = frozenset(
-    {"name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s", "block"}
+    {
+        "name",
+        "user",
+        "description",
+        "tags",
+        "priority",
+        "expected_duration_s",
+        "deadline_s",
+        "block",
+        "nightly",
+    }
 )
 
 #: Fields of the load that say how long it waits before it begins.

@@ -32,6 +32,7 @@ from inferbench_tasks.submission.schema import (
     BatchingSpec,
     ConvertSpec,
     LoadSpec,
+    NightlySpec,
     RequestsSpec,
     ServeSpec,
     Submission,
@@ -134,6 +135,7 @@ def markdown() -> str:
         _section("share", ShareSpec),
         _section("share.beside", NeighbourSpec),
         _section("slo", SloSpec),
+        _section("nightly", NightlySpec),
         SWEEP,
         TEXT,
     ]

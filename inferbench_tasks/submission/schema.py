@@ -150,6 +150,14 @@ class LoadSpec(Spec):
         return self.arrivals.samples_per_request(self.batch_size)
 
 
+class NightlySpec(Spec):
+    """What follows a night of this submission; no part of what is measured."""
+
+    bisect: bool = False
+    """A night that confirms a regression between two commits starts the search for the one that made it, at the lowest
+    priority; without, it gives the command."""
+
+
 class JobSpec(JobBase):
     """One concrete point: what a submission says once its sweep is taken away."""
 
@@ -171,6 +179,8 @@ class JobSpec(JobBase):
     """Other models on the same device; each is measured alone and beside the others."""
     slo: SloSpec | None = None
     """The objective that a configuration has to meet; without, results are shown and not judged."""
+    nightly: NightlySpec | None = None
+    """What follows its nights; other runs leave it alone."""
 
     def needed_device(self) -> DeviceSpec:
         """The device that the server runs on."""

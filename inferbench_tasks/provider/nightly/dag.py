@@ -3,6 +3,9 @@
 To our executor a night is one job of low priority with a deadline: ``hold`` takes the device, ``measure`` runs both
 sides in turns, ``decide`` decides and reports, ``release`` gives the device back. Both sides so run on the same
 device, under one lease. ``verdict`` fails the DAG run if a regression was confirmed.
+
+Of a submission with ``nightly: {bisect: true}`` the night's ``bisect`` then starts another DAG, ``bisect.<name>``,
+which looks for the commit as one job of the lowest priority that there is.
 """
 
 from __future__ import annotations
@@ -20,7 +23,14 @@ from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.plan.compile import group_id
 from inferbench_tasks.provider.loader import BrokenSubmission, dags_dir
 from inferbench_tasks.provider.nightly.notify import notifiers
-from inferbench_tasks.provider.nightly.operators import DecideNight, HoldDevice, MeasureNight, TellVerdict
+from inferbench_tasks.provider.nightly.operators import (
+    BisectCommits,
+    DecideNight,
+    HoldDevice,
+    MeasureNight,
+    StartBisection,
+    TellVerdict,
+)
 from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
 from inferbench_tasks.provider.queues import HOLD, HOST
 from inferbench_tasks.provider.weights import ShortestJobFirst, weight
@@ -33,6 +43,8 @@ from inferbench_tasks.submission.sweep import each_job_once, expand
 
 #: The beginning of the ids of the nightly DAGs.
 NIGHTLY = "nightly."
+#: That of the DAGs that bisect what a night confirmed.
+BISECT = "bisect."
 #: A night is one job, and ends with a task that needs no device.
 JOB, VERDICT = 0, "verdict"
 #: The one cron setting of all nights, UTC (``0 2 * * *``). Unset: nights run when somebody triggers them, since a
@@ -42,6 +54,8 @@ CRON = "INFERBENCH_NIGHTLY_CRON"
 NIGHTLY_DIR = "INFERBENCH_NIGHTLY_DIR"
 #: For a submission that says nothing itself: after everybody else's work, done by the morning.
 PRIORITY, DEADLINE_S = -50, 6 * 3600.0
+#: Of a bisection: after everything else, however long it takes. Pairs: what the median one took in simulations.
+LOWEST_PRIORITY, BISECT_LIMIT_S, BISECT_PAIRS = -100, 24 * 3600.0, 170
 
 
 def load_nightly(folder: Path | None = None) -> dict[str, DAG]:
@@ -61,6 +75,8 @@ def load_nightly(folder: Path | None = None) -> dict[str, DAG]:
         dag_id = f"{NIGHTLY}{submission.name}"
         if dag_id_to_parse in (None, dag_id):
             dags[dag_id] = night_dag(submission, path)
+        if bisects(submission) and dag_id_to_parse in (None, bisect_id(submission)):
+            dags[bisect_id(submission)] = bisect_dag(submission, path)
     return dags
 
 
@@ -111,6 +127,63 @@ def night_dag(submission: Submission, path: Path) -> DAG:
         hold >> measure >> decide >> release.as_teardown(setups=hold)
         decide >> verdict
         verdict.trigger_rule = TriggerRule.ALL_SUCCESS
+        if bisects(submission):
+            decide >> StartBisection(
+                task_id="bisect",
+                trigger_dag_id=bisect_id(submission),
+                decided_by=decide.task_id,
+                queue=HOST,
+                **common,
+            )
+    return dag
+
+
+def bisects(submission: Submission) -> bool:
+    """Whether its nights start a bisection by themselves."""
+    return submission.nightly is not None and submission.nightly.bisect
+
+
+def bisect_id(submission: Submission) -> str:
+    """The id of the DAG that they start."""
+    return f"{BISECT}{submission.name}"
+
+
+def bisect_dag(submission: Submission, path: Path) -> DAG:
+    """The DAG that looks for the commit which made a confirmed change; started by a night, or by hand."""
+    commit: dict[str, Any] = {"type": ["string", "null"], "maxLength": 100}
+    dag = DAG(
+        dag_id=bisect_id(submission),
+        dag_display_name=f"{submission.name} (which commit)",
+        description=f"The commit since which {submission.name} is slower, as its nights confirmed",
+        start_date=None,
+        schedule=None,
+        catchup=False,
+        max_active_runs=1,
+        tags=["inferbench", "nightly", "bisect", submission.serve.backend, *submission.tags],
+        doc_md=__doc__,
+        params={
+            "good": Param(None, **commit, title="Good", description="The commit that is as it should be."),
+            "bad": Param(None, **commit, title="Bad", description="The commit that is changed."),
+            "figure": Param(
+                "p50_ms", type="string", maxLength=60, title="Figure", description="What changed."
+            ),
+        },
+        is_paused_upon_creation=False,
+        default_args={"owner": submission.user},
+    )
+    night = job_document(submission)
+    length_s = night["expected_duration_s"] / DEFAULT_PAIRS * BISECT_PAIRS
+    job = {**night, "priority": LOWEST_PRIORITY, "deadline_s": None, "expected_duration_s": length_s}
+    common: dict[str, Any] = {
+        "weight_rule": ShortestJobFirst(),
+        "priority_weight": weight(LOWEST_PRIORITY, length_s),
+    }
+    request = LeaseRequest(job, recorded=False, series=BISECT, least_limit_s=BISECT_LIMIT_S)
+    with dag, TaskGroup(group_id=group_id(JOB), tooltip="one bisection"):
+        hold = HoldDevice(**_on_device("hold", 0, request=request), **common)
+        bisect = BisectCommits(file=str(path), **_on_device("bisect", 1), **common)
+        release = HoldDevice(**_on_device("release", 2, cleans_up=True), **common)
+        hold >> bisect >> release.as_teardown(setups=hold)
     return dag
 
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import CancelledError, InputError, StageError
-from inferbench_tasks.regression.bisect.offer import offer
+from inferbench_tasks.regression.bisect.offer import offer, start_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -87,6 +88,69 @@ class DecideNight(BaseOperator):
         paths = write_report(state, report_folder(self.name))
         changes = {key: state[key] for key in ("regressions", "improvements", "suspicions")}
         return {"name": self.name, "file": self.file, "report": str(paths[0]), **changes}
+
+
+class StartBisection(TriggerDagRunOperator):
+    """Starts the bisection of what the night confirmed; skipped where nothing was, or not between two commits.
+
+    Once for the same commits and figure: a night that confirms the same again starts nothing.
+    """
+
+    template_fields: Sequence[str] = ()
+    ui_color = "#e8f0fe"
+
+    def __init__(self, *, decided_by: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.decided_by = decided_by
+
+    def execute(self, context: Context) -> None:
+        ti = context["ti"]
+        start = start_of(ti.xcom_pull(task_ids=self.decided_by))
+        if start is None:
+            raise AirflowSkipException("no regression between two commits was confirmed")
+        self.conf = start
+        self.trigger_run_id = f"{start['good'][:12]}-{start['bad'][:12]}-{start['figure']}"
+        if ti.get_dr_count(self.trigger_dag_id, run_ids=[self.trigger_run_id]):
+            raise AirflowSkipException(f"{self.trigger_run_id} of {self.trigger_dag_id} was started before")
+        super().execute(context)
+
+
+class BisectCommits(BaseOperator):
+    """Bisects ``file`` between the commits ``good`` and ``bad`` of the parameters; returns the answer.
+
+    What was measured is kept: a run that was ended goes on where it was when it is started again.
+    """
+
+    template_fields: Sequence[str] = ()
+    ui_color = "#e8f0fe"
+
+    def __init__(self, *, file: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.file = file
+        self._stop = threading.Event()
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        from inferbench_tasks.perfdb.store import PerfDB
+        from inferbench_tasks.regression.bisect.session import bisect
+        from inferbench_tasks.regression.bisect.start import request_of
+        from inferbench_tasks.regression.bisect.text import as_mapping, sentences
+
+        data_dir = settings.data_dir()
+        try:
+            request = request_of(Path(self.file), dict(context["params"]))
+            with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
+                state, answer = bisect(request, db, data_dir, self.log.info, self._stop.is_set)
+        except (StageError, InputError, CancelledError) as error:
+            raise AirflowFailException(str(error)) from error
+        for sentence in sentences(state, answer):
+            self.log.info("%s", sentence)
+        document: dict[str, Any] = as_mapping(state, answer)
+        return document
+
+    def on_kill(self) -> None:
+        """Airflow calls it from its SIGTERM handler: the run in progress ends, what was measured stays."""
+        self._stop.set()
+        raise CancelledError("Stopped during a bisection.")
 
 
 class TellVerdict(BaseOperator):

@@ -1,10 +1,19 @@
-"""The command that finds which commit made a confirmed change."""
+"""The command that finds which commit made a confirmed change, and what starts by itself where a night may."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
 from typing import Any
+
+
+def start_of(changes: Mapping[str, Any]) -> dict[str, str] | None:
+    """What a bisection of a night's regressions starts from: the first that lies between two commits; None without.
+
+    Further figures of one night mostly changed by the same commit; their commands are given as ever.
+    """
+    starts = [change["bisect"] for change in changes["regressions"] if change.get("bisect")]
+    return dict(starts[0]) if starts else None
 
 
 def offer(change: Mapping[str, Any], file: str) -> str | None:

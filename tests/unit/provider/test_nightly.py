@@ -86,6 +86,82 @@ def test_every_yaml_of_the_nightly_folder_is_a_scheduled_dag(
     assert release.is_teardown and dag.get_task("job-000.hold").is_setup
 
 
+NIGHT_YAML = """\
+name: digits
+model: {kind: zoo, name: digits}
+load: {arrivals: {kind: poisson, rate_rps: 50}, duration_s: 5}
+"""
+START = {"figure": "p50_ms", "good": "a" * 40, "bad": "b" * 40}
+
+
+def test_a_night_that_may_bisect_has_a_dag_of_the_lowest_priority_for_it(tmp_path: Path) -> None:
+    """15.25: ``nightly: {bisect: true}`` adds the DAG and the task that starts it; without, neither is there."""
+    from inferbench_tasks.provider.nightly.dag import load_nightly
+    from inferbench_tasks.provider.on_device import LeasedTask
+
+    (tmp_path / "digits.yaml").write_text(NIGHT_YAML)
+    assert set(load_nightly(tmp_path)) == {"nightly.digits"}
+    (tmp_path / "digits.yaml").write_text(NIGHT_YAML + "nightly: {bisect: true}\n")
+    dags = load_nightly(tmp_path)
+    assert set(dags) == {"nightly.digits", "bisect.digits"}
+    night, bisect = dags["nightly.digits"], dags["bisect.digits"]
+    assert night.get_task("bisect").upstream_task_ids == {"job-000.decide"}
+    assert "bisect" not in night.get_task("verdict").upstream_task_ids
+    assert {task.task_id for task in bisect.tasks} == {"job-000.hold", "job-000.bisect", "job-000.release"}
+    leased = LeasedTask.of(bisect.get_task("job-000.hold").executor_config)
+    assert leased is not None and leased.request is not None
+    assert leased.request.job["priority"] == -100 and leased.request.job["deadline_s"] is None
+    assert bisect.schedule is None and bisect.get_task("job-000.release").is_teardown
+
+
+class Started:
+    """The task instance of the task that starts a bisection: what the night decided, and which runs there were."""
+
+    def __init__(self, changes: dict[str, Any], before: tuple[str, ...] = ()) -> None:
+        self.changes, self.before = changes, before
+
+    def xcom_pull(self, task_ids: str) -> dict[str, Any]:
+        return self.changes
+
+    def get_dr_count(self, dag_id: str, run_ids: list[str]) -> int:
+        return sum(run in self.before for run in run_ids)
+
+
+def start_bisection(ti: Started, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
+    """What the DAG is started with: its conf and the id of its run."""
+    from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+
+    from inferbench_tasks.provider.nightly.operators import StartBisection
+
+    started: list[Any] = []
+    monkeypatch.setattr(
+        TriggerDagRunOperator,
+        "execute",
+        lambda self, context: started.append((self.conf, self.trigger_run_id)),
+    )
+    task = StartBisection(task_id="bisect", trigger_dag_id="bisect.digits", decided_by="decide")
+    context: Any = {"ti": ti}
+    task.execute(context)
+    return started[0]  # type: ignore[no-any-return]
+
+
+def test_a_confirmed_regression_starts_its_bisection_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """15.25: with the commits and the figure; again, without a regression, or within one commit nothing is started."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    confirmed = found(regressions=[CHANGE | {"bisect": None}, CHANGE | {"bisect": START}])
+    conf, run_id = start_bisection(Started(confirmed), monkeypatch)
+    assert conf == START and run_id == "aaaaaaaaaaaa-bbbbbbbbbbbb-p50_ms"
+    for ti in (
+        Started(confirmed, before=(run_id,)),
+        Started(found()),
+        Started(found(improvements=[CHANGE | {"bisect": START}])),
+        Started(found(regressions=[CHANGE | {"bisect": None}])),
+    ):
+        with pytest.raises(AirflowSkipException):
+            start_bisection(ti, monkeypatch)
+
+
 @pytest.fixture
 def webhook() -> Iterator[tuple[str, list[Any]]]:
     """A receiver: its URL, and what it got."""
