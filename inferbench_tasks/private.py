@@ -18,6 +18,7 @@ NAMES = frozenset(
         *(
             "airflow",
             "cache",
+            "images.txt",
             "invocations",
             "loads",
             "machine.lease",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inferbench_tasks.backends.base import Backend, Deployment, Prepared
 from inferbench_tasks.backends.probes.base import Probe, open_probe
 from inferbench_tasks.contracts.handles import Endpoint, ServerHandle
 from inferbench_tasks.errors import CancelledError, ServerError
-from inferbench_tasks.launchers.base import Launcher
+from inferbench_tasks.launchers.base import LOOPBACK, Launcher
 from inferbench_tasks.launchers.records import end_run
 
 log = logging.getLogger(__name__)
@@ -52,12 +52,14 @@ def start(
     Raises ServerError with the end of the log if it dies, is not ready in ``ready_timeout_s``, or finds
     its port taken; the caller ends what is left (``records.end_run``).
     """
+    deployment = replace(deployment, host=getattr(launcher, "listens_on", LOOPBACK))
     for attempt in range(1, PORT_ATTEMPTS + 1):
         for stale in deployment.folder.glob("address.json"):
             stale.unlink()
         prepared = backend.prepare(deployment)
         began_s = time.monotonic()
-        server = launcher.start(prepared.launch, servers_dir)
+        named = deployment.spec.image is not None
+        server = launcher.start(replace(prepared.launch, image_by_submission=named), servers_dir)
         try:
             return _wait(backend, prepared, deployment, launcher, server, began_s, cancelled)
         except ServerError:
@@ -68,6 +70,12 @@ def start(
             log.warning("a chosen port was taken meanwhile, trying others run_id=%s", deployment.run_id)
             end_run(servers_dir, deployment.run_id)
     raise AssertionError("the last attempt returns or raises")
+
+
+def _at(server: ServerHandle, endpoint: Endpoint | None) -> Endpoint | None:
+    if endpoint is None or not server.address:
+        return endpoint
+    return endpoint.model_copy(update={"host": server.address})
 
 
 def _on_live(
@@ -108,7 +116,7 @@ def _wait(
                     f"The server {launcher.exit_text(server)} while starting; the end of {server.log_path}:\n"
                     f"{launcher.log_end(server)}"
                 )
-            if endpoint is None and (endpoint := prepared.endpoint()) is not None:
+            if endpoint is None and (endpoint := _at(server, prepared.endpoint())) is not None:
                 probe = open_probe(endpoint, timeout_s=5.0)
             asked_s = time.monotonic()
             # The answer may wait for a load that has begun: the server was there when it was asked.

@@ -25,18 +25,23 @@ class TfsProtocol(OwnServer):
     extra = "tensorflow"
     title = "TensorFlow"
     grpc_service = "tfs"
+    _host = "127.0.0.1"
     tells_spans = False  # its protocol has no place for them that our client reads
 
     def label(self) -> str:
         """The label that no result may lack."""
         return f"not TensorFlow Serving: its protocol on InferBench's server, TensorFlow {self.version()}"
 
+    def on_live(self, endpoint: Endpoint, timeout_s: float) -> None:
+        """Its other port is at the same address."""
+        self._host = endpoint.host
+
     def statistics(self, probe: Probe) -> dict[str, Any] | None:
         """The protocol has none; the server's HTTP port tells them."""
         if self._address is None:
             return None
         port = read_ports(self._address)["http"]
-        endpoint = Endpoint(protocol="http", host="127.0.0.1", port=port, model_name=self._model_name)
+        endpoint = Endpoint(protocol="http", host=self._host, port=port, model_name=self._model_name)
         beside = open_probe(endpoint)
         try:
             return beside.statistics()

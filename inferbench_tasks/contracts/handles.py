@@ -138,7 +138,8 @@ class ServerHandle(Handle):
 
     ``pgid`` equals ``pid`` (each server leads its own session); ``started_ns`` is the process's
     creation time (psutil's, in ns), so that a recycled pid is never mistaken for it. ``sandbox``: what keeps it from
-    the rest of the machine, for the result.
+    the rest of the machine, for the result. ``address``: where it is asked, where that is not the address that it
+    binds; ``image_id`` of a container.
     """
 
     launcher: Literal["process", "container"]
@@ -148,6 +149,8 @@ class ServerHandle(Handle):
     config_path: str
     container_id: str | None = None
     sandbox: str = ""
+    address: str | None = None
+    image_id: str | None = None
 
 
 class ColdStart(Handle):

@@ -13,6 +13,8 @@ from inferbench_tasks.sandbox import Reach
 
 ANY_PORT = Reach(binds=None, local_sockets=True, datagrams=True)
 
+LOOPBACK = "127.0.0.1"
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -35,6 +37,8 @@ class Launch:
     #: Patterns of files outside of ``folder`` that a server killed by force leaves (shared memory).
     leftovers: tuple[str, ...] = ()
     image: str | None = None
+    #: Whether the submission names the image, which then must be on the operator's list.
+    image_by_submission: bool = False
     mounts: dict[str, str] = field(default_factory=dict)
     cpus: float | None = None
     memory_bytes: int | None = None
@@ -46,6 +50,11 @@ class Launcher(Protocol):
     """One way to run a server."""
 
     kind: ClassVar[str]
+
+    @property
+    def listens_on(self) -> str:
+        """The address that servers bind: loopback, where they share this machine's network."""
+        return LOOPBACK
 
     def unavailable(self) -> str | None:
         """Why servers can't be run this way here; None if they can."""

@@ -6,7 +6,8 @@ import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,9 +16,9 @@ import psutil
 from inferbench_tasks import extras
 from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.contracts.server_record import ServerRecord
-from inferbench_tasks.errors import ServerError
-from inferbench_tasks.launchers import processes, records
-from inferbench_tasks.launchers.base import Launch, log_end
+from inferbench_tasks.errors import InferBenchError, ServerError
+from inferbench_tasks.launchers import container_network, images, processes, records
+from inferbench_tasks.launchers.base import LOOPBACK, Launch, log_end
 
 log = logging.getLogger(__name__)
 
@@ -25,19 +26,27 @@ log = logging.getLogger(__name__)
 LABEL = "inferbench.server"
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 PIDS_LIMIT = 4096
+#: Of what a server says the engine keeps the newest, in files of this size; so do we.
+LOG_BYTES = 16 * 2**20
+LOG_CONFIG = {"max-size": str(LOG_BYTES), "max-file": "2"}
 TMPFS_BYTES = 256 * 2**20
 SHM_BYTES = 256 * 2**20
 API_TIMEOUT_S = 30
 
 
 class ContainerLauncher:
-    """The network is the host's, so that no bridge or proxy stands in a measured path.
+    """Each in a network of its own (``container_network``), from an image that may run (``images``).
 
     The container runs as the calling user with all capabilities dropped; only its run's folder can be
     written, and a small ``/tmp`` in memory.
     """
 
     kind: ClassVar[str] = "container"
+
+    @property
+    def listens_on(self) -> str:
+        """In a network of its own all addresses are the container's."""
+        return "0.0.0.0" if container_network.kind() == "own" else LOOPBACK  # noqa: S104
 
     def unavailable(self) -> str | None:
         """Whether the SDK is there and an engine answers."""
@@ -76,6 +85,7 @@ class ContainerLauncher:
             "environment": {**launch.env, processes.MARK: token, "HOME": "/tmp"},  # noqa: S108 - in the container
             "labels": {LABEL: token},
             "network_mode": "host",
+            "log_config": {"type": "json-file", "config": LOG_CONFIG},
             "user": f"{os.getuid()}:{os.getgid()}",
             "cap_drop": ["ALL"],
             "security_opt": ["no-new-privileges"],
@@ -92,18 +102,17 @@ class ContainerLauncher:
         if launch.memory_bytes is not None:
             options["mem_limit"] = options["memswap_limit"] = launch.memory_bytes
         try:
-            container = self._run(launch.image, options)
-        except docker.errors.ImageNotFound as error:
-            path.unlink()
-            raise ServerError(_no_image(launch.image, error)) from error
+            container, address = self._run(launch, options, token, servers_dir.parent)
         except docker.errors.APIError as error:
-            # An engine that can't reach the registry answers 500 instead of 404.
             self._remove(token, None)
             path.unlink()
-            reason = str(error.explanation or error)
-            if "pull" in reason or "manifest" in reason or "registry" in reason or "dial tcp" in reason:
-                raise ServerError(_no_image(launch.image, error)) from error
-            raise ServerError(f"The container of {launch.image} can't be started: {reason}") from error
+            raise ServerError(
+                f"The container of {launch.image} can't be started: {error.explanation or error}"
+            ) from error
+        except InferBenchError:
+            self._remove(token, None)
+            path.unlink()
+            raise
         server = ServerHandle(
             launcher="container",
             pid=0,
@@ -112,6 +121,8 @@ class ContainerLauncher:
             config_path=str(launch.config_path),
             container_id=container.id,
             sandbox="container",
+            address=address,
+            image_id=str(container.attrs["Image"]),
         )
         pid = int(container.attrs["State"]["Pid"])
         # If it has ended already, whoever waits for it is told by ``alive``.
@@ -121,12 +132,20 @@ class ContainerLauncher:
         log.info("container started id=%s image=%s pid=%d", container.short_id, launch.image, pid)
         return server
 
-    def _run(self, image: str, options: dict[str, Any]) -> Any:
-        """The container as it is once it was started. Raises docker's errors."""
+    def _run(self, launch: Launch, options: dict[str, Any], token: str, machine_dir: Path) -> tuple[Any, str]:
+        """The container as it is once it was started, and its address. Raises docker's errors and ours."""
         with _engine() as engine:
-            container = engine.containers.run(image, **options)
+            image = images.resolve(
+                engine, str(launch.image), machine_dir, by_submission=launch.image_by_submission
+            )
+            address = LOOPBACK
+            if own := container_network.kind() == "own":
+                container_network.create(engine, token, {LABEL: token})
+                options = {**options, "network_mode": token}
+            container = engine.containers.create(image, **options)
+            container.start()
             container.reload()
-            return container
+            return container, container_network.address(container, token) if own else address
 
     def alive(self, server: ServerHandle) -> bool:
         """Whether its first process, which the host sees, runs."""
@@ -172,13 +191,16 @@ class ContainerLauncher:
                     raise ServerError(
                         f"The container {container.short_id} can't be ended: {error}"
                     ) from error
+            container_network.remove(engine, f"{LABEL}={token}")
         return running
 
     def _save_log(self, server: ServerHandle) -> None:
         with _engine() as engine:
             container = _find(engine, server)
             if container is not None:
-                Path(server.log_path).write_bytes(container.logs())
+                Path(server.log_path).write_bytes(
+                    newest(container.logs(stream=True, follow=False), LOG_BYTES)
+                )
 
 
 @contextlib.contextmanager
@@ -203,8 +225,13 @@ def _find(engine: Any, server: ServerHandle) -> Any:
         return None
 
 
-def _no_image(image: str, error: Exception) -> str:
-    return (
-        f"The image {image} is not on this machine and can't be pulled: {error}. "
-        f"Build it (see docker/) or `docker pull` it, or name another with serve.image."
-    )
+def newest(chunks: Iterable[bytes], limit: int) -> bytes:
+    """The last ``limit`` bytes of a stream, which is never in memory as a whole."""
+    kept: deque[bytes] = deque()
+    size = 0
+    for chunk in chunks:
+        kept.append(chunk)
+        size += len(chunk)
+        while size - len(kept[0]) >= limit:
+            size -= len(kept.popleft())
+    return b"".join(kept)[-limit:]

@@ -19,7 +19,7 @@ from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.contracts.server_record import ServerRecord
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers import processes, records
-from inferbench_tasks.launchers.base import Launch, log_end
+from inferbench_tasks.launchers.base import LOOPBACK, Launch, log_end
 from inferbench_tasks.monitors.gpu import BY_BUS, ORDER
 
 log = logging.getLogger(__name__)
@@ -38,6 +38,7 @@ class ProcessLauncher:
     """Each server leads its own session; it outlives the process that starts it, until it is stopped."""
 
     kind: ClassVar[str] = "process"
+    listens_on = LOOPBACK
 
     def unavailable(self) -> str | None:
         """Processes are only watched properly on Linux."""

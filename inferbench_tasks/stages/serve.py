@@ -11,7 +11,7 @@ from inferbench_tasks.backends.base import BACKENDS, Backend, Deployment
 from inferbench_tasks.contracts.handles import BackendInfo, ColdStart, Endpoint, Handle, ServerHandle
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers import records
-from inferbench_tasks.launchers.base import LAUNCHERS
+from inferbench_tasks.launchers.base import LAUNCHERS, LOOPBACK
 from inferbench_tasks.sharing.base import placed
 from inferbench_tasks.stages import convert, generate
 from inferbench_tasks.stages.base import Context, Stage, StageInput
@@ -111,7 +111,7 @@ def run(inp: Input, ctx: Context) -> Output:
             version=backend.version(),
             launcher=spec.launcher,
             label=backend.label(),
-            settings=started.prepared.settings,
+            settings=started.prepared.settings | _place(started.server),
         ),
         cold_start=ColdStart(
             process_ms=started.process_ms,
@@ -122,6 +122,13 @@ def run(inp: Input, ctx: Context) -> Output:
         difference_ratio=difference,
         tells_spans=backend.tells_spans,
     )
+
+
+def _place(server: ServerHandle) -> dict[str, str]:
+    """Of a container what its figures depend on: which image it really was, and the network in the measured path."""
+    if server.image_id is None:
+        return {}
+    return {"image_id": server.image_id, "container_network": "host" if server.address == LOOPBACK else "own"}
 
 
 def is_light(job: JobSpec) -> bool:

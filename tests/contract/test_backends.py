@@ -6,7 +6,9 @@ import base64
 import http.client
 import json
 import os
+import re
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,10 +25,11 @@ from inferbench_tasks.backends.base import BACKENDS, Deployment
 from inferbench_tasks.backends.first_answer import check_answer
 from inferbench_tasks.backends.probes.base import Refused, open_probe
 from inferbench_tasks.contracts.handles import Endpoint
-from inferbench_tasks.errors import ServerError
+from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.formats.base import FORMATS
-from inferbench_tasks.launchers import processes, records
+from inferbench_tasks.launchers import container_network, processes, records
 from inferbench_tasks.launchers.base import LAUNCHERS
+from inferbench_tasks.launchers.container import LABEL, LOG_CONFIG
 from inferbench_tasks.submission.schema import ServeSpec
 from tests import docker_engine
 from tests.docker_engine import ENVIRONMENTS
@@ -354,6 +357,56 @@ def test_a_container_has_no_privileges_and_its_log_is_kept(bench: Bench) -> None
         assert LOADED.get(bench.kind, "model ready") in Path(started.server.log_path).read_text()
     finally:
         client.close()
+
+
+@pytest.mark.parametrize("bench", container_only(), indirect=True)
+def test_a_container_has_a_network_of_its_own(bench: Bench) -> None:
+    """An internal one, with no other member; no port of this machine is its; both are gone afterwards."""
+    import docker
+
+    client = docker.from_env()
+    try:
+        with bench.server() as started:
+            container = client.containers.get(str(started.server.container_id))
+            (network,) = container.attrs["NetworkSettings"]["Networks"].values()
+            about = client.networks.get(network["NetworkID"]).attrs
+            assert about["Internal"] and list(about["Containers"]) == [container.id]
+            assert started.endpoint.host == started.server.address == network["IPAddress"]
+            assert not container.attrs["HostConfig"]["PortBindings"]
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", started.endpoint.port), timeout=5)
+            assert container.attrs["HostConfig"]["LogConfig"]["Config"] == LOG_CONFIG
+            assert container.attrs["Image"] == started.server.image_id
+        assert client.networks.list(filters={"label": LABEL}) == []
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("bench", container_only(), indirect=True)
+def test_a_container_may_stay_in_the_hosts_network(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For engines that can make no other: the operator's setting, and the server is loopback's."""
+    monkeypatch.setenv(container_network.NETWORK, "host")
+    case = bench.case()
+    with bench.server() as started:
+        assert started.endpoint.host == started.server.address == "127.0.0.1"
+        expected = {"scores": case.reference["scores"][:1]}
+        assert check_answer(ask(started.probe, case, 1), expected, case.model, 1, 1e-5) <= 1e-5
+
+
+@pytest.mark.parametrize("bench", container_only(), indirect=True)
+def test_a_submissions_image_must_be_on_the_operators_list(bench: Bench) -> None:
+    """By its digest, whatever its tag; the message has what to add, and then it runs, under any of its names."""
+    tag = f"inferbench/server:{bench.kind}"
+    with pytest.raises(
+        InputError, match=r"not on this system's list of allowed images.*sha256:[0-9a-f]{64}"
+    ) as refused:
+        with bench.server(image=tag):
+            pass
+    assert refused.value.field == "serve.image"
+    (digest,) = set(re.findall(r"sha256:[0-9a-f]{64}", str(refused.value)))
+    (bench.folder / "images.txt").write_text(f"# allowed here\n{digest}  # ours\n")
+    with bench.server(image=tag) as started:
+        assert started.server.image_id == digest
 
 
 @pytest.mark.parametrize("bench", container_only(), indirect=True)
