@@ -1,8 +1,7 @@
 """Run an invocation's DAG by Airflow in this process: ``python -m inferbench_tasks.provider.local DIR``.
 
 ``dag.test()`` needs a metadata database and a DAG file. Each invocation has its own of both under its
-folder, so that runs at the same time never meet in one SQLite file; the database is a copy of one
-that was migrated once per Airflow version, which takes milliseconds instead of the migration's seconds.
+folder, so that runs at the same time never meet in one SQLite file.
 """
 
 from __future__ import annotations
@@ -10,18 +9,13 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import shutil
-import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from filelock import FileLock
-
 from inferbench_tasks import settings
-from inferbench_tasks.errors import StageError
-from inferbench_tasks.provider import plugins_folder
+from inferbench_tasks.provider import metadata_db
+from inferbench_tasks.provider.metadata_db import airflow_environment
 from inferbench_tasks.running.child import keeping
 from inferbench_tasks.running.interrupt import die_with_parent
 from inferbench_tasks.running.invocation import Invocation
@@ -39,55 +33,14 @@ dag = invocation_dag()
 '''
 
 
-def airflow_environment(home: Path, dags: Path) -> dict[str, str]:
-    """The settings of a local run: its own SQLite, no examples, logs in its folder."""
-    return {
-        "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
-        **plugins_folder.setting(),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
-        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
-        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(home / "logs"),
-        # A key per machine would have to be kept; nothing secret is stored in this database.
-        "AIRFLOW__CORE__FERNET_KEY": "",
-        "AIRFLOW__CORE__INTERNAL_API_SECRET_KEY": "local",
-        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
-    }
-
-
 def prepare(invocation: Invocation, data_dir: Path) -> dict[str, str]:
     """Make the invocation's Airflow home; returns the environment for the process that uses it."""
     home, dags = invocation.dir / "airflow", invocation.dir / "dags"
     home.mkdir(exist_ok=True)
     dags.mkdir(exist_ok=True)
     (dags / "submission.py").write_text(DAG_FILE)
-    shutil.copyfile(_template_database(data_dir), home / "airflow.db")
+    metadata_db.copy(home / "airflow.db", data_dir)
     return {**airflow_environment(home, dags), settings.INVOCATION_DIR: str(invocation.dir)}
-
-
-def _template_database(data_dir: Path) -> Path:
-    folder = data_dir / "airflow"
-    folder.mkdir(parents=True, exist_ok=True)
-    database = folder / f"template-{version('apache-airflow-core')}.db"
-    with FileLock(str(database) + ".lock"):
-        if not database.exists():
-            home = folder / "migrate"
-            shutil.rmtree(home, ignore_errors=True)
-            home.mkdir()
-            process = subprocess.run(
-                [sys.executable, "-m", "airflow", "db", "migrate"],
-                env={**os.environ, **airflow_environment(home, home)},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if process.returncode:
-                raise StageError(f"Airflow's database can't be made: {process.stderr.strip()[-2000:]}")
-            os.replace(home / "airflow.db", database)
-            shutil.rmtree(home, ignore_errors=True)
-    return database
 
 
 def invocation_dag() -> DAG:

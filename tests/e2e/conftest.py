@@ -16,6 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.warm import warm
+
 QUICK = """
 name: quick
 model: {kind: zoo, name: digits}
@@ -120,6 +122,13 @@ class Cli:
             except psutil.Error:
                 continue
         return found
+
+
+@pytest.fixture
+def warm_cli(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Cli:
+    """A data directory in which ``digits`` has been made and converted before."""
+    warm(cli.data_dir, tmp_path_factory)
+    return cli
 
 
 @pytest.fixture

@@ -14,8 +14,11 @@ import psutil
 import pytest
 
 from tests.e2e.conftest import ONLY_NOTED, QUICK, Cli
+from tests.warm import warm
 
 pytestmark = pytest.mark.integration
+#: What these do is done already where something has run before.
+COLD = ("generate", "convert")
 STAGES = ["generate", "convert", "serve", "load", "collect"]
 
 
@@ -37,8 +40,12 @@ def stop_at(cli: Cli, stage: str, number: signal.Signals, *options: str) -> tupl
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_ctrl_c_leaves_nothing_running(cli: Cli, stage: str) -> None:
+def test_ctrl_c_leaves_nothing_running(
+    cli: Cli, stage: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """Ctrl-C in any stage ends the server and everything else; the run is recorded as cancelled."""
+    if stage not in COLD:
+        warm(cli.data_dir, tmp_path_factory)
     code, text = stop_at(cli, stage, signal.SIGINT, "--inline")
     assert code == 130, text
     assert "Traceback" not in text
@@ -52,29 +59,31 @@ def test_ctrl_c_leaves_nothing_running(cli: Cli, stage: str) -> None:
 
 
 @pytest.mark.airflow
-def test_sigterm_through_airflow_leaves_nothing_running(cli: Cli) -> None:
+def test_sigterm_through_airflow_leaves_nothing_running(warm_cli: Cli) -> None:
     """SIGTERM during the load of a real DAG ends the server, and the run is recorded as cancelled."""
-    code, text = stop_at(cli, "load", signal.SIGTERM)
+    code, text = stop_at(warm_cli, "load", signal.SIGTERM)
     assert code == 143, text
-    assert cli.left_over() == []
-    assert [r["verdict"].split(",")[0] for r in cli.results()] == ["cancelled: load"]
+    assert warm_cli.left_over() == []
+    assert [r["verdict"].split(",")[0] for r in warm_cli.results()] == ["cancelled: load"]
 
 
-def test_a_killed_run_is_settled_by_its_parent(cli: Cli) -> None:
+def test_a_killed_run_is_settled_by_its_parent(warm_cli: Cli) -> None:
     """kill -9 of the process that runs the stages: the server is ended and the run recorded as failed."""
-    child = cli.start("run", cli.submission(), "--inline")
-    cli.wait_for("load")
+    child = warm_cli.start("run", warm_cli.submission(), "--inline")
+    warm_cli.wait_for("load")
     worker = next(p for p in psutil.Process(child.pid).children() if "inline" in " ".join(p.cmdline()))
     worker.kill()
     out, err = child.communicate(timeout=60)
     assert child.returncode == 1, out + err
-    assert cli.left_over() == []
-    assert [r["verdict"].split(",")[0] for r in cli.results()] == ["failed: load"]
+    assert warm_cli.left_over() == []
+    assert [r["verdict"].split(",")[0] for r in warm_cli.results()] == ["failed: load"]
 
 
 @pytest.mark.parametrize("stage", ["convert", "load"])
-def test_mongod_killed_during_a_stage(cli: Cli, stage: str) -> None:
+def test_mongod_killed_during_a_stage(cli: Cli, stage: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """kill -9 of PerfDB's server in the middle of a stage: it is started again and nothing is lost."""
+    if stage not in COLD:
+        warm(cli.data_dir, tmp_path_factory)
     child = cli.start("run", cli.submission(), "--inline")
     cli.wait_for(stage)
     status = json.loads(cli.run("perfdb", "status", "-o", "json").stdout)
@@ -84,19 +93,21 @@ def test_mongod_killed_during_a_stage(cli: Cli, stage: str) -> None:
     assert cli.run("results", "show", cli.results()[0]["run"]).returncode == 0
 
 
-def test_two_runs_at_once_take_turns(cli: Cli) -> None:
+def test_two_runs_at_once_take_turns(warm_cli: Cli) -> None:
     """Two runs at once don't measure each other: the second waits until the first has ended."""
-    first = cli.start("run", cli.submission(), "--inline")
-    cli.wait_for("generate")
-    second = cli.start("run", cli.submission(QUICK.replace("quick", "other"), "other.yaml"), "--inline")
+    first = warm_cli.start("run", warm_cli.submission(), "--inline")
+    warm_cli.wait_for("generate")
+    second = warm_cli.start(
+        "run", warm_cli.submission(QUICK.replace("quick", "other"), "other.yaml"), "--inline"
+    )
     for child in (first, second):
         child.communicate(timeout=120)
-    results = {r["submission"]: r for r in cli.results()}
+    results = {r["submission"]: r for r in warm_cli.results()}
     assert all(measured(r) for r in results.values()), results
     assert set(results) == {"quick", "other"}
     windows = []
     for result in results.values():
-        load = json.loads((cli.data_dir / "runs" / result["run"] / "load.json").read_text())
+        load = json.loads((warm_cli.data_dir / "runs" / result["run"] / "load.json").read_text())
         windows.append((load["measure_start_ns"], load["measure_end_ns"]))
     (_, first_end), (second_start, _) = sorted(windows)
     assert first_end < second_start
@@ -152,10 +163,11 @@ def small_disk(tmp_path: Path) -> Path:
     return folder
 
 
-def test_no_space_left(cli: Cli, small_disk: Path) -> None:
+def test_no_space_left(cli: Cli, small_disk: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A full disk: the run fails with a message that says so, and leaves nothing running."""
     try:
         cli.data_dir = small_disk / "data"
+        warm(cli.data_dir, tmp_path_factory)
         first = cli.run("run", "--inline", cli.submission())
         assert [measured(r) for r in cli.results()] == [True], first.stderr
         free = shutil.disk_usage(small_disk).free

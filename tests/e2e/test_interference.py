@@ -72,13 +72,13 @@ def end(busy: list[subprocess.Popen[bytes]]) -> None:
         hog.wait()
 
 
-def test_a_disturbed_run_is_quarantined_and_run_once_more(cli: Cli) -> None:
+def test_a_disturbed_run_is_quarantined_and_run_once_more(warm_cli: Cli) -> None:
     """The hog is found while the run is measured; both attempts are kept and linked, and there is no third."""
-    child = disturbed(cli, SUBMISSION)
+    child = disturbed(warm_cli, SUBMISSION)
     out, err = child.communicate(timeout=PATIENCE_S)
     assert "was disturbed and is run once more" in err, out + err
-    (run_id,) = {row["run"] for row in cli.results()}
-    with PerfDB.connect(None, cli.data_dir) as db:
+    (run_id,) = {row["run"] for row in warm_cli.results()}
+    with PerfDB.connect(None, warm_cli.data_dir) as db:
         attempts = {r.attempt: r for r in db.find_results({"run_id": run_id})}
         assert sorted(attempts) == [1, 2]
         assert attempts[1].verdict.kind in ("disturbed", "invalid") and attempts[1].verdict.disturbed
@@ -86,13 +86,13 @@ def test_a_disturbed_run_is_quarantined_and_run_once_more(cli: Cli) -> None:
         assert attempts[2].extensions["repeats"] == {"attempt": 1, "verdict": str(attempts[1].verdict)}
         assert attempts[2].samples != attempts[1].samples
         assert db.samples(run_id, 1).num_rows > 0 and db.samples(run_id, 2).num_rows > 0
-    (report,) = cli.data_dir.glob("invocations/*/report.html")
+    (report,) = warm_cli.data_dir.glob("invocations/*/report.html")
     assert "second attempt" in report.read_text()
 
 
-def test_a_signal_during_the_second_attempt_ends_all_of_it(cli: Cli) -> None:
+def test_a_signal_during_the_second_attempt_ends_all_of_it(warm_cli: Cli) -> None:
     """Two disturbed jobs, SIGTERM while the first is run once more: it is cancelled, the second is not begun again."""
-    child = disturbed(cli, SUBMISSION + "sweep:\n  load.batch_size: [1, 2]\n")
+    child = disturbed(warm_cli, SUBMISSION + "sweep:\n  load.batch_size: [1, 2]\n")
     assert child.stderr is not None
     said = ""
     while "is run once more" not in said:
@@ -104,6 +104,6 @@ def test_a_signal_during_the_second_attempt_ends_all_of_it(cli: Cli) -> None:
     _, err = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 128 + signal.SIGTERM
     assert (said + err).count("is run once more") == 1
-    with PerfDB.connect(None, cli.data_dir) as db:
+    with PerfDB.connect(None, warm_cli.data_dir) as db:
         attempts = sorted(result.attempt for result in db.find_results())
     assert attempts.count(1) == 2 and attempts.count(2) <= 1

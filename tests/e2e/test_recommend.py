@@ -25,12 +25,14 @@ sweep:
 """
 
 
-def test_a_search_runs_what_it_needs_and_nothing_twice(cli: Cli) -> None:
+def test_a_search_runs_what_it_needs_and_nothing_twice(warm_cli: Cli) -> None:
     """Two configurations are run and ranked, batch 16 first; the second call runs neither again."""
-    (cli.folder / "space.yaml").write_text(SPACE)
+    (warm_cli.folder / "space.yaml").write_text(SPACE)
     asked = ("recommend", "--search", "space.yaml", "--settle", "0", "-o", "json")
     for _ in range(6):  # a run may be disturbed more often than it is repeated: the next call goes on
-        done = cli.run(*asked, INFERBENCH_INTERFERENCE="")  # where disturbances are only noted, nothing ranks
+        done = warm_cli.run(
+            *asked, INFERBENCH_INTERFERENCE=""
+        )  # where disturbances are only noted, nothing ranks
         found = json.loads(done.stdout)
         if done.returncode == 0 and found["candidates"] == 2:
             break
@@ -42,8 +44,8 @@ def test_a_search_runs_what_it_needs_and_nothing_twice(cli: Cli) -> None:
     assert found["top"][0]["throughput_samples_per_s"] > found["top"][1]["throughput_samples_per_s"] > 0
     report = re.search(r"report\s+(\S+report\.html)", done.stderr)
     assert report is not None and "batch_size 16" in Path(report[1]).read_text()
-    again = cli.run(*asked, INFERBENCH_INTERFERENCE="")
+    again = warm_cli.run(*asked, INFERBENCH_INTERFERENCE="")
     assert "2 of 2 configuration(s) measured before" in again.stderr
     assert "0 run(s) made" in again.stderr
     assert json.loads(again.stdout)["top"] == found["top"]
-    assert cli.left_over() == []
+    assert warm_cli.left_over() == []

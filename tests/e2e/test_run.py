@@ -72,12 +72,12 @@ def check_figures(cli: Cli, run_id: str) -> None:
     assert summary["resources"]
 
 
-def test_inline_gives_the_same_kind_of_result(cli: Cli) -> None:
+def test_inline_gives_the_same_kind_of_result(warm_cli: Cli) -> None:
     """Without Airflow the same plan gives a result of the same shape."""
-    cli.run_valid("run", "--inline", cli.submission())
-    result = cli.results()[0]
+    warm_cli.run_valid("run", "--inline", warm_cli.submission())
+    result = warm_cli.results()[0]
     assert result["verdict"] == ONLY_NOTED
-    check_figures(cli, result["run"])
+    check_figures(warm_cli, result["run"])
 
 
 def test_bad_input_starts_nothing(cli: Cli) -> None:

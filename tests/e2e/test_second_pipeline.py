@@ -48,21 +48,21 @@ def test_it_validates_and_plans(cli: Cli) -> None:
 @pytest.mark.parametrize(
     "options", [["--inline"], pytest.param([], marks=pytest.mark.airflow)], ids=["inline", "dag"]
 )
-def test_it_runs(cli: Cli, options: list[str]) -> None:
+def test_it_runs(warm_cli: Cli, options: list[str]) -> None:
     """Without Airflow and as a DAG: both jobs have a result of their kind, which is shown; nothing is left."""
-    file = cli.submission(submission("probe", more="sweep: {seconds: [0, 0.2]}\n"))
-    done = cli.run("run", file, *options, "-o", "json")
+    file = warm_cli.submission(submission("probe", more="sweep: {seconds: [0, 0.2]}\n"))
+    done = warm_cli.run("run", file, *options, "-o", "json")
     assert done.returncode == 0, done.stderr + done.stdout
     (first, second) = runs(done.stdout)
     assert first[0] is not None and second[0] is not None and first[0] < 0.2 <= second[0]
     assert (first[1], second[1]) == ("valid", "valid")
     assert "wait" in done.stderr and "note" in done.stderr
     run_id = json.loads(done.stdout)[1]["run_id"]
-    shown = json.loads(cli.run("results", "show", run_id, "-o", "json").stdout)
+    shown = json.loads(warm_cli.run("results", "show", run_id, "-o", "json").stdout)
     assert shown["waited_s"] >= 0.2 and shown["submission"]["name"] == "probe"
-    stages = json.loads(cli.run("results", "stages", run_id, "-o", "json").stdout)
+    stages = json.loads(warm_cli.run("results", "stages", run_id, "-o", "json").stdout)
     assert [(stage["stage"], stage["state"]) for stage in stages] == [("wait", "done"), ("note", "done")]
-    assert cli.left_over() == []
+    assert warm_cli.left_over() == []
 
 
 def test_killed_it_has_failed_and_runs_again(cli: Cli) -> None:

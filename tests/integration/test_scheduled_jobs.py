@@ -16,6 +16,7 @@ from inferbench_tasks.provider.system.config import TUNED
 from inferbench_tasks.provider.system.local import LocalSystem
 from tests.local_system import ROOT, Driver, local_system, once_each, write_job
 from tests.probe_pipeline import install, submission
+from tests.warm import warm
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow, pytest.mark.timeout(1200)]
 LENGTHS = {"a": 5.0, "b": 1.0, "c": 3.0, "d": 2.0, "e": 4.0, "f": 1.5}
@@ -33,9 +34,11 @@ def _write(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    base = tmp_path_factory.mktemp("scheduled")
+    warm(base / "data", tmp_path_factory)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(install(tmp_path_factory.mktemp("site"))))
-        with local_system(tmp_path_factory.mktemp("scheduled"), _write) as running:
+        with local_system(base, _write) as running:
             yield running
 
 

@@ -10,6 +10,7 @@ import pytest
 from inferbench_tasks.provider.system.config import METADATA_DB
 from tests import postgres
 from tests.local_system import Driver, local_system, write_job
+from tests.warm import warm
 
 pytestmark = [
     pytest.mark.integration,
@@ -27,9 +28,11 @@ def _write(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    base = tmp_path_factory.mktemp("two")
+    warm(base / "data", tmp_path_factory)
     with pytest.MonkeyPatch.context() as patch, postgres.postgres() as url:
         patch.setenv(METADATA_DB, url)
-        with local_system(tmp_path_factory.mktemp("two"), _write) as running:
+        with local_system(base, _write) as running:
             yield running
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,9 +20,16 @@ from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider import metadata_db
 from inferbench_tasks.provider.queues import HOST
 from inferbench_tasks.provider.system import broker, own_servers, processes
-from inferbench_tasks.provider.system.config import BROKER_URL, broker_password, environment, passwords
+from inferbench_tasks.provider.system.config import (
+    BROKER_URL,
+    METADATA_DB,
+    broker_password,
+    environment,
+    passwords,
+)
 from inferbench_tasks.provider.system.keeper import KEEPER
 from inferbench_tasks.provider.system.processes import Process
 from inferbench_tasks.workers.agent import celery_command
@@ -180,16 +186,10 @@ class LocalSystem:
         return str(answer.json()["access_token"])
 
     def _migrate(self, env: dict[str, str]) -> None:
-        process = subprocess.run(
-            [*AIRFLOW, "db", "migrate"],
-            env=env,
-            capture_output=True,
-            text=True,
-            check=False,
-            umask=private.UMASK,
-        )
-        if process.returncode:
-            raise ServerError(f"The metadata database can't be made:\n{process.stderr.strip()[-2000:]}")
+        if METADATA_DB in os.environ:
+            metadata_db.run_migration(env)
+        else:
+            metadata_db.migrate(self.home / "airflow.db", self.data_dir)
 
     def _wait_healthy(self, started: list[Process], say: Say, workers: int) -> None:
         say("waiting until all are healthy")
