@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.provider import plugins_folder
-from inferbench_tasks.provider.local import airflow_environment
+from inferbench_tasks.provider.metadata_db import airflow_environment
 from inferbench_tasks.provider.system.config import environment
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow]

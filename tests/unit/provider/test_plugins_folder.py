@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from inferbench_tasks.provider import plugins_folder
-from inferbench_tasks.provider.local import airflow_environment
+from inferbench_tasks.provider.metadata_db import airflow_environment
 from inferbench_tasks.provider.plugin import InferBenchPlugin
 from inferbench_tasks.provider.system.config import environment
 
