@@ -29,8 +29,8 @@ all: ## everything optional too: torch, TensorFlow, Celery, ...
 dev: ## everything, with the developers' tools
 	$(SETUP) --all --extra dev
 
-lint: dev ## ruff, the floors of the package, its import graph
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/python -m benchmarks.structure
+lint: dev ## ruff, the floors of the package, its import graph, pins against advisories
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/python -m benchmarks.structure && $(BIN)/python scripts/check_advisories.py
 
 types: dev ## mypy, strict
 	@$(BIN)/mypy
