@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from inferbench_tasks.contracts.verdict import INTERFERENCE, MODE, Reason
 from inferbench_tasks.metrics.base import Block, Measured
+from inferbench_tasks.metrics.sender_waits import what_it_waited
 from inferbench_tasks.monitors.gpu import HELD_BACK
 
 __all__ = ["MODE", "NOTE", "Interference", "reasons"]
@@ -50,12 +51,14 @@ class Interference(Block):
         ``bound``: what ``value`` reached, the quarantine threshold of a finding that is above it, else the warning's.
         ``watched``: whether the machine's CPU was recorded over the whole window. ``mode``: the user's choice
         (``MODE``), None without one. ``waits_ms``: by the share of requests in per cent that met no more, the wait
-        for a core that others caused, ms; None where it was not recorded.
+        for a core that others caused, ms; None where it was not recorded. ``sender``: what the sender waited, see
+        ``sender_waits``.
         """
         findings: list[dict[str, Any]] = []
         missing: list[str] = []
         _cpu(measured, findings, missing)
         waits_ms = _waits(measured, findings, missing)
+        sender = what_it_waited(measured)
         _clock(measured, "host", "frequency_mhz", "the processor's clock", findings)
         if measured.device.kind == "gpu":
             _gpu(measured, findings, missing)
@@ -66,7 +69,7 @@ class Interference(Block):
         )
         return {
             "findings": findings, "not_watched": missing, "watched": watched,
-            "mode": os.environ.get(MODE) or None, "waits_ms": waits_ms,
+            "mode": os.environ.get(MODE) or None, "waits_ms": waits_ms, "sender": sender,
         }  # fmt: skip
 
 

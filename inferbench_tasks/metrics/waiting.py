@@ -56,7 +56,44 @@ def waits_between(recording: Recording, start_ns: int, end_ns: int) -> Waits | N
     While a thread waits, its core runs something else, server and sender among it: of a wait, others' share of the CPU
     that was used around it counts.
     """
-    steps = longest_waits(recording, start_ns, end_ns)
+    return _of_others(recording, longest_waits(recording, start_ns, end_ns), start_ns, end_ns)
+
+
+@dataclass(frozen=True)
+class SenderWaits:
+    """What the sender waited for a core behind others. ``longest``: of one thread in each step. ``each``: of a thread
+    whenever it wanted a core, the mean over the step.
+    """
+
+    longest: Waits
+    each: Waits
+
+    def typical_s(self, sent_ns: NDArray[np.int64]) -> float:
+        """The mean wait for a core in the step in which the median request was sent, s."""
+        step = np.searchsorted(self.each.end_ns, sent_ns)
+        inside = step[step < len(self.each.end_ns)]
+        return float(np.median(self.each.wait_s[inside])) if len(inside) else 0.0
+
+    def held_ratio(self, least_s: float) -> float:
+        """The share of the time in which one thread waited for so long at least, by the longest wait of each step."""
+        waits_s = self.longest.wait_s
+        return float(waits_s[waits_s >= least_s].sum() / self.longest.step_s.sum())
+
+
+def sender_waits(recording: Recording, window: Window) -> SenderWaits | None:
+    """Those of the measured window; None where they were not recorded over the whole of it."""
+    series = [recording.get("wait", f"sender_{name}") for name in ("longest_s", "s_total", "runs_total")]
+    if any(one is None or not one.covers(window.start_ns, window.end_ns) for one in series):
+        return None
+    longest, total, runs = (one for one in series if one is not None)
+    waited_s = np.diff(total.values, prepend=total.values[0])
+    count = np.diff(np.interp(total.t_ns, runs.t_ns, runs.values), prepend=runs.values[0])
+    each = Series(total.t_ns, waited_s / np.maximum(count, 1.0))
+    parts = [_of_others(recording, one, window.start_ns, window.end_ns) for one in (longest, each)]
+    return SenderWaits(parts[0], parts[1]) if parts[0] is not None and parts[1] is not None else None
+
+
+def _of_others(recording: Recording, steps: Series | None, start_ns: int, end_ns: int) -> Waits | None:
     used = [recording.get("host", "cpu_busy_s_total"), recording.get("server", "cpu_s_total")]
     used.append(recording.get("client", "cpu_s_total"))
     if any(one is None or not one.reaches(start_ns, end_ns) for one in used):

@@ -35,7 +35,9 @@ class Threads:
         self._files: dict[tuple[int, int], int] = {}
         self._texts: dict[tuple[int, int], bytes] = {}
         self._delay_ns: dict[tuple[int, int], int] = {}
+        self._runs: dict[tuple[int, int], int] = {}
         self._waited_ns = 0
+        self._runs_total = 0
 
     @property
     def pids(self) -> set[int]:
@@ -66,18 +68,26 @@ class Threads:
                 text = os.pread(file, 100, 0)
                 if text == self._texts.get(key):  # it slept
                     continue
-                delay_ns = int(text.split()[1])
-            except (OSError, IndexError):  # it ended
+                _, delay_ns, runs = map(int, text.split()[:3])
+            except (OSError, ValueError):  # it ended
                 os.close(self._files.pop(key))
                 self._delay_ns.pop(key, None)
+                self._runs.pop(key, None)
                 self._texts.pop(key, None)
                 continue
             self._texts[key] = text
             wait_ns = delay_ns - self._delay_ns.get(key, delay_ns)
             self._delay_ns[key] = delay_ns
             self._waited_ns += wait_ns
+            self._runs_total += runs - self._runs.get(key, runs)
+            self._runs[key] = runs
             longest_ns = max(longest_ns, wait_ns)
         return (self._waited_ns / 1e9, longest_ns / 1e9) if self._files else None
+
+    @property
+    def runs_total(self) -> int:
+        """How often one of the threads got a core since the first sample."""
+        return self._runs_total
 
     def close(self) -> None:
         """Close the files."""
@@ -97,6 +107,7 @@ class WaitMonitor(Monitor):
         "server_longest_s": "the longest that one of the server's threads waited since the last sample, s",
         "sender_s_total": "the same of the sender's threads, s",
         "sender_longest_s": "the longest that one of the sender's threads waited since the last sample, s",
+        "sender_runs_total": "how often one of the sender's threads got a core, number",
         "steal_s_total": "CPU time taken by the hypervisor, all cores, s (in ticks of 10 ms)",
         "pressure_s_total": "time in which some task of the machine waited for a core, s (PSI)",
         "server_pressure_s_total": "time in which some task of the server's cgroup waited for a core, s (PSI)",
@@ -151,6 +162,8 @@ class WaitMonitor(Monitor):
         for name, threads in self._groups.items():
             if (waits := threads.sample()) is not None:
                 figures[f"{name}_s_total"], figures[f"{name}_longest_s"] = waits
+                if name == "sender":
+                    figures["sender_runs_total"] = float(threads.runs_total)
         for name, file, read in self._readings:
             figures[name] = read(os.pread(file, 400, 0))
         return figures | _stolen_and_interrupts(os.pread(self._stat, self._stat_bytes, 0))

@@ -7,6 +7,7 @@ from typing import Any
 
 from inferbench_tasks.contracts.verdict import Reason, Verdict, reasons_of
 from inferbench_tasks.metrics import interference
+from inferbench_tasks.metrics.sender_waits import machines_part
 
 
 def judge(
@@ -23,7 +24,11 @@ def judge(
     from inferbench_tasks.stages import neighbours
 
     reasons = [ended_early(stopped_early)] if stopped_early else []
-    reasons += [*reasons_of(certificate), *neighbours.reasons(beside), *interference.reasons(ledger)]
+    reasons += [
+        *machines_part(reasons_of(certificate), ledger),
+        *neighbours.reasons(beside),
+        *interference.reasons(ledger),
+    ]
     if not certificate["valid"] and not reasons:
         reasons = [Reason(check="certificate", text="the certificate of the load is not valid")]
     return Verdict.judged(reasons)

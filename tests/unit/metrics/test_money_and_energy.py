@@ -281,7 +281,7 @@ def test_a_quiet_machine_has_an_empty_ledger() -> None:
     }  # fmt: skip
     over_time = "waits for a core over time"
     assert measure(quiet)["interference"] == {
-        "findings": [], "not_watched": [over_time], "watched": True, "mode": None, "waits_ms": None
+        "findings": [], "not_watched": [over_time], "watched": True, "mode": None, "waits_ms": None, "sender": None,
     }  # fmt: skip
     unwatched = measure({})["interference"]
     assert unwatched["not_watched"] == ["steal", "foreign CPU", over_time] and not unwatched["watched"]
