@@ -22,6 +22,8 @@ LONGEST = 4.0
 _MARGIN = 1.2
 #: An unusable probe is repeated so many times; then the rate counts as undecided.
 REPEATS = 2
+#: Of so many rates no probe counts, and the search ends.
+HOPELESS_RATES = 2
 _STEP = 2.0
 #: Against a search that no time limit ends.
 _MOST_PROBES = 200
@@ -88,12 +90,20 @@ class RateSearch:
         """The rates that no probe decided, ascending."""
         return sorted(self._rates("undecided", "unusable"))
 
+    @property
+    def hopeless(self) -> bool:
+        """Whether no probe of the first rates counts: what disturbs them is not the rate, a lower one tells no more."""
+        rates = {finding.rate_rps for finding in self.findings}
+        return len(rates) >= HOPELESS_RATES and all(f.outcome == "unusable" for f in self.findings)
+
     def next(self) -> Try | None:
         """What to try next; None where the answer is as narrow as it was asked for, or can't become narrower."""
         if len(self.findings) >= _MOST_PROBES:
             return None
         if self.findings and (again := self._again(self.findings[-1])) is not None:
             return again
+        if self.hopeless:
+            return None
         rate_rps = self._next_rate()
         return None if rate_rps is None else Try(rate_rps, self.duration_s)
 
@@ -169,6 +179,11 @@ class RateSearch:
 def doubts(search: RateSearch, stopped: str | None) -> list[str]:
     """What a reader of the answer should know; ``stopped``: why it was ended before its answer was narrow enough."""
     warnings = [f"max_rate: {stopped}"] if stopped else []
+    if search.hopeless:
+        warnings.append(
+            f"max_rate: the search was ended, for none of its {len(search.findings)} probes at {HOPELESS_RATES} rates "
+            "counts, and a lower rate would tell no more: run it again once the machine is quieter"
+        )
     if search.kept_rps is None:
         warnings.append("max_rate: no rate that was tried is known to keep the objective")
     elif search.broken_rps is None:

@@ -31,11 +31,20 @@ class Measured:
     device: DeviceSpec = CPU
     #: Where the server wrote down the moments of some requests (``metrics.triton_trace``), if it did.
     trace_path: str | None = None
+    #: So many other models were served and loaded on the device meanwhile.
+    neighbours: int = 0
 
     @property
     def requests(self) -> int:
         """Good answers that arrived within the window: what its energy and money were spent on."""
         return int(self.window.completed.sum())
+
+
+def shared(neighbours: int, whole: str) -> str:
+    """Why a figure of a whole device is no figure of one of the models on it."""
+    return (
+        f"{neighbours} other model(s) used the device, and {whole}: what of it is this model's is not known"
+    )
 
 
 class Metric(ABC):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from inferbench_tasks.catalogue import Price, price_rows, prices_for
-from inferbench_tasks.metrics.base import Block, Measured
+from inferbench_tasks.metrics.base import Block, Measured, shared
 from inferbench_tasks.monitors.environment import device_name, granted_cores
 
 
@@ -29,6 +29,11 @@ class Cost(Block):
         throughput = measured.summary.get("throughput_rps")
         kind = measured.device.kind
         name = device_name(kind, measured.hardware)
+        if measured.neighbours:
+            return {
+                "usd_per_1k": None,
+                "reason": shared(measured.neighbours, "the price is of the whole instance"),
+            }
         if not throughput:
             return {"usd_per_1k": None, "reason": "nothing was answered"}
         if not price_rows():

@@ -23,7 +23,7 @@ import numpy as np
 
 from inferbench_tasks.catalogue import find_hardware
 from inferbench_tasks.metrics import energy_codecarbon
-from inferbench_tasks.metrics.base import Block, Measured
+from inferbench_tasks.metrics.base import Block, Measured, shared
 
 UNCERTAINTY_RATIO = {
     "nvml_counter": 0.05,
@@ -34,6 +34,8 @@ UNCERTAINTY_RATIO = {
 }
 #: Those that read a counter or a sensor; the others are models.
 MEASURES = ("nvml_counter", "nvml_integrated", "rapl")
+#: The method that counts what the server used, and nothing of what else ran.
+OF_THE_SERVER = "tdp_estimate"
 SCOPE = {
     "nvml_counter": "the whole GPU board",
     "nvml_integrated": "the whole GPU board",
@@ -60,7 +62,10 @@ class Energy(Block):
             else ("rapl", "tdp_estimate", "codecarbon_estimate")
         )
         for method in order:
-            joules, reason = _METHODS[method](measured)
+            if measured.neighbours and method != OF_THE_SERVER:
+                joules, reason = None, shared(measured.neighbours, f"it measures {SCOPE[method]}")
+            else:
+                joules, reason = _METHODS[method](measured)
             if joules is not None:
                 drawn_j[method] = joules
             elif reason:

@@ -146,7 +146,9 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
     if (processing := inp.generate.requests.processing) and processing.client_ms:
         summary["client_processing_ms"] = processing.client_ms
     trace = inp.serve.backend.settings.get("trace") or {}
-    measured = Measured(window, recording, summary, hardware, inp.job.serve.device, trace.get("file"))
+    beside = len(inp.job.share.beside) if inp.job.share else 0
+    device = inp.job.serve.device
+    measured = Measured(window, recording, summary, hardware, device, trace.get("file"), beside)
     figures = derive(measured)
     # Again, now that every figure is there that may be bounded.
     figures["slo"] = objective.judge(inp.job.slo, figures, window)

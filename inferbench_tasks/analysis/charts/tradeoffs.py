@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 from inferbench_tasks.analysis.charts.latency import name
 from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart, axis, bound, chart, colour
 from inferbench_tasks.analysis.report.loads import load_of
+from inferbench_tasks.analysis.report.objective import LATENCY
 from inferbench_tasks.figures import FIGURES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from inferbench_tasks.analysis.report.runs import RunView
+    from inferbench_tasks.figure import Figure
+
+THROUGHPUT = "throughput_samples_per_s"
 
 
 def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Chart | None:
@@ -25,7 +29,8 @@ def latency_throughput(views: Sequence[RunView], slo_ms: dict[str, float]) -> Ch
         (float(view.figure("throughput_samples_per_s")), float(view.figure(f"e2e_latency_ms.{quantile}")))
         for view in valid
     ]
-    fronts = fronts_by_load(valid, [(-x, y) for x, y in points])
+    figures = (FIGURES[THROUGHPUT], FIGURES.named(quantile))
+    fronts = fronts_by_load(valid, [(-x, y) for x, y in points], figures)
     front = set().union(*fronts.values())
     data: list[dict[str, Any]] = []
     for load, indexes in fronts.items():
@@ -86,7 +91,7 @@ def pareto_table(views: Sequence[RunView]) -> list[dict[str, Any]]:
         tuple(-value if figure.higher else value for value, figure in zip(row, present, strict=True))
         for row in values
     ]
-    fronts = fronts_by_load(valid, points)
+    fronts = fronts_by_load(valid, points, present)
     rows = [
         [
             valid[index].label,
@@ -109,14 +114,49 @@ def pareto_table(views: Sequence[RunView]) -> list[dict[str, Any]]:
     ]
 
 
-def fronts_by_load(views: Sequence[RunView], points: Sequence[tuple[float, ...]]) -> dict[str, set[int]]:
-    """The front of each load, as indexes: who was offered less has a low latency and a low cost for nothing."""
+def fronts_by_load(
+    views: Sequence[RunView], points: Sequence[tuple[float, ...]], figures: Sequence[Figure]
+) -> dict[str, set[int]]:
+    """The front of each load, as indexes: who was offered less has a low latency and a low cost for nothing.
+
+    ``points``: the runs' values of ``figures``, less is better. A run is off its front only where one that is as good
+    in everything is surely better in something: by both intervals and the judge, as everywhere.
+    """
+    from inferbench_tasks.analysis.report.distinguish import surely_lower
+    from inferbench_tasks.analysis.report.judged import JudgedRuns
+
+    judge = JudgedRuns(views)
+
+    def surely(better: int, worse: int) -> bool:
+        for place, figure in enumerate(figures):
+            if points[better][place] >= points[worse][place]:
+                continue
+            if figure.path.startswith(LATENCY) and figure.interval is not None:
+                if surely_lower(views[better], views[worse], figure.path.removeprefix(LATENCY), judge):
+                    return True
+            elif judge.differ(views[better], views[worse], figure.name):
+                return True
+        return False
+
     places: dict[str, list[int]] = {}
     for index, view in enumerate(views):
         places.setdefault(load_of(view), []).append(index)
+    return {load: _front(indexes, points, surely) for load, indexes in places.items()}
+
+
+def _front(
+    indexes: Sequence[int], points: Sequence[tuple[float, ...]], surely: Callable[[int, int], bool]
+) -> set[int]:
+    """Those of the values' own front, and those that none of it surely beats."""
+    first = [indexes[place] for place in sorted(pareto_front([points[index] for index in indexes]))]
     return {
-        load: {indexes[place] for place in pareto_front([points[index] for index in indexes])}
-        for load, indexes in places.items()
+        index
+        for index in indexes
+        if index in first
+        or not any(
+            all(a <= b for a, b in zip(points[other], points[index], strict=True)) and surely(other, index)
+            for other in first
+        )
     }
 
 

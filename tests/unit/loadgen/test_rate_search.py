@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from inferbench_tasks.loadgen.rate_search import LONGEST, REPEATS, Finding, RateSearch, Try
+from inferbench_tasks.loadgen.rate_search import LONGEST, REPEATS, Finding, RateSearch, Try, doubts
 
 Server = Callable[[Try], Finding]
 
@@ -117,6 +117,26 @@ def test_where_every_probe_is_disturbed_there_is_no_answer_and_an_end() -> None:
     assert search.kept_rps is None and search.broken_rps is None
     rates = [finding.rate_rps for finding in search.findings]
     assert all(rates.count(rate) == REPEATS + 1 for rate in rates)
+
+
+def test_a_search_of_which_no_probe_counts_ends_after_two_rates_and_says_so() -> None:
+    """It does not walk down to the lowest rate that could decide: the machine would be as busy there."""
+    search = searched(lambda turn: Finding(turn.rate_rps, turn.duration_s, "unusable"), lowest_rps=0.001)
+    assert [finding.rate_rps for finding in search.findings] == [100.0] * 3 + [50.0] * 3
+    assert any("none of its 6 probes at 2 rates counts" in text for text in doubts(search, None))
+    assert not any("none of its" in text for text in doubts(searched(sharp(500.0)), None))
+
+
+def test_one_probe_that_counts_keeps_a_search_going() -> None:
+    """A disturbed minute at the start ends nothing."""
+    count = 0
+
+    def probe(turn: Try) -> Finding:
+        nonlocal count
+        count += 1
+        return Finding(turn.rate_rps, turn.duration_s, "unusable") if count <= 5 else sharp(30.0)(turn)
+
+    assert searched(probe).kept_rps is not None
 
 
 def test_no_rate_above_what_the_client_can_send_is_tried() -> None:

@@ -400,3 +400,29 @@ def test_every_figure_and_block_tells_unit_and_formula() -> None:
         assert figure.unit and figure.title and figure.formula, figure.name
     for block in BLOCKS:
         assert block.unit and block.formula and block.path
+
+
+def test_beside_others_a_model_has_no_cost_and_no_energy_of_the_whole_device() -> None:
+    """What of a board's counter, or of an instance's price, is this model's is not known; alone it is all of it."""
+    table = records(5.0, noise=0)
+    window = Window.of(table, 2 * SECOND, 10 * SECOND)
+    summary = summarise(table, measure_start_ns=2 * SECOND, measure_end_ns=10 * SECOND)
+    board = Recording({("gpu", "energy_j_total"): counter(60.0), ("gpu", "power_w"): gauge(60.0)}, {})
+    found = derive(Measured(window, board, summary, T4, DeviceSpec("gpu"), neighbours=2))
+    assert found["energy"]["joule_per_request"] is None and found["cost"]["usd_per_1k"] is None
+    assert "2 other model(s) used the device" in found["energy"]["reason"]
+    assert "the price is of the whole instance" in found["cost"]["reason"]
+    alone = derive(Measured(window, board, summary, T4, DeviceSpec("gpu")))
+    assert alone["energy"]["joule_per_request"] and alone["cost"]["usd_per_1k"]
+
+
+def test_beside_others_the_estimate_by_the_servers_own_cpu_stands() -> None:
+    """It counts what the server used; packages and machine are everybody's."""
+    table = records(5.0, noise=0)
+    window = Window.of(table, 2 * SECOND, 10 * SECOND)
+    summary = summarise(table, measure_start_ns=2 * SECOND, measure_end_ns=10 * SECOND)
+    series = {("server", "cpu_s_total"): counter(0.5), ("rapl", "package_j_total"): counter(30.0)}
+    found = derive(Measured(window, Recording(series, {}), summary, EPYC, DeviceSpec("cpu"), neighbours=1))
+    assert found["energy"]["method"] == "tdp_estimate"
+    alone = derive(Measured(window, Recording(series, {}), summary, EPYC, DeviceSpec("cpu")))
+    assert alone["energy"]["method"] == "rapl"

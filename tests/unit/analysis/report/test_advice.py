@@ -177,3 +177,18 @@ def test_item_20_a_front_is_one_of_a_load() -> None:
     assert chart is not None
     names = [trace["name"] for trace in chart["data"] if trace["mode"] == "lines"]
     assert names == [f"not beaten in both under poisson, {rate} samples/s" for rate in (50, 400)]
+
+
+def test_a_run_is_off_the_front_only_where_another_is_surely_better() -> None:
+    """Twins of which one shows a little more of everything both stay; one that needs three times as much does not."""
+    runs = named(
+        view(records(5.0, seed=3), "r.000", cpu_cores=0.2),
+        view(records(5.05, seed=4), "r.001", cpu_cores=0.205, job={"serve__threads": 2}),
+        view(records(15.0, seed=5), "r.002", cpu_cores=0.6, job={"serve__threads": 4}),
+    )
+    (table,) = pareto_table(runs)
+    assert [row[0] for row in table["rows"]] == ["threads 1", "threads 2"]
+    chart = latency_throughput(runs, {})
+    assert chart is not None
+    filled = [t["name"] for t in chart["data"] if t.get("marker", {}).get("symbol") == "circle"]
+    assert "threads 2" in filled and "threads 4" not in filled
