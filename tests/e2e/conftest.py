@@ -147,4 +147,5 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
             for stream in (child.stdout, child.stderr):
                 if stream:
                     stream.close()
-        with_data.run("perfdb", "stop")
+        stopped = with_data.run("perfdb", "stop")
+        assert stopped.returncode == 0, stopped.stderr
