@@ -101,6 +101,9 @@ class Backend(ABC):
     def on_live(self, endpoint: Endpoint, timeout_s: float) -> None:  # noqa: B027 - most need nothing here
         """Called once the server answers, before its model is waited for; may load the model, and block."""
 
+    def on_ready(self) -> None:  # noqa: B027 - most need nothing here
+        """Called once the model is ready and the start was timed, before the first request."""
+
     def model_load_ms(self, log: str) -> float | None:
         """How long the model took to load by the end of the server's log, for a server that answers only then."""
         return None

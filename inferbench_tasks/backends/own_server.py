@@ -13,8 +13,8 @@ from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, Processing
 from inferbench_tasks.extras import installable, require
 from inferbench_tasks.launchers.base import Launch
-from inferbench_tasks.sandbox import Reach
-from inferbench_tasks.servers.config import Batching, ServerConfig
+from inferbench_tasks.sandbox import Reach, bytecode
+from inferbench_tasks.servers.config import LACKING, Batching, ServerConfig
 from inferbench_tasks.submission.schema import ServeSpec
 
 
@@ -53,6 +53,13 @@ class OwnServer(Backend):
         if self._address is not None and self._address.exists():
             return str(json.loads(self._address.read_bytes())["runtime_version"])
         return version(self.package)
+
+    def on_ready(self) -> None:
+        """Write the bytecode that the server could not, for the next start."""
+        lacking = self._address.with_name(LACKING) if self._address else None
+        if lacking is not None and lacking.is_file():
+            bytecode.write(json.loads(lacking.read_bytes()))
+            lacking.unlink()
 
     def label(self) -> str:
         """The runtime and the server with their versions, for people."""

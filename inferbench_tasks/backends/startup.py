@@ -143,6 +143,7 @@ def _wait(
     load_ms = backend.model_load_ms(launcher.log_end(server, lines=200))
     if load_ms is None:
         load_ms = (ready_s - live_s) * 1e3
+    backend.on_ready()
     log.info("backend ready endpoint=%s waited_s=%.2f", endpoint.url, ready_s - began_s)
     return Started(
         backend,

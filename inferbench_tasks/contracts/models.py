@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.dataset import Dataset
@@ -40,6 +40,8 @@ class ModelSource(ABC):
     dynamic_size: int = 16
     #: Mean and std, in units of 0 to 255, that its images are normalised with.
     pixels: tuple[float, float] = (0.0, 255.0)
+    #: Whether others than those who installed InferBench brought it: it may be code, or a file made to break a library.
+    foreign: ClassVar[bool] = False
     #: Where ``make`` has put the model, once that is known.
     folder: Path | None = None
 

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from inferbench_tasks.artifacts.cache import ArtifactCache, Entry
+from inferbench_tasks.artifacts.cache import ArtifactCache, Entry, key_of
 from inferbench_tasks.contracts.arrays import accuracy_ratio
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
@@ -21,18 +21,27 @@ log = logging.getLogger(__name__)
 COSTS_RECIPE = 1
 
 
-def caches(data_dir: Path, name: str) -> ArtifactCache:
-    """The cache of that name: "models", "costs", "requests", "conversions", "checks"."""
-    return ArtifactCache(data_dir / "cache" / name)
+def cache_root(data_dir: Path, source: ModelSource) -> Path:
+    """Where all is kept that is made of a source.
+
+    What comes from outside has a folder of its own, by its content: code in it can't touch what is made of others.
+    """
+    root = data_dir / "cache"
+    return root / "foreign" / key_of(source.settings()) if source.foreign else root
+
+
+def caches(data_dir: Path, source: ModelSource, name: str) -> ArtifactCache:
+    """The cache of that name for a source: "models", "costs", "requests", "conversions", "checks"."""
+    return ArtifactCache(cache_root(data_dir, source) / name)
 
 
 def find_model(source: ModelSource, data_dir: Path) -> ModelArtifact | None:
     """The source's cached artefact with its costs, or None where something is missing."""
-    entry = caches(data_dir, "models").find(source.settings())
+    entry = caches(data_dir, source, "models").find(source.settings())
     if entry is None:
         return None
     model = _artifact(source, entry)
-    costs = caches(data_dir, "costs").find(_costs_settings(source, model))
+    costs = caches(data_dir, source, "costs").find(_costs_settings(source, model))
     return None if costs is None else model.model_copy(update=costs.facts)
 
 
@@ -57,13 +66,13 @@ def build_model(source: ModelSource, data_dir: Path, watch: Watch) -> ModelArtif
             facts["accuracy_ratio"] = evaluate(predict, model, dataset, watch)
         return facts
 
-    model = _artifact(source, caches(data_dir, "models").get(source.settings(), make))
+    model = _artifact(source, caches(data_dir, source, "models").get(source.settings(), make))
 
     def count(folder: Path) -> dict[str, Any]:
-        return _costs(model, data_dir, source.dynamic_size, watch)
+        return _costs(model, caches(data_dir, source, "conversions"), source.dynamic_size, watch)
 
     try:
-        costs = caches(data_dir, "costs").get(_costs_settings(source, model), count)
+        costs = caches(data_dir, source, "costs").get(_costs_settings(source, model), count)
     except MissingExtraError as error:  # it may be there the next time
         log.warning("FLOPs are not known model=%s: %s", model.name, error)
         return model.model_copy(update={"flops": None, "bytes": None})
@@ -98,12 +107,14 @@ def _costs_settings(source: ModelSource, model: ModelArtifact) -> dict[str, Any]
     }
 
 
-def _costs(model: ModelArtifact, data_dir: Path, dynamic_size: int, watch: Watch) -> dict[str, Any]:
+def _costs(
+    model: ModelArtifact, conversions: ArtifactCache, dynamic_size: int, watch: Watch
+) -> dict[str, Any]:
     """FLOPs and bytes, counted over the model's ONNX graph; None where it has none."""
     from inferbench_tasks.formats.costs import graph_costs
 
     try:
-        onnx_model = convert_model(model, "onnx", "fp32", caches(data_dir, "conversions"), watch=watch).model
+        onnx_model = convert_model(model, "onnx", "fp32", conversions, watch=watch).model
         watch.step(0, None, "counting FLOPs")
         costs = graph_costs(Path(onnx_model.path), model.inputs, dynamic_size)
     except (InputError, ConversionError) as error:

@@ -57,6 +57,7 @@ class FileSource(ModelSource):
     """A model file or folder below the submission's folder."""
 
     licence = None
+    foreign = True
 
     def __init__(self, spec: FileModel, base_dir: Path) -> None:
         self.path = safe_files.inside(base_dir, spec.path, "model.path")

@@ -25,6 +25,8 @@ from inferbench_tasks.submission.model import ModelSpec, RegistryModel
 class RegisteredSource(ModelSource):
     """What was registered from a built-in model keeps that model's data set and requests."""
 
+    foreign = True
+
     def __init__(self, spec: RegistryModel, resolve: Callable[[ModelSpec], ModelSource]) -> None:
         """Looks the model up; raises InputError if there is none of that name and version.
 

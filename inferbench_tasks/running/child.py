@@ -34,6 +34,7 @@ from inferbench_tasks.background import step_back
 from inferbench_tasks.errors import CancelledError, InferBenchError, StageError
 from inferbench_tasks.running.place import Place, install
 from inferbench_tasks.running.scratch import Scratch
+from inferbench_tasks.sandbox import bytecode
 from inferbench_tasks.stages.base import Context, JobInput, name_of
 
 POLL_S = 0.1
@@ -73,7 +74,7 @@ def run_in_child(module: ModuleType, inp: JobInput, ctx: Context) -> Any:
     key = inp.child_key if _shelf.open else ""
     sandbox.require()
     install(inp, ctx)
-    place = Place.of(order, ctx, kept=bool(key))
+    place = Place.of(inp, ctx, kept=bool(key))
     child = _shelf.take(key, log_path, place)
     try:
         answer = child.ask(order, ctx, stage)
@@ -167,6 +168,7 @@ class _Child:
                 return None
             message: dict[str, Any] = json.loads(line)
             if "progress" not in message:
+                bytecode.write(message.pop("lacking", []))
                 return message
             amount, total, text = message["progress"]
             ctx.progress(amount, total, text)

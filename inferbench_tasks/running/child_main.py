@@ -19,6 +19,7 @@ from typing import Any, TextIO
 
 from inferbench_tasks import sandbox
 from inferbench_tasks.errors import InferBenchError, InputError
+from inferbench_tasks.sandbox import bytecode
 
 _PR_SET_PDEATHSIG = 1
 
@@ -38,7 +39,8 @@ def main(parent: int, reach: sandbox.Reach) -> None:
         with open(order["log"], "ab") as log_file:
             os.dup2(log_file.fileno(), 2)
             os.dup2(2, 1)
-        messages.write(json.dumps(_carry_out(order, messages)) + "\n")
+        answer = _carry_out(order, messages)
+        messages.write(json.dumps({**answer, "lacking": bytecode.lacking()}) + "\n")
         _forget()
     # Frameworks hang now and then while they tear themselves down; everything is written.
     os._exit(0)

@@ -14,7 +14,9 @@ from inferbench_tasks import extras, sandbox, settings
 from inferbench_tasks.artifacts import safe_files
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.route import route
+from inferbench_tasks.modelrepo.build import cache_root
 from inferbench_tasks.modelrepo.resolve import resolve
+from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.sandbox.reach import SHARED_MEMORY
 from inferbench_tasks.stages.base import Context, JobInput, StageInput
 
@@ -56,30 +58,39 @@ class Place:
     reach: sandbox.Reach
 
     @classmethod
-    def of(cls, order: dict[str, Any], ctx: Context, *, kept: bool) -> Place:
+    def of(cls, order: JobInput, ctx: Context, *, kept: bool) -> Place:
         """Of an order for that context. Models that are ours come by the package installer, registered ones from
         PerfDB: these children connect to where they want. A user's model has no network.
         """
-        inp = order["input"]
-        run_dir = ctx.data_dir / "runs" if kept else ctx.run_dir(inp["run_id"])
-        writes = [ctx.cache_dir("models").parent, run_dir, Path(SHARED_MEMORY)]
+        inp = order.model_dump(mode="json")
+        run_dir = ctx.data_dir / "runs" if kept else ctx.run_dir(order.run_id)
+        cache = ctx.cache_dir("models").parent
+        if isinstance(order, StageInput):
+            cache = cache_root(ctx.data_dir, resolve(order.job.model, ctx.base_dir))
+            cache.mkdir(parents=True, exist_ok=True)
+        writes = [cache, run_dir, Path(SHARED_MEMORY)]
         also = []
         registered = _has_kind(inp, "registry")
-        if registered:  # the model's files are in PerfDB, which the child asks
-            writes.append(ctx.data_dir)
+        variables = dict(os.environ)
+        if registered:  # the model's files are in PerfDB, which the child asks and can't start
+            variables[settings.PERFDB_URI] = settings.perfdb_uri() or embedded.ensure(settings.data_dir())
             also.append(settings.PERFDB_URI)
-        fetches = not _has_kind(inp, "file")
+        # Who brings a model may bring code: it is not to write where others' is (see ``install``), and never sees
+        # what the package index is asked with.
+        fetches = not registered and not _has_kind(inp, "file")
         if fetches and lacks_parts():  # a missing part is installed where it is first imported
             writes.append(Path(sys.prefix))
-        if not fetches:  # code of a user's is not to write where others' is: see ``install``
-            also.append(NO_INSTALL)
+        if not fetches:
+            variables[NO_INSTALL] = "1"
         reads = list(_files(inp, ctx.base_dir))
+        if registered:
+            reads.append(settings.data_dir() / "perfdb")
         if fetches:
             writes += [Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")]
             writes += _named("UV_CACHE_DIR", "PIP_CACHE_DIR")
             reads += _named("PIP_CONFIG_FILE", "PIP_CERT", "UV_CONFIG_FILE", "SSL_CERT_FILE", "SSL_CERT_DIR")
             reads += [Path(part) for name in ("PIP_FIND_LINKS", "UV_FIND_LINKS") for part in _links(name)]
-            reads += [Path.home() / name for name in INSTALLERS if not registered]
+            reads += [Path.home() / name for name in INSTALLERS]
             marker = Path(sys.prefix) / extras.MARKER
             if marker.is_file():  # the installer is a script of the checkout
                 root = Path(marker.read_text().strip())
@@ -88,15 +99,11 @@ class Place:
         reach = sandbox.Reach(
             reads=tuple(map(str, reads)),
             writes=tuple(map(str, writes)),
-            binds=None if registered else (),
             connects=None if fetches or registered else (),
             local_sockets=registered,
             datagrams=fetches or registered,
         )
-        variables = {**os.environ, **({} if fetches else {NO_INSTALL: "1"})}
-        # Who brings a model may bring code: it never sees what the package index is asked with.
-        credentials = fetches and not registered
-        return cls(sandbox.environment(variables, also, installs=fetches, credentials=credentials), reach)
+        return cls(sandbox.environment(variables, also, installs=fetches, credentials=fetches), reach)
 
     def reaching(self, temporary: str) -> sandbox.Reach:
         """With a folder for temporary files."""

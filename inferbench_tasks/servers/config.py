@@ -8,6 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from inferbench_tasks.contracts.handles import Processing, TensorSpec
 
+#: Beside the address: the sources whose bytecode a server in the sandbox could not write.
+LACKING = "lacking.json"
+
 
 class Batching(BaseModel):
     """Dynamic batching; see ``submission.schema.BatchingSpec``."""

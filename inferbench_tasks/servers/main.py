@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from inferbench_tasks.servers.config import ServerConfig
+from inferbench_tasks.sandbox import bytecode
+from inferbench_tasks.servers.config import LACKING, ServerConfig
 from inferbench_tasks.servers.model import ServedModel
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ async def serve(config: ServerConfig, listener: socket.socket | None) -> int:
             log.error("model %s can't be loaded: %s: %s", config.model_path, type(error).__name__, error)
             server.should_exit = True
             return
+        if sources := bytecode.lacking():
+            Path(config.address_path).with_name(LACKING).write_text(json.dumps(sources))
         # What lives now lives on: it need not be walked by every collection under load.
         gc.collect()
         gc.freeze()

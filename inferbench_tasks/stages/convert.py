@@ -56,11 +56,11 @@ def without_child(inp: Input, ctx: Context) -> Output | None:
         return run(inp, ctx)
     calibration = _calibration_digest(origin, inp.generate.requests)
     model = find_converted(
-        source, spec.format, spec.precision, caches(ctx.data_dir, "conversions"), calibration
+        source, spec.format, spec.precision, caches(ctx.data_dir, origin, "conversions"), calibration
     )
     if model is None:
         return None
-    entry = caches(ctx.data_dir, "checks").find(_check_settings(model, inp))
+    entry = caches(ctx.data_dir, origin, "checks").find(_check_settings(model, inp))
     return None if entry is None else _output(inp, model, entry.facts, cached=True)
 
 
@@ -80,7 +80,7 @@ def run(inp: Input, ctx: Context) -> Output:
         source,
         spec.format,
         spec.precision,
-        caches(data_dir, "conversions"),
+        caches(data_dir, origin, "conversions"),
         _calibration(origin, samples),
         _calibration_digest(origin, inp.generate.requests),
         watch,
@@ -106,7 +106,7 @@ def run(inp: Input, ctx: Context) -> Output:
             accuracy = evaluate(predict, model, dataset, watch) if is_classifier(model) else None
         return {"difference": worst.model_dump(mode="json"), "accuracy_ratio": accuracy}
 
-    entry = caches(data_dir, "checks").get(_check_settings(model, inp), check)
+    entry = caches(data_dir, origin, "checks").get(_check_settings(model, inp), check)
     return _output(inp, model, entry.facts, cached=converted.cached and entry.cached)
 
 

@@ -35,10 +35,11 @@ class Output(Handle):
 
 def without_child(inp: Input, ctx: Context) -> Output | None:
     """The model and its requests where both are cached."""
-    model = find_model(resolve(inp.job.model, ctx.base_dir), ctx.data_dir)
+    source = resolve(inp.job.model, ctx.base_dir)
+    model = find_model(source, ctx.data_dir)
     if model is None:
         return None
-    entry = caches(ctx.data_dir, "requests").find(_requests_settings(inp, model, ctx.base_dir))
+    entry = caches(ctx.data_dir, source, "requests").find(_requests_settings(inp, model, ctx.base_dir))
     return None if entry is None else Output(model=model, requests=_requests(entry), cached=True)
 
 
@@ -79,7 +80,7 @@ def run(inp: Input, ctx: Context) -> Output:
             "dataset": dataset.name if dataset else "random",
         }
 
-    entry = caches(data_dir, "requests").get(_requests_settings(inp, model, base_dir), make)
+    entry = caches(data_dir, source, "requests").get(_requests_settings(inp, model, base_dir), make)
     return Output(model=model, requests=_requests(entry), cached=False)
 
 

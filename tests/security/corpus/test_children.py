@@ -36,6 +36,9 @@ def build():
     attempt("remove", CANARY.unlink)
     attempt("submission", lambda: (CANARY.parent / "base" / "net.py").write_text("x"))
     attempt("other-run", lambda: (CANARY.parent / "data" / "runs" / "other" / "x").write_text("x"))
+    attempt("others-model", lambda: (CANARY.parent / "data" / "cache" / "models" / "x").write_text("x"))
+    attempt("others-conversion", lambda: (CANARY.parent / "data" / "cache" / "foreign" / "other" / "x").write_text("x"))
+    attempt("read-others-model", (CANARY.parent / "data" / "cache" / "foreign" / "other" / "model").read_text)
     attempt("system", lambda: (CANARY.parent / "data" / "system" / "x").write_text("x"))
     attempt("environment", lambda: (Path(sys.prefix) / "inferbench-canary").write_text("x"))
     attempt("home", lambda: (Path.home() / ".inferbench-canary").write_text("x"))
@@ -71,6 +74,9 @@ DENIED = (
     "remove",
     "submission",
     "other-run",
+    "others-model",
+    "others-conversion",
+    "read-others-model",
     "system",
     "environment",
     "home",
@@ -101,7 +107,8 @@ def test_a_users_code_uses_its_run_alone_and_sees_no_secret(
 
     base, data, canary = tmp_path / "base", tmp_path / "data", tmp_path / "canary"
     secrets = (base / "secret.txt", data / "runs" / "other" / "requests", data / "perfdb" / "key")
-    for path in (canary, *secrets, data / "system" / "passwords"):
+    others = (data / "cache" / "models" / "model", data / "cache" / "foreign" / "other" / "model")
+    for path in (canary, *secrets, data / "system" / "passwords", *others):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("kept")
     listener = socket.create_server(("127.0.0.1", 0))  # PerfDB's port, or another's
@@ -124,7 +131,7 @@ def test_a_users_code_uses_its_run_alone_and_sees_no_secret(
     with listener:
         output = run_in_child(generate, inp, Context(data_dir=data, base_dir=base))
     log = (data / "runs" / "r" / "generate.log").read_text()
-    assert output.model.digest
+    assert output.model.digest and Path(output.model.path).is_relative_to(data / "cache" / "foreign")
     assert "own DONE" in log and "link-out DONE" not in log
     assert [name for name in DENIED if f"{name} PermissionError" not in log] == []
     assert "sees [" in log and "canary-" not in log.partition("sees [")[2].partition("]")[0]
