@@ -109,7 +109,7 @@ class _Child:
         env = {
             **place.environment, **thread_env(1), "TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0",
             "CUDA_VISIBLE_DEVICES": "", "KERAS_BACKEND": "tensorflow", "HF_HUB_OFFLINE": "1",
-            "TMPDIR": self._scratch.path, "KERAS_HOME": self._scratch.path,
+            "TMPDIR": self._scratch.path, "HOME": self._scratch.path,
         }  # fmt: skip
         with open(log_path, "ab") as log_file:
             self._process = subprocess.Popen(

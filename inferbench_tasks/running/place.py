@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import site
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ FRAMEWORKS = ("torch", "tensorflow", "openvino")
 INSTALLERS = (".config/pip", ".pip", ".config/uv", ".netrc", ".local/share/uv")
 
 
+PLACES = {"XDG_CACHE_HOME": ".cache", "XDG_CONFIG_HOME": ".config", "NETRC": ".netrc"}
 NO_INSTALL = "INFERBENCH_NO_INSTALL"
 
 
@@ -85,8 +87,14 @@ class Place:
         reads = list(_files(inp, ctx.base_dir))
         if registered:
             reads.append(settings.data_dir() / "perfdb")
+        # Libraries look into a home and expect to read what is there: it is the child's scratch folder. The user's
+        # packages and the installers' files are where they were.
+        variables["PYTHONUSERBASE"] = site.getuserbase()
         if fetches:
-            writes += [Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")]
+            for name, place in PLACES.items():
+                variables.setdefault(name, str(Path.home() / place))
+            also.append("NETRC")
+            writes.append(Path(variables["XDG_CACHE_HOME"]))
             writes += _named("UV_CACHE_DIR", "PIP_CACHE_DIR")
             reads += _named("PIP_CONFIG_FILE", "PIP_CERT", "UV_CONFIG_FILE", "SSL_CERT_FILE", "SSL_CERT_DIR")
             reads += [Path(part) for name in ("PIP_FIND_LINKS", "UV_FIND_LINKS") for part in _links(name)]
@@ -94,7 +102,14 @@ class Place:
             marker = Path(sys.prefix) / extras.MARKER
             if marker.is_file():  # the installer is a script of the checkout
                 root = Path(marker.read_text().strip())
-                files = ("scripts", "constraints.txt", "pyproject.toml", "README.md", "inferbench.egg-info")
+                files = (
+                    "scripts",
+                    "constraints.txt",
+                    "constraints.hashes.txt",
+                    "pyproject.toml",
+                    "README.md",
+                    "inferbench.egg-info",
+                )
                 reads += [root / name for name in files]
         reach = sandbox.Reach(
             reads=tuple(map(str, reads)),

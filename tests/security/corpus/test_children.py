@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 ALIVE = {pid}
-CANARY = Path({canary!r})
+CANARY, HOME = Path({canary!r}), Path({home!r})
 
 def attempt(name, act):
     try:
@@ -41,14 +41,14 @@ def build():
     attempt("read-others-model", (CANARY.parent / "data" / "cache" / "foreign" / "other" / "model").read_text)
     attempt("system", lambda: (CANARY.parent / "data" / "system" / "x").write_text("x"))
     attempt("environment", lambda: (Path(sys.prefix) / "inferbench-canary").write_text("x"))
-    attempt("home", lambda: (Path.home() / ".inferbench-canary").write_text("x"))
+    attempt("home", lambda: (HOME / ".inferbench-canary").write_text("x"))
     attempt("signal", lambda: os.kill(ALIVE, 0))
     attempt("read-canary", CANARY.read_text)
     attempt("read-submission", (CANARY.parent / "base" / "secret.txt").read_text)
     attempt("read-other-run", (CANARY.parent / "data" / "runs" / "other" / "requests").read_text)
     attempt("read-database-key", (CANARY.parent / "data" / "perfdb" / "key").read_text)
     attempt("read-logins", (CANARY.parent / "data" / "system" / "passwords").read_text)
-    attempt("list-home", lambda: os.listdir(Path.home()))
+    attempt("list-home", lambda: os.listdir(HOME))
     attempt("read-parent", lambda: open(f"/proc/{{ALIVE}}/environ").read())
     attempt("link-out", lambda: os.link(CANARY, "linked"))
     attempt("connect", lambda: socket.create_connection(("127.0.0.1", {port}), 5))
@@ -112,7 +112,9 @@ def test_a_users_code_uses_its_run_alone_and_sees_no_secret(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("kept")
     listener = socket.create_server(("127.0.0.1", 0))  # PerfDB's port, or another's
-    module = MODULE.format(pid=os.getpid(), canary=str(canary), port=listener.getsockname()[1])
+    module = MODULE.format(
+        pid=os.getpid(), canary=str(canary), home=str(Path.home()), port=listener.getsockname()[1]
+    )
     (base / "net.py").write_text(module)
     save_file(torch.nn.Linear(4, 2).state_dict(), base / "w.safetensors")
     (base / "w.safetensors.signature.json").write_text(
