@@ -27,6 +27,7 @@ FRAMEWORKS = ("torch", "tensorflow", "openvino")
 INSTALLERS = (".config/pip", ".pip", ".config/uv", ".netrc", ".local/share/uv")
 
 
+#: Where the installers look, below the home.
 PLACES = {"XDG_CACHE_HOME": ".cache", "XDG_CONFIG_HOME": ".config", "NETRC": ".netrc"}
 NO_INSTALL = "INFERBENCH_NO_INSTALL"
 
@@ -106,6 +107,7 @@ class Place:
                     "scripts",
                     "constraints.txt",
                     "constraints.hashes.txt",
+                    "constraints.torch.txt",
                     "pyproject.toml",
                     "README.md",
                     "inferbench.egg-info",
