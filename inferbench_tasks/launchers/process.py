@@ -21,6 +21,7 @@ from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers import processes, records
 from inferbench_tasks.launchers.base import LOOPBACK, Launch, log_end
 from inferbench_tasks.monitors.gpu import BY_BUS, ORDER
+from inferbench_tasks.sandbox import limits
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ class ProcessLauncher:
                 f"The server's program {launch.argv[0]} can't be run: {error.strerror}"
             ) from error
         _children[child.pid] = child
+        limits.first_to_go(child.pid)
         server = ServerHandle(
             launcher="process",
             pid=child.pid,

@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -34,7 +35,7 @@ from inferbench_tasks.background import step_back
 from inferbench_tasks.errors import CancelledError, InferBenchError, StageError
 from inferbench_tasks.running.place import Place, install
 from inferbench_tasks.running.scratch import Scratch
-from inferbench_tasks.sandbox import bytecode
+from inferbench_tasks.sandbox import bytecode, limits
 from inferbench_tasks.stages.base import Context, JobInput, name_of
 
 POLL_S = 0.1
@@ -128,6 +129,7 @@ class _Child:
                 text=True,
             )
         step_back(self._process.pid)
+        limits.first_to_go(self._process.pid)
         self._lines: SimpleQueue[str | None] = SimpleQueue()
         threading.Thread(target=self._read, name="stage-child-reader", daemon=True).start()
 
@@ -157,9 +159,18 @@ class _Child:
             self._process.stdin.flush()
         except BrokenPipeError:
             return None
+        began_s = looked_s = time.monotonic()
+        most_s = limits.most_s()
         while True:
             if ctx.cancelled():
                 raise CancelledError(f"Cancelled during {stage}.")
+            now_s = time.monotonic()
+            if now_s - began_s > most_s:
+                raise StageError(f"{stage}: took longer than the {most_s / 3600:g} hours of {limits.TIME}")
+            if now_s - looked_s > limits.EVERY_S:
+                looked_s = now_s
+                if reason := limits.excess(self._process.pid):
+                    raise StageError(f"{stage}: its process {reason}")
             try:
                 line = self._lines.get(timeout=POLL_S)
             except Empty:

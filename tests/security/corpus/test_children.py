@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from inferbench_tasks import sandbox
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.errors import InputError, StageError
 from inferbench_tasks.running.child import run_in_child
-from inferbench_tasks.sandbox import landlock
+from inferbench_tasks.sandbox import landlock, limits
 from inferbench_tasks.sandbox.setting import missing
 from inferbench_tasks.stages import generate
 from inferbench_tasks.stages.base import Context
@@ -158,3 +158,34 @@ def test_where_the_sandbox_is_required_nothing_runs_without_it(
     inp = generate.Input.model_validate({"run_id": "r", "job_id": "j", "job": job})
     with pytest.raises(InputError, match="no Landlock"):
         run_in_child(generate, inp, Context(data_dir=tmp_path, base_dir=tmp_path))
+
+
+def test_a_module_that_takes_all_memory_or_never_ends_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stage fails with the reason, and no process is left."""
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file
+
+    base = tmp_path / "base"
+    base.mkdir()
+    save_file(torch.nn.Linear(4, 2).state_dict(), base / "w.safetensors")
+    (base / "w.safetensors.signature.json").write_text(
+        '{"inputs": [{"name": "x", "dtype": "float32", "shape": [4]}],'
+        ' "outputs": [{"name": "y", "dtype": "float32", "shape": [2]}]}'
+    )
+    job = {
+        "name": "t",
+        "model": {"kind": "file", "path": "w.safetensors", "module": "net.py"},
+        "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}},
+    }
+    (base / "net.py").write_text("import time\ntime.sleep(600)\n")
+    inp = generate.Input.model_validate({"run_id": "r", "job_id": "j", "job": job})
+    context = Context(data_dir=tmp_path / "data", base_dir=base)
+    monkeypatch.setenv(limits.TIME, str(8 / 3600))
+    with pytest.raises(StageError, match="took longer than"):
+        run_in_child(generate, inp, context)
+    monkeypatch.delenv(limits.TIME)
+    monkeypatch.setenv(limits.MEMORY, "0.5")  # less than an interpreter with PyTorch has
+    with pytest.raises(StageError, match="MiB of memory; allowed are"):
+        run_in_child(generate, inp, context)

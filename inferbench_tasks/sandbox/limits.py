@@ -1,0 +1,78 @@
+"""Memory and time of a process in the sandbox: what a limit of the kernel can't say without a cgroup of its own.
+
+``RLIMIT_NPROC`` counts a user's processes and not at all root's, ``RLIMIT_AS`` counts addresses, of which GPUs and
+compilers reserve far more than they use. So who waits for the process looks at it; and where memory runs out all the
+same, the kernel ends it before anything else.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from inferbench_tasks.errors import InputError
+
+#: The share of the machine's memory (or the container's) that a process may have with all that it started, percent.
+MEMORY = "INFERBENCH_SANDBOX_MEMORY_PERCENT"
+MEMORY_PERCENT = 90.0
+#: How long the child of a stage may take for an order, hours.
+TIME = "INFERBENCH_SANDBOX_HOURS"
+TIME_HOURS = 12.0
+EVERY_S = 2.0
+#: Of -1000 (never) to 1000 (first).
+OOM_SCORE = 600
+_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def first_to_go(pid: int) -> None:
+    """Have the kernel end that process, and what it starts, before others when memory runs out."""
+    with suppress(OSError):  # it has ended already
+        Path(f"/proc/{pid}/oom_score_adj").write_text(str(OOM_SCORE))
+
+
+def most_bytes() -> int:
+    """The memory that a process may have. InputError for a setting that is no share."""
+    total = psutil.virtual_memory().total
+    for path in map(Path, _CGROUP_LIMITS):
+        with suppress(OSError, ValueError):  # no such cgroup, or "max"
+            total = min(total, int(path.read_text()))
+    return int(total * _setting(MEMORY, MEMORY_PERCENT, 100.0) / 100)
+
+
+def most_s() -> float:
+    """How long an order may take, s. InputError for a setting that is no time."""
+    return _setting(TIME, TIME_HOURS, 24 * 365.0) * 3600
+
+
+def excess(pid: int) -> str | None:
+    """What a process took too much of; None while it is within its memory, or gone."""
+    most = most_bytes()
+    try:
+        leader = psutil.Process(pid)
+        has = sum(_bytes(process) for process in (leader, *leader.children(recursive=True)))
+    except psutil.NoSuchProcess:
+        return None
+    if has <= most:
+        return None
+    return f"had {has / 2**20:,.0f} MiB of memory; allowed are {most / 2**20:,.0f} ({MEMORY})"
+
+
+def _bytes(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0  # it ended between the two looks
+
+
+def _setting(name: str, default: float, most: float) -> float:
+    text = os.environ.get(name)
+    try:
+        value = float(text) if text else default
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= most:
+        raise InputError(f"{name}={text!r}; allowed: a number above 0, at most {most:g}")
+    return value
