@@ -9,6 +9,7 @@ point ``inferbench.metrics``) brings its figure along, which then stands here li
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -30,10 +31,18 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 _PATH = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+){0,5}")
 
 
-def samples_per_request(summary: Mapping[str, Any]) -> int | None:
+def mean_size(samples: float | None, requests: float | None) -> float | None:
+    """Samples of a request, from as many of both in the same time: whole, or between sizes where they are mixed."""
+    if not samples or not requests:
+        return None
+    mean = samples / requests
+    return float(round(mean)) if math.isclose(mean, round(mean), rel_tol=1e-6) else mean
+
+
+def samples_per_request(summary: Mapping[str, Any]) -> float | None:
     """As measured, so that it holds for every kind of arrivals; None where nothing was answered."""
     samples, requests = summary.get("throughput_samples_per_s"), summary.get("throughput_rps")
-    return round(samples / requests) if samples and requests else None
+    return mean_size(samples, requests)
 
 
 def _latency(name: str, title: str, held: int, *views: View) -> Figure:

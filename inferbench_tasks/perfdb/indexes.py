@@ -41,9 +41,9 @@ _MOST_FIELDS, _MOST_BROUGHT = 32, 12
 def held_indexes() -> dict[str, tuple[str, ...]]:
     """What ``held`` reads of every valid result, by the index that has it.
 
-    Two hold the figures of the table by their numbers (``Figure.held``), one the load. An index can't be changed where
-    it exists, so the name of the second, which grows with the table, says how far it goes. What metrics bring has one
-    each.
+    Two hold the figures of the table by their numbers (``Figure.held``), one the load, one the server's version. An
+    index can't be changed where it exists, so the name of the second, which grows with the table, says how far it goes.
+    What metrics bring has one each.
     """
     figures = sorted(
         (figure for figure in FIGURES.values() if figure.held), key=lambda figure: figure.held or 0
@@ -58,6 +58,7 @@ def held_indexes() -> dict[str, tuple[str, ...]]:
             *(figure.field_path for figure in second),
         ),
         "held_load_expected": (*_IDENTITY, *_LOAD),
+        "held_software": (*_IDENTITY, "backend.version"),
     }
     return fields_by_index | {f"held_{figure.name}": (*_IDENTITY, figure.field_path) for figure in _brought()}
 

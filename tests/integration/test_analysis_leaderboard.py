@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -269,3 +270,23 @@ def test_the_recommender_optimises_the_highest_rate_where_all_searched_for_it(pe
     add(perfdb, "offered", 5.0)
     assert usual_objective(perfdb) == "throughput_samples_per_s"
     assert usual_objective(perfdb, "arrivals=max_rate") == "max_rate_samples_per_s"
+
+
+def test_runs_of_other_versions_of_the_server_are_not_pooled(perfdb: PerfDB) -> None:
+    """A configuration is what its newest version was measured to be; how many runs of others there are is said."""
+    for at, (version, rate) in enumerate([("1.22", 100.0), ("1.22", 101.0), ("1.23", 50.0), ("1.23", 51.0)]):
+        summary = {"throughput_rps": rate, "throughput_samples_per_s": rate, "e2e_latency_ms": {"p99": 5.0}}
+        perfdb.save_result(
+            result(
+                f"run-{at}",
+                submission={"name": "x", "digest": "one"},
+                backend={"kind": "onnxruntime", "version": version},
+                load=loaded(80),
+                summary=summary,
+                created_at=datetime(2026, 1, 1 + at, tzinfo=UTC),
+            )
+        )
+    answer = recommend(perfdb, "throughput_samples_per_s", [])
+    assert answer.candidates == 1 and answer.top[0]["throughput_samples_per_s"] == pytest.approx(50.5)
+    assert answer.top[0]["runs"] == 2
+    assert any("2 result(s) of other versions of a server" in note for note in answer.notes)

@@ -9,7 +9,7 @@ import pytest
 from inferbench_tasks.analysis.search.servers import MODELLED
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figure import Figure
-from inferbench_tasks.figures import FIGURES, SHIPPED, Figures
+from inferbench_tasks.figures import FIGURES, SHIPPED, Figures, samples_per_request
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.registry import Registry
 
@@ -146,3 +146,14 @@ def test_heads_have_the_unit_that_people_read() -> None:
     heads = {name: figure.column for name, figure in FIGURES.items()}
     assert (heads["p999_ms"], heads["rss_bytes"], heads["error_ratio"]) == ("p99.9, ms", "RSS, MiB", "errors")
     assert FIGURES["rss_bytes"].displayed(2**21) == 2.0
+
+
+def test_samples_of_a_request_are_a_mean_where_sizes_are_mixed() -> None:
+    """A trace of requests of one and of four samples has 2.5: not two, which makes an energy a quarter too high."""
+    summary = {
+        "throughput_rps": 100.0, "throughput_samples_per_s": 250.0, "energy": {"joule_per_request": 1.0},
+    }  # fmt: skip
+    assert samples_per_request(summary) == 2.5
+    assert FIGURES["joule_per_sample"].value(summary) == pytest.approx(0.4)
+    assert samples_per_request({**summary, "throughput_samples_per_s": 800.0}) == 8
+    assert samples_per_request({}) is None

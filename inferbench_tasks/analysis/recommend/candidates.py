@@ -11,7 +11,7 @@ from typing import Any
 from inferbench_tasks.analysis.labels import plain, short_names
 from inferbench_tasks.dotted import flatten, last
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.figures import FIGURES, mean_size
 from inferbench_tasks.submission.digest import LABELS
 
 #: What tells how many samples a request had.
@@ -73,13 +73,13 @@ class Candidate:
         return sum(values) / len(values) if values and len(values) == self.runs else None
 
     @property
-    def samples_per_request(self) -> int | None:
+    def samples_per_request(self) -> float | None:
         """As measured, so that it holds for every kind of arrivals; None where nothing was answered."""
         samples, requests = (self.mean(figure) for figure in SIZE_FIGURES)
-        return round(samples / requests) if samples and requests else None
+        return mean_size(samples, requests)
 
 
-def per_request_note(objective: str, sizes: Iterable[int | None]) -> str | None:
+def per_request_note(objective: str, sizes: Iterable[float | None]) -> str | None:
     """What to say where requests of these sizes (samples; None: not known) would be compared as if they were equal."""
     figure = FIGURES.named(objective)
     if figure.per_sample is None:
@@ -87,8 +87,9 @@ def per_request_note(objective: str, sizes: Iterable[int | None]) -> str | None:
     different = sorted({size for size in sizes if size is not None})
     if len(different) < 2:
         return None
+    listed = ", ".join(f"{size:.4g}" for size in different)
     return (
-        f"{figure.name} is of a request, and the requests here have {', '.join(map(str, different))} samples: one that "
+        f"{figure.name} is of a request, and the requests here have {listed} samples: one that "
         f"does less is not better. Use {figure.per_sample} to compare them per sample."
     )
 

@@ -34,6 +34,7 @@ from inferbench_tasks.perfdb.values import to_plain
 __all__ = ["Bound", "Candidate", "Recommendation", "choose", "recommend"]
 
 TOP = 3
+_VERSION = "backend.version"
 #: What is optimised unless something else is asked for.
 THROUGHPUT, MAX_RATE = "throughput_samples_per_s", "max_rate_samples_per_s"
 
@@ -83,6 +84,7 @@ def recommend(
     rows = [row for row in matching if figure.rate_free or not is_search(load_of(row))]
     for row in rows_of_one_ground(index, rows, bounds, load):
         runs.setdefault(configuration(row), []).append(row)
+    runs, earlier = of_newest_version(runs, index.values(_VERSION))
     candidates = [
         Candidate(key, figures={name: [*map(value, rows)] for name, value in getters.items()})
         for key, rows in runs.items()
@@ -93,12 +95,30 @@ def recommend(
 
     recommendation = _decide(candidates, figure, bounds, fill)
     notes = [note] if (note := left_out_note(db, query)) else []
+    if earlier:
+        notes.append(
+            f"{earlier} result(s) of other versions of a server than its configuration was last measured with are left "
+            "out: what they say is of another program."
+        )
     if searches := len(matching) - len(rows):
         notes.append(
             f"{searches} result(s) of runs that searched for their highest rate are left out: each has its "
             f"{figure.word} at a rate of its own."
         )
     return replace(recommendation, notes=[*recommendation.notes, *notes])
+
+
+def of_newest_version(
+    runs: dict[str, list[Row]], version: Callable[[Row], Any]
+) -> tuple[dict[str, list[Row]], int]:
+    """Of each configuration's runs, the newest first, those with the server's version of the newest one that has any;
+    and how many are left out. A mean over two programs is of none of them.
+    """
+    kept = {}
+    for key, rows in runs.items():
+        newest = next((version(row) for row in rows if version(row) is not None), None)
+        kept[key] = [row for row in rows if version(row) in (None, newest)]
+    return kept, sum(map(len, runs.values())) - sum(map(len, kept.values()))
 
 
 def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence[Bound]) -> Recommendation:

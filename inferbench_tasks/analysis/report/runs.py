@@ -102,7 +102,7 @@ class RunView:
         return latencies
 
     @property
-    def samples_per_request(self) -> int | None:
+    def samples_per_request(self) -> float | None:
         """As measured, so that it holds for every kind of arrivals; None where nothing was answered."""
         return samples_per_request(self.summary)
 
