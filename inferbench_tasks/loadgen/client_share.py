@@ -140,6 +140,8 @@ def _of_series(
         typical = name == NAMES[0.5]
         floor_ms = limits.percentile_share_p50_ms if typical else limits.percentile_share_ms
         ratio = limits.percentile_share_p50_ratio if typical else limits.percentile_share_ratio
+        # Beside a server that is faster than the absolute part, that would let the client make most of the figure.
+        floor_ms = min(floor_ms, limits.percentile_share_most_ratio * without)
         yield ClientShare(series, name, reported, without, max(floor_ms, ratio * without))
 
 

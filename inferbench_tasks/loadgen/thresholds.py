@@ -43,6 +43,9 @@ class Thresholds(BaseModel):
     #: The same for the median: above it the client made the typical request, and the run is invalid.
     percentile_share_p50_ms: _Ms = 0.5
     percentile_share_p50_ratio: _Ratio = 0.25
+    #: The absolute parts of both are no more than this share of what the figure would be without the client: a server
+    #: that answers in 0.1 ms is not shown with 0.6.
+    percentile_share_most_ratio: _Ratio = 1.0
     #: The sum of the times of 5 ms and more at which a sender was held up, as a share of the window. A closed loop does
     #: not ask meanwhile, so that its throughput is too low by as much; in an open loop the requests are there all the
     #: same, and what is wrong with their latencies is withheld.
