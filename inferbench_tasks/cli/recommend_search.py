@@ -26,8 +26,10 @@ from inferbench_tasks.analysis.recommend.recommender import Recommendation
 from inferbench_tasks.analysis.report.compose import REPORT_FILE, make_report
 from inferbench_tasks.analysis.search.live import LiveSearch, goal_of, measured_before
 from inferbench_tasks.analysis.search.searcher import budget_of
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.monitors import environment
 from inferbench_tasks.output import say
+from inferbench_tasks.perfdb.offered import offered
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 from inferbench_tasks.running.conclude import conclude
@@ -47,7 +49,7 @@ def search(
     """Search a submission's sweep and recommend from it; stopped by a signal, it exits with 128 + its number."""
     what = "`inferbench recommend --search`"
     submission = each_job_once(serving_only(read_submission(file, INSTALLED), what), what)
-    jobs = expand(submission)
+    jobs = under_one_load(expand(submission))
     goal = goal_of(objective, submission.slo, bounds)
     data_dir = settings.writable(settings.data_dir())
     hardware = environment.hardware()
@@ -70,6 +72,27 @@ def search(
         make_report(db, [*before, *live.run_ids], plain, report)
         say(f"report    {report}")
         return live.recommendation()
+
+
+def under_one_load(jobs: list[Job[JobSpec]]) -> list[Job[JobSpec]]:
+    """The same; InputError where jobs are offered different rates: the one that is offered most would win by that.
+
+    How many users wait for answers, and how many samples they send at once, may be what is looked for.
+    """
+    loads = dict.fromkeys(
+        offered(job.spec.load.model_dump(mode="json") | {"batch_size": job.spec.load.samples_per_request})
+        for job in jobs
+        if job.spec.load.arrivals.loop == "open" and job.spec.load.arrivals.paced
+    )
+    if len(loads) > 1:
+        names = "; ".join([*loads][:4]) + ("; ..." if len(loads) > 4 else "")
+        raise InputError(
+            f"The jobs of this submission are offered {len(loads)} different loads ({names}), and a server shows the "
+            "rate that it is offered: search under one of them. arrivals: {kind: max_rate} looks for each "
+            "configuration's own highest rate.",
+            field="load.arrivals",
+        )
+    return jobs
 
 
 class Runner:
