@@ -1,4 +1,5 @@
-// Healthy means: the replica set exists (made on the first look) and this member takes writes.
+// Healthy means: the replica set exists (made on the first look), this member takes writes, and each role has its user.
+// The root user is for this alone: no service has its password.
 db.getSiblingDB("admin").auth(process.env.MONGO_INITDB_ROOT_USERNAME, process.env.MONGO_INITDB_ROOT_PASSWORD);
 try {
   rs.status();
@@ -7,3 +8,9 @@ try {
   rs.initiate({_id: "inferbench", members: [{_id: 0, host: "perfdb:27017"}]});
 }
 if (!db.hello().isWritablePrimary) quit(1);
+const admin = db.getSiblingDB("admin");
+for (const [user, rights] of Object.entries({reader: ["read"], writer: ["readWrite"], admin: ["readWrite", "dbAdmin"]})) {
+  if (admin.getUser(user)) continue;
+  const roles = rights.map((role) => ({role, db: "inferbench"})).concat({role: "clusterMonitor", db: "admin"});
+  admin.createUser({user, pwd: process.env[`PERFDB_${user.toUpperCase()}_PASSWORD`], roles});
+}

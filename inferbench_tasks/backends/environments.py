@@ -62,6 +62,10 @@ class Environment:
         return folder
 
     def _make(self, folder: Path) -> None:
+        if os.environ.get("INFERBENCH_NO_INSTALL"):
+            raise ServerError(
+                f"{self.name} is not installed here, and INFERBENCH_NO_INSTALL forbids to install it."
+            )
         message = f"Installing {self.name} (about {self.megabytes} MB, once) into {folder} ..."
         log.info(message)
         sys.stderr.write(message + "\n")

@@ -42,6 +42,10 @@ OUT_OF_DISK_SPACE = 14031
 PASSING = frozenset({6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436})
 
 
+#: MongoDB's code for what a login may not do.
+UNAUTHORIZED = 13
+
+
 class Session:
     """``embedded_in`` is the data directory of the embedded server, None for any other server."""
 
@@ -60,7 +64,15 @@ class Session:
             "connecting",
             PATIENCE_S if self.embedded_in else 0.0,
         )
-        self.retrying(lambda: indexes.ensure(self.database()), "making the indexes")
+        self.retrying(self._make_indexes, "making the indexes")
+
+    def _make_indexes(self) -> None:
+        try:
+            indexes.ensure(self.database())
+        except OperationFailure as error:
+            if error.code != UNAUTHORIZED:
+                raise
+            log.info("this login of PerfDB makes no indexes: it may read only")
 
     def database(self) -> Database[dict[str, Any]]:
         """The database, through this process's own client; acknowledged writes survive a crash."""

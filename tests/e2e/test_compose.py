@@ -156,6 +156,41 @@ for name, ask, refused in (
     assert deployment.python("api-server", code) == ["perfdb closed", "redis closed", "postgres closed"]
 
 
+def test_the_api_server_may_not_write_and_a_worker_has_no_users_rights(deployment: Deployment) -> None:
+    """PerfDB refuses by role; dag-processor and triggerer have no login there at all."""
+    code = """
+import os, pymongo
+from pymongo.errors import OperationFailure
+db = pymongo.MongoClient(os.environ["INFERBENCH_PERFDB_URI"])["inferbench"]
+for name, act in (
+    ("read", lambda: db["results"].find_one()),
+    ("write", lambda: db["probe"].insert_one({})),
+    ("users", lambda: db.client.admin.command("createUser", "x", pwd="x", roles=["root"])),
+    ("stop", lambda: db.client.admin.command("shutdown")),
+):
+    try:
+        act()
+        print(name, "done")
+    except OperationFailure:
+        print(name, "refused")
+"""
+    read, write = ["read done", "write refused"], ["read done", "write done"]
+    assert deployment.python("api-server", code)[:2] == read
+    assert deployment.python("worker-cpu", code) == [*write, "users refused", "stop refused"]
+    assert deployment.python("triggerer", code)[:2] == ["read refused", "write refused"]
+
+
+def test_a_worker_has_neither_airflows_database_nor_its_keys(deployment: Deployment) -> None:
+    """Nor can it change what is installed; the logins' passwords are on no volume."""
+    code = """
+import os, sys
+from pathlib import Path
+print([n for n in os.environ if any(w in n for w in ("JWT", "FERNET", "SQL_ALCHEMY", "_PASSWORD", "API__SECRET"))])
+print(os.access(sys.prefix, os.W_OK), Path("/airflow/passwords.json").exists(), os.getuid())
+"""
+    assert deployment.python("worker-cpu", code) == ["[]", "False False 50000"]
+
+
 def test_what_was_measured_survives_the_loss_of_everything(
     deployment: Deployment, measured: list[str], tmp_path: Path
 ) -> None:

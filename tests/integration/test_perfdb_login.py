@@ -14,6 +14,7 @@ import pytest
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
+from inferbench_tasks.errors import PerfDBError
 from inferbench_tasks.perfdb import credentials, embedded, mongod, replicaset
 from inferbench_tasks.perfdb.address import masked
 from inferbench_tasks.perfdb.server_state import ServerState, running_on
@@ -84,6 +85,27 @@ def test_our_own_user_is_no_administrator(home: Path) -> None:
         for command in ("shutdown", {"createUser": "x", "pwd": "x", "roles": ["root"]}, {"usersInfo": 1}):
             with pytest.raises(OperationFailure, match="not authorized"):
                 client.admin.command(command)
+
+
+def test_the_roles_of_a_teams_deployment_are_enough_and_no_more(home: Path) -> None:
+    """With what the deployment gives: a writer stores results, a reader sees them and changes nothing."""
+    embedded.ensure(home)
+    port = int(embedded.status(home)["port"])
+    text = (Path(__file__).parents[2] / "docker" / "compose" / "perfdb-health.js").read_text()
+    assert '{reader: ["read"], writer: ["readWrite"], admin: ["readWrite", "dbAdmin"]}' in text
+    assert 'role, db: "inferbench"' in text and 'concat({role: "clusterMonitor", db: "admin"})' in text
+    with replicaset.direct(port, 10, credentials.drawn(home / "perfdb")) as client:
+        for user, rights in (("reader", "read"), ("writer", "readWrite")):
+            roles = [{"role": rights, "db": "inferbench"}, {"role": "clusterMonitor", "db": "admin"}]
+            client.admin.command("createUser", user, pwd=user, roles=roles)
+    place = f"127.0.0.1:{port}/inferbench?authSource=admin&replicaSet=inferbench&w=majority"
+    with PerfDB.connect(f"mongodb://writer:writer@{place}", home / "other") as db:
+        db.save_result(result())
+        assert db.server()["server"] == "external" and db.sizes()["results"] == 1
+    with PerfDB.connect(f"mongodb://reader:reader@{place}", home / "other") as db:
+        assert [document.run_id for document in db.find_results()] == ["run-1"]
+        with pytest.raises(PerfDBError, match="not authorized"):
+            db.save_result(result().model_copy(update={"run_id": "run-2"}))
 
 
 def test_the_key_is_private_and_never_shown(home: Path) -> None:

@@ -19,9 +19,10 @@ PLACES = {
     plugins_folder.SETTING: "/opt/inferbench/plugins",
     "AIRFLOW__LOGGING__BASE_LOG_FOLDER": "/airflow/logs",
     "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": "http://api-server:8080/execution/",
-    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": "/airflow/passwords.json",
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": "/run/inferbench/passwords.json",
     "AIRFLOW__API__HOST": "0.0.0.0",  # noqa: S104 - inside its container; compose publishes it
     "AIRFLOW__API__PORT": "8080",
+    "INFERBENCH_NO_INSTALL": "1",
     settings.DATA_DIR: "/data",
     settings.SUBMISSIONS_DIR: "/opt/inferbench/configs/submissions",
 }

@@ -42,10 +42,30 @@ def config(env: Path, *more: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def env(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make env` writes."""
+    path = tmp_path_factory.mktemp("env") / ".env"
+    make_env(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def secrets(env: Path) -> dict[str, str]:
+    """The drawn ones by name."""
+    lines = [line for line in env.read_text().splitlines() if not line.startswith("#")]
+    values = dict(line.split("=", 1) for line in lines)
+    return {name: value for name, value in values.items() if re.search("PASSWORD|KEY|SECRET", name)}
+
+
+def airflows(services: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """The environments of the services that run our image."""
+    ours = {name: service for name, service in services.items() if service["image"].startswith("inferbench/")}
+    return {name: service["environment"] for name, service in ours.items()}
+
+
+@pytest.fixture(scope="module")
+def services(env: Path) -> dict[str, Any]:
     """Every service, profiles included, with all defaults and secrets filled in."""
-    env = tmp_path_factory.mktemp("env") / ".env"
-    make_env(env)
     done = config(env, "--profile", "*")
     assert done.returncode == 0 and "warn" not in done.stderr.lower(), done.stderr
     found: dict[str, Any] = json.loads(done.stdout)["services"]
@@ -83,15 +103,68 @@ def test_only_the_web_ui_is_reachable_and_from_this_machine_only(services: dict[
 
 
 def test_every_process_of_airflow_has_the_settings_of_inferbench_up(services: dict[str, Any]) -> None:
-    """The same executor and the same tuned settings; the same secrets in all of them."""
-    parts = [
-        service["environment"] for service in services.values() if service["image"].startswith("inferbench/")
-    ]
+    """The same executor and the same tuned settings, and what is installed stays as it is."""
+    parts = airflows(services)
     assert len(parts) == 8
-    for environment in parts:
+    for environment in parts.values():
         assert {name: environment.get(name) for name in TUNED} == TUNED
-    for name in ("AIRFLOW__API_AUTH__JWT_SECRET", "AIRFLOW__CORE__FERNET_KEY", "INFERBENCH_PERFDB_URI"):
-        assert len({environment[name] for environment in parts}) == 1
+        assert environment["INFERBENCH_NO_INSTALL"] == "1"
+
+
+def test_each_service_has_its_own_secrets_only(services: dict[str, Any], secrets: dict[str, str]) -> None:
+    """By their values, wherever they stand: workers sign no tokens and read no metadata, PerfDB's root is its own."""
+    metadata, broker = {"POSTGRES_PASSWORD", "AIRFLOW_FERNET_KEY"}, {"REDIS_PASSWORD"}
+    logins = {f"INFERBENCH_{name}_PASSWORD" for name in ("ADMIN", "SUBMITTER", "VIEWER")}
+    users = {f"PERFDB_{name}_PASSWORD" for name in ("READER", "WRITER", "ADMIN")}
+    worker = broker | {"PERFDB_WRITER_PASSWORD"}
+    expected = {
+        "postgres": {"POSTGRES_PASSWORD"}, "redis": broker, "perfdb": users | {"PERFDB_PASSWORD", "PERFDB_KEY"},
+        "init": metadata, "dag-processor": metadata, "triggerer": metadata,
+        "api-server": metadata | logins | {"AIRFLOW_JWT_SECRET", "AIRFLOW_API_SECRET", "PERFDB_READER_PASSWORD"},
+        "scheduler": metadata | worker | {"AIRFLOW_JWT_SECRET"},
+        "worker-host": worker, "worker-cpu": worker, "worker-gpu": worker,
+        "node-exporter": set(), "cadvisor": set(), "dcgm-exporter": set(),
+    }  # fmt: skip
+    held = {
+        name: {secret for secret, value in secrets.items() if value in json.dumps(service)}
+        for name, service in services.items()
+    }
+    assert held == expected
+    assert set().union(*held.values()) == secrets.keys()
+
+
+def test_perfdb_is_used_by_the_role_that_a_service_needs(services: dict[str, Any]) -> None:
+    """The API server reads, scheduler and workers write; others are refused there, and start none of their own."""
+    users = {
+        name: (uri.split("//")[1].split(":")[0] if "@" in uri else None)
+        for name, environment in airflows(services).items()
+        for uri in [environment["INFERBENCH_PERFDB_URI"]]
+    }
+    assert users == {
+        "api-server": "reader", "scheduler": "writer", "worker-host": "writer", "worker-cpu": "writer",
+        "worker-gpu": "writer", "init": None, "dag-processor": None, "triggerer": None,
+    }  # fmt: skip
+
+
+def test_the_logins_passwords_are_the_api_servers_alone(services: dict[str, Any], tmp_path: Path) -> None:
+    """In memory of its container, in no volume; mode 600, and not in the server's environment."""
+    path = Path(settings_file.PLACES["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"])
+    assert [entry.split(":")[0] for entry in services["api-server"]["tmpfs"]] == [str(path.parent)]
+    for service in services.values():
+        assert not any(path.is_relative_to(volume["target"]) for volume in service.get("volumes", ()))
+    program = tmp_path / "airflow"
+    program.write_text(f"#!/bin/sh\nenv > {tmp_path}/env\n")
+    program.chmod(0o755)
+    logins = {f"INFERBENCH_{name}_PASSWORD": name.lower() for name in ("ADMIN", "SUBMITTER", "VIEWER")}
+    place = {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(tmp_path / "p.json")}
+    script = ROOT / "docker" / "compose" / "api_server.py"
+    path_ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run([sys.executable, str(script)], env=path_ | logins | place, check=True)
+    assert json.loads((tmp_path / "p.json").read_text()) == {
+        name: name for name in ("admin", "submitter", "viewer")
+    }
+    assert stat.S_IMODE((tmp_path / "p.json").stat().st_mode) == 0o600
+    assert "_PASSWORD=" not in (tmp_path / "env").read_text()
 
 
 def test_the_settings_file_is_the_codes() -> None:
@@ -122,7 +195,7 @@ def test_secrets_are_random_private_and_kept(tmp_path: Path) -> None:
     """Two files share none; mode 600; a second run changes nothing, and adds what is missing."""
     first, second = make_env(tmp_path / "a"), make_env(tmp_path / "b")
     secret = [name for name in first if re.search("PASSWORD|KEY|SECRET", name)]
-    assert len(secret) == 10 and all(
+    assert len(secret) == 13 and all(
         len(first[name]) >= 24 and first[name] != second[name] for name in secret
     )
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
