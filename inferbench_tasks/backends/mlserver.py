@@ -5,9 +5,9 @@ Over gRPC only: its HTTP endpoint does not know the binary-tensor extension.
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
-import urllib.request
 from importlib import resources
 from importlib.metadata import version
 from typing import Any
@@ -19,6 +19,7 @@ from inferbench_tasks.backends.probes.base import Probe
 from inferbench_tasks.contracts.handles import Endpoint, TensorSpec
 from inferbench_tasks.extras import require
 from inferbench_tasks.launchers.base import Launch
+from inferbench_tasks.monitors.prometheus import fetch
 from inferbench_tasks.protocols.datatypes import datatype_of
 from inferbench_tasks.sandbox import Reach
 from inferbench_tasks.sandbox.reach import SHARED_MEMORY
@@ -125,8 +126,10 @@ class MLServer(Backend):
     def statistics(self, probe: Probe) -> dict[str, Any] | None:
         """Runs and rows, from the metrics of the custom runtime; the protocol's statistics are not there."""
         url = f"http://127.0.0.1:{self._metrics_port}/metrics"
-        with urllib.request.urlopen(url, timeout=10) as response:
-            text = response.read().decode()
+        try:
+            text = fetch(url)
+        except (ValueError, http.client.HTTPException) as error:
+            raise ConnectionError(f"{url}: {error}") from error
         sums = {
             what: re.search(rf"^inferbench_executed_rows_{what}(?:{{.*}})? (\S+)$", text, re.MULTILINE)
             for what in ("count", "sum")

@@ -13,7 +13,6 @@ import math
 import os
 import secrets
 import shutil
-import socket
 import struct
 import sysconfig
 import tempfile
@@ -32,11 +31,14 @@ from inferbench_tasks.contracts.handles import Endpoint, TensorSpec
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.extras import installable, require
 from inferbench_tasks.launchers.base import Launch
+from inferbench_tasks.protocols.bounded_http import BoundedConnection
 from inferbench_tasks.protocols.datatypes import datatype_of
 from inferbench_tasks.sandbox import Reach
 
 TORCHSERVE = "0.12.0"
 MAX_BYTES = 256 * 2**20
+#: Of an answer of the management API.
+_MAX_STATE_BYTES = 1 << 20
 #: A predict of a worker that hangs is given up after this, by TorchServe itself.
 RESPONSE_TIMEOUT_S = 60
 #: It logs every question; this is also the resolution of its model load.
@@ -201,14 +203,15 @@ class TorchServe(Backend):
         return self._ready_workers() >= self._instances
 
     def _ready_workers(self) -> int:
-        connection = _SocketConnection(str(self._management))
+        connection = BoundedConnection("localhost", 80, 5.0, unix_path=str(self._management))
         try:
-            connection.request("GET", "/models")
-            listed = json.loads(connection.getresponse().read()).get("models", [])
+            listed = json.loads(connection.ask("GET", "/models", max_bytes=_MAX_STATE_BYTES)[2]).get(
+                "models", []
+            )
             if not listed:
                 return 0
-            connection.request("GET", f"/models/{listed[0]['modelName']}")
-            models = json.loads(connection.getresponse().read())
+            path = f"/models/{listed[0]['modelName']}"
+            models = json.loads(connection.ask("GET", path, max_bytes=_MAX_STATE_BYTES)[2])
         except (OSError, http.client.HTTPException, ValueError):
             return 0  # the management socket opens a moment after the port
         finally:
@@ -222,19 +225,6 @@ class TorchServe(Backend):
             "execution_count": sum(runs for runs, _ in counters),
             "inference_count": sum(rows for _, rows in counters),
         }
-
-
-class _SocketConnection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=5)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
 
 
 def _batching(deployment: Deployment) -> tuple[int, int]:

@@ -7,17 +7,22 @@ taken as good from then on, every other answer is decoded.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.protocols.bounds import answer_bytes
+
 Outputs = dict[str, NDArray[np.generic]]
 Decode = Callable[[bytes], Outputs]
 
 #: Answers whose lengths are all different (numbers as text) are decoded up to so many lengths.
 _MAX_LENGTHS = 512
+#: All answers that have begun and not ended may take so much together, beside the largest good one for each.
+_HELD_BYTES = 96 << 20
 
 
 class BadAnswer(Exception):
@@ -39,11 +44,21 @@ class AnswerCheck:
     Outputs are compared by position if the names differ (a conversion may rename them).
     """
 
-    def __init__(self, decode: Decode, expected: Mapping[str, ExpectedOutput] | None = None) -> None:
+    def __init__(
+        self,
+        decode: Decode,
+        expected: Mapping[str, ExpectedOutput] | None = None,
+        *,
+        max_batch_size: int = 1,
+    ) -> None:
         self._decode = decode
         self._expected = dict(expected or {})
         self._good: set[tuple[int, int]] = set()
         self.decoded = 0
+        elements = sum(_elements(output, max_batch_size) for output in self._expected.values())
+        #: The most bytes of one answer that are read: a few times what the outputs need.
+        self.max_bytes = answer_bytes(elements)
+        self._largest_bytes = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -53,6 +68,10 @@ class AnswerCheck:
     def known(self, batch_size: int, length: int) -> bool:
         """Whether an answer of that length has been decoded before and was good."""
         return (batch_size, length) in self._good
+
+    def held_bytes(self, requests: int) -> int:
+        """The most bytes that unfinished answers to so many requests may take together."""
+        return _HELD_BYTES + requests * self._largest_bytes
 
     def outputs(self, answer: bytes | Outputs) -> Outputs:
         """The outputs of an answer as it came, or as a client's library has read it already."""
@@ -65,6 +84,7 @@ class AnswerCheck:
             self.check(self.outputs(answer), batch_size)
         except BadAnswer as error:
             return str(error)
+        self._largest_bytes = max(self._largest_bytes, length)
         if len(self._good) < _MAX_LENGTHS:
             self._good.add((batch_size, length))
         elif self.decoded > 8 * _MAX_LENGTHS:
@@ -91,3 +111,10 @@ class AnswerCheck:
             shape = outputs[name].shape
             if len(shape) != len(want) or any(w not in (-1, s) for w, s in zip(want, shape, strict=True)):
                 raise BadAnswer(f"output {name} has the shape {list(shape)}, {list(want)} is expected")
+
+
+def _elements(output: ExpectedOutput, batch_size: int) -> int:
+    """The elements of an output; 0 where a size is not known."""
+    if output.shape is None or -1 in output.shape:
+        return 0
+    return math.prod(output.shape) * (batch_size if output.batched else 1)

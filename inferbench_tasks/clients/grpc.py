@@ -45,6 +45,8 @@ class GrpcClient(Pool[GrpcConnection]):
         self.retired: set[GrpcConnection] = set()
         #: Whose answers are being read.
         self.answering: GrpcConnection | None = None
+        #: Bytes of answers that are not complete, of all connections.
+        self.held = 0
         self._turn = 0
         self._stayed = 0
 

@@ -12,6 +12,7 @@ from inferbench_tasks.clients.grpc_form import AnswerForm, RequestForm
 from inferbench_tasks.clients.grpc_message import status_name
 from inferbench_tasks.clients.http2 import HEAD_BYTES
 from inferbench_tasks.clients.http2_connection import UPDATE_AFTER, Http2Connection, Stream
+from inferbench_tasks.protocols.bounds import too_large
 
 #: RST_STREAM's codes as gRPC's statuses (gRPC over HTTP/2, "Errors"); others are "internal".
 _RESET_STATUS = {
@@ -37,6 +38,7 @@ class Connections(Protocol):
     request: RequestForm
     retired: set[GrpcConnection]
     answering: GrpcConnection | None
+    held: int
 
     def refused(self, call: Call) -> None: ...
 
@@ -86,7 +88,9 @@ class GrpcConnection(Http2Connection):
 
     def abandon(self, stream_id: int) -> None:
         """Tell the server that nobody waits for this answer."""
-        if self.streams.pop(stream_id, None) is not None:
+        stream = self.streams.pop(stream_id, None)
+        if stream is not None:
+            self._release(stream)
             self.write(http2.rst_stream(stream_id, http2.CANCEL))
             self.close_if_done()
 
@@ -140,6 +144,8 @@ class GrpcConnection(Http2Connection):
         if call.first_byte_ns < 0:
             call.first_byte_ns = now_ns
         call.bytes_received += len(payload) + HEAD_BYTES
+        if not self._hold(stream_id, stream, len(payload), now_ns):
+            return
         stream.received += len(payload)
         if stream.received > UPDATE_AFTER:
             self.write(http2.window_update(stream_id, stream.received))
@@ -158,6 +164,8 @@ class GrpcConnection(Http2Connection):
         if call.first_byte_ns < 0:
             call.first_byte_ns = now_ns
         call.bytes_received += len(block) + HEAD_BYTES
+        if not self._hold(stream_id, stream, len(block), now_ns):
+            return
         if answer.spans is not None and self._client.settings.server_spans:
             call.server_spans = answer.spans
         if answer.http_status is not None:
@@ -167,6 +175,8 @@ class GrpcConnection(Http2Connection):
             return
         if answer.grpc_status is None:
             http = stream.http_status or "200"
+            if not (http.isascii() and http.isdigit() and len(http) == 3):
+                http = "000"
             status = "grpc_unknown" if http == "200" else f"http_{http[0]}xx"
             self._client.explain(status, f"HTTP {http}, and no grpc-status")
         else:
@@ -199,8 +209,31 @@ class GrpcConnection(Http2Connection):
             self._learnt += 1
             self._form = AnswerForm(head, size, trailers)
 
+    def _hold(self, stream_id: int, stream: Stream, size: int, now_ns: int) -> bool:
+        """Count a part of an answer; False where it became too large, and was given up."""
+        client, check = self._client, self._client.check
+        stream.held += size
+        client.held += size
+        if stream.call.bytes_received > check.max_bytes:
+            problem = too_large(check.max_bytes)
+        elif client.held > check.held_bytes(len(self.streams)):
+            problem = f"all answers under way have {client.held:,} bytes"
+        else:
+            return True
+        client.explain(BAD_RESPONSE, problem)
+        call = stream.call
+        self.abandon(stream_id)
+        call.connection = None
+        self._finish(call, BAD_RESPONSE, now_ns)
+        return False
+
+    def _release(self, stream: Stream) -> None:
+        self._client.held -= stream.held
+        stream.held = 0
+
     def _done(self, stream_id: int, stream: Stream, status: str, now_ns: int) -> None:
         del self.streams[stream_id]
+        self._release(stream)
         if stream.pending:  # answered before it was asked to the end
             self.write(http2.rst_stream(stream_id, http2.NO_ERROR))
         stream.call.connection = None
@@ -214,6 +247,7 @@ class GrpcConnection(Http2Connection):
         stream = self.streams.pop(stream_id, None)
         if stream is None:
             return
+        self._release(stream)
         stream.call.connection = None
         self.close_if_done()
         if code == http2.REFUSED_STREAM and not stream.chunks:
@@ -228,15 +262,24 @@ class GrpcConnection(Http2Connection):
             self._client.explain(RESET, f"GOAWAY with code {code}: {text.decode(errors='replace')[:200]}")
         self._retire()
         unseen = [stream_id for stream_id in self.streams if stream_id > last_id]
-        calls = [self.streams.pop(stream_id).call for stream_id in unseen]
+        calls = []
+        for stream_id in unseen:
+            stream = self.streams.pop(stream_id)
+            self._release(stream)
+            calls.append(stream.call)
         for call in reversed(calls):
             call.connection = None
             self._client.refused(call)
         self.close_if_done()
         self._client.replace()
 
+    def forget(self) -> None:
+        for stream in self.streams.values():
+            self._release(stream)
+
     def ended(self, reason: str, *, broken: bool) -> None:
         client, status = self._client, BAD_RESPONSE if broken else RESET
+        self.forget()
         streams, self.streams = self.streams, {}
         client.retired.discard(self)
         client.lost(self)

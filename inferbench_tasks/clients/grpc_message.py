@@ -16,6 +16,7 @@ _CODES = (
     "permission_denied", "resource_exhausted", "failed_precondition", "aborted", "out_of_range",
     "unimplemented", "internal", "unavailable", "data_loss", "unauthenticated",
 )  # fmt: skip
+_STATUSES = {str(number): f"grpc_{code}" for number, code in enumerate(_CODES)} | {"0": "ok"}
 PREFIX_BYTES = 5
 
 
@@ -38,8 +39,4 @@ def unframe(data: bytes) -> bytes:
 
 def status_name(code: str) -> str:
     """The record's status for a ``grpc-status`` ("14" -> "grpc_unavailable"); "ok" for 0."""
-    if code == "0":
-        return "ok"
-    if code.isdigit() and int(code) < len(_CODES):
-        return f"grpc_{_CODES[int(code)]}"
-    return "grpc_unknown"
+    return _STATUSES.get(code, "grpc_unknown")

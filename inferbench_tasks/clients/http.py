@@ -10,6 +10,7 @@ import httptools
 
 from inferbench_tasks.clients.base import BAD_RESPONSE, OK, RESET, Call
 from inferbench_tasks.clients.pool import Pool
+from inferbench_tasks.protocols.bounds import HEAD_BYTES, MAX_DIGITS, too_large
 from inferbench_tasks.protocols.spans import HEADER_BYTES, NOT_TOLD
 
 _PLACES = {header: place for place, header in enumerate(HEADER_BYTES)}
@@ -24,6 +25,9 @@ class HttpConnection(asyncio.Protocol):
         self._chunks: list[bytes] = []
         self._complete = False
         self._reuse = False
+        #: Bytes of an answer that is not complete, as the client counts them, and whether its headers are.
+        self._held = 0
+        self._headed = False
         self.call: Call | None = None
         self.transport: Any = None
 
@@ -52,13 +56,39 @@ class HttpConnection(asyncio.Protocol):
         self._chunks.append(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            self._end(call, BAD_RESPONSE, now_ns, reuse=False)
-            self._client.explain(BAD_RESPONSE, f"not HTTP: {error}")
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._refuse(call, f"not HTTP: {error}", now_ns)
             return
         if self._complete:
             self._complete = False
             self._answered(call, now_ns)
+        else:
+            self._hold(call, len(data), now_ns)
+
+    def _hold(self, call: Call, size: int, now_ns: int) -> None:
+        """Count a part of an answer that is not complete; one that is too large is given up."""
+        client = self._client
+        self._held += size
+        client.held += size
+        received = call.bytes_received
+        if not self._headed and received > HEAD_BYTES:
+            self._headed = b"\r\n\r\n" in b"".join(self._chunks)[: HEAD_BYTES + 4]
+            if not self._headed:
+                self._refuse(call, f"the headers have more than {HEAD_BYTES:,} bytes", now_ns)
+                return
+        if received > client.check.max_bytes:
+            self._refuse(call, too_large(client.check.max_bytes), now_ns)
+        elif client.held > client.check.held_bytes(client.settings.connections):
+            self._refuse(call, f"all answers under way have {client.held:,} bytes", now_ns)
+
+    def _release(self) -> None:
+        self._client.held -= self._held
+        self._held = 0
+        self._headed = False
+
+    def _refuse(self, call: Call, text: str, now_ns: int) -> None:
+        self._client.explain(BAD_RESPONSE, text)
+        self._end(call, BAD_RESPONSE, now_ns, reuse=False)
 
     def on_message_complete(self) -> None:
         """Called by the parser; 1xx answers are only an announcement."""
@@ -88,6 +118,8 @@ class HttpConnection(asyncio.Protocol):
         self.call = None
         call.connection = None
         self._chunks.clear()
+        if self._held:
+            self._release()
         client = self._client
         if reuse:
             client.free(self)
@@ -98,6 +130,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._client.lost(self)
+        self._forget()
         call, self.call = self.call, None
         if call is not None:
             call.connection = None
@@ -108,8 +141,13 @@ class HttpConnection(asyncio.Protocol):
     def drop(self) -> None:
         """Close without a word to anybody."""
         self.call = None
+        self._forget()
         self._client.lost(self)
         self.transport.abort()
+
+    def _forget(self) -> None:
+        self._chunks.clear()
+        self._release()
 
 
 class TellingConnection(HttpConnection):
@@ -122,7 +160,7 @@ class TellingConnection(HttpConnection):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Called by the parser for each header."""
         index = _PLACES.get(name.lower())
-        if index is not None and value.isdigit():
+        if index is not None and value.isdigit() and len(value) <= MAX_DIGITS:
             self._spans[index] = int(value)
 
     def _answered(self, call: Call, now_ns: int) -> None:
@@ -139,6 +177,8 @@ class HttpClient(Pool[HttpConnection]):
         super().__init__(*arguments)
         self._kind = TellingConnection if self.settings.server_spans else HttpConnection
         self._idle: list[HttpConnection] = []
+        #: Bytes of answers that are not complete, of all connections.
+        self.held = 0
 
     def make(self) -> HttpConnection:
         return self._kind(self)

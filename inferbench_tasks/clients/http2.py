@@ -40,6 +40,8 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEAD = struct.Struct(">BHBBL")
 HEAD_BYTES = 9
 _MAX_CACHED = 4096
+#: Longer blocks are decoded each time: a server whose headers are all different must not fill the memory.
+_MAX_CACHED_BYTES = 4096
 
 
 class ProtocolError(Exception):
@@ -109,7 +111,7 @@ class Answered:
 
 
 #: A literal header that is in no table with one of our server's times, as gRPC's core writes it.
-_TOLD = re.compile(rb"[\x00\x10](.)(x-inferbench-[a-z]+-ns)(.)(\d+)", re.DOTALL)
+_TOLD = re.compile(rb"[\x00\x10](.)(x-inferbench-[a-z]+-ns)(.)(\d{1,18})", re.DOTALL)
 
 
 class HeaderBlocks:
@@ -152,6 +154,6 @@ class HeaderBlocks:
         except HPACKError as error:
             raise ProtocolError(f"unreadable headers: {type(error).__name__}: {error}") from error
         answer = Answered(headers.get(":status"), headers.get("grpc-status"), headers.get("grpc-message", ""))
-        if len(self._known) < _MAX_CACHED:
+        if len(self._known) < _MAX_CACHED and len(block) <= _MAX_CACHED_BYTES:
             self._known[block] = answer
         return answer

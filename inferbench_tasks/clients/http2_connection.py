@@ -18,12 +18,19 @@ from typing import Any
 from inferbench_tasks.clients import http2
 from inferbench_tasks.clients.base import Call
 from inferbench_tasks.clients.http2 import HEAD, HEAD_BYTES
+from inferbench_tasks.protocols import bounds
 
 #: What we let the server send before we say that we have read it.
 WINDOW = http2.MAX_WINDOW
 UPDATE_AFTER = 2**29
 #: More than this is handed to the kernel piece by piece: to put it together first would cost a copy of it.
 _JOIN_BYTES = 1 << 16
+#: A header block in more pieces than this is a game.
+_MAX_CONTINUATIONS = 64
+#: While so much waits to be sent, so many bytes of answers to PING and SETTINGS are added and no more.
+_MAX_OWED_BYTES = 1 << 20
+#: RFC 9113, 6.5.2.
+_LARGEST_FRAME = 2**24 - 1
 
 Bytes = bytes | memoryview
 
@@ -31,7 +38,7 @@ Bytes = bytes | memoryview
 class Stream:
     """The state of one request on a connection."""
 
-    __slots__ = ("call", "chunks", "head", "http_status", "pending", "received", "send_window")
+    __slots__ = ("call", "chunks", "head", "held", "http_status", "pending", "received", "send_window")
 
     def __init__(self, call: Call, send_window: int) -> None:
         self.call = call
@@ -39,6 +46,8 @@ class Stream:
         self.pending: memoryview | None = None
         self.chunks: list[bytes] = []
         self.received = 0
+        #: Bytes of its answer, as the client counts them.
+        self.held = 0
         self.head: bytes | None = None
         self.http_status: str | None = None
 
@@ -61,6 +70,9 @@ class Http2Connection(asyncio.Protocol, ABC):
         self._rest = b""
         #: A header block that is to be continued: flags, stream, what came.
         self._block: tuple[int, int, bytes] | None = None
+        self._continuations = 0
+        #: Bytes of answers to PING and SETTINGS that were written while the server did not read.
+        self._owed = 0
         self._out: list[Bytes] | None = None
         self._established: asyncio.Future[None] = loop.create_future()
         self._acknowledged = self._greeted = False
@@ -88,6 +100,10 @@ class Http2Connection(asyncio.Protocol, ABC):
         """GOAWAY: streams after ``last_id`` will not be looked at."""
 
     @abstractmethod
+    def forget(self) -> None:
+        """What came of the streams' answers is not waited for any more."""
+
+    @abstractmethod
     def ended(self, reason: str, *, broken: bool) -> None:
         """The connection is no more. ``broken``: the server broke the rules."""
 
@@ -112,6 +128,7 @@ class Http2Connection(asyncio.Protocol, ABC):
 
     def drop(self) -> None:
         """Close without a word to anybody."""
+        self.forget()
         self.streams.clear()
         self._end("closed by the client")
         if self.transport is not None:
@@ -200,6 +217,8 @@ class Http2Connection(asyncio.Protocol, ABC):
             last = struct.pack(">LL", 0, http2.PROTOCOL_ERROR)
             self.write(http2.frame(http2.GOAWAY, 0, 0, last))
             self._close()
+            if self.transport.get_write_buffer_size():
+                self.transport.abort()  # it does not read: what is to be sent would stay here for ever
             self._end(f"not HTTP/2: {error}", broken=True)
         else:
             self._rest = data[at:] if at < len(data) else b""
@@ -241,10 +260,16 @@ class Http2Connection(asyncio.Protocol, ABC):
                 self.header_block(flags, stream_id, block, now_ns)
             else:
                 self._block = flags, stream_id, block
+                self._continuations = 0
         elif kind == http2.CONTINUATION:
             if self._block is None or self._block[1] != stream_id:
                 raise http2.ProtocolError("a continuation of nothing")
             first_flags, _, block = self._block
+            self._continuations += 1
+            if len(block) + len(payload) > bounds.HEAD_BYTES or self._continuations > _MAX_CONTINUATIONS:
+                raise http2.ProtocolError(
+                    f"a header block of more than {bounds.HEAD_BYTES:,} bytes or {_MAX_CONTINUATIONS} pieces"
+                )
             self._block = first_flags, stream_id, block + payload
             if flags & http2.END_HEADERS:
                 self._block = None
@@ -253,7 +278,7 @@ class Http2Connection(asyncio.Protocol, ABC):
             self._window_update(stream_id, struct.unpack(">L", payload)[0] & 0x7FFFFFFF)
         elif kind == http2.PING:
             if not flags & http2.ACK:
-                self.write(http2.frame(http2.PING, http2.ACK, 0, payload))
+                self._acknowledge(http2.frame(http2.PING, http2.ACK, 0, payload))
         elif kind == http2.SETTINGS:
             self._settings(flags, payload)
         elif kind == http2.RST_STREAM:
@@ -264,6 +289,16 @@ class Http2Connection(asyncio.Protocol, ABC):
         elif kind == http2.PUSH_PROMISE:
             raise http2.ProtocolError("a push though pushes are forbidden")
         # PRIORITY, and frames of kinds that are not known, mean nothing.
+
+    def _acknowledge(self, answer: bytes) -> None:
+        """Answer a frame that costs the server nothing, unless it reads none of our answers."""
+        if self.transport.get_write_buffer_size() < _MAX_OWED_BYTES:
+            self._owed = 0
+        else:
+            self._owed += len(answer)
+            if self._owed > _MAX_OWED_BYTES:
+                raise http2.ProtocolError("it sends PING and SETTINGS, and does not read the answers")
+        self.write(answer)
 
     def _window_update(self, stream_id: int, increment: int) -> None:
         if increment == 0:
@@ -281,9 +316,10 @@ class Http2Connection(asyncio.Protocol, ABC):
         if flags & http2.ACK:
             self._acknowledged = True
         else:
-            for key, value in struct.iter_unpack(">HL", payload):
+            # Of a value that is set twice in one frame the last holds: all streams' windows are changed once.
+            for key, value in dict(struct.iter_unpack(">HL", payload)).items():
                 self._apply(key, value)
-            self.write(http2.frame(http2.SETTINGS, http2.ACK, 0))
+            self._acknowledge(http2.frame(http2.SETTINGS, http2.ACK, 0))
             self._greeted = True
             if self._blocked:
                 self._unblock()
@@ -301,4 +337,6 @@ class Http2Connection(asyncio.Protocol, ABC):
                 stream.send_window += value - self.initial_window
             self.initial_window = value
         elif key == http2.SETTINGS_MAX_FRAME_SIZE:
+            if not http2.DEFAULT_MAX_FRAME <= value <= _LARGEST_FRAME:
+                raise http2.ProtocolError(f"a largest frame of {value} bytes")
             self.max_frame = value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from inferbench_tasks.clients.answers import BadAnswer, Outputs
@@ -59,7 +61,7 @@ def decode_answer(data: bytes) -> Outputs:
             outputs[item.name] = tensor_from_bytes(item.name, item.datatype, shape, raw[index])
             continue
         values = getattr(item.contents, _TYPED.get(item.datatype, ""), None)
-        if values is None or len(values) != int(np.prod(shape)):
+        if values is None or len(values) != math.prod(shape):
             raise BadAnswer(f"output {item.name}: no values for the shape {list(shape)} of {item.datatype}")
         outputs[item.name] = np.array(values, dtype=NUMPY_OF[item.datatype]).reshape(shape)
     return outputs

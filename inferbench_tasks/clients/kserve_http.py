@@ -77,7 +77,7 @@ class _Answer:
         self._parts: list[bytes] = []
         try:
             httptools.HttpResponseParser(self).feed_data(raw)
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             raise BadAnswer(f"not HTTP: {error}") from error
         self.body = b"".join(self._parts)
 
@@ -106,7 +106,7 @@ def decode_answer(raw: bytes) -> Outputs:
             part = body[at : at + size]
             at += size
             outputs[name] = tensor_from_bytes(name, datatype, tuple(shape), part)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadAnswer(
             f"not an answer of KServe v2 ({type(error).__name__}: {error}): {body[:80]!r}"
         ) from error

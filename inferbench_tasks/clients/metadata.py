@@ -14,9 +14,12 @@ from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.problem import show
+from inferbench_tasks.protocols.bounded_http import BoundedConnection
 from inferbench_tasks.protocols.datatypes import NUMPY_OF
 
 _TIMEOUT_S = 10.0
+#: gRPC's own bound of a message too.
+_MAX_BYTES = 4 << 20
 _MAX_NAME_CHARACTERS = 1000
 #: numpy has no arrays of more axes.
 _MAX_AXES = 32
@@ -122,11 +125,10 @@ def _shape(name: str, sizes: Any) -> tuple[int, ...]:
 
 
 def _ask(endpoint: Endpoint, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=_TIMEOUT_S)
+    connection = BoundedConnection(endpoint.host, endpoint.port, _TIMEOUT_S)
     try:
-        connection.request(method, path, body)
-        response = connection.getresponse()
-        return response.status, response.read()
+        status, _, answer = connection.ask(method, path, body, max_bytes=_MAX_BYTES)
+        return status, answer
     except (OSError, http.client.HTTPException) as error:
         raise InputError(f"No HTTP answer from {endpoint.url}: {error or type(error).__name__}") from error
     finally:

@@ -8,18 +8,27 @@ from typing import Any, ClassVar
 from inferbench_tasks.clients.base import OK, Call
 from inferbench_tasks.clients.grpc_message import METHODS, PREFIX_BYTES, frame
 from inferbench_tasks.clients.tasks import TaskClient
+from inferbench_tasks.protocols.bounds import HEAD_BYTES
 
 #: Calls that may be under way on one channel.
 STREAMS_PER_CHANNEL = 1000
-#: Messages of any size, a connection for each channel, and no long wait before a connection is tried again.
+#: Requests of any size, a connection for each channel, and no long wait before a connection is tried again.
 CHANNEL_OPTIONS = [
-    ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 20),
     ("grpc.min_reconnect_backoff_ms", 20),
     ("grpc.max_reconnect_backoff_ms", 100),
 ]
+
+
+def channel_options(max_answer_bytes: int) -> list[tuple[str, int]]:
+    """A channel's options: of answers and their metadata only so much is read."""
+    return [
+        *CHANNEL_OPTIONS,
+        ("grpc.max_receive_message_length", min(max_answer_bytes, 2**31 - 1)),
+        ("grpc.absolute_max_metadata_size", HEAD_BYTES),
+    ]
 
 
 class ReferenceGrpcClient(TaskClient):
@@ -40,7 +49,8 @@ class ReferenceGrpcClient(TaskClient):
     async def open(self, connections: int) -> None:
         endpoint = self.settings.endpoint
         for _ in range(connections):
-            channel = self._grpc.aio.insecure_channel(endpoint.url, options=CHANNEL_OPTIONS)
+            options = channel_options(self._check.max_bytes)
+            channel = self._grpc.aio.insecure_channel(endpoint.url, options=options)
             self._channels.append(channel)
             try:
                 await asyncio.wait_for(channel.channel_ready(), self.settings.connect_timeout_s)

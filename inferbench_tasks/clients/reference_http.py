@@ -6,7 +6,16 @@ import asyncio
 import time
 from typing import Any, ClassVar
 
-from inferbench_tasks.clients.base import CONNECTION, OK, RECONNECT_DELAY_S, RESET, Call, Payload
+from inferbench_tasks.clients.base import (
+    BAD_RESPONSE,
+    CONNECTION,
+    OK,
+    RECONNECT_DELAY_S,
+    RESET,
+    Call,
+    Payload,
+)
+from inferbench_tasks.clients.bounded_response import AnswerTooLarge, bounded
 from inferbench_tasks.clients.kserve_http import answer_of
 from inferbench_tasks.clients.tasks import TaskClient, knock
 
@@ -32,6 +41,7 @@ class ReferenceHttpClient(TaskClient):
         self._session = self._aiohttp.ClientSession(
             connector=connector,
             timeout=timeout,
+            response_class=bounded(self._check.max_bytes),
             auto_decompress=False,
             skip_auto_headers=("Accept-Encoding",),  # the fast client offers no compression either
         )
@@ -51,6 +61,9 @@ class ReferenceHttpClient(TaskClient):
                     return status, b""
                 length = response.headers.get("inference-header-content-length")
                 return OK, answer_of(answer, int(length) if length else None)
+        except AnswerTooLarge as error:
+            self._sink.explain(BAD_RESPONSE, str(error))
+            return BAD_RESPONSE, b""
         except self._aiohttp.ClientConnectorError as error:
             self._sink.explain(CONNECTION, str(error))
             await asyncio.sleep(RECONNECT_DELAY_S)  # a dead server is not hammered

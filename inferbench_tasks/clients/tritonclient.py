@@ -16,8 +16,9 @@ import orjson
 from inferbench_tasks.clients import kserve_grpc, kserve_http
 from inferbench_tasks.clients.answers import Outputs
 from inferbench_tasks.clients.base import BAD_RESPONSE, CONNECTION, OK, RECONNECT_DELAY_S, RESET, Call
+from inferbench_tasks.clients.bounded_response import AnswerTooLarge, bounded
 from inferbench_tasks.clients.grpc_message import PREFIX_BYTES
-from inferbench_tasks.clients.reference_grpc import CHANNEL_OPTIONS, STREAMS_PER_CHANNEL
+from inferbench_tasks.clients.reference_grpc import STREAMS_PER_CHANNEL, channel_options
 from inferbench_tasks.clients.tasks import TaskClient, knock
 from inferbench_tasks.protocols.datatypes import datatype_of
 
@@ -90,11 +91,15 @@ class TritonHttpClient(TritonClient):
             conn_limit=self.settings.connections,
             conn_timeout=None,  # the sender ends what takes too long
         )
+        # The library makes its session itself, and reads whatever comes.
+        self._client._stub._response_class = bounded(self._check.max_bytes)
 
     async def exchange(self, call: Call) -> tuple[str, Outputs]:
         aiohttp = self._aiohttp
         try:
             return await super().exchange(call)
+        except AnswerTooLarge as error:
+            status, text = BAD_RESPONSE, str(error)
         except aiohttp.ClientConnectorError as error:
             status, text = CONNECTION, str(error)
             await asyncio.sleep(RECONNECT_DELAY_S)  # a dead server is not hammered
@@ -151,7 +156,7 @@ class TritonGrpcClient(TritonClient):
         await knock(self.settings)
         for _ in range(connections):
             client = self._library.InferenceServerClient(
-                self.settings.endpoint.url, channel_args=CHANNEL_OPTIONS
+                self.settings.endpoint.url, channel_args=channel_options(self._check.max_bytes)
             )
             self._clients.append(client)
         await asyncio.gather(*(self._connect(client) for client in self._clients))

@@ -61,7 +61,8 @@ def protocol_codec(plan: LoadPlan) -> tuple[Encode, Decode]:
 def answer_check(plan: LoadPlan) -> AnswerCheck:
     """What the plan's answers must look like."""
     expected = {name: ExpectedOutput(o.shape, o.batched) for name, o in plan.expected.items()}
-    return AnswerCheck(protocol_codec(plan)[1], expected)
+    largest = max(share.batch_size for share in plan.batches)
+    return AnswerCheck(protocol_codec(plan)[1], expected, max_batch_size=largest)
 
 
 def build_payloads(plan: LoadPlan) -> Sequence[Payload]:

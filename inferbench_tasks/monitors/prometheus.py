@@ -9,8 +9,12 @@ from typing import ClassVar
 
 from inferbench_tasks.monitors.base import Monitor, Target
 from inferbench_tasks.monitors.prometheus_text import TextReader
+from inferbench_tasks.protocols.bounded_http import BoundedConnection
 
-_TIMEOUT_S = 0.5
+#: Of a whole page: a round that takes longer is left out.
+_TIMEOUT_S = 1.0
+_MAX_PAGE_BYTES = 4_000_000
+_MAX_LINE_BYTES = 8192
 #: What is read from exporters; everything they have would be thousands of series.
 EXPORTED = re.compile(
     r"node_(load1|memory_MemAvailable_bytes|cpu_seconds_total|pressure_cpu_waiting_seconds_total"
@@ -88,16 +92,18 @@ class ExportersMonitor(Monitor):
 
 
 def fetch(url: str) -> str:
-    """The text behind an http address, within half a second and 4 MB."""
+    """The text behind an http address, within a second and 4 MB; ValueError where it is larger, or a line is."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme != "http" or not parts.hostname:
         raise ValueError(f"{url!r} is no http address")
-    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=_TIMEOUT_S)
+    connection = BoundedConnection(parts.hostname, parts.port or 80, _TIMEOUT_S)
     try:
-        connection.request("GET", parts.path or "/metrics")
-        answer = connection.getresponse()
-        if answer.status != 200:
-            raise ValueError(f"status {answer.status}")
-        return answer.read(4_000_000).decode("utf-8", "replace")
+        status, _, page = connection.ask("GET", parts.path or "/metrics", max_bytes=_MAX_PAGE_BYTES)
     finally:
         connection.close()
+    if status != 200:
+        raise ValueError(f"status {status}")
+    # The parser's work grows with the square of a line; to leave one line out would make a sum of series wrong.
+    if max(map(len, page.split(b"\n"))) > _MAX_LINE_BYTES:
+        raise ValueError(f"a line of more than {_MAX_LINE_BYTES:,} bytes")
+    return page.decode("utf-8", "replace")

@@ -13,6 +13,8 @@ _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _KEPT_LABELS = ("stage", "gpu", "mode", "le", "quantile", "reason")
 #: With more series than this known, all are forgotten: containers that come and go must not fill the memory.
 _MAX_KNOWN = 50_000
+#: The same, by the characters of their names and labels.
+_MAX_KNOWN_CHARACTERS = 8_000_000
 
 
 class TextReader:
@@ -35,11 +37,13 @@ class TextReader:
         self._container_id = container_id
         self._figures: dict[str, str | None] = {}
         """Series as it stands in the page -> the figure it counts for, None: for none."""
+        self._characters = 0
 
     def read(self, text: str) -> dict[str, float]:
         """Figure -> value; histograms' buckets are left out, series that differ in other labels are summed."""
-        if len(self._figures) > _MAX_KNOWN:
+        if len(self._figures) > _MAX_KNOWN or self._characters > _MAX_KNOWN_CHARACTERS:
             self._figures.clear()
+            self._characters = 0
         values: dict[str, float] = {}
         known = self._figures
         kind = ""
@@ -56,6 +60,7 @@ class TextReader:
                 name = known[series]
             except KeyError:
                 name = known[series] = self._figure(kind, series + brace)
+                self._characters += len(series)
             if name is None:
                 continue
             try:

@@ -50,6 +50,8 @@ def pack_bytes(array: Array) -> bytes:
 
 def unpack_bytes(raw: bytes | memoryview, count: int, where: str) -> Array:
     """``count`` BYTES elements; RequestProblem if the lengths don't add up."""
+    if not 0 <= 4 * count <= len(raw):
+        raise RequestProblem(f"{where}: {count} BYTES elements don't fit into {len(raw)} bytes")
     out = np.empty(count, dtype=np.object_)
     at = 0
     for index in range(count):

@@ -6,6 +6,7 @@ Messages of other packages stand in ours, and enumerations are integers: on the 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -114,9 +115,11 @@ def read(tensor: Any) -> NDArray[Any]:
     if tensor.tensor_content:
         return np.frombuffer(tensor.tensor_content, dtype=name).reshape(shape)
     values = list(getattr(tensor, DTYPES[name][1]))
-    count = int(np.prod(shape))
-    if len(values) == 1 and count > 1:
-        values *= count  # protobuf's short form of a constant tensor
     if name == "float16":
-        return np.array(values, dtype=np.uint16).view(np.float16).reshape(shape)
-    return np.array(values, dtype=np.object_ if name == "object" else name).reshape(shape)
+        array: NDArray[Any] = np.array(values, dtype=np.uint16).view(np.float16)
+    else:
+        array = np.array(values, dtype=np.object_ if name == "object" else name)
+    if len(values) == 1 and math.prod(shape) > 1:
+        # Protobuf's short form of a constant tensor: a view, which takes no memory however large its shape.
+        return np.broadcast_to(array[0], shape)
+    return array.reshape(shape)

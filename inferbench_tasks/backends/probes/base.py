@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.protocols.bounds import answer_bytes
 from inferbench_tasks.registry import Registry
 
 if TYPE_CHECKING:  # every command that checks a submission reads this module; few of them compute
@@ -13,6 +14,11 @@ if TYPE_CHECKING:  # every command that checks a submission reads this module; f
 
 #: Name -> array.
 Arrays: TypeAlias = "Mapping[str, NDArray[Any]]"
+
+
+def max_answer_bytes() -> int:
+    """The most bytes of an answer that a probe reads; it does not know the model's outputs."""
+    return max(64 << 20, answer_bytes())
 
 
 class Refused(Exception):

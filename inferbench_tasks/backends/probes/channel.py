@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from inferbench_tasks.backends.probes.base import Refused
+from inferbench_tasks.backends.probes.base import Refused, max_answer_bytes
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.extras import require
+from inferbench_tasks.protocols.bounds import HEAD_BYTES
 
 OPTIONS = [
-    ("grpc.max_receive_message_length", -1),
+    ("grpc.absolute_max_metadata_size", HEAD_BYTES),
     ("grpc.max_send_message_length", -1),
     # A starting server is asked again and again: gRPC's own pauses between attempts would hide its readiness.
     ("grpc.initial_reconnect_backoff_ms", 20),
@@ -29,7 +30,8 @@ class GrpcChannel:
         self._grpc = grpc
         self._url = endpoint.url
         self._timeout_s = timeout_s
-        self._channel = grpc.insecure_channel(endpoint.url, options=OPTIONS)
+        options = [*OPTIONS, ("grpc.max_receive_message_length", min(max_answer_bytes(), 2**31 - 1))]
+        self._channel = grpc.insecure_channel(endpoint.url, options=options)
 
     def call(self, path: str, request: Any, response_class: Any) -> Any:
         """One call; ConnectionError where nobody answers in time, Refused with the server's words."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -44,20 +45,10 @@ class KserveGrpc:
             request.inputs.add(name=name, datatype=datatype, shape=array.shape)
             request.raw_input_contents.append(pack_bytes(array) if datatype == "BYTES" else array.tobytes())
         response = self._send("ModelInfer", request)
-        outputs: dict[str, NDArray[Any]] = {}
-        for item, raw in zip(response.outputs, response.raw_output_contents, strict=True):
-            shape, count = tuple(item.shape), int(np.prod(item.shape))
-            if item.datatype == "BYTES":
-                outputs[item.name] = unpack_bytes(raw, count, item.name).reshape(shape)
-                continue
-            expected = count * NUMPY_OF[item.datatype].itemsize
-            if len(raw) != expected:
-                raise Refused(
-                    f"output {item.name}: {len(raw)} bytes for shape {list(shape)} of {item.datatype}, "
-                    f"{expected} expected"
-                )
-            outputs[item.name] = np.frombuffer(raw, dtype=NUMPY_OF[item.datatype]).reshape(shape)
-        return outputs
+        try:
+            return _outputs(response)
+        except (KeyError, ValueError, OverflowError) as error:  # a datatype or a shape that is none
+            raise Refused(f"not an answer of KServe v2: {type(error).__name__}: {error}") from error
 
     def statistics(self) -> dict[str, Any] | None:
         """``ModelStatistics``, in the form that HTTP gives them."""
@@ -66,6 +57,8 @@ class KserveGrpc:
         try:
             response = self._call("ModelStatistics", name=self._endpoint.model_name)
         except Refused:
+            return None
+        if not response.model_stats:
             return None
         document: dict[str, Any] = MessageToDict(
             response.model_stats[0],
@@ -84,6 +77,23 @@ class KserveGrpc:
 
     def _send(self, method: str, request: Any) -> Any:
         return self._channel.call(f"/{SERVICE}/{method}", request, message(f"{method}Response"))
+
+
+def _outputs(response: Any) -> dict[str, NDArray[Any]]:
+    outputs: dict[str, NDArray[Any]] = {}
+    for item, raw in zip(response.outputs, response.raw_output_contents, strict=True):
+        shape, count = tuple(item.shape), math.prod(item.shape)
+        if item.datatype == "BYTES":
+            outputs[item.name] = unpack_bytes(raw, count, item.name).reshape(shape)
+            continue
+        expected = count * NUMPY_OF[item.datatype].itemsize
+        if len(raw) != expected:
+            raise Refused(
+                f"output {item.name}: {len(raw)} bytes for shape {list(shape)} of {item.datatype}, "
+                f"{expected} expected"
+            )
+        outputs[item.name] = np.frombuffer(raw, dtype=NUMPY_OF[item.datatype]).reshape(shape)
+    return outputs
 
 
 def _integers(value: Any) -> Any:

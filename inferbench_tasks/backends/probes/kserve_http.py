@@ -9,10 +9,14 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from inferbench_tasks.backends.probes.base import Arrays, Refused, as_array
+from inferbench_tasks.backends.probes.base import Arrays, Refused, as_array, max_answer_bytes
 from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.protocols.bounded_http import BoundedConnection
 from inferbench_tasks.protocols.datatypes import NUMPY_OF, datatype_of, pack_bytes, unpack_bytes
 from inferbench_tasks.servers.codec import HEADER_LENGTH
+
+#: Of a health state or statistics.
+_MAX_STATE_BYTES = 1 << 20
 
 
 class KserveHttp:
@@ -20,7 +24,7 @@ class KserveHttp:
 
     def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
         self._endpoint = endpoint
-        self._connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=timeout_s)
+        self._connection = BoundedConnection(endpoint.host, endpoint.port, timeout_s)
         self._model = f"/v2/models/{endpoint.model_name}"
 
     def live(self) -> bool:
@@ -46,18 +50,24 @@ class KserveHttp:
         head = orjson.dumps({"inputs": items, "parameters": {"binary_data_output": True}})
         headers = {HEADER_LENGTH: str(len(head)), "content-type": "application/octet-stream"}
         status, answer_headers, body = self._ask(
-            "POST", f"{self._model}/infer", b"".join([head, *tail]), headers
+            "POST", f"{self._model}/infer", b"".join([head, *tail]), headers, max_bytes=max_answer_bytes()
         )
         if status != 200:
             raise Refused(_error(body, status))
-        return _outputs(body, answer_headers.get(HEADER_LENGTH))
+        try:
+            return _outputs(body, answer_headers.get(HEADER_LENGTH))
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise Refused(f"not an answer of KServe v2: {type(error).__name__}: {error}") from error
 
     def statistics(self) -> dict[str, Any] | None:
         """The answer of ``GET /v2/models/{model}/stats``; None where the server has none."""
         status, _, body = self._ask("GET", f"{self._model}/stats")
         if status != 200:
             return None
-        document: dict[str, Any] = orjson.loads(body)["model_stats"][0]
+        try:
+            document: dict[str, Any] = orjson.loads(body)["model_stats"][0]
+        except (KeyError, IndexError, TypeError, ValueError):
+            return None
         return document
 
     def close(self) -> None:
@@ -71,19 +81,18 @@ class KserveHttp:
             return False
 
     def _ask(
-        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        *,
+        max_bytes: int = _MAX_STATE_BYTES,
     ) -> tuple[int, dict[str, str], bytes]:
         try:
-            self._connection.request(method, path, body, headers or {})
-            response = self._connection.getresponse()
-            answer_headers = {key.lower(): value for key, value in response.getheaders()}
-            return response.status, answer_headers, response.read()
+            return self._connection.ask(method, path, body, headers, max_bytes=max_bytes)
         except http.client.HTTPException as error:
-            self._connection.close()
             raise ConnectionError(f"{self._endpoint.url}: {type(error).__name__}: {error}") from error
-        except OSError:
-            self._connection.close()
-            raise
 
 
 def _outputs(body: bytes, header_length: str | None) -> dict[str, NDArray[Any]]:

@@ -1,0 +1,142 @@
+"""The real clients and probes against one server after another, in a process whose memory is measured.
+
+``python -m tests.security.ask_hostile KIND`` reads ports from standard input, one a line, and prints for each how eight
+requests ended, and the peak of memory. ``KIND``: a client, ``probe-<protocol>``, ``metadata-<protocol>``, ``metrics``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import http.client
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.backends.probes.base import Refused, open_probe
+from inferbench_tasks.clients.answers import AnswerCheck, ExpectedOutput
+from inferbench_tasks.clients.base import CLIENTS, TIMEOUT, Call, ClientSettings, Payload, Sink
+from inferbench_tasks.clients.metadata import fetch_metadata
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.monitors.prometheus import fetch
+from tests.load_servers import endpoint
+
+REQUESTS = 8
+TIMEOUT_S = 0.5
+
+
+class Waiting(Sink):
+    """Keeps how each call ended."""
+
+    def __init__(self) -> None:
+        self.statuses: dict[int, str] = {}
+        self.words: dict[str, str] = {}
+
+    def finish(self, call: Call, status: str, done_ns: int) -> None:
+        self.statuses.setdefault(call.request_id, status)
+        call.done = True
+
+    def ready(self) -> None:
+        """All were sent at once."""
+
+    def again(self, call: Call) -> None:
+        self.finish(call, "refused", -1)
+
+    def unreachable(self, reason: str) -> None:
+        """Those that are under way end by themselves."""
+
+    def explain(self, status: str, text: str) -> None:
+        self.words.setdefault(status, text)
+
+
+async def load(kind: str, port: int) -> dict[str, Any]:
+    """Requests by a client of a load, which gives them up after half a second as the sender does."""
+    protocol = kind.partition("-")[0]
+    where = endpoint(protocol, port)
+    if protocol == "http":
+        from inferbench_tasks.clients import kserve_http as codec
+
+        wire = codec.encode_request(where, {"input": np.zeros((1, 4), np.float32)}, binary=True)
+    elif protocol == "grpc":
+        from inferbench_tasks.clients import kserve_grpc as codec  # type: ignore[no-redef]
+
+        wire = codec.encode_request(where, {"input": np.zeros((1, 4), np.float32)})  # type: ignore[call-arg]
+    else:
+        from inferbench_tasks.clients import tfs_grpc as codec  # type: ignore[no-redef]
+
+        wire = codec.encode_request(where, {"input": np.zeros((1, 4), np.float32)})  # type: ignore[call-arg]
+    sink = Waiting()
+    check = AnswerCheck(codec.decode_answer, {"output": ExpectedOutput((4,))})
+    settings = ClientSettings(where, REQUESTS, timeout_ns=int(TIMEOUT_S * 1e9), connect_timeout_s=TIMEOUT_S)
+    client = CLIENTS.load(kind)(settings, asyncio.get_running_loop(), sink, check)
+    calls = [Call(number, 0, Payload(wire, 0, 1)) for number in range(REQUESTS)]
+    try:
+        await client.open(REQUESTS)
+        for call in calls:
+            client.send(call)
+        end_s = time.monotonic() + TIMEOUT_S
+        while len(sink.statuses) < REQUESTS and time.monotonic() < end_s:
+            await asyncio.sleep(0.01)
+        for call in calls:
+            if not call.done:
+                client.abandon(call)
+                sink.finish(call, TIMEOUT, -1)
+    except OSError as error:
+        sink.words["open"] = str(error)
+    finally:
+        await client.close()
+    return {"statuses": sorted(set(sink.statuses.values())), "words": sink.words}
+
+
+def question(kind: str, port: int) -> dict[str, Any]:
+    """A question of a probe, for metadata or for a page of metrics."""
+    who, _, protocol = kind.partition("-")
+    words = ""
+    try:
+        if who == "metrics":
+            fetch(f"http://127.0.0.1:{port}/metrics")
+        elif who == "metadata":
+            fetch_metadata(endpoint(protocol, port))
+        else:
+            probe = open_probe(endpoint(protocol, port), timeout_s=TIMEOUT_S)
+            try:
+                assert not probe.ready()
+                probe.infer({"input": np.zeros((1, 4), np.float32)})
+            finally:
+                probe.close()
+    except (OSError, Refused, InputError, ValueError, http.client.HTTPException) as error:
+        words = f"{type(error).__name__}: {error}"
+    return {"statuses": ["refused"] if words else ["ok"], "words": {"refused": words}}
+
+
+def peak_mib() -> float:
+    """The process's peak of memory since it was last set back."""
+    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(fields["VmHWM"].split()[0]) / 1024
+
+
+def say(words: dict[str, Any]) -> None:
+    """One line for who started us."""
+    sys.stdout.write(f"{json.dumps(words)}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """One answer for each line of standard input."""
+    kind = sys.argv[1]
+    say({"ready": True})
+    for line in sys.stdin:
+        gc.collect()
+        Path("/proc/self/clear_refs").write_text("5")
+        began_s = time.monotonic()
+        ending = asyncio.run(load(kind, int(line))) if kind in CLIENTS else question(kind, int(line))
+        ending |= {"peak_mib": peak_mib(), "seconds": time.monotonic() - began_s}
+        say(ending)
+
+
+if __name__ == "__main__":
+    main()

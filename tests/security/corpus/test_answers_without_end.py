@@ -1,0 +1,93 @@
+"""Servers under test that send without end: every client and every probe ends, and its memory stays small."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.load_servers import serving
+from tests.security.hostile_servers import GRPC, HTTP
+
+pytestmark = pytest.mark.timeout(30, func_only=True)
+ROOT = Path(__file__).parents[3]
+MAX_MIB = 300
+ASKERS = [
+    *(("http", f"http{name}") for name in ("", "-reference", "-tritonclient")),
+    ("http", "probe-http"),
+    ("http", "metadata-http"),
+    ("http", "metrics"),
+    *(("grpc", f"grpc{name}") for name in ("", "-reference", "-tritonclient")),
+    *(("grpc", f"grpc_tfs{name}") for name in ("", "-reference")),
+    ("grpc", "probe-grpc"),
+    ("grpc", "probe-grpc_tfs"),
+    ("grpc", "metadata-grpc"),
+]
+CASES = {"http": HTTP, "grpc": GRPC}
+
+
+class Asker:
+    """A process that asks, so that its memory is its own."""
+
+    def __init__(self, kind: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.security.ask_hostile", kind],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._read()
+
+    def ask(self, port: int) -> dict[str, Any]:
+        """How its requests to that port ended."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{port}\n")
+        self._process.stdin.flush()
+        return self._read()
+
+    def close(self) -> None:
+        """It ends with its standard input."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        finally:
+            self._process.kill()
+            self._process.stdout.close()
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return line
+
+
+@pytest.fixture(scope="module")
+def asker(request: pytest.FixtureRequest) -> Iterator[Asker]:
+    """The process that asks."""
+    running = Asker(request.param)
+    yield running
+    running.close()
+
+
+@pytest.mark.parametrize(
+    ("asker", "protocol", "case"),
+    [
+        pytest.param(kind, protocol, case, id=f"{kind}, {case}")
+        for protocol, kind in ASKERS
+        for case in CASES[protocol]
+    ],
+    indirect=["asker"],
+    scope="module",
+)
+def test_an_endless_answer_costs_little_memory_and_ends(asker: Asker, protocol: str, case: str) -> None:
+    """Whatever a server sends, every request has an end that is no good answer, in less than 300 MB."""
+    with serving(CASES[protocol][case]) as server:
+        ending = asker.ask(server.port)
+    assert ending["peak_mib"] < MAX_MIB, ending
+    assert "ok" not in ending["statuses"], ending
