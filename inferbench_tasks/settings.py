@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from inferbench_tasks import private
-from inferbench_tasks.errors import StorageError
+from inferbench_tasks.errors import InputError, StorageError
 
 DATA_DIR = "INFERBENCH_DATA_DIR"
 PERFDB_URI = "INFERBENCH_PERFDB_URI"
@@ -18,6 +18,9 @@ MACHINE_DIR = "INFERBENCH_MACHINE_DIR"
 SUBMISSIONS_DIR = "INFERBENCH_SUBMISSIONS_DIR"
 #: Set by ``inferbench run`` for its child: the invocation's folder, for progress and cancellation.
 INVOCATION_DIR = "INFERBENCH_INVOCATION_DIR"
+#: From so many percent of the data directory's file system on nothing new starts.
+MAX_DISK_PERCENT = "INFERBENCH_MAX_DISK_PERCENT"
+_USUAL_MAX_DISK_PERCENT = 95
 #: Set by a worker for its tasks: the device that it serves, or ``host``.
 WORKER = "INFERBENCH_WORKER"
 
@@ -60,6 +63,38 @@ def writable(path: Path) -> Path:
             f"{DATA_DIR} (or --data-dir) to a folder of yours."
         ) from error
     return path
+
+
+def disk_full(data_dir: Path) -> str | None:
+    """Why nothing new may start: how full the data directory's file system is, and the remedy; None if it has room.
+
+    InputError where the setting is no percentage. A file system that can't be asked is none that is full.
+    """
+    text = os.environ.get(MAX_DISK_PERCENT, "") or str(_USUAL_MAX_DISK_PERCENT)
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:4]) <= 100):
+        raise InputError(f"{MAX_DISK_PERCENT} is {text[:40]!r}; allowed are whole percents from 1 to 100")
+    limit_percent = int(text)
+    try:
+        disk = os.statvfs(data_dir)
+    except OSError:
+        return None
+    # As df: what is reserved for root is neither used nor free.
+    used = disk.f_blocks - disk.f_bfree
+    blocks = used + disk.f_bavail
+    if limit_percent == 100 or not blocks or 100 * used < limit_percent * blocks:
+        return None
+    return (
+        f"The file system of {data_dir} is {100 * used // blocks}% full, with "
+        f"{disk.f_bavail * disk.f_frsize // 2**20:,} MB free; from {limit_percent}% on nothing new starts, so that "
+        f"what runs can be stored. Free some (what is in cache/ there is made again when it is needed; empty it while "
+        f"nothing runs), set {DATA_DIR} to a larger one, or raise {MAX_DISK_PERCENT}."
+    )
+
+
+def refuse_full(data_dir: Path) -> None:
+    """StorageError where the data directory's file system has no room for something new."""
+    if reason := disk_full(data_dir):
+        raise StorageError(reason)
 
 
 def perfdb_uri() -> str | None:

@@ -69,6 +69,8 @@ class Running:
                 if isinstance(transport, asyncio.Transport):
                     transport.abort()
             self.connections.clear()
+            for _ in range(5):  # what was aborted is closed at the loop's next turns
+                await asyncio.sleep(0)
 
         asyncio.run_coroutine_threadsafe(close(), self._loop).result(10)
 

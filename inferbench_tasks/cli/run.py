@@ -55,6 +55,7 @@ def run(
     submission = read_submission(file, INSTALLED)
     jobs = expand(submission)
     data_dir = settings.writable(settings.data_dir())
+    settings.refuse_full(data_dir)
     invocation = Invocation.new(data_dir, submission.name)
     invocation.place(
         Order(submission=submission, base_dir=str(file.absolute().parent), data_dir=str(data_dir))

@@ -65,6 +65,8 @@ class Dispatcher:
         self._up: dict[str, str] = {}
         self._changed = True
         self._decided_s = 0.0
+        #: Why no job is given a device now; None: they are.
+        self.held_back: str | None = None
 
     # -- told by the executor -----------------------------------------------------------------------
 
@@ -146,7 +148,7 @@ class Dispatcher:
             if self._up[gone] != "down":
                 self._up[gone] = "down"
                 self._apply(ev.NodeDown(now, gone))
-        if self._changed or now - self._decided_s >= DECIDE_EVERY_S:
+        if self.held_back is None and (self._changed or now - self._decided_s >= DECIDE_EVERY_S):
             actions += self._decide(now)
         return actions
 

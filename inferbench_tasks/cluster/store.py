@@ -119,9 +119,25 @@ class Cluster:
 
     # -- what waits, and what a job went through ----------------------------------------------------
 
-    def publish_waiting(self, scheduler: str, jobs: Sequence[Mapping[str, Any]], total: int) -> None:
+    def publish_waiting(
+        self,
+        scheduler: str,
+        jobs: Sequence[Mapping[str, Any]],
+        total: int,
+        by_login: Mapping[str, int] | None = None,
+    ) -> None:
         """What a scheduler's jobs wait for, in their order, for people to see."""
-        change = [{"$set": {"jobs": {"$literal": [dict(j) for j in jobs]}, "total": total, "at": "$$NOW"}}]
+        counts = [{"login": login, "jobs": count} for login, count in (by_login or {}).items()]
+        change = [
+            {
+                "$set": {
+                    "jobs": {"$literal": [dict(j) for j in jobs]},
+                    "total": total,
+                    "by_login": {"$literal": counts},
+                    "at": "$$NOW",
+                }
+            }
+        ]
         self._write(WAITING, {"_id": scheduler}, change, upsert=True)
 
     def waiting(self) -> list[dict[str, Any]]:
@@ -129,6 +145,13 @@ class Cluster:
         recent = {"$expr": {"$lt": [{"$subtract": ["$$NOW", "$at"]}, TTL_S * 1000]}}
         documents = self._do(lambda c: list(c.find(recent)), WAITING)
         return [job for document in documents for job in document["jobs"]]
+
+    def waiting_of(self, login: str) -> int:
+        """How many jobs of a login wait for a device, by what living schedulers published."""
+        recent = {"$expr": {"$lt": [{"$subtract": ["$$NOW", "$at"]}, TTL_S * 1000]}}
+        documents = self._do(lambda c: list(c.find(recent, {"by_login": 1})), WAITING)
+        rows = [row for document in documents for row in document.get("by_login", ())]
+        return sum(row["jobs"] for row in rows if row["login"] == login)
 
     def remember(self, job: str, attempt: int, avoid: Sequence[str]) -> None:
         """A job lost a device: how often, and which it avoids from now on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,8 +16,13 @@ from inferbench_tasks.scheduling.order import waiting_in_order
 LISTED = 200
 
 
-def waiting_jobs(index: Index, devices: Mapping[str, Device], now: float) -> tuple[list[dict[str, Any]], int]:
-    """(the first waiting jobs as the policy would take them, how many wait): job, what is known of it, why."""
+def waiting_jobs(
+    index: Index, devices: Mapping[str, Device], now: float, held_back: str | None = None
+) -> tuple[list[dict[str, Any]], int]:
+    """(the first waiting jobs as the policy would take them, how many wait): job, what is known of it, why.
+
+    ``held_back``: why none is given a device now.
+    """
     specs = waiting_in_order(index, now)
     rows = [
         {
@@ -27,11 +33,16 @@ def waiting_jobs(index: Index, devices: Mapping[str, Device], now: float) -> tup
             "waited_s": round(max(0.0, now - spec.submit_s), 3),
             "device_types": sorted(spec.device_types),
             "attempt": spec.attempt,
-            "why": why(spec, place, devices, now),
+            "why": held_back or why(spec, place, devices, now),
         }
         for place, spec in enumerate(specs[:LISTED])
     ]
     return rows, len(specs)
+
+
+def waiting_by_login(index: Index) -> Counter[str]:
+    """How many jobs of each login have no device."""
+    return Counter(entry.spec.tenant for entry in index.jobs.values() if entry.run is None)
 
 
 def why(spec: QueuedJob, place: int, devices: Mapping[str, Device], now: float) -> str:

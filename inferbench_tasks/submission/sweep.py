@@ -99,12 +99,19 @@ def try_expand(
 ) -> tuple[list[Job[JobBase]], list[Problem]]:
     """The jobs that are fine, and what is wrong with the others, at the sweep's lines."""
     sweep = submission.sweep or SweepSpec()
-    structural = [Problem(file, *locate(path), text) for path, text in check_structure(sweep, submission.job)]
+    base = submission.model_dump(mode="json", exclude={"sweep"}, exclude_defaults=True)
+    each = len(submission.job.members(base))
+    structural = [
+        Problem(file, *locate(path), text) for path, text in check_structure(sweep, submission.job, each)
+    ]
     if structural:
         return [], structural
     expansion = _Expansion(submission, sweep, abilities, file, locate)
     for places in _points(sweep):
         expansion.add(places)
+        if expansion.count > MAX_JOBS:  # a sweep over ``share`` itself
+            text = f"makes more than the {MAX_JOBS:,} jobs that are allowed"
+            return [], [Problem(file, *locate(("sweep",)), text)]
     problems = list(expansion.problems.values())
     if sweep.order == "listed" or problems:
         return expansion.jobs, problems
@@ -131,8 +138,11 @@ def count_points(sweep: SweepSpec) -> int:
     return math.prod([*(len(values) for values in sweep.grid.values()), *rows])
 
 
-def check_structure(sweep: SweepSpec, job: type[JobBase]) -> list[tuple[FieldPath, str]]:
-    """What is wrong with a sweep over jobs of a schema whatever it sweeps, as (path, message)."""
+def check_structure(sweep: SweepSpec, job: type[JobBase], each: int = 1) -> list[tuple[FieldPath, str]]:
+    """What is wrong with a sweep over jobs of a schema whatever it sweeps, as (path, message).
+
+    ``each``: the jobs that one point stands for.
+    """
     problems: list[tuple[FieldPath, str]] = []
     places: list[tuple[str, FieldPath, list[Any]]] = [
         (path, ("sweep", path), values) for path, values in sweep.grid.items()
@@ -172,8 +182,9 @@ def check_structure(sweep: SweepSpec, job: type[JobBase]) -> list[tuple[FieldPat
                 "interleaved compares points in turns; sweep a field that has two values at least",
             )
         )
-    if not problems and (count := count_jobs(sweep)) > MAX_JOBS:
-        problems.append((("sweep",), f"makes {count:,} jobs; at most {MAX_JOBS:,} are allowed"))
+    if not problems and (count := count_jobs(sweep) * each) > MAX_JOBS:
+        of_each = f", {each} for each point with share.beside" if each > 1 else ""
+        problems.append((("sweep",), f"makes {count:,} jobs{of_each}; at most {MAX_JOBS:,} are allowed"))
     return problems
 
 
@@ -252,7 +263,7 @@ class _Expansion:
     jobs: list[Job[JobBase]] = field(default_factory=list)
     problems: dict[tuple[FieldPath, str], Problem] = field(default_factory=dict)
     _digests: dict[str, int] = field(default_factory=dict)
-    _count: int = 0
+    count: int = 0
 
     def __post_init__(self) -> None:
         # Without its defaults, so that a swept kind or family does not meet another's fields.
@@ -264,8 +275,8 @@ class _Expansion:
         for path, _, value in places:
             set_at(data, path, copy.deepcopy(value))
         for member in self.submission.job.members(data):
-            self._add(self._count, places, member)
-            self._count += 1
+            self._add(self.count, places, member)
+            self.count += 1
 
     def _add(self, index: int, places: list[_Place], data: dict[str, Any]) -> None:
         try:

@@ -16,7 +16,7 @@ from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.dispatcher import Action, Dispatcher
 from inferbench_tasks.cluster.state import cluster_state
 from inferbench_tasks.cluster.store import TTL_S, Cluster
-from inferbench_tasks.cluster.waiting import waiting_jobs
+from inferbench_tasks.cluster.waiting import waiting_by_login, waiting_jobs
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.scheduling.eventlog import EventLog, differences, read_log
@@ -158,6 +158,26 @@ def test_the_shortest_job_starts_first_once_the_worker_said_yes(cluster: Cluster
         scheduler.ended(started, ok=True)
     assert order == ["short", "middle", "long"]
     assert scheduler.tick() == [] and cluster.get("d").lease is None  # type: ignore[union-attr]
+
+
+def test_nothing_is_leased_while_the_disk_is_full(cluster: Cluster, make: type) -> None:
+    """A job waits with the reason, and is counted for its login; one that has a device goes on; then all goes on."""
+    cluster.register(device("d"))
+    cluster.register(device("e"))
+    scheduler: Dispatcher = make()
+    scheduler.submit(job("a"), "run-a")
+    scheduler.tick()
+    confirm(cluster)
+    scheduler.held_back = "the disk is full"
+    scheduler.submit(job("b", tenant="ann"), "run-b")
+    assert kinds(scheduler.tick()) == [("start", "dag|a|000")]
+    rows, total = waiting_jobs(scheduler.index, scheduler.devices, 2000.0, scheduler.held_back)
+    assert [(row["job"], row["why"]) for row in rows] == [("dag|b|000", "the disk is full")]
+    cluster.publish_waiting("s", rows, total, waiting_by_login(scheduler.index))
+    assert (cluster.waiting_of("ann"), cluster.waiting_of("t")) == (1, 0)
+    scheduler.held_back = None
+    scheduler.tick()
+    assert confirm(cluster).keys() == {"e"} or scheduler.held.keys() == {"dag|a|000", "dag|b|000"}
 
 
 def test_a_refusal_quarantines_and_costs_the_job_nothing(cluster: Cluster, make: type) -> None:

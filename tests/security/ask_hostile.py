@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from inferbench_tasks.backends.probes.base import Refused, open_probe
-from inferbench_tasks.clients.answers import AnswerCheck, ExpectedOutput
+from inferbench_tasks.clients import kserve_grpc, kserve_http, tfs_grpc
+from inferbench_tasks.clients.answers import AnswerCheck, Decode, ExpectedOutput, Outputs
 from inferbench_tasks.clients.base import CLIENTS, TIMEOUT, Call, ClientSettings, Payload, Sink
 from inferbench_tasks.clients.metadata import fetch_metadata
 from inferbench_tasks.errors import InputError
@@ -57,20 +58,16 @@ async def load(kind: str, port: int) -> dict[str, Any]:
     """Requests by a client of a load, which gives them up after half a second as the sender does."""
     protocol = kind.partition("-")[0]
     where = endpoint(protocol, port)
+    inputs: Outputs = {"input": np.zeros((1, 4), np.float32)}
+    decode: Decode
     if protocol == "http":
-        from inferbench_tasks.clients import kserve_http as codec
-
-        wire = codec.encode_request(where, {"input": np.zeros((1, 4), np.float32)}, binary=True)
+        wire, decode = kserve_http.encode_request(where, inputs, binary=True), kserve_http.decode_answer
     elif protocol == "grpc":
-        from inferbench_tasks.clients import kserve_grpc as codec  # type: ignore[no-redef]
-
-        wire = codec.encode_request(where, {"input": np.zeros((1, 4), np.float32)})  # type: ignore[call-arg]
+        wire, decode = kserve_grpc.encode_request(where, inputs), kserve_grpc.decode_answer
     else:
-        from inferbench_tasks.clients import tfs_grpc as codec  # type: ignore[no-redef]
-
-        wire = codec.encode_request(where, {"input": np.zeros((1, 4), np.float32)})  # type: ignore[call-arg]
+        wire, decode = tfs_grpc.encode_request(where, inputs), tfs_grpc.decode_answer
     sink = Waiting()
-    check = AnswerCheck(codec.decode_answer, {"output": ExpectedOutput((4,))})
+    check = AnswerCheck(decode, {"output": ExpectedOutput((4,))})
     settings = ClientSettings(where, REQUESTS, timeout_ns=int(TIMEOUT_S * 1e9), connect_timeout_s=TIMEOUT_S)
     client = CLIENTS.load(kind)(settings, asyncio.get_running_loop(), sink, check)
     calls = [Call(number, 0, Payload(wire, 0, 1)) for number in range(REQUESTS)]

@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from inferbench_tasks.errors import InferBenchError, InputError, PerfDBError, StorageError, SubmissionError
+from inferbench_tasks.provider.submit.quota import QuotaError
 
 #: Of an answer to bad input.
 _MAX_PROBLEMS, _MAX_CHARACTERS = 100, 300
@@ -69,7 +70,11 @@ def _plain(part: Any) -> Any:
 
 
 def install(app: FastAPI) -> None:
-    """Answer our errors: 422 bad input, 503 the store is away, 500 anything else of ours."""
+    """Answer our errors: 429 a quota is used up, 422 bad input, 503 the store is away, 500 anything else of ours."""
+
+    @app.exception_handler(QuotaError)
+    async def too_much(request: Request, error: QuotaError) -> JSONResponse:
+        return JSONResponse({"detail": str(error)}, status_code=429, headers={"Retry-After": "60"})
 
     @app.exception_handler(InputError)
     async def bad_input(request: Request, error: InputError) -> JSONResponse:

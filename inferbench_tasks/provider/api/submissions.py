@@ -14,6 +14,7 @@ from inferbench_tasks.problem import Problem
 from inferbench_tasks.provider.api.access import SUBMITTER, Store, User
 from inferbench_tasks.provider.api.problems import not_found
 from inferbench_tasks.provider.submit.notes import SUBMIT
+from inferbench_tasks.provider.submit.quota import check_quota
 from inferbench_tasks.provider.submit.request import Resolved, SubmissionRequest, resolve
 from inferbench_tasks.provider.submit.shelf import Shelf
 from inferbench_tasks.running.invocation import Invocation
@@ -76,15 +77,24 @@ def validate(request: Request, user: User) -> Validated:
     status_code=202,
     dependencies=[SUBMITTER],
     summary="Run a submission",
-    responses={**REFUSED, 403: {"description": "A viewer may not submit."}},
+    responses={
+        **REFUSED,
+        403: {"description": "A viewer may not submit."},
+        429: {"description": "Too many jobs or submissions of this login wait."},
+    },
 )
-def submit(request: Request, user: User) -> Started:
-    """Validates, then starts the ``submit`` DAG; 422 with every problem, before any run exists."""
+def submit(request: Request, user: User, db: Store) -> Started:
+    """Validates, then starts the ``submit`` DAG; 422 with every problem, before any run exists.
+
+    429 where the login has too much waiting already, 503 where the disk is full.
+    """
     from airflow.api.common.trigger_dag import trigger_dag
     from airflow.exceptions import DagNotFound
     from airflow.utils.types import DagRunTriggeredByType
 
+    settings.refuse_full(settings.data_dir())
     resolved, jobs = _resolve(request, user)
+    check_quota(user.get_name(), len(jobs), db, submissions=_unfinished(user.get_name()))
     dag_id = Shelf(settings.data_dir()).place(resolved)
     login = user.get_name()
     try:
@@ -140,6 +150,21 @@ def _resolve(request: SubmissionRequest, user: Any) -> tuple[Resolved, list[Job[
         raise SubmissionError([Problem("submission", None, "name", f"there is no folder {folder}")])
     resolved = resolve(request, folder, login=user.get_name())
     return resolved, expand(resolved.submission)
+
+
+def _unfinished(login: str) -> int:
+    """How many runs of ``submit`` that the login started have not ended."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import func, select
+
+    with create_session() as session:
+        query = select(func.count()).where(
+            DagRun.dag_id == SUBMIT,
+            DagRun.triggering_user_name == login,
+            DagRun.state.in_(("queued", "running")),
+        )
+        return int(session.scalar(query) or 0)
 
 
 def _about(resolved: Resolved, jobs: list[Job[JobBase]]) -> dict[str, Any]:

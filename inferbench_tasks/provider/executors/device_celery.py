@@ -23,7 +23,7 @@ from airflow.providers.celery.executors.celery_executor import CeleryExecutor
 from inferbench_tasks import settings
 from inferbench_tasks.cluster.dispatcher import Action, Dispatcher
 from inferbench_tasks.cluster.store import Cluster
-from inferbench_tasks.cluster.waiting import waiting_jobs
+from inferbench_tasks.cluster.waiting import waiting_by_login, waiting_jobs
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import InferBenchError, InputError
@@ -37,12 +37,13 @@ from inferbench_tasks.provider.executors.lost import Messages, Sent
 from inferbench_tasks.provider.executors.watch import FolderWatch, dag_files
 from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
 from inferbench_tasks.provider.queues import HOLD, HOST
+from inferbench_tasks.provider.submit.shelf import PREFIX, Shelf
 from inferbench_tasks.provider.weights import weight
 from inferbench_tasks.scheduling.eventlog import EventLog
 from inferbench_tasks.scheduling.policies import DEFAULT_POLICY, POLICIES
 
 POLICY = "INFERBENCH_POLICY"
-TICK_S, LOOK_S, PUBLISH_S, WATCH_S, SEARCH_S = 0.2, 0.5, 1.0, 1.0, 10.0
+TICK_S, LOOK_S, PUBLISH_S, WATCH_S, SEARCH_S, DISK_S, SHELF_S = 0.2, 0.5, 1.0, 1.0, 10.0, 5.0, 5.0
 #: The scheduler's own loop stands still while PerfDB is asked: better to skip a turn than to miss its heartbeat.
 PATIENCE_S = 3.0
 #: A job with a lease whose first task on it did not come to wait again within this time has been ended by its user.
@@ -74,7 +75,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
         self._host_slots = HostSlots()
         self._watch = FolderWatch(dag_files())
         self._sent = Sent()
-        self._next = dict.fromkeys(("tick", "look", "publish", "watch", "search"), 0.0)
+        self._next = dict.fromkeys(("tick", "look", "publish", "watch", "search", "disk", "shelf"), 0.0)
         self._no_show: dict[str, float] = {}
         self._unexplained: dict[str, float] = {}
         self.log.info("devices are leased by policy=%s events=%s", policy.name, path)
@@ -152,6 +153,10 @@ class DeviceCeleryExecutor(CeleryExecutor):
         try:
             if self._due("look", LOOK_S):
                 self._look_at_jobs()
+            if self._due("disk", DISK_S):
+                self._see_disk()
+            if self._due("shelf", SHELF_S):
+                Shelf(settings.data_dir()).keep(metadata.unfinished(PREFIX))
             if self._due("tick", TICK_S):
                 self._actions += self._dispatcher.tick()
                 while self._actions:
@@ -160,11 +165,23 @@ class DeviceCeleryExecutor(CeleryExecutor):
                     del self._actions[0]
             if self._due("publish", PUBLISH_S):
                 self._look_at_waiting()
-                rows, total = waiting_jobs(self._dispatcher.index, self._dispatcher.devices, time.time())
-                self._cluster.publish_waiting(self._name, rows, total)
+                held_back = self._dispatcher.held_back
+                rows, total = waiting_jobs(
+                    self._dispatcher.index, self._dispatcher.devices, time.time(), held_back
+                )
+                self._cluster.publish_waiting(
+                    self._name, rows, total, waiting_by_login(self._dispatcher.index)
+                )
         except InferBenchError as error:
             # Nothing is granted while PerfDB is away; what runs goes on.
             self.log.warning("PerfDB is away: %s", error)
+
+    def _see_disk(self) -> None:
+        """No job gets a device while the disk is full; those that have one go on, and store what they measured."""
+        reason = settings.disk_full(settings.data_dir())
+        if reason and not self._dispatcher.held_back:
+            self.log.error("no job starts: %s", reason)
+        self._dispatcher.held_back = reason
 
     def _send_again(self) -> None:
         """What a broker or worker lost on the way has its task scheduled once more."""

@@ -118,6 +118,17 @@ def login(dag_id: str, dag_run_id: str) -> str | None:
     return logins.get(dag_id) or (logins.get(SUBMIT) if dag_id.startswith(PREFIX) else None)
 
 
+def unfinished(prefix: str) -> list[str]:
+    """The DAGs whose ids begin so and that have a run that is queued or running."""
+    with create_session() as session:
+        query = (
+            select(DagRun.dag_id)
+            .where(DagRun.state.in_(("queued", "running")), DagRun.dag_id.startswith(prefix, autoescape=True))
+            .distinct()
+        )
+        return list(session.scalars(query))
+
+
 def job_tasks(key: JobKey) -> JobTasks:
     """The tasks of one job."""
     with create_session() as session:

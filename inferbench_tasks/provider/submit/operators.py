@@ -42,9 +42,12 @@ class ValidateSubmission(BaseOperator):
     ui_color = "#e8f0fe"
 
     def execute(self, context: Context) -> dict[str, Any]:
+        from inferbench_tasks.perfdb.store import PerfDB
         from inferbench_tasks.provider.loader import submissions_dir
+        from inferbench_tasks.provider.submit.quota import QuotaError, check_quota
         from inferbench_tasks.submission.sweep import expand
 
+        settings.refuse_full(settings.data_dir())
         login = context["dag_run"].triggering_user_name
         try:
             request = SubmissionRequest.of_parameters(dict(context["params"]))
@@ -58,6 +61,11 @@ class ValidateSubmission(BaseOperator):
             raise AirflowFailException(
                 f"The submission is not valid, nothing was started:\n{error}"
             ) from error
+        try:
+            with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
+                check_quota(login, len(jobs), db)
+        except QuotaError as error:
+            raise AirflowFailException(str(error)) from error
         dag_id = Shelf(settings.data_dir()).place(resolved)
         self.log.info("valid: %s, %d job(s), DAG %s", resolved.submission.name, len(jobs), dag_id)
         return {

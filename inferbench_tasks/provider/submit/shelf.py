@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -14,8 +15,10 @@ from inferbench_tasks.pipelines.base import AnySubmission
 from inferbench_tasks.provider.submit.request import Resolved
 
 PREFIX = "submitted."
-#: So many, those used last, are DAGs; older ones come back when they are submitted again.
+#: So many, those used last, are DAGs, and all that have a run; older ones come back when they are submitted again.
 SHOWN = 200
+#: The ids of the DAGs that have a run which has not ended, a line each.
+UNFINISHED = "unfinished.txt"
 #: Of a file: a submission of ``MAX_BYTES`` of YAML with all its defaults written out is smaller.
 MAX_BYTES = 8_000_000
 
@@ -60,12 +63,33 @@ class Shelf:
         return Placed.model_validate_json(text)
 
     def recent(self) -> list[str]:
-        """The ids of those used last, the newest first."""
+        """The ids of those used last, the newest first, then of those before that have a run which has not ended."""
         used_at: dict[str, float] = {}
         for path in self.folder.glob(f"{PREFIX}*.json"):
             with contextlib.suppress(OSError):  # taken away meanwhile, or a link to nothing
                 used_at[path.name.removesuffix(".json")] = path.stat().st_mtime
-        return sorted(used_at, key=lambda dag_id: used_at[dag_id], reverse=True)[:SHOWN]
+        newest = sorted(used_at, key=lambda dag_id: used_at[dag_id], reverse=True)
+        try:
+            kept = set((self.folder / UNFINISHED).read_text(encoding="utf-8").split("\n"))
+        except OSError:
+            kept = set()  # no scheduler of ours has been here yet
+        return newest[:SHOWN] + [dag_id for dag_id in newest[SHOWN:] if dag_id in kept]
+
+    def keep(self, dag_ids: Iterable[str]) -> None:
+        """These stay DAGs however many others come: Airflow does nothing for a run whose DAG is not there.
+
+        What can't be written is left as it is: it is written again at the next look.
+        """
+        if not self.folder.is_dir():
+            return
+        path = self.folder / UNFINISHED
+        text = "\n".join(sorted(dag_ids))
+        with contextlib.suppress(OSError):
+            if path.is_file() and path.read_text(encoding="utf-8") == text:
+                return
+            temporary = path.with_suffix(f".{os.getpid()}.part")
+            temporary.write_text(text, encoding="utf-8")
+            os.replace(temporary, path)
 
     def path(self, dag_id: str) -> Path:
         """The file that keeps this DAG's submission."""
