@@ -60,6 +60,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
         """Find PerfDB, learn the estimates, open the event log."""
         super().start()
         data_dir = settings.data_dir()
+        settings.disk_full(data_dir)  # a setting that is wrong is told now
         self._db = PerfDB.connect(settings.perfdb_uri(), data_dir)
         self._cluster = Cluster(self._db, PATIENCE_S)
         self._estimator = learnt(self._db)
