@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from inferbench_tasks.backends.base import Deployment, Prepared
@@ -29,6 +30,16 @@ class TorchExport(TorchScript):
         )
 
     def prepare(self, deployment: Deployment) -> Prepared:
-        """Prepare the launch as every server of ours does."""
+        """As every server of ours; a compiled model has a folder for what its loading compiles."""
         self._compiled = deployment.model.format == "aotinductor"
-        return super().prepare(deployment)
+        prepared = super().prepare(deployment)
+        if not self._compiled or deployment.spec.launcher != "process":
+            return prepared
+        # PyTorch asks the compiler what the processor can do, for up to a minute, and keeps the answer as code that
+        # later loads run. So each model has a folder of its own, by its content: what it writes reaches no other.
+        folder = deployment.cache_dir / "inductor" / (deployment.model.digest or deployment.model_name)
+        folder.mkdir(parents=True, exist_ok=True)
+        launch = prepared.launch
+        reach = replace(launch.reach, writes=(*launch.reach.writes, str(folder)))
+        env = {**launch.env, "TORCHINDUCTOR_CACHE_DIR": str(folder)}
+        return replace(prepared, launch=replace(launch, reach=reach, env=env))
