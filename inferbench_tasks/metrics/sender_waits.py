@@ -12,7 +12,6 @@ from typing import Any
 from inferbench_tasks.contracts.verdict import INTERFERENCE, Reason
 from inferbench_tasks.loadgen.heartbeat import MIN_STALL_NS, SUMMED_STALL_NS
 from inferbench_tasks.metrics.base import Measured
-from inferbench_tasks.metrics.waiting import sender_waits
 
 #: A check of the sender's time -> what of its figure was waits for a core, by ``what_it_waited``. Checks of what was
 #: sent (gaps, rate, dropped) are not among them: whatever made it, another load was sent.
@@ -30,6 +29,8 @@ def what_it_waited(measured: Measured) -> dict[str, float] | None:
     that 1% of the requests met; ``longest_ms`` of all; ``stalled_ratio``: the share of the window in waits of 5 ms and
     more; ``waited_ratio``: of 1 ms and more. None where nobody recorded it.
     """
+    from inferbench_tasks.metrics.waiting import sender_waits  # here: every plan reads this module
+
     waits = sender_waits(measured.recording, measured.window)
     if waits is None:
         return None

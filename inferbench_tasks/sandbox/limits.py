@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-
-import psutil
+from typing import TYPE_CHECKING
 
 from inferbench_tasks.errors import InputError
+
+if TYPE_CHECKING:
+    import psutil
 
 #: The share of the machine's memory (or the container's) that a process may have with all that it started, percent.
 MEMORY = "INFERBENCH_SANDBOX_MEMORY_PERCENT"
@@ -35,6 +37,8 @@ def first_to_go(pid: int) -> None:
 
 def most_bytes() -> int:
     """The memory that a process may have. InputError for a setting that is no share."""
+    import psutil  # here and below: every plan reads this module
+
     total = psutil.virtual_memory().total
     for path in map(Path, _CGROUP_LIMITS):
         with suppress(OSError, ValueError):  # no such cgroup, or "max"
@@ -49,6 +53,8 @@ def most_s() -> float:
 
 def excess(pid: int) -> str | None:
     """What a process took too much of; None while it is within its memory, or gone."""
+    import psutil
+
     most = most_bytes()
     try:
         leader = psutil.Process(pid)
@@ -61,6 +67,8 @@ def excess(pid: int) -> str | None:
 
 
 def _bytes(process: psutil.Process) -> int:
+    import psutil
+
     try:
         return int(process.memory_info().rss)
     except psutil.Error:
