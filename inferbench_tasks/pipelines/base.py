@@ -202,7 +202,10 @@ class Pipeline(Generic[SpecT]):
 PIPELINES: Registry[Pipeline[Any]] = Registry(
     "kind of submission",
     "inferbench.pipelines",
-    {"serving": "inferbench_tasks.pipelines.serving:SERVING"},
+    {
+        "serving": "inferbench_tasks.pipelines.serving:SERVING",
+        "training": "inferbench_tasks.pipelines.training:TRAINING",
+    },
 )
 
 

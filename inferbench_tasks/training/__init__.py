@@ -1,0 +1,1 @@
+"""Training and inference epochs, phase by phase: what ``kind: training`` measures."""

@@ -1,0 +1,99 @@
+"""Whether a training's figures count: checks that its steps can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from inferbench_tasks.contracts.verdict import Reason, Verdict
+from inferbench_tasks.metrics import interference
+from inferbench_tasks.training.order import Answer
+from inferbench_tasks.training.statistics import LEAST_STEPS
+
+#: Ranks that started alike and averaged their gradients have the same weights, but for the order of additions.
+SAME_WEIGHTS_RATIO = 1e-6
+#: The sum of the phases beside the step's time; outside of it is said, with what is not explained.
+EXPLAINED_RATIO = (0.97, 1.03)
+#: Samples/s with instruments beside those without.
+INSTRUMENTED_RATIO = 0.95
+
+
+def certify(answers: Sequence[Answer], summary: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
+    """``{valid, reasons, warnings, figures}``; each reason has its check, figure and bound."""
+    reasons = [
+        *_enough(summary),
+        *_finite(summary["loss"]),
+        *_in_step(answers),
+        *interference.reasons(ledger),
+    ]
+    return {
+        "valid": not reasons,
+        "reasons": [reason.model_dump(exclude_none=True) for reason in reasons],
+        "warnings": _warnings(summary, ledger),
+        "interference": ledger,
+    }
+
+
+def verdict_of(certificate: dict[str, Any]) -> Verdict:
+    """Valid, disturbed or invalid, with every reason."""
+    return Verdict.judged(Reason.model_validate(reason) for reason in certificate["reasons"])
+
+
+def _enough(summary: dict[str, Any]) -> list[Reason]:
+    steps = summary["synchronised"]["steps"]
+    if steps >= LEAST_STEPS:
+        return []
+    text = (
+        f"{steps} measured steps are too few (at least {LEAST_STEPS}): more data, rounds or a smaller batch"
+    )
+    return [Reason(check="steps", figure=float(steps), bound=float(LEAST_STEPS), text=text)]
+
+
+def _finite(loss: dict[str, Any]) -> list[Reason]:
+    where = loss["not_finite"]
+    if where is None:
+        return []
+    text = (
+        f"the loss is no finite number from step {where['step']} of the {where['timing']} epoch of round "
+        f"{where['round']} on (rank {where['rank']})"
+    )
+    return [Reason(check="loss", text=text)]
+
+
+def _in_step(answers: Sequence[Answer]) -> list[Reason]:
+    counts = {answer.rank: sum(len(epoch.rows) for epoch in answer.epochs) for answer in answers}
+    if len(set(counts.values())) > 1:
+        text = f"ranks made different numbers of steps: {counts}"
+        return [Reason(check="ranks_in_step", text=text)]
+    first = answers[0]
+    for other in answers[1:]:
+        for ours, theirs in zip(first.parameters, other.parameters, strict=True):
+            if ours is None or theirs is None:
+                continue  # not finite: the loss says so
+            difference = abs(ours - theirs) / max(abs(ours), abs(theirs), 1e-30)
+            if difference > SAME_WEIGHTS_RATIO:
+                text = (
+                    f"the weights of rank {other.rank} differ from those of rank {first.rank} by {difference:.1e} "
+                    f"of their sum (at most {SAME_WEIGHTS_RATIO:.0e}): they did not train together"
+                )
+                return [Reason(check="ranks_in_step", figure=difference, bound=SAME_WEIGHTS_RATIO, text=text)]
+    return []
+
+
+def _warnings(summary: dict[str, Any], ledger: dict[str, Any]) -> list[str]:
+    warnings = [finding["text"] for finding in ledger["findings"] if not finding["quarantine"]]
+    warnings += [f"not watched: {what}" for what in ledger["not_watched"]]
+    timing, bare = summary["synchronised"], summary["bare"]
+    explained = timing["explained_ratio"]
+    if explained is not None and not EXPLAINED_RATIO[0] <= explained <= EXPLAINED_RATIO[1]:
+        warnings.append(
+            f"the phases add up to {explained:.1%} of the step; {timing['unexplained_ms']:.3f} ms of each step are "
+            "not explained (the instruments' own time is among them)"
+        )
+    ratio = bare["instrumented_ratio"]
+    if ratio is not None and ratio < INSTRUMENTED_RATIO:
+        warnings.append(
+            f"with instruments the training makes {ratio:.1%} of the samples/s that it makes without: the phases are "
+            "those of a slower run"
+        )
+    return warnings

@@ -1,0 +1,169 @@
+"""What the steps say: figures of the epochs with instruments and of the bare ones, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.training.order import Answer, Epoch, EpochKind
+from inferbench_tasks.training.phases import LAST, MEASURED, WARMUP, phases_of
+from inferbench_tasks.training.statistics import LEAST_STEPS, interval, of_steps
+
+Steps = dict[str, NDArray[np.float64]]
+NO_EXCHANGE = "one process exchanges no gradients"
+NO_GRADIENTS = "inference has no gradients to exchange"
+OVERLAPS = (
+    "DistributedDataParallel exchanges gradients while backward still runs: its time is part of backward, and what of "
+    "it lies beside computing can't be told by stamps around the phases"
+)
+
+
+def steps_of(answer: Answer, part: int) -> Steps:
+    """A rank's steps of one part, over all rounds in the order of time: column -> values; NaN where null."""
+    epochs = [epoch for epoch in answer.epochs if epoch.rows]
+    if not epochs:
+        return {}
+    columns = epochs[0].columns
+    rows = np.array([row for epoch in epochs for row in epoch.rows], dtype=np.float64)
+    rows = rows[rows[:, columns.index("part")] == part]
+    return {name: rows[:, index] for index, name in enumerate(columns)}
+
+
+def of_timing(answers: Sequence[Answer], benchmark: str, strategy: str) -> dict[str, Any]:
+    """The epochs with instruments.
+
+    A step's figure is the mean of its ranks, so that a step counts once however many ranks there are; ``ranks`` has
+    each rank's own means. CPU time and waits are sums over the threads of a rank's process.
+    """
+    phases = phases_of(benchmark)
+    ranks = [steps_of(answer, MEASURED) for answer in answers]
+    count = min((len(steps["step"]) if steps else 0 for steps in ranks), default=0)
+    parts = {"warmup": _part(answers, WARMUP), "last": _part(answers, LAST)}
+    reduce = NO_GRADIENTS if benchmark != "train" else OVERLAPS if strategy == "ddp" else NO_EXCHANGE
+    common: dict[str, Any] = {"steps": count, **parts, "all_reduce": {"wall_ms": None, "reason": reduce}}
+    if count < LEAST_STEPS:
+        reason = f"{count} measured steps are too few for a figure, which needs {LEAST_STEPS}"
+        nothing = {"step_ms": None, "phases": None, "explained_ratio": None, "unexplained_ms": None}
+        return {**common, **nothing, "ranks": None, "reason": reason}
+    step_ms = _mean_of(ranks, "step_ns", count)
+    sums_ms = np.sum([_mean_of(ranks, f"{phase}_wall_ns", count) for phase in phases], axis=0)
+    return {
+        **common,
+        "step_ms": of_steps(step_ms),
+        "phases": {phase: _phase(ranks, phase, count) for phase in phases},
+        "explained_ratio": float(sums_ms.sum() / step_ms.sum()),
+        "unexplained_ms": float((step_ms - sums_ms).mean()),
+        "ranks": [_rank(answer.rank, steps, phases) for answer, steps in zip(answers, ranks, strict=True)],
+        "reason": None,
+    }
+
+
+def bare(answers: Sequence[Answer]) -> dict[str, Any]:
+    """The epochs without instruments, and what instruments cost: samples/s of the measured window of each round.
+
+    The samples of all ranks by the longest window of a rank.
+    """
+    rates = {kind: _rates(answers, kind) for kind in ("bare", "synchronised")}
+    steps = min((_bare_steps(answer) for answer in answers), default=0)
+    common: dict[str, Any] = {"steps": steps, "rounds": len(rates["bare"])}
+    pairs = [
+        with_ / without
+        for with_, without in zip(rates["synchronised"], rates["bare"], strict=False)
+        if with_ and without
+    ]
+    values = np.array([rate for rate in rates["bare"] if rate])
+    if steps < LEAST_STEPS or len(values) < 3:
+        reason = f"{steps} measured steps in {len(values)} rounds are too few for a figure, which needs {LEAST_STEPS} in 3"
+        nothing = {"samples_per_s": None, "samples_per_s_ci95": None, "instrumented_ratio": None}
+        return {**common, **nothing, "each_round": rates["bare"], "reason": reason}
+    return {
+        **common,
+        "samples_per_s": float(values.mean()),
+        "samples_per_s_ci95": interval(values),
+        "each_round": rates["bare"],
+        #: Samples/s of the epoch with instruments by those of the bare one beside it, mean of the rounds.
+        "instrumented_ratio": float(np.mean(pairs)) if pairs else None,
+        "reason": None,
+    }
+
+
+def loss(answers: Sequence[Answer]) -> dict[str, Any]:
+    """The mean loss of the first and the last epoch, over ranks; the first step whose loss is no finite number."""
+    epochs = [epoch for answer in answers for epoch in answer.epochs]
+    if not any(epoch.losses for epoch in epochs):
+        return {"first": None, "last": None, "not_finite": None}
+    for index in range(len(answers[0].epochs)):
+        for answer in answers:
+            epoch = answer.epochs[index]
+            if None in epoch.losses:
+                where = {"rank": answer.rank, "round": epoch.round, "timing": epoch.kind}
+                return {
+                    "first": None,
+                    "last": None,
+                    "not_finite": {**where, "step": epoch.losses.index(None)},
+                }
+    ends = [float(np.mean([answer.epochs[at].losses for answer in answers])) for at in (0, -1)]
+    return {"first": ends[0], "last": ends[1], "not_finite": None}
+
+
+def loader_start_ms(answers: Sequence[Answer]) -> float:
+    """How long the loader's processes take to be started, ms: the mean of all epochs."""
+    epochs = [epoch for answer in answers for epoch in answer.epochs]
+    return float(np.mean([epoch.ready_ns - epoch.started_ns for epoch in epochs])) / 1e6
+
+
+def _mean_of(ranks: Sequence[Steps], column: str, count: int) -> NDArray[np.float64]:
+    return np.mean([steps[column][:count] for steps in ranks], axis=0) / 1e6
+
+
+def _phase(ranks: Sequence[Steps], phase: str, count: int) -> dict[str, Any]:
+    wall, cpu, wait = (_mean_of(ranks, f"{phase}_{of}_ns", count) for of in ("wall", "cpu", "wait"))
+    return {
+        "wall_ms": of_steps(wall),
+        "cpu_ms": float(cpu.mean()),
+        "wait_ms": None if np.isnan(wait).any() else float(wait.mean()),
+    }
+
+
+def _rank(rank: int, steps: Steps, phases: Sequence[str]) -> dict[str, Any]:
+    def mean_ms(column: str) -> float | None:
+        value = float(steps[column].mean()) / 1e6
+        return None if np.isnan(value) else value
+
+    times = {
+        phase: {f"{of}_ms": mean_ms(f"{phase}_{of}_ns") for of in ("wall", "cpu", "wait")} for phase in phases
+    }
+    return {"rank": rank, "step_ms": mean_ms("step_ns"), "phases": times}
+
+
+def _part(answers: Sequence[Answer], part: int) -> dict[str, Any]:
+    steps = [steps_of(answer, part) for answer in answers]
+    values = np.concatenate([of["step_ns"] for of in steps if of] or [np.array([])])
+    each = len(values) // max(1, len(answers))
+    return {"steps": each, "mean_step_ms": float(values.mean()) / 1e6 if len(values) else None}
+
+
+def _window_s(epoch: Epoch) -> float | None:
+    if epoch.window_start_ns is None or epoch.window_end_ns is None:
+        return None
+    return (epoch.window_end_ns - epoch.window_start_ns) / 1e9
+
+
+def _rates(answers: Sequence[Answer], kind: EpochKind | str) -> list[float | None]:
+    rates: list[float | None] = []
+    of_kind = [[epoch for epoch in answer.epochs if epoch.kind == kind] for answer in answers]
+    for round_ in zip(*of_kind, strict=True):
+        windows = [seconds for epoch in round_ if (seconds := _window_s(epoch))]
+        samples = sum(epoch.window_samples for epoch in round_)
+        rates.append(samples / max(windows) if len(windows) == len(answers) else None)
+    return rates
+
+
+def _bare_steps(answer: Answer) -> int:
+    # Both kinds of epoch have the same steps; where one round is missing, so it is here.
+    with_instruments = [epoch for epoch in answer.epochs if epoch.rows]
+    each = [sum(row[1] == MEASURED for row in epoch.rows) for epoch in with_instruments]
+    return min(each, default=0) * sum(epoch.kind == "bare" for epoch in answer.epochs)

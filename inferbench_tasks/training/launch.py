@@ -1,0 +1,96 @@
+"""torchrun with its ranks, from the start to its end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import time
+from pathlib import Path
+
+from inferbench_tasks import settings
+from inferbench_tasks.backends.base import thread_env
+from inferbench_tasks.contracts.handles import ServerHandle
+from inferbench_tasks.errors import CancelledError, StageError
+from inferbench_tasks.launchers.base import Launch
+from inferbench_tasks.launchers.process import ProcessLauncher
+from inferbench_tasks.sandbox import Reach
+from inferbench_tasks.stages.base import Context
+from inferbench_tasks.training.job import TrainingJob
+from inferbench_tasks.training.order import PROGRESS_FILE
+
+log = logging.getLogger(__name__)
+
+POLL_S = 0.1
+#: What torchrun's summary says of the rank that failed first.
+_RANK = re.compile(r"rank\s*:\s*(\d+)")
+_CODE = re.compile(r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)")
+
+
+def start(job: TrainingJob, run_id: str, folder: Path, order_path: Path, ctx: Context) -> ServerHandle:
+    """Start torchrun in a sandbox and a session of its own; it is written down first, so that it can be ended.
+
+    The ranks meet on a port of the loopback that torchrun chooses.
+    """
+    devices = job.devices
+    launch = Launch(
+        run_id=run_id,
+        folder=folder,
+        config_path=order_path,
+        argv=(
+            sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1",
+            "--nproc-per-node", str(devices.processes), "--max-restarts", "0",
+            "-m", "inferbench_tasks.training.rank_main", str(order_path),
+        ),
+        env={
+            **thread_env(devices.threads),
+            "GLOO_SOCKET_IFNAME": "lo",
+            "CUDA_VISIBLE_DEVICES": "",
+            "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+        },
+        # Each rank listens on ports of its own and connects to those of the others.
+        reach=Reach(binds=None, connects=None, local_sockets=True, datagrams=True),
+    )  # fmt: skip
+    return ProcessLauncher().start(launch, settings.servers_dir(ctx.data_dir))
+
+
+def wait(server: ServerHandle, folder: Path, ctx: Context) -> None:
+    """Until torchrun has ended well.
+
+    Raises CancelledError, and StageError with the rank that failed first and the end of the log. What it started is
+    the caller's to end.
+    """
+    launcher = ProcessLauncher()
+    while launcher.alive(server):
+        if ctx.cancelled():
+            raise CancelledError("Cancelled during the training.")
+        _tell(folder, ctx)
+        time.sleep(POLL_S)
+    text = launcher.exit_text(server)
+    if text != "ended with exit code 0":
+        end = launcher.log_end(server, 400)
+        lines = "\n".join(end.splitlines()[-40:])
+        raise StageError(f"The training {first_failure(end) or text}. The end of {server.log_path}:\n{lines}")
+
+
+def first_failure(log_text: str) -> str | None:
+    """Which rank failed first and how, of torchrun's summary; None without one."""
+    _, found, summary = log_text.partition("Root Cause")
+    rank, code = _RANK.search(summary), _CODE.search(summary)
+    if not found or rank is None or code is None:
+        return None
+    number = int(code[1])
+    how = f"was killed by signal {-number}" if number < 0 else f"ended with exit code {number}"
+    return f"failed: rank {rank[1]} (pid {code[2]}) {how}, and torchrun ended the others"
+
+
+def _tell(folder: Path, ctx: Context) -> None:
+    try:
+        progress = json.loads((folder / PROGRESS_FILE).read_text())
+    except FileNotFoundError:
+        ctx.progress(0, None, "starting the processes")
+        return
+    rate = progress["samples_per_s"]
+    speed = f", {rate:,.0f} samples/s in each process" if rate else ""
+    ctx.progress(progress["epochs"], progress["of"], f"epoch {progress['epochs']} of {progress['of']}{speed}")

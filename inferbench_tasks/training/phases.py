@@ -1,0 +1,92 @@
+"""The phases of a step and the clocks that time them; nothing here knows torch.
+
+Each phase has three times: wall clock, CPU time of the process (all its threads), and the time in which its threads
+were ready to run and waited for a core. The clocks are read so that their own cost lies between phases: it is part of
+what a step's time has beyond the sum of its phases.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from inferbench_tasks.training.schedstat import ThreadWaits
+
+#: Phases in the order in which a step goes through them.
+TRAIN: Final = ("loading", "to_device", "forward", "loss", "backward", "optimiser")
+INFERENCE: Final = ("loading", "to_device", "forward")
+TIMES: Final = ("start_ns", "wall_ns", "cpu_ns", "wait_ns")
+#: What a step's row begins with. ``part``: 0 of the warm-up, 1 measured, 2 the last, smaller batch.
+HEAD: Final = ("step", "part", "samples", "step_start_ns", "step_ns")
+WARMUP, MEASURED, LAST = 0, 1, 2
+PARTS: Final = {WARMUP: "warmup", MEASURED: "measured", LAST: "last"}
+
+
+def phases_of(benchmark: str) -> tuple[str, ...]:
+    """The phases of a step of ``train`` or ``inference``."""
+    return TRAIN if benchmark == "train" else INFERENCE
+
+
+def columns_of(benchmark: str) -> list[str]:
+    """The columns of a row: the step's own, then four of each phase."""
+    return [*HEAD, *(f"{phase}_{of}" for phase in phases_of(benchmark) for of in TIMES)]
+
+
+def part_of(step: int, samples: int, warmup_steps: int, batch_size: int) -> int:
+    """Which part of its epoch a step is of; the last, smaller batch is that also within the warm-up."""
+    if samples < batch_size:
+        return LAST
+    return WARMUP if step < warmup_steps else MEASURED
+
+
+class NoInstrument:
+    """Of the bare epoch: a phase is no more than its work."""
+
+    rows: list[list[int | None]] = []
+
+    def step_begins(self) -> None:
+        """Nothing."""
+
+    def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """The work alone."""
+        return work(*arguments)
+
+    def step_ends(self, step: int, samples: int, part: int) -> None:
+        """Nothing."""
+
+
+class Synchronised(NoInstrument):
+    """Stamps at both ends of each phase, the device synchronised before each of them."""
+
+    def __init__(self, synchronise: Callable[[], None], waits: ThreadWaits) -> None:
+        self.rows = []
+        self._synchronise = synchronise
+        self._waits = waits
+        self._row: list[int | None] = []
+        self._start_ns = 0
+
+    def step_begins(self) -> None:
+        """A new row."""
+        self._row = []
+        self._start_ns = time.monotonic_ns()
+
+    def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        """The work of the next phase, with its times. The wall clock is read last before it and first after it."""
+        self._synchronise()
+        wait_ns, cpu_ns = self._waits.read_ns(), time.process_time_ns()
+        start_ns = time.monotonic_ns()
+        result = work(*arguments)
+        self._synchronise()
+        wall_ns = time.monotonic_ns() - start_ns
+        cpu_ns = time.process_time_ns() - cpu_ns
+        after_ns = self._waits.read_ns()
+        waited_ns = None if wait_ns is None or after_ns is None else after_ns - wait_ns
+        self._row += (start_ns, wall_ns, cpu_ns, waited_ns)
+        return result
+
+    def step_ends(self, step: int, samples: int, part: int) -> None:
+        """The row is whole; threads that began meanwhile are looked for within the step's own time."""
+        self._waits.find()
+        head = [step, part, samples, self._start_ns, time.monotonic_ns() - self._start_ns]
+        self.rows.append([*head, *self._row])

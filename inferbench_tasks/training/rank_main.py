@@ -1,0 +1,87 @@
+"""The program of a rank, as torchrun starts it: ``python -m inferbench_tasks.training.rank_main ORDER``."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from inferbench_tasks.training.order import PROGRESS_FILE, Answer, Epoch, EpochKind, Order, answer_path
+from inferbench_tasks.training.rank import Rank
+from inferbench_tasks.training.schedstat import ThreadWaits
+
+#: A rank that does not answer for so long has failed, and the job with it.
+PATIENCE = timedelta(seconds=120)
+
+
+def epochs(rounds: int) -> list[tuple[EpochKind, int]]:
+    """The epochs in their order: both kinds in each round, each of them first in turns."""
+    both: tuple[EpochKind, EpochKind] = ("synchronised", "bare")
+    return [(kind, number) for number in range(rounds) for kind in (both if number % 2 == 0 else both[::-1])]
+
+
+def main(path: Path) -> None:
+    """All epochs; the answer is written at the end, whole."""
+    import torch
+
+    order, folder = Order.read(path), path.parent
+    number, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    torch.set_num_threads(order.job.devices.threads)
+    torch.set_num_interop_threads(1)
+    ddp = order.job.devices.strategy == "ddp"
+    if ddp:
+        torch.distributed.init_process_group("gloo", timeout=PATIENCE)
+    rank, waits = Rank(order, number, world), ThreadWaits()
+    results: list[Epoch] = []
+    plan = epochs(order.job.train.rounds)
+    for kind, round_ in plan:
+        result = rank.epoch(kind, round_, waits)
+        results.append(result)
+        if number == 0:
+            _progress(folder, len(results), len(plan), result)
+        if rank.agree(None in result.losses):
+            break  # with a loss that is no number nothing can be learned any more
+    sums = [sum(float(f(p)) for p in rank.module.parameters()) for f in (_sum, _squares)]
+    answer = Answer(
+        rank=number,
+        world=world,
+        pid=os.getpid(),
+        epochs=results,
+        parameters=[value if math.isfinite(value) else None for value in sums],
+        parameter_count=sum(p.numel() for p in rank.module.parameters()),
+        device=str(rank.device),
+        versions={"torch": torch.__version__, "threads": torch.get_num_threads()},
+    )
+    target = answer_path(folder, number)
+    _write(target, answer.model_dump_json())
+    if ddp:
+        torch.distributed.destroy_process_group()
+
+
+def _sum(value: object) -> object:
+    return value.detach().double().sum()  # type: ignore[attr-defined]  # a torch tensor
+
+
+def _squares(value: object) -> object:
+    return value.detach().double().square().sum()  # type: ignore[attr-defined]  # a torch tensor
+
+
+def _progress(folder: Path, epochs_over: int, epochs_all: int, last: Epoch) -> None:
+    rate = None
+    if last.window_start_ns is not None and last.window_end_ns:
+        rate = last.window_samples / (last.window_end_ns - last.window_start_ns) * 1e9
+    text = json.dumps({"epochs": epochs_over, "of": epochs_all, "samples_per_s": rate})
+    _write(folder / PROGRESS_FILE, text)
+
+
+def _write(path: Path, text: str) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(text)
+    partial.replace(path)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""The stages of ``kind: training``, in this order: generate, train, collect, release."""

@@ -1,0 +1,130 @@
+"""Stage ``collect``: from raw steps and monitors to one result with a verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from inferbench_tasks.contracts.handles import Handle
+from inferbench_tasks.contracts.verdict import Verdict
+from inferbench_tasks.stages.base import Context, JobInput, Stage
+from inferbench_tasks.submission.digest import job_digest
+from inferbench_tasks.training.job import TrainingJob
+from inferbench_tasks.training.stages import generate, train
+
+if TYPE_CHECKING:
+    from inferbench_tasks.training.order import Answer
+
+STAGE = Stage(needs=("generate", "train"), leased=True)
+
+
+class Input(JobInput):
+    """Everything the run has made so far."""
+
+    job: TrainingJob
+    generate: generate.Output
+    train: train.Output
+
+
+class Output(Handle):
+    """The result is in PerfDB under ``run_id`` and ``attempt``."""
+
+    run_id: str
+    verdict: Verdict
+
+
+def run(inp: Input, ctx: Context) -> Output:
+    """Work out the figures, judge them, and write the result once."""
+    from inferbench_tasks.monitors import environment
+    from inferbench_tasks.monitors.records import read_recording
+    from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance, SubmissionInfo
+    from inferbench_tasks.perfdb.store import PerfDB
+    from inferbench_tasks.training import certificate, disturbance, steps
+    from inferbench_tasks.training.order import Answer
+    from inferbench_tasks.training.result import EngineInfo, NetworkInfo, TrainingResult, TrainingSummary
+
+    job = inp.job
+    answers = [Answer.model_validate_json(Path(path).read_text()) for path in inp.train.answers]
+    ctx.progress(0, 2, "working out the figures")
+    steps_path = Path(inp.train.answers[0]).with_name(steps.STEPS_FILE)
+    steps.write(answers, steps_path)
+    recording = read_recording(Path(inp.train.monitors_path))
+    hardware = environment.hardware()
+    epochs = [(epoch.window_start_ns, epoch.window_end_ns) for answer in answers for epoch in answer.epochs]
+    window = disturbance.window_of(epochs) or (
+        answers[0].epochs[0].started_ns,
+        answers[0].epochs[-1].ready_ns,
+    )
+    ledger = disturbance.ledger(recording, window, hardware["cores_logical"] or 1)
+    summary = summarise(answers, job)
+    proof = certificate.certify(answers, summary, ledger)
+    verdict = certificate.verdict_of(proof)
+    devices = job.devices
+    git_sha, dirty = environment.git_state()
+    db = PerfDB.connect(ctx.perfdb_uri, ctx.data_dir)
+    extensions: dict[str, Any] = {"measured_window": {"start_ns": window[0], "end_ns": window[1]}}
+    stored = db.files.put(
+        Path(inp.train.monitors_path), "monitors.parquet", run_id=inp.run_id, attempt=inp.attempt
+    )
+    extensions["monitors"] = stored.model_dump()
+    result = TrainingResult(
+        run_id=inp.run_id,
+        attempt=inp.attempt,
+        job_id=inp.job_id,
+        invocation_id=inp.run_id.rpartition(".")[0] or None,
+        submission=SubmissionInfo(name=job.name, user=job.user, digest=job_digest(job)),
+        benchmark=job.train.benchmark,
+        model=NetworkInfo(
+            name=job.model.name, parameters=answers[0].parameter_count, image_size=job.data.image_size
+        ),
+        data={**job.data.model_dump(mode="json"), "samples": inp.generate.samples},
+        loader=job.loader.model_dump(mode="json"),
+        device=DeviceInfo(
+            kind="cpu",
+            name=environment.device_name("cpu", hardware),
+            cores=environment.granted_cores(hardware),
+        ),
+        engine=EngineInfo(
+            kind="torchrun",
+            backend="gloo" if devices.strategy == "ddp" else None,
+            strategy=devices.strategy,
+            processes=devices.processes,
+            threads=devices.threads,
+            version=answers[0].versions.get("torch"),
+        ),
+        summary=TrainingSummary(**summary),
+        certificate=proof,
+        verdict=verdict,
+        environment={
+            "hardware": hardware,
+            "system": {**environment.system(), "server_sandbox": inp.train.sandbox},
+        },
+        provenance=Provenance(
+            git_sha=git_sha,
+            versions=environment.versions(),
+            seeds={"train": job.train.seed},
+            **{"git_dirty": dirty, "job": job.model_dump(mode="json")},
+        ),
+        extensions=extensions,
+    )
+    db.save_result(result, steps_path)
+    ctx.progress(2, 2, verdict.kind)
+    return Output(run_id=inp.run_id, verdict=verdict)
+
+
+def summarise(answers: list[Answer], job: TrainingJob) -> dict[str, Any]:
+    """The fields of ``TrainingSummary``."""
+    from inferbench_tasks.training import figures
+
+    instrumented = [e for answer in answers for e in answer.epochs if e.rows and e.loader_cpu_s is not None]
+    return {
+        "synchronised": figures.of_timing(answers, job.train.benchmark, job.devices.strategy),
+        "bare": figures.bare(answers),
+        "loss": figures.loss(answers),
+        "loader": {
+            "start_ms": figures.loader_start_ms(answers),
+            # Of all loader processes within the measured windows of the epochs with instruments.
+            "cpu_s": sum(e.loader_cpu_s or 0.0 for e in instrumented) if instrumented else None,
+            "wait_s": sum(e.loader_wait_s or 0.0 for e in instrumented) if instrumented else None,
+        },
+    }

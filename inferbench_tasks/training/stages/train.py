@@ -1,0 +1,60 @@
+"""Stage ``train``: all epochs, by torchrun, with the monitors running."""
+
+from __future__ import annotations
+
+from inferbench_tasks import settings
+from inferbench_tasks.contracts.handles import Handle
+from inferbench_tasks.errors import StageError
+from inferbench_tasks.stages.base import Context, JobInput, Stage
+from inferbench_tasks.training.job import TrainingJob
+from inferbench_tasks.training.order import FOLDER, ORDER_FILE, PROGRESS_FILE, Order, answer_path
+from inferbench_tasks.training.stages import generate
+
+STAGE = Stage(needs=("generate",), leased=True)
+
+
+class Input(JobInput):
+    """What is trained on."""
+
+    job: TrainingJob
+    generate: generate.Output
+
+
+class Output(Handle):
+    """``answers``: what each rank wrote, by rank; ``sandbox``: what kept them from the rest of the machine."""
+
+    answers: tuple[str, ...]
+    monitors_path: str
+    sandbox: str
+
+
+def run(inp: Input, ctx: Context) -> Output:
+    """Train; whatever happens, no process is left.
+
+    Raises CancelledError, and StageError with the rank that failed and the end of the log.
+    """
+    from inferbench_tasks.launchers import records
+    from inferbench_tasks.monitors.session import MonitorSession
+    from inferbench_tasks.training import launch
+    from inferbench_tasks.training.disturbance import MONITORS
+
+    folder = ctx.run_dir(inp.run_id) / FOLDER
+    folder.mkdir(exist_ok=True)
+    servers_dir = settings.servers_dir(ctx.data_dir)
+    records.end_run(servers_dir, inp.run_id)  # of an attempt that was killed
+    answers = [answer_path(folder, rank) for rank in range(inp.job.devices.processes)]
+    for stale in (*answers, folder / PROGRESS_FILE):
+        stale.unlink(missing_ok=True)
+    order_path = folder / ORDER_FILE
+    order = Order(job=inp.job, images_path=inp.generate.images_path, labels_path=inp.generate.labels_path)
+    order_path.write_text(order.model_dump_json())
+    monitors_path = folder / "monitors.parquet"
+    try:
+        server = launch.start(inp.job, inp.run_id, folder, order_path, ctx)
+        with MonitorSession(server, monitors_path, kinds=MONITORS):
+            launch.wait(server, folder, ctx)
+    finally:
+        records.end_run(servers_dir, inp.run_id)
+    if missing := [path.name for path in answers if not path.exists()]:
+        raise StageError(f"The training ended without a word of {', '.join(missing)}; see {server.log_path}")
+    return Output(answers=tuple(map(str, answers)), monitors_path=str(monitors_path), sandbox=server.sandbox)

@@ -1,0 +1,41 @@
+"""The raw steps of all ranks as one table: a row for each step of each rank's epochs with instruments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from inferbench_tasks.training.order import Answer
+from inferbench_tasks.training.phases import PARTS
+
+STEPS_FILE = "steps.parquet"
+
+
+def table(answers: Sequence[Answer]) -> pa.Table:
+    """Columns: rank, round, those of ``phases.columns_of`` (``part`` in words), loss (null where there is none)."""
+    columns: dict[str, list[object]] = {}
+    for answer in answers:
+        for epoch in answer.epochs:
+            for index, row in enumerate(epoch.rows):
+                values: dict[str, object] = {
+                    "rank": answer.rank,
+                    "round": epoch.round,
+                    **dict(zip(epoch.columns, row, strict=True)),
+                    "loss": epoch.losses[index] if epoch.losses else None,
+                }
+                values["part"] = PARTS[int(str(values["part"]))]
+                for name, value in values.items():
+                    columns.setdefault(name, []).append(value)
+    kinds = {"part": pa.string(), "loss": pa.float64()}
+    return pa.table({name: pa.array(values, kinds.get(name, pa.int64())) for name, values in columns.items()})
+
+
+def write(answers: Sequence[Answer], path: Path) -> None:
+    """The table as Parquet, whole or not at all."""
+    import pyarrow.parquet as pq
+
+    partial = path.with_suffix(".partial")
+    pq.write_table(table(answers), partial, compression="zstd")
+    partial.replace(path)
