@@ -51,4 +51,6 @@ def started(reach: Reach, start: Callable[[], T]) -> T:
 
 def _confine(reach: Reach) -> None:
     landlock.restrict(reach)
-    seccomp.restrict(local_sockets=reach.local_sockets, datagrams=reach.datagrams)
+    seccomp.restrict(
+        local_sockets=reach.local_sockets, datagrams=reach.datagrams, interfaces=reach.interfaces
+    )

@@ -88,6 +88,7 @@ class Reach:
 
     Below ``folders`` it may make and remove folders, but no files. Of ``binds`` and ``connects`` (TCP ports) None means
     any. ``local_sockets``: Unix sockets by path, also those of others; ``datagrams``: UDP, to anywhere.
+    ``interfaces``: asking the kernel for its network interfaces, which gloo does.
     """
 
     reads: tuple[str, ...] = ()
@@ -97,6 +98,7 @@ class Reach:
     connects: tuple[int, ...] | None = ()
     local_sockets: bool = False
     datagrams: bool = False
+    interfaces: bool = False
 
 
 def system_reads() -> list[str]:

@@ -22,7 +22,7 @@ _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _LD, _JEQ, _JGE, _JSET, _AND, _RET = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _X32 = 0x40000000
-_AF_UNIX, _AF_INET, _AF_INET6, _STREAM, _TYPES, _TCP = 1, 2, 10, 1, 0xF, 6
+_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK, _STREAM, _TYPES, _TCP = 1, 2, 10, 16, 1, 0xF, 6
 _FASTOPEN = 0x20000000
 _NAMESPACES = 0x7E020080
 
@@ -71,12 +71,12 @@ def available() -> bool:
         return False
 
 
-def restrict(*, local_sockets: bool, datagrams: bool) -> None:
+def restrict(*, local_sockets: bool, datagrams: bool, interfaces: bool = False) -> None:
     """Refuse them to this thread and all that it starts, for good; nothing where it is not available."""
     if not available():
         return
     calls = CALLS[os.uname().machine]
-    code = program(calls, local_sockets=local_sockets, datagrams=datagrams)
+    code = program(calls, local_sockets=local_sockets, datagrams=datagrams, interfaces=interfaces)
     text = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("@HP", len(code) // 8, ctypes.addressof(text))
     libc = ctypes.CDLL(None, use_errno=True)
@@ -84,12 +84,12 @@ def restrict(*, local_sockets: bool, datagrams: bool) -> None:
         raise OSError(ctypes.get_errno(), f"seccomp: {os.strerror(ctypes.get_errno())}")
 
 
-def program(calls: Calls, *, local_sockets: bool, datagrams: bool) -> bytes:
+def program(calls: Calls, *, local_sockets: bool, datagrams: bool, interfaces: bool = False) -> bytes:
     """The filter, in classic BPF."""
     answers = {number: _error(errno.EPERM) for number in calls.refused}
     answers |= {number: _error(errno.ENOSYS) for number in calls.unknown}
     special = {
-        calls.socket: _socket(local_sockets=local_sockets, datagrams=datagrams),
+        calls.socket: _socket(local_sockets=local_sockets, datagrams=datagrams, interfaces=interfaces),
         calls.clone: _flagged(0, _NAMESPACES),
         calls.sendto: _flagged(3, _FASTOPEN),
         calls.sendmsg: _flagged(2, _FASTOPEN),
@@ -106,10 +106,15 @@ def program(calls: Calls, *, local_sockets: bool, datagrams: bool) -> bytes:
     return b"".join([*code, _line(_RET, _ALLOW)])
 
 
-def _socket(*, local_sockets: bool, datagrams: bool) -> bytes:
-    """Streams of TCP, and by the two settings any Unix socket and any of the internet's but raw ones."""
+def _socket(*, local_sockets: bool, datagrams: bool, interfaces: bool) -> bytes:
+    """Streams of TCP, and by the settings any Unix socket, any of the internet's but raw ones, and questions to the
+    kernel about its interfaces (netlink's protocol 0).
+    """
     refuse, allow = _line(_RET, _error(errno.EACCES)), _line(_RET, _ALLOW)
     unix = _line(_LD, _ARGUMENTS) + (_line(_JEQ, _AF_UNIX, 0, 1) + allow if local_sockets else b"")
+    if interfaces:
+        unix += _line(_JEQ, _AF_NETLINK, 0, 4) + _line(_LD, _ARGUMENTS + 16)
+        unix += _line(_JEQ, 0, 0, 1) + allow + refuse
     family = _line(_JEQ, _AF_INET, 2, 0) + _line(_JEQ, _AF_INET6, 1, 0) + refuse
     kind = _line(_LD, _ARGUMENTS + 8) + _line(_AND, _TYPES)
     if datagrams:

@@ -76,7 +76,9 @@ def bare(answers: Sequence[Answer]) -> dict[str, Any]:
     ]
     values = np.array([rate for rate in rates["bare"] if rate])
     if steps < LEAST_STEPS or len(values) < 3:
-        reason = f"{steps} measured steps in {len(values)} rounds are too few for a figure, which needs {LEAST_STEPS} in 3"
+        reason = (
+            f"{steps} measured steps in {len(values)} rounds are too few: a figure needs {LEAST_STEPS} in 3"
+        )
         nothing = {"samples_per_s": None, "samples_per_s_ci95": None, "instrumented_ratio": None}
         return {**common, **nothing, "each_round": rates["bare"], "reason": reason}
     return {
@@ -116,7 +118,8 @@ def loader_start_ms(answers: Sequence[Answer]) -> float:
 
 
 def _mean_of(ranks: Sequence[Steps], column: str, count: int) -> NDArray[np.float64]:
-    return np.mean([steps[column][:count] for steps in ranks], axis=0) / 1e6
+    mean_ns: NDArray[np.float64] = np.mean([steps[column][:count] for steps in ranks], axis=0)
+    return mean_ns / 1e6
 
 
 def _phase(ranks: Sequence[Steps], phase: str, count: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from inferbench_tasks.errors import CancelledError, StageError
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.launchers.process import ProcessLauncher
 from inferbench_tasks.sandbox import Reach
+from inferbench_tasks.sandbox.reach import SHARED_MEMORY
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import PROGRESS_FILE
@@ -43,14 +44,17 @@ def start(job: TrainingJob, run_id: str, folder: Path, order_path: Path, ctx: Co
             "--nproc-per-node", str(devices.processes), "--max-restarts", "0",
             "-m", "inferbench_tasks.training.rank_main", str(order_path),
         ),
-        env={
-            **thread_env(devices.threads),
-            "GLOO_SOCKET_IFNAME": "lo",
-            "CUDA_VISIBLE_DEVICES": "",
-            "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
-        },
-        # Each rank listens on ports of its own and connects to those of the others.
-        reach=Reach(binds=None, connects=None, local_sockets=True, datagrams=True),
+        env={**thread_env(devices.threads), "CUDA_VISIBLE_DEVICES": ""},
+        # Each rank listens on ports of its own and connects to those of the others; batches of loader processes come
+        # through shared memory.
+        reach=Reach(
+            writes=(SHARED_MEMORY,),
+            binds=None,
+            connects=None,
+            local_sockets=True,
+            datagrams=True,
+            interfaces=True,
+        ),
     )  # fmt: skip
     return ProcessLauncher().start(launch, settings.servers_dir(ctx.data_dir))
 

@@ -44,14 +44,15 @@ def main(path: Path) -> None:
             _progress(folder, len(results), len(plan), result)
         if rank.agree(None in result.losses):
             break  # with a loss that is no number nothing can be learned any more
-    sums = [sum(float(f(p)) for p in rank.module.parameters()) for f in (_sum, _squares)]
+    weights = [p.detach().double() for p in rank.module.parameters()]
+    sums = [sum(float(w.sum()) for w in weights), sum(float(w.square().sum()) for w in weights)]
     answer = Answer(
         rank=number,
         world=world,
         pid=os.getpid(),
         epochs=results,
         parameters=[value if math.isfinite(value) else None for value in sums],
-        parameter_count=sum(p.numel() for p in rank.module.parameters()),
+        parameter_count=sum(w.numel() for w in weights),
         device=str(rank.device),
         versions={"torch": torch.__version__, "threads": torch.get_num_threads()},
     )
@@ -59,14 +60,6 @@ def main(path: Path) -> None:
     _write(target, answer.model_dump_json())
     if ddp:
         torch.distributed.destroy_process_group()
-
-
-def _sum(value: object) -> object:
-    return value.detach().double().sum()  # type: ignore[attr-defined]  # a torch tensor
-
-
-def _squares(value: object) -> object:
-    return value.detach().double().square().sum()  # type: ignore[attr-defined]  # a torch tensor
 
 
 def _progress(folder: Path, epochs_over: int, epochs_all: int, last: Epoch) -> None:
