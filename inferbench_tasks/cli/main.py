@@ -21,6 +21,7 @@ COMMANDS = {
     "run": ("Run a submission on this machine, from YAML to report.", "run"),
     "stage": ("Run one stage by itself, on JSON input.", "stage"),
     "results": ("List, show, export and compare results.", "results"),
+    "training": ("Results of training runs: list, show.", "training"),
     "replay": ("Run a recorded run again; say what differs and whether the figures agree.", "replay"),
     "leaderboard": ("Valid runs by any metric, with ties and confidence.", "leaderboard"),
     "recommend": ("The top three configurations under an objective, from the runs in PerfDB.", "recommend"),

@@ -1,0 +1,189 @@
+"""Real trainings: torchrun with one process and with two."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from inferbench_tasks import settings
+from inferbench_tasks.contracts.verdict import MODE
+from inferbench_tasks.errors import InferBenchError, StageError
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.stages.base import Context
+from inferbench_tasks.training.datasets import arrays
+from inferbench_tasks.training.job import TrainingJob
+from inferbench_tasks.training.order import Order
+from inferbench_tasks.training.result import TrainingResult
+from inferbench_tasks.training.stages import generate, train
+
+pytestmark = pytest.mark.integration
+YAML = """
+kind: training
+name: both
+data: {kind: digits, samples: 640}
+train: {batch_size: 16, warmup_steps: 4}
+sweep:
+  zip:
+    devices.processes: [1, 2]
+    devices.strategy: [single, ddp]
+    loader.workers: [1, 0]
+"""
+
+
+def job(processes: int, batch_size: int, samples: int = 256, rounds: int = 3) -> TrainingJob:
+    return TrainingJob.model_validate(
+        {
+            "kind": "training",
+            "name": "x",
+            "data": {"kind": "digits", "samples": samples},
+            "train": {"batch_size": batch_size, "rounds": rounds},
+            "devices": {"processes": processes, "strategy": "ddp" if processes > 1 else "single"},
+        }
+    )
+
+
+@pytest.mark.timeout(600)
+def test_one_process_and_two_train_and_tell_their_phases(
+    tmp_path: Path, perfdb: PerfDB, perfdb_uri: str
+) -> None:
+    """From the YAML to the results: the loss falls, phases fit into the step and what they leave is shown."""
+    file = tmp_path / "both.yaml"
+    file.write_text(YAML)
+    env = {
+        **os.environ,
+        settings.PERFDB_URI: perfdb_uri,
+        settings.DATA_DIR: str(tmp_path / "data"),
+        MODE: "note",
+    }
+    inferbench = [sys.executable, "-m", "inferbench_tasks.cli.main"]
+    command = [*inferbench, "run", str(file), "--inline", "-o", "json"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=580)
+    assert done.returncode in (0, 1), done.stderr
+    results = [
+        perfdb.results_of(TrainingResult, {"run_id": row["run_id"]})[0] for row in json.loads(done.stdout)
+    ]
+    assert len(results) == 2, done.stderr
+    for result in results:
+        assert [reason.check for reason in result.verdict.reasons] == ["interference.noted"], result.verdict
+        assert result.summary is not None and result.engine is not None and result.samples is not None
+        timing, loss = result.summary.synchronised, result.summary.loss
+        assert loss["last"] < 0.8 * loss["first"]
+        explained, left_ms = timing["explained_ratio"], timing["unexplained_ms"]
+        assert 0 < explained <= 1 and left_ms >= 0
+        step_ms = timing["step_ms"]["mean"]
+        walls_ms = [phase["wall_ms"]["mean"] for phase in timing["phases"].values()]
+        assert sum(walls_ms) + left_ms == pytest.approx(step_ms)
+        said = any("of the step" in warning for warning in result.certificate["warnings"])
+        assert said == (explained < 0.97)
+        assert timing["all_reduce"]["wall_ms"] is None and timing["all_reduce"]["reason"]
+        assert result.summary.bare["samples_per_s"] > 0
+        raw = pq.read_table(pa.BufferReader(perfdb.files.get(result.samples)))
+        assert set(raw.column("rank").to_pylist()) == set(range(result.engine.processes))
+    one, two = results
+    assert one.summary and two.summary and two.engine
+    assert one.summary.loader["cpu_s"] > 0 and two.summary.loader["cpu_s"] is None
+    assert two.engine.backend == "gloo" and len(two.summary.synchronised["ranks"]) == 2
+    listed = subprocess.run(
+        [*inferbench, "training", "list", "-o", "json"], env=env, capture_output=True, text=True, check=True
+    )
+    assert {row["run"] for row in json.loads(listed.stdout)} == {one.run_id, two.run_id}
+    shown = subprocess.run(
+        [*inferbench, "training", "show", two.run_id, "-o", "yaml"],
+        env=env, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "explained_ratio" in shown.stdout
+
+
+@pytest.mark.timeout(300)
+def test_two_ranks_have_the_gradients_of_one_process_with_the_same_batch(tmp_path: Path) -> None:
+    """Twice 16 samples and once 32 of them: equal to 1e-5."""
+    images, labels = arrays(job(1, 32))
+    np.save(tmp_path / "images.npy", images)
+    np.save(tmp_path / "labels.npy", labels)
+    gradients = []
+    torchrun = [
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--local-addr",
+        "127.0.0.1",
+        "--nproc-per-node",
+        "2",
+    ]
+    for processes, start in ((1, []), (2, torchrun)):
+        order = Order(
+            job=job(processes, 32 // processes),
+            images_path=str(tmp_path / "images.npy"),
+            labels_path=str(tmp_path / "labels.npy"),
+        )
+        path, output = tmp_path / f"order-{processes}.json", tmp_path / f"gradients-{processes}.npy"
+        path.write_text(order.model_dump_json())
+        command = [sys.executable, *start, "-m", "tests.training_gradients", str(path), str(output)]
+        env = {**os.environ, "OMP_NUM_THREADS": "1"}
+        root = Path(__file__).parents[2]
+        done = subprocess.run(command, env=env, cwd=root, capture_output=True, text=True, timeout=250)
+        assert done.returncode == 0, done.stderr
+        gradients.append(np.load(output))
+    one, two = gradients
+    assert np.abs(one).max() > 1e-3
+    np.testing.assert_allclose(two, one, rtol=0, atol=1e-5)
+
+
+@pytest.mark.timeout(300)
+def test_a_killed_rank_ends_the_training_and_leaves_no_process(tmp_path: Path, data_dir: Path) -> None:
+    """The error names the rank and the signal."""
+    spec = job(2, 8, samples=1024, rounds=100)
+    gives_up = threading.Event()
+    ctx = Context(data_dir=data_dir, base_dir=tmp_path, cancelled=gives_up.is_set)
+    made = generate.run(generate.Input(run_id="x.000", job_id="x", job=spec), ctx)
+    inp = train.Input(run_id="x.000", job_id="x", job=spec, generate=made)
+    folder = Path(made.images_path).parent
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            train.run(inp, ctx)
+        except InferBenchError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        deadline = time.monotonic() + 200
+        while not (folder / "progress.json").exists() and thread.is_alive() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        victims = [process for process in of_run(folder) if "torch.distributed.run" not in process.cmdline()]
+        assert len(victims) == 2, raised
+        os.kill(victims[0].pid, signal.SIGKILL)
+        thread.join(60)
+    finally:
+        gives_up.set()
+        thread.join(20)
+    assert not thread.is_alive() and isinstance(raised[0], StageError)
+    assert "was killed by signal 9" in str(raised[0]) and f"pid {victims[0].pid}" in str(raised[0])
+    assert of_run(folder) == []
+    assert list(settings.servers_dir(data_dir).glob("*.json")) == []
+
+
+def of_run(folder: Path) -> list[psutil.Process]:
+    """The processes whose command names the run's order."""
+    order, processes = str(folder / "order.json"), []
+    for process in psutil.process_iter():
+        try:
+            if order in process.cmdline():
+                processes.append(process)
+        except psutil.Error:
+            continue
+    return processes

@@ -1,0 +1,48 @@
+"""Answers of ranks with steps of known times."""
+
+from __future__ import annotations
+
+from inferbench_tasks.training.order import Answer, Epoch
+from inferbench_tasks.training.phases import columns_of, part_of
+
+MS = 1_000_000
+#: Wall, CPU and wait of each phase, ms: 10 ms in sum, of 12 ms that a step takes.
+PHASES_MS = {"loading": (4, 1, 2), "to_device": (1, 1, 0), "forward": (5, 2, 3)}
+STEP_MS = 12
+
+
+def epoch(kind: str, round_: int, steps: int, factor: int = 1, batch: int = 8, warmup: int = 2) -> Epoch:
+    """``steps`` whole steps after the warm-up and a smaller one, each of them ``factor`` times as long."""
+    rows: list[list[int | None]] = []
+    for step in range(warmup + steps + 1):
+        samples = batch if step < warmup + steps else 3
+        row: list[int | None] = [
+            step,
+            part_of(step, samples, warmup, batch),
+            samples,
+            0,
+            STEP_MS * factor * MS,
+        ]
+        for wall, cpu, wait in PHASES_MS.values():
+            row += [0, wall * factor * MS, cpu * factor * MS, wait * factor * MS]
+        rows.append(row)
+    bare = kind == "bare"
+    return Epoch(
+        kind="bare" if bare else "synchronised",
+        round=round_,
+        started_ns=0,
+        ready_ns=7 * MS,
+        window_start_ns=100 * MS,
+        window_end_ns=100 * MS + steps * (10 if bare else STEP_MS) * factor * MS,
+        window_samples=steps * batch,
+        columns=[] if bare else columns_of("inference"),
+        rows=[] if bare else rows,
+    )
+
+
+def answer(rank: int = 0, steps: int = 20, factor: int = 1, weights: float = 1.0) -> Answer:
+    """Three rounds of both kinds."""
+    epochs = [epoch(kind, number, steps, factor) for number in range(3) for kind in ("synchronised", "bare")]
+    return Answer(
+        rank=rank, world=2, pid=1, epochs=epochs, parameters=[weights, 2.0], parameter_count=5, device="cpu"
+    )

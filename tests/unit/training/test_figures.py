@@ -1,0 +1,102 @@
+"""Figures of steps, against sums worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.training import figures, steps
+from inferbench_tasks.training.phases import LAST, MEASURED, WARMUP, NoInstrument, Synchronised, part_of
+from inferbench_tasks.training.schedstat import ThreadWaits
+from inferbench_tasks.training.statistics import interval, of_steps
+from tests.unit.training.epochs import answer
+
+
+def test_phases_are_set_beside_the_step() -> None:
+    """4 + 1 + 5 ms of a step of 12 ms: 83% are explained, 2 ms are not; two ranks count a step once."""
+    timing = figures.of_timing([answer(0), answer(1, factor=3)], "inference", "ddp")
+    assert timing["steps"] == 3 * 20
+    # Rank 1 takes three times as long: the mean of both is twice the times.
+    assert timing["step_ms"]["mean"] == pytest.approx(24)
+    assert timing["phases"]["loading"]["wall_ms"]["p50"] == pytest.approx(8)
+    assert timing["phases"]["loading"]["cpu_ms"] == pytest.approx(2)
+    assert timing["phases"]["forward"]["wait_ms"] == pytest.approx(6)
+    assert timing["explained_ratio"] == pytest.approx(10 / 12)
+    assert timing["unexplained_ms"] == pytest.approx(4)
+    assert [rank["step_ms"] for rank in timing["ranks"]] == pytest.approx([12, 36])
+    assert timing["ranks"][1]["phases"]["loading"] == pytest.approx(
+        {"wall_ms": 12.0, "cpu_ms": 3.0, "wait_ms": 6.0}
+    )
+    assert timing["warmup"] == {"steps": 6, "mean_step_ms": pytest.approx(24)}
+    assert timing["last"] == {"steps": 3, "mean_step_ms": pytest.approx(24)}
+
+
+def test_an_exchange_that_was_not_told_is_null_with_its_reason() -> None:
+    """Never zero."""
+    for benchmark, strategy, reason in (
+        ("inference", "ddp", figures.NO_GRADIENTS),
+        ("train", "single", figures.NO_EXCHANGE),
+        ("train", "ddp", figures.OVERLAPS),
+    ):
+        reduce = figures.of_timing([answer(steps=1)], benchmark, strategy)["all_reduce"]
+        assert reduce == {"wall_ms": None, "reason": reason}
+
+
+def test_the_bare_epochs_give_samples_per_second() -> None:
+    """The samples of both ranks by the longer window: 2 x 160 in 0.6 s; with instruments it is ten twelfths of that."""
+    bare = figures.bare([answer(0), answer(1, factor=3)])
+    assert bare["samples_per_s"] == pytest.approx(2 * 160 / 0.6)
+    assert bare["each_round"] == pytest.approx([2 * 160 / 0.6] * 3)
+    assert bare["instrumented_ratio"] == pytest.approx(10 / 12)
+    assert bare["samples_per_s_ci95"] == pytest.approx([2 * 160 / 0.6] * 2)
+
+
+def test_too_few_steps_give_no_figure() -> None:
+    """27 in three rounds are null with the reason; 30 are not."""
+    few = [answer(steps=9)]
+    timing, bare = figures.of_timing(few, "inference", "single"), figures.bare(few)
+    assert timing["step_ms"] is None and timing["phases"] is None and timing["explained_ratio"] is None
+    assert timing["reason"] == "27 measured steps are too few for a figure, which needs 30"
+    assert bare["samples_per_s"] is None and "27 measured steps" in bare["reason"]
+    assert figures.of_timing([answer(steps=10)], "inference", "single")["reason"] is None
+
+
+def test_raw_steps_are_a_row_each() -> None:
+    """With rank, round, part in words and a null loss where there is none."""
+    table = steps.table([answer(0), answer(1)])
+    assert table.num_rows == 2 * 3 * (2 + 20 + 1)
+    rows = table.slice(22, 1).to_pylist()
+    assert rows[0]["part"] == "last" and rows[0]["samples"] == 3 and rows[0]["loss"] is None
+    assert rows[0]["loading_wait_ns"] == 2_000_000 and rows[0]["rank"] == 0
+
+
+def test_a_smaller_batch_is_never_measured() -> None:
+    """Neither is the warm-up."""
+    assert [part_of(step, 8, 2, 8) for step in range(4)] == [WARMUP, WARMUP, MEASURED, MEASURED]
+    assert part_of(0, 3, 2, 8) == part_of(9, 3, 2, 8) == LAST
+
+
+def test_an_interval_is_that_of_student() -> None:
+    """Of 1, 2, 3: 2 +- 4.303 x 1 / sqrt(3); of two values there is none."""
+    low, high = interval(np.array([1.0, 2.0, 3.0])) or (math.nan, math.nan)
+    assert (low, high) == pytest.approx((2 - 4.30265 / math.sqrt(3), 2 + 4.30265 / math.sqrt(3)), rel=1e-5)
+    assert interval(np.array([1.0, 2.0])) is None
+    assert of_steps(np.arange(1.0, 101.0))["p50"] == 50.5
+
+
+def test_a_phase_s_own_clocks_lie_outside_of_it() -> None:
+    """Each phase has four figures, and the step is at least as long as their sum."""
+    calls: list[int] = []
+    instrument = Synchronised(lambda: calls.append(1), ThreadWaits())
+    instrument.step_begins()
+    assert instrument.run(sum, range(100_000)) == sum(range(100_000))
+    assert instrument.run(max, 1, 2) == 2
+    instrument.step_ends(0, 8, MEASURED)
+    (row,) = instrument.rows
+    assert len(row) == 5 + 2 * 4 and len(calls) == 4
+    assert isinstance(row[4], int) and isinstance(row[6], int) and isinstance(row[10], int)
+    assert row[4] >= row[6] + row[10] > 0
+    bare = NoInstrument()
+    assert bare.run(max, 1, 2) == 2 and bare.rows == []
