@@ -217,3 +217,31 @@ def test_a_folder_for_folders_takes_no_files(places: tuple[Path, Path]) -> None:
         "refused",
         "refused",
     ]
+
+
+INTERFACES = """
+import json, socket, sys
+from inferbench_tasks import sandbox
+sandbox.enter(sandbox.Reach(interfaces=sys.argv[1] == "yes"))
+def outcome(act):
+    try:
+        act()
+    except OSError as error:
+        return type(error).__name__
+    return "done"
+print(json.dumps([
+    outcome(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0).close()),
+    outcome(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12).close()),
+    outcome(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()),
+    outcome(lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM).close()),
+]))
+"""
+
+
+@needs_all
+@pytest.mark.parametrize(("asks", "first"), [("yes", "done"), ("no", "PermissionError")])
+def test_only_who_says_so_asks_the_kernel_for_its_interfaces(asks: str, first: str) -> None:
+    """Routes' netlink and no other; what else it may open is as before."""
+    command = [sys.executable, "-c", INTERFACES, asks]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [first, "PermissionError", "PermissionError", "done"]
