@@ -29,10 +29,13 @@ _RANK = re.compile(r"rank\s*:\s*(\d+)")
 _CODE = re.compile(r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)")
 
 
-def start(job: TrainingJob, run_id: str, folder: Path, order_path: Path, ctx: Context) -> ServerHandle:
+def start(
+    job: TrainingJob, run_id: str, folder: Path, order_path: Path, scratch: Path, ctx: Context
+) -> ServerHandle:
     """Start torchrun in a sandbox and a session of its own; it is written down first, so that it can be ended.
 
-    The ranks meet on a port of the loopback that torchrun chooses.
+    The ranks meet on a port of the loopback that torchrun chooses. ``scratch``: a folder with a short path, as loader
+    processes make sockets there, whose paths have 107 characters at most.
     """
     devices = job.devices
     launch = Launch(
@@ -44,11 +47,11 @@ def start(job: TrainingJob, run_id: str, folder: Path, order_path: Path, ctx: Co
             "--nproc-per-node", str(devices.processes), "--max-restarts", "0",
             "-m", "inferbench_tasks.training.rank_main", str(order_path),
         ),
-        env={**thread_env(devices.threads), "CUDA_VISIBLE_DEVICES": ""},
+        env={**thread_env(devices.threads), "CUDA_VISIBLE_DEVICES": "", "TMPDIR": str(scratch)},
         # Each rank listens on ports of its own and connects to those of the others; batches of loader processes come
         # through shared memory.
         reach=Reach(
-            writes=(SHARED_MEMORY,),
+            writes=(SHARED_MEMORY, str(scratch)),
             binds=None,
             connects=None,
             local_sockets=True,

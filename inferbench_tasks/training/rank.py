@@ -22,6 +22,9 @@ from inferbench_tasks.training.phases import (
 )
 from inferbench_tasks.training.schedstat import ThreadWaits, of_processes
 
+#: A batch that has not come for so long is lost, and the training fails.
+LOADER_PATIENCE_S = 120.0
+
 
 class Items:
     """The data set, item by item: an image and its label, copied out of the mapped file."""
@@ -70,7 +73,12 @@ class Rank:
             self.sampler = RandomSampler(items, generator=generator)
         else:
             self.sampler = SequentialSampler(items)
-        ahead = {"prefetch_factor": loader.prefetch} if loader.workers and loader.prefetch else {}
+        ahead: dict[str, Any] = {}
+        if loader.workers:
+            # A batch that got lost between the processes must not be waited for for ever.
+            ahead["timeout"] = LOADER_PATIENCE_S
+        if loader.workers and loader.prefetch:
+            ahead["prefetch_factor"] = loader.prefetch
         self.loader = DataLoader(
             items,
             train.batch_size,

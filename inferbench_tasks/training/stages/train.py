@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from pathlib import Path
+
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.errors import StageError
@@ -49,12 +53,14 @@ def run(inp: Input, ctx: Context) -> Output:
     order = Order(job=inp.job, images_path=inp.generate.images_path, labels_path=inp.generate.labels_path)
     order_path.write_text(order.model_dump_json())
     monitors_path = folder / "monitors.parquet"
+    scratch = Path(tempfile.mkdtemp(prefix="inferbench-"))
     try:
-        server = launch.start(inp.job, inp.run_id, folder, order_path, ctx)
+        server = launch.start(inp.job, inp.run_id, folder, order_path, scratch, ctx)
         with MonitorSession(server, monitors_path, kinds=MONITORS):
             launch.wait(server, folder, ctx)
     finally:
         records.end_run(servers_dir, inp.run_id)
+        shutil.rmtree(scratch, ignore_errors=True)
     if missing := [path.name for path in answers if not path.exists()]:
         raise StageError(f"The training ended without a word of {', '.join(missing)}; see {server.log_path}")
     return Output(answers=tuple(map(str, answers)), monitors_path=str(monitors_path), sandbox=server.sandbox)
