@@ -308,7 +308,7 @@ def test_a_kind_that_is_not_installed_is_told_with_those_that_are() -> None:
         "x.yaml:1: kind: unknown kind of submission 'servin'; did you mean 'serving'? known: serving, training"
     ]
     assert messages(GOOD + "kind: 5\n") == [
-        f"x.yaml:{len(GOOD.splitlines()) + 1}: kind: must be one of: serving; got 5"
+        f"x.yaml:{len(GOOD.splitlines()) + 1}: kind: must be one of: serving, training; got 5"
     ]
 
 
