@@ -18,6 +18,7 @@ systems="tests/integration/test_scheduled_jobs.py tests/e2e/test_web_system.py
 # Real servers and databases, each test's own: starting one is mostly waiting. A file's tests share what they started.
 # The longest begin, so that no part waits long for another at the end.
 together="tests/e2e/test_faults.py tests/contract/test_backends.py tests/contract/test_clients.py
+    tests/integration/test_interleaved.py tests/integration/test_training.py
     tests/integration/test_perfdb_embedded.py tests/e2e/test_web_pages.py"
 for file in $(find tests/contract tests/integration tests/e2e tests/docs -name 'test_*.py' | sort); do
     case " $(echo $alone $systems $together) " in

@@ -72,7 +72,9 @@ class Session:
         except OperationFailure as error:
             if error.code != UNAUTHORIZED:
                 raise
-            self.database()["results"].find_one({}, {"_id": 1})  # refused too: who has no login may not even read
+            self.database()["results"].find_one(
+                {}, {"_id": 1}
+            )  # refused too: who has no login may not even read
             log.info("this login of PerfDB makes no indexes: it may read only")
 
     def database(self) -> Database[dict[str, Any]]:
