@@ -1,0 +1,61 @@
+"""Which constants decide the work and are part of a key, and which are weights."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from inferbench_tasks.bricks.records import MASKED, digest
+
+#: Operators whose integer tensors are weights, biases and zero points, however they are typed.
+QUANTISED = {
+    "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DequantizeLinear", "QuantizeLinear",
+    "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm", "QAttention", "QLinearAdd", "QLinearMul",
+    "MatMulNBits", "DynamicQuantizeLSTM",
+}  # fmt: skip
+#: Operators whose several floats are scales, thresholds or boxes: they decide what is computed.
+PARAMETRISED = {
+    "Resize",
+    "Upsample",
+    "OneHot",
+    "RoiAlign",
+    "MaxRoiPool",
+    "NonMaxSuppression",
+    "AffineGrid",
+    "GridSample",
+}
+_NARROW = {
+    ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4, ir.DataType.INT2, ir.DataType.UINT2,
+}  # fmt: skip
+
+
+def is_weight(tensor: ir.TensorProtocol, operator: str) -> bool:
+    """Whether a constant of an operator is a weight: several floats, or quantised ones.
+
+    Other integers, booleans, texts and single numbers (axes, shapes, exponents) decide what is computed, and so do
+    scales of a resizing, and floats with a mask in them.
+    """
+    if tensor.size <= 1:
+        return False
+    if tensor.dtype.is_floating_point():
+        return operator not in PARAMETRISED and not _has_mask(tensor)
+    if tensor.dtype in _NARROW:
+        return True
+    return operator in QUANTISED and tensor.dtype != ir.DataType.STRING
+
+
+def _has_mask(tensor: ir.TensorProtocol) -> bool:
+    values = tensor.numpy()
+    if values.dtype.kind != "f":
+        values = values.astype(np.float32)
+    return not (float(values.min()) > MASKED and float(values.max()) < math.inf)
+
+
+def constant_digest(tensor: ir.TensorProtocol) -> str:
+    """SHA-256 of a constant's values."""
+    if tensor.dtype.is_floating_point() or tensor.dtype in _NARROW:
+        return hashlib.sha256(tensor.tobytes()).hexdigest()
+    return digest(tensor.numpy())
