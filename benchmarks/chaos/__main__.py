@@ -2,9 +2,9 @@
 
     python -m benchmarks.chaos [--minutes 10] [--jobs 20] [--seed 1]
 
-Every 10 to 30 s one of these gets kill -9: scheduler, dag-processor, api-server, broker, mongod, a worker (its agent;
-its Celery worker and their tasks die with it), a single task. Jobs are submitted meanwhile. At the end: every job
-ended exactly once or says why it did not, no device was leased twice at any time (each scheduler's event log is
+Every 10 to 30 s one of these gets kill -9: scheduler, dag-processor, both API servers, broker, mongod, a worker (its
+agent; its Celery worker and their tasks die with it), a single task. Jobs are submitted meanwhile. At the end: every
+job ended exactly once or says why it did not, no device was leased twice at any time (each scheduler's event log is
 replayed), no server is left, no killed run has a result. Ends with 1 otherwise.
 
 Everything runs on loopback, in a temporary folder; only processes of this system are killed.
@@ -27,7 +27,7 @@ import psutil
 from inferbench_tasks import settings
 from tests.local_system import Driver, local_system, write_job
 
-PARTS = ("scheduler", "dag-processor", "api-server", "broker")
+PARTS = ("scheduler", "dag-processor", "api-server", "execution-api", "broker")
 
 
 def main() -> int:

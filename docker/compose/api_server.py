@@ -15,7 +15,8 @@ def main() -> None:
     descriptor = os.open(PASSWORDS, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "w") as file:
         json.dump(logins, file)
-    os.execvp("airflow", ["airflow", "api-server"])  # noqa: S606 - the container's one process
+    command = ["python", "-m", "inferbench_tasks.provider.airflow_command", "api-server", "--apps", "core"]
+    os.execvp("python", command)  # noqa: S606 - the container's one process
 
 
 if __name__ == "__main__":

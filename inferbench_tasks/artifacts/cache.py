@@ -16,6 +16,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -115,6 +116,8 @@ class ArtifactCache:
             changed = sorted(n for n in {*present, *recorded} if present.get(n) != recorded.get(n))
             log.warning("a cache entry was changed; it is made again entry=%s files=%s", folder, changed)
             return None
+        with suppress(OSError):  # where it may only be read
+            os.utime(folder / MANIFEST)  # used just now: what was used longest ago is removed first
         return Entry(folder, facts, _digest_of(recorded), cached=True)
 
     def get(self, settings: dict[str, Any], make: Callable[[Path], dict[str, Any]]) -> Entry:

@@ -26,6 +26,8 @@ from inferbench_tasks.sandbox.reach import SHARED_MEMORY
 
 MLSERVER = "1.7.1"
 MODULE = "inferbench_onnx_model"
+#: What starts it.
+STARTER = "inferbench_mlserver"
 
 
 def environment() -> Environment:
@@ -67,8 +69,9 @@ class MLServer(Backend):
         home = environment().ensure(deployment.cache_dir)
         folder = deployment.folder / "mlserver"
         (folder / "metrics").mkdir(parents=True, exist_ok=True)
-        source = resources.files("inferbench_tasks.backends.mlserver_models") / f"{MODULE}.py"
-        (folder / f"{MODULE}.py").write_text(source.read_text())
+        for module in (MODULE, STARTER):
+            source = resources.files("inferbench_tasks.backends.mlserver_models") / f"{module}.py"
+            (folder / source.name).write_text(source.read_text())
         http_port, grpc_port, self._metrics_port = free_ports(3, deployment.host)
         grpc_port = deployment.port or grpc_port
         settings: dict[str, Any] = {
@@ -102,7 +105,7 @@ class MLServer(Backend):
             run_id=deployment.run_id,
             folder=deployment.folder,
             config_path=config_path,
-            argv=(str(python(home)), "-c", "from mlserver.cli import main; main()", "start", str(folder)),
+            argv=(str(python(home)), "-m", STARTER, "start", str(folder)),
             env=env,
             cwd=folder,
             port_in_use="ddress already in use",

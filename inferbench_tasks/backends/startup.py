@@ -14,7 +14,7 @@ from inferbench_tasks.contracts.handles import Endpoint, ServerHandle
 from inferbench_tasks.errors import CancelledError, ServerError
 from inferbench_tasks.launchers.base import LOOPBACK, Launcher
 from inferbench_tasks.launchers.records import end_run
-from inferbench_tasks.sandbox import limits
+from inferbench_tasks.sandbox import Watch, limits
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +109,7 @@ def _wait(
     probe: Probe | None = None
     live_s: float | None = None
     looked_s = began_s
+    watch = Watch(server.pid, server.uid, (deployment.folder,)) if server.pid else None
     try:
         while True:
             if cancelled():
@@ -121,9 +122,9 @@ def _wait(
             if endpoint is None and (endpoint := _at(server, prepared.endpoint())) is not None:
                 probe = open_probe(endpoint, timeout_s=5.0)
             asked_s = time.monotonic()
-            if asked_s - looked_s > limits.EVERY_S and server.pid:
+            if asked_s - looked_s > limits.EVERY_S and watch:
                 looked_s = asked_s
-                if reason := limits.excess(server.pid):
+                if reason := watch.excess():
                     raise ServerError(f"The server {reason} while starting")
             # The answer may wait for a load that has begun: the server was there when it was asked.
             if probe is not None and live_s is None and probe.live():

@@ -43,6 +43,13 @@ _LOADING, _LOADED = (
 #: One request of so many writes down its moments, so many to a file: what is traced must not be slower for it.
 TRACED_OF = 5
 TRACES_PER_FILE = 10
+#: APIs of which a run needs none. By them who reaches its port has Triton read and write shared memory of its user's,
+#: and change what it traces and logs.
+CLOSED = "shared-memory,trace,logging"
+#: Triton closes an API by a key only, which stands in its command line, where all users of a machine read it. So these
+#: are keys that can't be sent: a header of HTTP holds no line end, and gRPC takes 16 KiB of metadata at most.
+HTTP_KEY = "closed\n\nclosed"
+GRPC_KEY = "closed" * 4096
 
 
 class Triton(Backend):
@@ -123,6 +130,8 @@ class Triton(Backend):
             "model-repository": repository,
             "backend-directory": backends,
             "model-control-mode": "none",  # by its API any user of the machine could load a model, which is code
+            "http-restricted-api": f"{CLOSED}:inferbench={HTTP_KEY}",
+            "grpc-restricted-protocol": f"{CLOSED}:inferbench={GRPC_KEY}",
             "http-address": deployment.host,
             "grpc-address": deployment.host,
             "http-port": ports[0],

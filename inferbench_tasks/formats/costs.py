@@ -20,6 +20,7 @@ import numpy as np
 
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.formats.exposed import run_exposed
 
 Shape = tuple[int, ...]
 
@@ -63,7 +64,7 @@ def graph_costs(path: Path, inputs: tuple[TensorSpec, ...], dynamic_size: int = 
     import onnx
 
     model = onnx.load(path, load_external_data=False)  # the runtime reads the weights; they may be gigabytes
-    values = _run_exposed(model, inputs, dynamic_size, path.parent)
+    values = _values(model, inputs, dynamic_size, path.parent)
     weights_bytes = sum(values[tensor.name].nbytes for tensor in model.graph.initializer)
     by_operator: Counter[str] = Counter()
     total_bytes = 0
@@ -88,7 +89,7 @@ def quantised_ratio(path: Path, inputs: tuple[TensorSpec, ...], dynamic_size: in
     import onnx
 
     model = onnx.load(path)
-    values = _run_exposed(model, inputs, dynamic_size)
+    values = _values(model, inputs, dynamic_size)
     dequantised = {n.output[0] for n in model.graph.node if n.op_type == "DequantizeLinear"}
     integers = {"ConvInteger", "QLinearConv", "MatMulInteger", "DynamicQuantizeMatMul", "QLinearMatMul"}
     total = quantised = 0
@@ -114,51 +115,24 @@ def _fused_bytes(path: Path, inputs: tuple[TensorSpec, ...], dynamic_size: int) 
         # Weights in files of their own stay in those, beside the original.
         model = onnx.load(options.optimized_model_filepath, load_external_data=False)
     try:
-        values = _run_exposed(model, inputs, dynamic_size, path.parent)
+        values = _values(model, inputs, dynamic_size, path.parent)
     except InputError:  # a fused operator whose outputs can't be exposed one by one
         return None
     return sum(_bytes(node, values) for node in model.graph.node)
 
 
-def _run_exposed(
+def _values(
     model: Any, inputs: tuple[TensorSpec, ...], dynamic_size: int, weights: Path | None = None
 ) -> dict[str, Value]:
-    """Shape and size of every value of the graph, inputs and weights included.
+    """Shape and size of every value of the graph in a run at batch 1, inputs and weights included.
 
     ``weights``: the folder of the weights that lie outside of the model.
     """
-    import onnx
-    import onnxruntime as ort
-
     from inferbench_tasks.contracts.models import noise_like
 
-    exposed = onnx.ModelProto()
-    exposed.CopyFrom(model)
-    known = {output.name for output in exposed.graph.output}
-    for node in exposed.graph.node:
-        for name in node.output:
-            if name and name not in known:
-                known.add(name)
-                exposed.graph.output.append(onnx.ValueInfoProto(name=name))
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    if weights:
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(weights))
     rng = np.random.default_rng(0)
     feeds = {spec.name: noise_like(spec, 1, rng, dynamic_size) for spec in inputs}
-    try:
-        session = ort.InferenceSession(
-            exposed.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-        names = [output.name for output in session.get_outputs()]
-        input_names = {value.name for value in session.get_inputs()}
-        arrays = session.run(names, {n: a for n, a in feeds.items() if n in input_names})
-    except Exception as error:
-        raise InputError(f"The model can't be run with its values exposed: {error}") from error
-    values = {name: _value(array) for name, array in zip(names, arrays, strict=True)}
-    values |= {name: _value(array) for name, array in feeds.items()}
+    values = {name: _value(array) for name, array in run_exposed(model, feeds, weights).items()}
     for tensor in model.graph.initializer:
         values[tensor.name] = Value(tuple(tensor.dims), math.prod(tensor.dims) * _item_size(tensor.data_type))
     return values

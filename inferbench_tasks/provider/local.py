@@ -6,6 +6,7 @@ folder, so that runs at the same time never meet in one SQLite file.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
 import os
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from inferbench_tasks import settings
 from inferbench_tasks.provider import metadata_db
+from inferbench_tasks.provider.execution_api import drop_old_versions
 from inferbench_tasks.provider.metadata_db import airflow_environment
 from inferbench_tasks.running.child import keeping
 from inferbench_tasks.running.interrupt import die_with_parent
@@ -51,33 +53,16 @@ def invocation_dag() -> DAG:
     return render(order.submission, base_dir=Path(order.base_dir), one_at_a_time=True)
 
 
-def _drop_old_versions() -> None:
-    """Of the execution API that ``dag.test()`` makes in this process for itself: its one client speaks the newest.
-
-    Airflow derives the routes of all ten versions at the first request, 7 of the 17 s of CPU of a short run. Those
-    stay that hold a route which the newest has no longer: without them none can be derived.
-    """
-    from airflow.api_fastapi.execution_api.versions import bundle
-    from cadwyn.structure.endpoints import EndpointExistedInstruction
-
-    restoring = [
-        index
-        for index, version in enumerate(bundle.versions)
-        for change in version.changes
-        if any(isinstance(i, EndpointExistedInstruction) for i in change.alter_endpoint_instructions)
-    ]
-    bundle.versions = bundle.versions[: max(restoring, default=-1) + 2]
-
-
 def main(folder: Path) -> int:
     """Exit code 0 if the DAG run succeeded."""
     die_with_parent()
     # Airflow's import makes millions of objects that stay: looking through them again and again is 7% of a short run.
     gc.set_threshold(100_000, 20, 100)
+    atexit.register(gc.freeze)  # and once more as the interpreter ends, for 1 to 2 s
     invocation = Invocation.at(folder)
     data_dir = Path(invocation.order().data_dir)
     os.environ |= prepare(invocation, data_dir) | {settings.DATA_DIR: str(data_dir)}
-    _drop_old_versions()
+    drop_old_versions()
     with keeping():
         run = invocation_dag().test()
     return 0 if run is not None and run.state == "success" else 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, TaskGroup, TriggerRule
 
 from inferbench_tasks.dotted import value_at
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.plan.compile import compile_plan, group_id
 from inferbench_tasks.plan.graph import Node, RunPlan
@@ -22,6 +25,15 @@ from inferbench_tasks.submission.base import SubmissionBase
 START = datetime(2026, 1, 1)  # noqa: DTZ001 - Airflow makes it UTC
 
 
+class SubmissionDag(DAG):
+    """A DAG whose hash is that of its id: Airflow hashes it at each arrow between two tasks, by default with the ids of
+    all its tasks, so that a sweep's DAG took time in proportion to the square of its jobs.
+    """
+
+    def __hash__(self) -> int:
+        return hash(self.dag_id)
+
+
 def render(
     submission: SubmissionBase,
     *,
@@ -29,15 +41,17 @@ def render(
     one_at_a_time: bool,
     doc: str = "",
     dag_id: str | None = None,
+    deadline_s: float = math.inf,
 ) -> DAG:
     """The DAG of a submission.
 
     ``base_dir`` is the folder of the submission's relative paths. ``one_at_a_time`` chains the jobs:
     under an executor that knows no devices, that is what keeps one job's work out of another's figures. An
-    interleaved sweep is always a chain: its order is what its comparisons rest on.
+    interleaved sweep is always a chain: its order is what its comparisons rest on. ``deadline_s``: on the clock of
+    ``time.monotonic``; InputError where it is not done by then.
     """
     plan = compile_plan(submission)
-    dag = DAG(
+    dag = SubmissionDag(
         dag_id=dag_id or submission.name,
         description=submission.description or f"{len(plan.jobs)} job(s) of {submission.user}",
         start_date=START,
@@ -48,12 +62,13 @@ def render(
         max_active_tasks=1 if one_at_a_time else max(16, 2 * len(plan.jobs)),
         tags=["inferbench", *pipeline_of(submission).tags(submission), *submission.tags],
         doc_md=doc or documentation(submission, plan),
-        params=parameters(submission),
         is_paused_upon_creation=False,
         default_args={"owner": submission.user},
     )
     tasks: dict[str, StageOperator] = {}
     for job in plan.jobs:
+        if time.monotonic() > deadline_s:
+            raise InputError(f"there was no time to make the tasks of its {len(plan.jobs):,} jobs")
         label = ", ".join(f"{path.rsplit('.', 1)[-1]}={value}" for path, value in job.point.items())
         with TaskGroup(group_id=group_id(job.index), dag=dag, tooltip=label or job.job_id):
             for node in plan.of_job(job.index):
@@ -61,6 +76,9 @@ def render(
     for node in plan.of_submission():
         tasks[node.id] = _task(node, plan, dag, base_dir, "")
     _wire(plan, tasks, one_at_a_time or plan.interleaved)
+    # Last: each task would have a copy of them, which Airflow checks against its JSON schema whenever it stores the DAG
+    # (nine tenths of that work). A task's run has the DAG's parameters all the same.
+    dag.params.update(parameters(submission))
     return dag
 
 

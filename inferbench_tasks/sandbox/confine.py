@@ -2,46 +2,68 @@
 
 from __future__ import annotations
 
-import resource
 import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from inferbench_tasks.sandbox import landlock, privileges, seccomp
+from inferbench_tasks.sandbox import account, landlock, privileges, seccomp
 from inferbench_tasks.sandbox.reach import Reach
+from inferbench_tasks.sandbox.rlimits import Bounds
 
 T = TypeVar("T")
 
 
-def enter(reach: Reach) -> None:
+def enter(reach: Reach, uid: int | None = None, bounds: Bounds | None = None) -> None:
     """Hold this thread, and what it starts, to the reach, for good; for a whole process before any thread starts.
 
-    OSError where the kernel refuses what it offers.
+    ``uid``: the user that it becomes. OSError where the kernel refuses what it offers.
     """
-    privileges.drop()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    (bounds or Bounds.of(uid)).apply()
+    privileges.drop(uid)
     _confine(reach)
 
 
-def started(reach: Reach, start: Callable[[], T]) -> T:
+def started(reach: Reach, start: Callable[[], T], uid: int | None = None) -> T:
     """What ``start`` returns; the program that it starts, and only that, is in the sandbox.
 
     What Linux takes from a thread, a program started by it lacks too. So a thread gives all up, starts the program, and
     ends: this process keeps what it has, and no interpreter has to be started in between. Whatever ``start`` raises is
-    raised.
+    raised. ``uid``: the user that it is started as.
     """
+
+    def work() -> T:
+        privileges.drop(uid)
+        _confine(reach)
+        return start()
+
+    return _in_a_thread(work)
+
+
+def bounded(pid: int, uid: int | None, bounds: Bounds) -> None:
+    """Hold a program that was started to bounds of the kernel: the process's, so that no thread could give them up.
+
+    Whoever is that user may do so without further rights. A program that has ended is none.
+    """
+
+    def work() -> None:
+        if uid is not None:
+            account.become(uid)
+        bounds.apply(pid)
+
+    _in_a_thread(work)
+
+
+def _in_a_thread(work: Callable[[], T]) -> T:
     results: list[T] = []
     errors: list[BaseException] = []
 
-    def work() -> None:
+    def run() -> None:
         try:
-            privileges.drop()
-            _confine(reach)
-            results.append(start())
+            results.append(work())
         except BaseException as error:  # noqa: BLE001 - it is raised again, in the caller's thread
             errors.append(error)
 
-    thread = threading.Thread(target=work, name="sandbox")
+    thread = threading.Thread(target=run, name="sandbox")
     thread.start()
     thread.join()
     if errors:

@@ -1,8 +1,7 @@
 """Memory and time of a process in the sandbox: what a limit of the kernel can't say without a cgroup of its own.
 
-``RLIMIT_NPROC`` counts a user's processes and not at all root's, ``RLIMIT_AS`` counts addresses, of which GPUs and
-compilers reserve far more than they use. So who waits for the process looks at it; and where memory runs out all the
-same, the kernel ends it before anything else.
+``RLIMIT_AS`` counts addresses, of which GPUs and compilers reserve far more than they use. So who waits for the process
+looks at it (``watch``); and where memory runs out all the same, the kernel ends it before anything else.
 """
 
 from __future__ import annotations
@@ -10,12 +9,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from inferbench_tasks.errors import InputError
-
-if TYPE_CHECKING:
-    import psutil
 
 #: The share of the machine's memory (or the container's) that a process may have with all that it started, percent.
 MEMORY = "INFERBENCH_SANDBOX_MEMORY_PERCENT"
@@ -43,39 +38,16 @@ def most_bytes() -> int:
     for path in map(Path, _CGROUP_LIMITS):
         with suppress(OSError, ValueError):  # no such cgroup, or "max"
             total = min(total, int(path.read_text()))
-    return int(total * _setting(MEMORY, MEMORY_PERCENT, 100.0) / 100)
+    return int(total * number(MEMORY, MEMORY_PERCENT, 100.0) / 100)
 
 
 def most_s() -> float:
     """How long an order may take, s. InputError for a setting that is no time."""
-    return _setting(TIME, TIME_HOURS, 24 * 365.0) * 3600
+    return number(TIME, TIME_HOURS, 24 * 365.0) * 3600
 
 
-def excess(pid: int) -> str | None:
-    """What a process took too much of; None while it is within its memory, or gone."""
-    import psutil
-
-    most = most_bytes()
-    try:
-        leader = psutil.Process(pid)
-        has = sum(_bytes(process) for process in (leader, *leader.children(recursive=True)))
-    except psutil.NoSuchProcess:
-        return None
-    if has <= most:
-        return None
-    return f"had {has / 2**20:,.0f} MiB of memory; allowed are {most / 2**20:,.0f} ({MEMORY})"
-
-
-def _bytes(process: psutil.Process) -> int:
-    import psutil
-
-    try:
-        return int(process.memory_info().rss)
-    except psutil.Error:
-        return 0  # it ended between the two looks
-
-
-def _setting(name: str, default: float, most: float) -> float:
+def number(name: str, default: float, most: float) -> float:
+    """A setting of the environment above 0; InputError for what is none, or above ``most``."""
     text = os.environ.get(name)
     try:
         value = float(text) if text else default

@@ -37,6 +37,7 @@ class Calls:
     clone: int
     sendto: int
     sendmsg: int
+    prlimit: int
     refused: tuple[int, ...]
     unknown: tuple[int, ...] = (425, 426, 427, 435)  # io_uring's; clone3, whose flags can't be read here
 
@@ -48,12 +49,12 @@ _NEW = (428, 429, 430, 431, 432, 433, 438, 442, 443)
 # adjtimex, clock_*; then of the one uselib, vhangup, iopl, ioperm, of the other vhangup.
 CALLS = {
     "x86_64": Calls(
-        0xC000003E, 317, 41, 56, 44, 46,
+        0xC000003E, 317, 41, 56, 44, 46, 302,
         (101, 310, 311, 312, 165, 166, 155, 161, 304, 272, 308, 167, 168, 169, 246, 320, 175, 176, 313, 103, 163, 179,
          170, 171, 248, 249, 250, 321, 298, 323, 164, 159, 227, 305, 134, 153, 172, 173, *_NEW),
     ),
     "aarch64": Calls(
-        0xC00000B7, 277, 198, 220, 206, 211,
+        0xC00000B7, 277, 198, 220, 206, 211, 261,
         (117, 270, 271, 272, 40, 39, 41, 51, 265, 97, 268, 224, 225, 142, 104, 294, 105, 106, 273, 116, 89, 60,
          161, 162, 217, 218, 219, 280, 241, 282, 170, 171, 112, 266, 58, *_NEW),
     ),
@@ -93,6 +94,7 @@ def program(calls: Calls, *, local_sockets: bool, datagrams: bool, interfaces: b
         calls.clone: _flagged(0, _NAMESPACES),
         calls.sendto: _flagged(3, _FASTOPEN),
         calls.sendmsg: _flagged(2, _FASTOPEN),
+        calls.prlimit: _others_limits(),
     }
     blocks = special | {number: _line(_RET, answer) for number, answer in answers.items()}
     code = [
@@ -129,6 +131,21 @@ def _flagged(argument: int, flags: int) -> bytes:
     """Refused with any of these flags in the call's argument."""
     refuse = _line(_RET, _error(errno.EPERM))
     return _line(_LD, _ARGUMENTS + 8 * argument) + _line(_JSET, flags, 0, 1) + refuse + _line(_RET, _ALLOW)
+
+
+def _others_limits() -> bytes:
+    """Setting the limits of a process that is named; 0 is the caller, and asking has no new limits.
+
+    An address is not null if either half of it is not.
+    """
+    named = _line(_LD, _ARGUMENTS) + _line(_JEQ, 0, 4, 0)
+    sets = (
+        _line(_LD, _ARGUMENTS + 16)
+        + _line(_JEQ, 0, 0, 3)
+        + _line(_LD, _ARGUMENTS + 20)
+        + _line(_JEQ, 0, 0, 1)
+    )
+    return named + sets + _line(_RET, _ALLOW) + _line(_RET, _error(errno.EPERM))
 
 
 def _error(number: int) -> int:

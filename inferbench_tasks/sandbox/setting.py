@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.sandbox import landlock, seccomp
+from inferbench_tasks.sandbox import account, landlock, rlimits, seccomp
 
 SANDBOX = "INFERBENCH_SANDBOX"
 SETTINGS = ("on", "require", "off")
@@ -38,8 +38,9 @@ def state() -> str:
         "no new privileges",
         *([f"Landlock {abi}"] if abi else []),
         *(["seccomp"] if seccomp.available() else []),
+        *(["a user of its own"] if account.draw() is not None else []),
     ]
-    gaps = missing()
+    gaps = missing() + rlimits.unbounded()
     return ", ".join(parts) + (f"; not kept in: {', '.join(gaps)}" if gaps else "")
 
 

@@ -21,6 +21,7 @@ class TfsServer(GrpcFront):
 
     def __init__(self, model: ServedModel, version: str) -> None:
         super().__init__(model, version)
+        import grpc
         import tensorflow as tf
         from tensorflow_serving.apis import (
             get_model_metadata_pb2,
@@ -46,6 +47,9 @@ class TfsServer(GrpcFront):
         class Status(model_service_pb2_grpc.ModelServiceServicer):  # type: ignore[misc]
             async def GetModelStatus(self, request: Any, context: Any) -> Any:
                 return await front.status(request, context)
+
+            async def HandleReloadConfigRequest(self, request: Any, context: Any) -> Any:
+                await context.abort(grpc.StatusCode.UNIMPLEMENTED, "the model is the run's own")
 
         prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(Prediction(), self.server)
         model_service_pb2_grpc.add_ModelServiceServicer_to_server(Status(), self.server)

@@ -1,7 +1,8 @@
-"""The real clients and probes against one server after another, in a process whose memory is measured.
+"""The real clients and probes against one server after another, each kind in a process whose memory is measured.
 
-``python -m tests.security.ask_hostile KIND`` reads ports from standard input, one a line, and prints for each how eight
-requests ended, and the peak of memory. ``KIND``: a client, ``probe-<protocol>``, ``metadata-<protocol>``, ``metrics``.
+``python -m tests.security.ask_hostile`` reads a kind and a port a line from standard input, and prints for each how
+eight requests ended, and the peak of memory. A kind is a client, ``probe-<protocol>``, ``metadata-<protocol>`` or
+``metrics``.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import asyncio
 import gc
 import http.client
 import json
+import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -122,17 +124,52 @@ def say(words: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def main() -> None:
-    """One answer for each line of standard input."""
-    kind = sys.argv[1]
-    say({"ready": True})
-    for line in sys.stdin:
+def answer(kind: str, ports: TextIO) -> None:
+    """One answer for each port, a line of JSON each."""
+    for port in ports:
         gc.collect()
         Path("/proc/self/clear_refs").write_text("5")
         began_s = time.monotonic()
-        ending = asyncio.run(load(kind, int(line))) if kind in CLIENTS else question(kind, int(line))
-        ending |= {"peak_mib": peak_mib(), "seconds": time.monotonic() - began_s}
-        say(ending)
+        ending = asyncio.run(load(kind, int(port))) if kind in CLIENTS else question(kind, int(port))
+        say(ending | {"peak_mib": peak_mib(), "seconds": time.monotonic() - began_s})
+
+
+class Asker:
+    """A fork of this process that asks in one way: its memory is its own, without what other kinds import."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        ports, self._ports = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.close(self._ports)
+            with open(ports) as lines:
+                answer(kind, lines)
+            os._exit(0)
+        os.close(ports)
+
+    def ask(self, port: str) -> None:
+        """It answers on standard output."""
+        os.write(self._ports, f"{port}\n".encode())
+
+    def close(self) -> None:
+        """It ends with its ports."""
+        os.close(self._ports)
+        os.waitpid(self._pid, 0)
+
+
+def main() -> None:
+    """One answer for each line of standard input."""
+    asker: Asker | None = None
+    for line in sys.stdin:
+        kind, port = line.split()
+        if asker is None or asker.kind != kind:
+            if asker is not None:
+                asker.close()
+            asker = Asker(kind)
+        asker.ask(port)
+    if asker is not None:
+        asker.close()
 
 
 if __name__ == "__main__":

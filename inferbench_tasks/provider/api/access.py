@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated, Any
 
-from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import (
+    AccessView,
+    DagAccessEntity,
+    DagDetails,
+)
 from airflow.api_fastapi.core_api.security import (
     GetUserDep,
     requires_access_dag,
@@ -22,6 +28,22 @@ READER: Any = Depends(requires_access_view(AccessView.WEBSITE))
 #: 403 for who may not start a run of ``submit``.
 SUBMITTER: Any = Depends(requires_access_dag("POST", DagAccessEntity.RUN, SUBMIT))
 User = GetUserDep
+
+
+def may_change(user: User) -> Callable[[str], bool]:
+    """Whether the user may change and end runs of a DAG, by its id, whoever started them."""
+
+    def may(dag_id: str) -> bool:
+        return bool(
+            get_auth_manager().is_authorized_dag(
+                method="PUT", access_entity=DagAccessEntity.RUN, details=DagDetails(id=dag_id), user=user
+            )
+        )
+
+    return may
+
+
+MayChange = Annotated[Callable[[str], bool], Depends(may_change)]
 
 
 @lru_cache(maxsize=1)

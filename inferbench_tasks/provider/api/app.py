@@ -10,11 +10,12 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 
-from inferbench_tasks.provider.api import cluster, questions, regression, runs, submissions
+from inferbench_tasks.provider.api import cluster, questions, regression, runs, submissions, trainings
 from inferbench_tasks.provider.api.access import READER
 from inferbench_tasks.provider.api.limits import PlainAddress
 from inferbench_tasks.provider.api.problems import install
 from inferbench_tasks.provider.ui import files, pages, run_page
+from inferbench_tasks.provider.ui import trainings as training_pages
 
 app = FastAPI(
     title="InferBench",
@@ -27,7 +28,7 @@ app = FastAPI(
     redoc_url=None,
 )
 api = APIRouter(prefix="/api")
-for part in (submissions, runs, questions, cluster, regression):
+for part in (submissions, runs, questions, trainings, cluster, regression):
     api.include_router(part.router)
 
 
@@ -41,5 +42,6 @@ app.include_router(api)
 app.include_router(files.router)
 app.include_router(pages.router)
 app.include_router(run_page.router)
+app.include_router(training_pages.router)
 app.add_middleware(PlainAddress)
 install(app)

@@ -35,6 +35,7 @@ def cluster_now(db: PerfDB) -> dict[str, Any]:
                 "run": run.run_id,
                 "submission": run.submission.name,
                 "user": run.submission.user,
+                "login": run.submission.login,
                 "stage": now.stage if now else None,
                 "since": (now.started_at if now else run.started_at).isoformat(),
             }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from math import ceil
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
@@ -74,7 +75,9 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(QuotaError)
     async def too_much(request: Request, error: QuotaError) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, status_code=429, headers={"Retry-After": "60"})
+        return JSONResponse(
+            {"detail": str(error)}, status_code=429, headers={"Retry-After": str(ceil(error.retry_s))}
+        )
 
     @app.exception_handler(InputError)
     async def bad_input(request: Request, error: InputError) -> JSONResponse:

@@ -15,6 +15,7 @@ from inferbench_tasks.pipelines.base import results_of
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, plain, table, wants_csv
 from inferbench_tasks.provider.api.problems import blame, not_found
+from inferbench_tasks.provider.api.records import records
 
 router = APIRouter(tags=["runs"])
 #: Pages further in are reached by narrowing the query (``until=``): skipping costs the store time.
@@ -98,19 +99,11 @@ def one_run(run: str, request: Request, db: Store, format: Format = None) -> Res
     responses={200: {"content": {"application/vnd.apache.parquet": {}, "text/csv": {}}}},
 )
 def samples(run: str, request: Request, db: Store, format: Format = None) -> Response:
-    """Parquet, or CSV if that is asked for; columns as in ``docs/reference/perfdb.md``."""
+    """Parquet, or CSV if that is asked for; columns as in ``docs/reference/perfdb.md``. It comes piece by piece."""
     _, result = find(db, run)
     if result is None or result.samples is None:
         raise not_found(f"run {run!r} has no raw samples")
-    name = f"{result.run_id}.{result.attempt}"
-    if wants_csv(request, format):
-        text = db.samples(result.run_id, result.attempt).to_pandas().to_csv(index=False)
-        return Response(text, media_type="text/csv; charset=utf-8", headers=_attachment(f"{name}.csv"))
-    return Response(
-        db.files.get(result.samples),
-        media_type="application/vnd.apache.parquet",
-        headers=_attachment(f"{name}.parquet"),
-    )
+    return records(request, format, db, result.samples, f"{result.run_id}.{result.attempt}")
 
 
 def find(db: PerfDB, run: str) -> tuple[RunDocument | None, ResultDocument | None]:
@@ -127,8 +120,3 @@ def find(db: PerfDB, run: str) -> tuple[RunDocument | None, ResultDocument | Non
     if not records and not results:
         raise not_found(f"there is no run {run!r}")
     return (records[0] if records else None), (results[0] if results else None)
-
-
-def _attachment(name: str) -> dict[str, str]:
-    safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
-    return {"Content-Disposition": f'attachment; filename="{safe}"'}

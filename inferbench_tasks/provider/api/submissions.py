@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Body
-from pydantic import BaseModel
+from fastapi import APIRouter, Body, HTTPException
+from pydantic import BaseModel, ConfigDict
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.problem import Problem
-from inferbench_tasks.provider.api.access import SUBMITTER, Store, User
+from inferbench_tasks.provider.api.access import SUBMITTER, MayChange, Store, User
 from inferbench_tasks.provider.api.problems import not_found
+from inferbench_tasks.provider.submit.ending import NoSuchRun, NotYours, end_submission
 from inferbench_tasks.provider.submit.notes import SUBMIT
 from inferbench_tasks.provider.submit.quota import check_quota
 from inferbench_tasks.provider.submit.request import Resolved, SubmissionRequest, resolve
 from inferbench_tasks.provider.submit.shelf import Shelf
+from inferbench_tasks.running.cluster_abilities import of_cluster
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.sweep import Job, expand
@@ -29,6 +32,9 @@ class Validated(BaseModel):
 
     name: str
     user: str
+    #: Who asks, whatever user the submission names: fair share and quotas go by it.
+    login: str
+    #: As far as the login's role goes.
     priority: int
     jobs: int
     points: list[dict[str, Any]]
@@ -41,6 +47,19 @@ class Started(Validated):
     dag: str
     #: Where this API tells how far it has come.
     status: str
+
+
+class Cancel(BaseModel):
+    """Nothing has to be said; the body is JSON all the same, which no form of another site can send."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Cancelled(BaseModel):
+    """``ended``: the DAGs whose runs were ended; none where all of it had ended already."""
+
+    run: str
+    ended: list[str]
 
 
 class Problems(BaseModel):
@@ -66,10 +85,10 @@ REFUSED: dict[int | str, dict[str, Any]] = {422: {"model": Problems, "descriptio
 
 
 @router.post("/submissions/validate", summary="Check a submission; nothing is started", responses=REFUSED)
-def validate(request: Request, user: User) -> Validated:
+def validate(request: Request, user: User, db: Store) -> Validated:
     """422 with every problem at once, if there are any."""
-    resolved, jobs = _resolve(request, user)
-    return Validated(**_about(resolved, jobs))
+    resolved, jobs = _resolve(request, user, db)
+    return Validated(**_about(resolved, jobs, user.get_name()))
 
 
 @router.post(
@@ -80,20 +99,21 @@ def validate(request: Request, user: User) -> Validated:
     responses={
         **REFUSED,
         403: {"description": "A viewer may not submit."},
-        429: {"description": "Too many jobs or submissions of this login wait."},
+        429: {"description": "This login has as many jobs, submissions, minutes or bytes as it may."},
     },
 )
 def submit(request: Request, user: User, db: Store) -> Started:
     """Validates, then starts the ``submit`` DAG; 422 with every problem, before any run exists.
 
-    429 where the login has too much waiting already, 503 where the disk is full.
+    429 where the login has too much waiting already, or has used up its devices' minutes or its room; 503 where the
+    disk is full.
     """
     from airflow.api.common.trigger_dag import trigger_dag
     from airflow.exceptions import DagNotFound
     from airflow.utils.types import DagRunTriggeredByType
 
     settings.refuse_full(settings.data_dir())
-    resolved, jobs = _resolve(request, user)
+    resolved, jobs = _resolve(request, user, db)
     check_quota(user.get_name(), len(jobs), db, submissions=_unfinished(user.get_name()))
     dag_id = Shelf(settings.data_dir()).place(resolved)
     login = user.get_name()
@@ -108,7 +128,31 @@ def submit(request: Request, user: User, db: Store) -> Started:
         raise not_found("Airflow does not know the DAG 'submit' (yet): is dags/submit.py there?") from error
     assert started is not None
     status = f"/inferbench/api/submissions/{quote(started.run_id)}"
-    return Started(**_about(resolved, jobs), run=started.run_id, dag=dag_id, status=status)
+    return Started(**_about(resolved, jobs, login), run=started.run_id, dag=dag_id, status=status)
+
+
+@router.post(
+    "/submissions/{run}/cancel",
+    status_code=202,
+    dependencies=[SUBMITTER],
+    summary="End a submission",
+    responses={
+        403: {"description": "Somebody else started it."},
+        404: {"description": "Nothing of that id runs or waits."},
+    },
+)
+def cancel(run: str, request: Annotated[Cancel, Body()], user: User, may_change: MayChange) -> Cancelled:
+    """One's own; an admin any. ``run``: as ``POST /submissions`` told it, or one of its runs, or its invocation.
+
+    What runs is ended and cleans up, what waits is skipped; each run's verdict is ``cancelled``.
+    """
+    try:
+        ended = end_submission(run, user.get_name(), may_change)
+    except NoSuchRun as error:
+        raise not_found(str(error)) from error
+    except NotYours as error:
+        raise HTTPException(403, str(error)) from error
+    return Cancelled(run=run, ended=ended)
 
 
 @router.get("/submissions/{run}", summary="How far a submission has come")
@@ -142,13 +186,13 @@ def progress(run: str, db: Store) -> Progress:
     return answer
 
 
-def _resolve(request: SubmissionRequest, user: Any) -> tuple[Resolved, list[Job[JobBase]]]:
+def _resolve(request: SubmissionRequest, user: Any, db: PerfDB) -> tuple[Resolved, list[Job[JobBase]]]:
     from inferbench_tasks.provider.loader import submissions_dir
 
     folder = submissions_dir()
     if not folder.is_dir() and request.name is not None:
         raise SubmissionError([Problem("submission", None, "name", f"there is no folder {folder}")])
-    resolved = resolve(request, folder, login=user.get_name())
+    resolved = resolve(request, folder, login=user.get_name(), abilities=of_cluster(db))
     return resolved, expand(resolved.submission)
 
 
@@ -167,11 +211,12 @@ def _unfinished(login: str) -> int:
         return int(session.scalar(query) or 0)
 
 
-def _about(resolved: Resolved, jobs: list[Job[JobBase]]) -> dict[str, Any]:
+def _about(resolved: Resolved, jobs: list[Job[JobBase]], login: str) -> dict[str, Any]:
     submission = resolved.submission
     return {
         "name": submission.name,
         "user": submission.user,
+        "login": login,
         "priority": submission.priority,
         "jobs": len(jobs),
         "points": [job.point for job in jobs[:100]],

@@ -72,7 +72,7 @@ class AuthManager(SimpleAuthManager):
 
 
 def role_of(login: str) -> str | None:
-    """The role of a login of this auth manager; None for one that it does not know."""
+    """The role of a login by the settings of the simple auth manager; None for one that they don't name."""
     users: list[Any] = SimpleAuthManager.get_users()
     return next((str(user.role).lower() for user in users if user.username == login), None)
 

@@ -17,15 +17,20 @@ REFUSED = 401
 
 
 class Throttle:
-    """ASGI middleware in front of the routes that give tokens for passwords."""
+    """ASGI middleware in front of the routes that give tokens for passwords.
 
-    def __init__(self, app: Any, clock: Callable[[], float] = time.monotonic) -> None:
-        self._app, self._clock = app, clock
+    ``paths``: how the paths of those routes end, where the app has others too; all of its routes without.
+    """
+
+    def __init__(
+        self, app: Any, clock: Callable[[], float] = time.monotonic, paths: tuple[str, ...] = ("",)
+    ) -> None:
+        self._app, self._clock, self._paths = app, clock, paths
         self._wrong: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """429 with Retry-After where there were too many; else the route's own answer."""
-        if scope["type"] != "http" or scope["method"] != "POST":
+        if scope["type"] != "http" or scope["method"] != "POST" or not scope["path"].endswith(self._paths):
             await self._app(scope, receive, send)
             return
         body = await _read(receive)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from airflow.executors.workloads import ExecuteTask
@@ -23,7 +24,7 @@ from airflow.providers.celery.executors.celery_executor import CeleryExecutor
 from inferbench_tasks import settings
 from inferbench_tasks.cluster.dispatcher import Action, Dispatcher
 from inferbench_tasks.cluster.store import Cluster
-from inferbench_tasks.cluster.waiting import waiting_by_login, waiting_jobs
+from inferbench_tasks.cluster.waiting import Asker, waiting_by_login, waiting_jobs
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import InferBenchError, InputError
@@ -31,12 +32,15 @@ from inferbench_tasks.launchers import records
 from inferbench_tasks.perfdb.documents import RunDocument
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.executors import metadata
-from inferbench_tasks.provider.executors.host_slots import HostSlots
+from inferbench_tasks.provider.executors.cleaning import Cleaning
+from inferbench_tasks.provider.executors.ended import EndedRuns
+from inferbench_tasks.provider.executors.host_slots import HostSlots, HostTask
 from inferbench_tasks.provider.executors.jobs import job_of_task, learnt, leased_s, perfdb_run, queued_job
 from inferbench_tasks.provider.executors.lost import Messages, Sent
 from inferbench_tasks.provider.executors.watch import FolderWatch, dag_files
 from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
 from inferbench_tasks.provider.queues import HOLD, HOST
+from inferbench_tasks.provider.submit.quota import device_minutes, out_of_device_time
 from inferbench_tasks.provider.submit.shelf import PREFIX, Shelf
 from inferbench_tasks.provider.weights import weight
 from inferbench_tasks.scheduling.eventlog import EventLog
@@ -44,10 +48,15 @@ from inferbench_tasks.scheduling.policies import DEFAULT_POLICY, POLICIES
 
 POLICY = "INFERBENCH_POLICY"
 TICK_S, LOOK_S, PUBLISH_S, WATCH_S, SEARCH_S, DISK_S, SHELF_S = 0.2, 0.5, 1.0, 1.0, 10.0, 5.0, 5.0
+QUOTA_S, ENDED_S, CLEAN_S = 10.0, 10.0, 600.0
 #: The scheduler's own loop stands still while PerfDB is asked: better to skip a turn than to miss its heartbeat.
 PATIENCE_S = 3.0
 #: A job with a lease whose first task on it did not come to wait again within this time has been ended by its user.
 NO_SHOW_S = 60.0
+#: A job with a lease of which nothing runs, nor is about to, for so long and so many looks gives its device back.
+IDLE_S, IDLE_LOOKS = 120.0, 20
+#: So many DAG runs' logins are remembered.
+LOGINS = 4096
 #: How long a stage that Airflow calls failed has to tell PerfDB why, once its job has cleaned up as well. Longer
 #: than a few seconds, and the run would be seen as failed before its job is run again.
 EXPLAIN_S = 2.0
@@ -60,7 +69,8 @@ class DeviceCeleryExecutor(CeleryExecutor):
         """Find PerfDB, learn the estimates, open the event log."""
         super().start()
         data_dir = settings.data_dir()
-        settings.disk_full(data_dir)  # a setting that is wrong is told now
+        settings.disk_full(data_dir)  # settings that are wrong are told now
+        device_minutes()
         self._db = PerfDB.connect(settings.perfdb_uri(), data_dir)
         self._cluster = Cluster(self._db, PATIENCE_S)
         self._estimator = learnt(self._db)
@@ -72,12 +82,20 @@ class DeviceCeleryExecutor(CeleryExecutor):
         self._dispatcher = Dispatcher(self._cluster, policy, log)
         self._waiting: dict[str, Any] = {}
         """Job -> key of its task that is held: the one that opens its lease."""
+        self._askers: dict[str, Asker] = {}
         self._actions: list[Action] = []
         self._host_slots = HostSlots()
+        self._tenant_of = lru_cache(LOGINS)(lambda run: metadata.login(*run) or "")
+        """Of host tasks: the login that started a DAG run; those that schedules started are one tenant."""
+        self._cleaning = Cleaning(data_dir)
+        self._ended_runs = EndedRuns(self._db)
         self._watch = FolderWatch(dag_files())
         self._sent = Sent()
-        self._next = dict.fromkeys(("tick", "look", "publish", "watch", "search", "disk", "shelf"), 0.0)
+        self._next = dict.fromkeys(
+            ("tick", "look", "publish", "watch", "search", "disk", "shelf", "quota", "ended", "clean"), 0.0
+        )
         self._no_show: dict[str, float] = {}
+        self._idle: dict[str, tuple[float, int]] = {}
         self._unexplained: dict[str, float] = {}
         self.log.info("devices are leased by policy=%s events=%s", policy.name, path)
 
@@ -89,7 +107,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
     def _get_workloads_to_schedule(self, open_slots: int) -> list[tuple[Any, Any]]:
         """All that may start now: the first host tasks, and device tasks of jobs that have their device."""
         workloads: list[tuple[Any, Any]] = list(self.queued_callbacks.items())
-        self._host_slots.ended(self.running)
+        host: dict[Any, tuple[ExecuteTask, bool]] = {}
         for key, workload in self.order_queued_tasks_by_priority():
             if len(workloads) >= open_slots:
                 break
@@ -97,13 +115,32 @@ class DeviceCeleryExecutor(CeleryExecutor):
             queue = None if task is None else self._queue_of(task, key, workload)
             if queue == HOLD:
                 continue
-            if (queue or workload.ti.queue) == HOST and not self._host_slots.take(key):
+            if (queue or workload.ti.queue) == HOST:
+                host[key] = workload, queue is not None
                 continue
             if queue is not None:
-                workload.ti.queue = queue
-                metadata.set_queue(workload.ti.id, queue)
+                self._send_to(queue, workload)
             workloads.append((key, workload))
-        return workloads
+        return workloads + self._host_turns(host, open_slots - len(workloads))
+
+    def _host_turns(self, host: dict[Any, tuple[ExecuteTask, bool]], most: int) -> list[tuple[Any, Any]]:
+        """Those host tasks whose turn it is; the flag says that one comes from a device's queue."""
+        self._host_slots.ended(self.running)
+        tasks = [
+            HostTask(key, (workload.ti.dag_id, workload.ti.run_id), workload.ti.priority_weight)
+            for key, (workload, _) in host.items()
+        ]
+        turns = []
+        for key in self._host_slots.take(tasks, self._tenant_of, most):
+            workload, moved = host[key]
+            if moved:
+                self._send_to(HOST, workload)
+            turns.append((key, workload))
+        return turns
+
+    def _send_to(self, queue: str, workload: ExecuteTask) -> None:
+        workload.ti.queue = queue
+        metadata.set_queue(workload.ti.id, queue)
 
     def _queue_of(self, task: LeasedTask, key: Any, workload: ExecuteTask) -> str:
         job = str(job_of_task(workload.ti, task))
@@ -134,6 +171,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
             self.log.warning("a job can't be looked at now job=%s error=%s", job, error)
             return
         self._waiting[job] = task_key
+        self._askers[job] = Asker(str(conf.get("user") or request.job.get("user", spec.tenant)), login)
         metadata.set_weight(workload.ti.id, weight(spec.priority, spec.est_s))
 
     def _process_workloads(self, workload_items: Sequence[Any]) -> None:
@@ -151,6 +189,8 @@ class DeviceCeleryExecutor(CeleryExecutor):
             metadata.read_again(self._watch.to_ask_for(metadata.last_read(), now), self._watch.dag_files)
         if self._due("search", SEARCH_S):
             self._send_again()
+        if self._due("clean", CLEAN_S):
+            self._cleaning.start_if_due(measuring=bool(self._dispatcher.held))
         try:
             if self._due("look", LOOK_S):
                 self._look_at_jobs()
@@ -158,6 +198,10 @@ class DeviceCeleryExecutor(CeleryExecutor):
                 self._see_disk()
             if self._due("shelf", SHELF_S):
                 Shelf(settings.data_dir()).keep(metadata.unfinished(PREFIX))
+            if self._due("ended", ENDED_S):
+                self._ended_runs.end(self._dispatcher.held)
+            if self._due("quota", QUOTA_S):
+                self._dispatcher.withhold(out_of_device_time(self._waiting_logins(), self._db))
             if self._due("tick", TICK_S):
                 self._actions += self._dispatcher.tick()
                 while self._actions:
@@ -166,16 +210,20 @@ class DeviceCeleryExecutor(CeleryExecutor):
                     del self._actions[0]
             if self._due("publish", PUBLISH_S):
                 self._look_at_waiting()
-                held_back = self._dispatcher.held_back
+                held_back, aside = self._dispatcher.held_back, self._dispatcher.aside
+                index, devices = self._dispatcher.index, self._dispatcher.devices
                 rows, total = waiting_jobs(
-                    self._dispatcher.index, self._dispatcher.devices, time.time(), held_back
+                    index, devices, time.time(), held_back, askers=self._askers, aside=aside
                 )
-                self._cluster.publish_waiting(
-                    self._name, rows, total, waiting_by_login(self._dispatcher.index)
-                )
+                self._cluster.publish_waiting(self._name, rows, total, waiting_by_login(index, aside))
         except InferBenchError as error:
             # Nothing is granted while PerfDB is away; what runs goes on.
             self.log.warning("PerfDB is away: %s", error)
+
+    def _waiting_logins(self) -> set[str]:
+        """Who has jobs that wait; and the askers of jobs that are over are forgotten."""
+        self._askers = {job: asker for job, asker in self._askers.items() if job in self._waiting}
+        return {asker.login for asker in self._askers.values() if asker.login}
 
     def _see_disk(self) -> None:
         """No job gets a device while the disk is full; those that have one go on, and store what they measured."""
@@ -248,8 +296,11 @@ class DeviceCeleryExecutor(CeleryExecutor):
                 self._end(job, tasks)
             elif not entry.started and job not in self._waiting and not tasks.begun:
                 self._count_no_show(job)
+            elif tasks.idle:
+                self._count_idle(job)
             else:
                 self._no_show.pop(job, None)
+                self._idle.pop(job, None)
 
     def _count_no_show(self, job: str) -> None:
         """A device is kept for a job whose first task on it is not here (yet)."""
@@ -258,12 +309,22 @@ class DeviceCeleryExecutor(CeleryExecutor):
             del self._no_show[job]
             self._dispatcher.withdraw(job, "its first task on the device did not come")
 
+    def _count_idle(self, job: str) -> None:
+        """A device is kept for a job of which nothing runs. What it had there is ended by the device's worker."""
+        since, looks = self._idle.setdefault(job, (time.monotonic(), 0))
+        self._idle[job] = since, looks + 1
+        if time.monotonic() - since > IDLE_S and looks >= IDLE_LOOKS:
+            del self._idle[job]
+            self._dispatcher.withdraw(job, "nothing of it runs: its DAG is paused, or its run was cleared")
+
     def _end(self, job: str, tasks: metadata.JobTasks) -> None:
         key, failed = JobKey.parse(job), tasks.failed
         run = self._db.find_runs({"_id": perfdb_run(key)}, limit=1)
         if failed is None:
             seconds = leased_s(run[0]) if run else None
-            if run and seconds is not None and tasks.succeeded:
+            # One that a user marked as success was cut short.
+            whole = tasks.succeeded and bool(run) and run[0].status not in ("cancelled", "failed")
+            if seconds is not None and whole:
                 self._estimator.observe(run[0].job_id, seconds)
             self._dispatcher.ended(job, ok=True)
             return

@@ -15,6 +15,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.pipelines.base import job_of, pipeline_of
 from inferbench_tasks.plan.overrides import overridden
 from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
+from inferbench_tasks.provider.submit.standing import claim_s, may_hurry
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.scheduling.estimator import Estimator, hard_limit_s
 from inferbench_tasks.scheduling.model import QueuedJob
@@ -48,10 +49,11 @@ def queued_job(
     """The job for the policy. ``conf``: what its trigger changed of what it asks for.
 
     Fair share goes by ``login``, whatever user the submission names; by that user only where a schedule started it.
+    Priority and expected duration count as far as the login's role goes.
     """
     changed = overridden({"job": request.job}, conf)
     spec = job_of(changed["job"])
-    declared_s = pipeline_of(spec).length_s(spec)
+    declared_s = claim_s(spec, login)
     for name, usual in request.scaled_by.items():
         declared_s *= (conf.get(name) or usual) / usual
     kind = f"{request.series}{changed['job_id']}"
@@ -65,20 +67,12 @@ def queued_job(
         est_s=est_s,
         limit_s=max(LEAST_LIMIT_S, request.least_limit_s, hard_limit_s(est_s)),
         device_types=device_types(spec.needed_device(), cluster),
+        n_devices=spec.needed_devices(),
         priority=spec.priority if may_hurry(login) else min(spec.priority, 0),
         deadline_s=None if spec.deadline_s is None else submit_s + spec.deadline_s,
         attempt=attempt,
         avoid=avoid,
     )
-
-
-def may_hurry(login: str | None) -> bool:
-    """Whether jobs of that login may go before others by their priority: an admin's, an operator's, a schedule's."""
-    if login is None:
-        return True
-    from inferbench_tasks.provider.auth.manager import role_of  # with all of the web server's libraries
-
-    return role_of(login) in (None, "op", "admin")
 
 
 def device_types(device: DeviceSpec, cluster: Cluster) -> frozenset[str]:

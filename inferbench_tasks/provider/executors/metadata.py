@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from airflow.models.dag import DagModel
@@ -14,7 +15,7 @@ from airflow.models.log import Log
 from airflow.models.taskinstance import TaskInstance, clear_task_instances
 from airflow.models.taskinstancekey import TaskInstanceKey
 from airflow.utils.session import create_session
-from airflow.utils.state import State, TaskInstanceState
+from airflow.utils.state import DagRunState, State, TaskInstanceState
 from sqlalchemy import Select, select, update
 
 from inferbench_tasks.contracts.job_key import JobKey
@@ -22,6 +23,16 @@ from inferbench_tasks.plan.compile import group_id
 from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
 from inferbench_tasks.provider.submit.notes import SUBMIT
 from inferbench_tasks.provider.submit.shelf import PREFIX
+
+#: A task that was sent goes on whatever becomes of its DAG run, until it notices.
+_STARTED = (
+    TaskInstanceState.QUEUED,
+    TaskInstanceState.RUNNING,
+    TaskInstanceState.RESTARTING,
+    TaskInstanceState.DEFERRED,
+)
+_UNDER_WAY = (*_STARTED, TaskInstanceState.SCHEDULED, TaskInstanceState.UP_FOR_RETRY)
+_ENDED = (DagRunState.SUCCESS, DagRunState.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +52,10 @@ class TaskState:
 
 @dataclass(frozen=True, slots=True)
 class JobTasks:
-    """A job's tasks on its device, in their order."""
+    """A job's tasks on its device, in their order; ``ended``: so has their DAG run."""
 
     tasks: tuple[TaskState, ...]
+    ended: bool = False
 
     @property
     def gone(self) -> bool:
@@ -52,8 +64,15 @@ class JobTasks:
 
     @property
     def over(self) -> bool:
-        """Nothing of it runs or will run."""
+        """Nothing of it runs or will run: Airflow starts nothing in a DAG run that has ended."""
+        if self.ended:
+            return not any(task.state in _STARTED for task in self.tasks)
         return all(task.state in State.finished for task in self.tasks)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing of it runs or is about to: its DAG is paused, or its run was cleared and waits for others."""
+        return not any(task.state in _UNDER_WAY for task in self.tasks)
 
     @property
     def begun(self) -> bool:
@@ -144,12 +163,26 @@ def job_tasks(key: JobKey) -> JobTasks:
                 TaskInstance.task_id.startswith(f"{group_id(key.job_index)}.", autoescape=True),
             )
         ).all()
+        state = session.scalar(
+            select(DagRun.state).where(DagRun.dag_id == key.dag_id, DagRun.run_id == key.dag_run_id)
+        )
     tasks = [
         TaskState(row.task_id, row.state, row.try_number, leased)
         for row in rows
         if (leased := LeasedTask.of(row.executor_config)) is not None
     ]
-    return JobTasks(tuple(sorted(tasks, key=lambda task: task.leased.position)))
+    return JobTasks(tuple(sorted(tasks, key=lambda task: task.leased.position)), state in _ENDED)
+
+
+def ended_between(since: datetime, until: datetime) -> list[tuple[str, str]]:
+    """(DAG id, run id) of the runs that ended in that time and have not begun again."""
+    with create_session() as session:
+        rows = session.execute(
+            select(DagRun.dag_id, DagRun.run_id).where(
+                DagRun.state.in_(_ENDED), DagRun.end_date >= since, DagRun.end_date < until
+            )
+        ).all()
+    return [(row.dag_id, row.run_id) for row in rows]
 
 
 def ended_by_user(key: JobKey) -> bool:

@@ -34,6 +34,7 @@ from inferbench_tasks.provider.nightly.operators import (
 from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
 from inferbench_tasks.provider.queues import HOLD, HOST
 from inferbench_tasks.provider.weights import ShortestJobFirst, weight
+from inferbench_tasks.regression.bisect.offer import DETECT_PERCENT
 from inferbench_tasks.regression.night import DEFAULT_PAIRS
 from inferbench_tasks.submission.base import SubmissionBase
 from inferbench_tasks.submission.rate import at_given_rates
@@ -166,6 +167,17 @@ def bisect_dag(submission: Submission, path: Path) -> DAG:
             "bad": Param(None, **commit, title="Bad", description="The commit that is changed."),
             "figure": Param(
                 "p50_ms", type="string", maxLength=60, title="Figure", description="What changed."
+            ),
+            "job": Param(
+                0, type="integer", minimum=0, title="Job", description="Which job of a sweep changed."
+            ),
+            "detect_percent": Param(
+                DETECT_PERCENT,
+                type="number",
+                minimum=0.1,
+                maximum=100,
+                title="Detect, %",
+                description="The smallest change that counts.",
             ),
         },
         is_paused_upon_creation=False,

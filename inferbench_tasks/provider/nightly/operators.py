@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import BaseOperator
@@ -17,6 +18,8 @@ from inferbench_tasks.regression.bisect.offer import offer, start_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+    from inferbench_tasks.perfdb.store import PerfDB
 
 
 class HoldDevice(BaseOperator):
@@ -32,39 +35,53 @@ class HoldDevice(BaseOperator):
         return self.task_id
 
 
-class MeasureNight(BaseOperator):
-    """Runs the session of ``file``, and the one that confirms what it suspects. Returns the session's ids."""
+class MeasuringOperator(BaseOperator):
+    """Measures ``file`` until it is stopped: what it raises for its user fails the task without another try."""
 
     template_fields: Sequence[str] = ()
     ui_color = "#e8f0fe"
+    #: What is stopped, for the message of a task that was.
+    what: ClassVar[str]
 
     def __init__(self, *, file: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.file = file
         self._stop = threading.Event()
 
-    def execute(self, context: Context) -> list[str]:
+    def execute(self, context: Context) -> Any:
         from inferbench_tasks.perfdb.store import PerfDB
-        from inferbench_tasks.regression.session import Night, run_night
 
         data_dir = settings.data_dir()
-        detect = context["params"].get("detect")
-        night = Night(
-            Path(self.file),
-            pairs=context["params"].get("pairs"),
-            detect=None if detect is None else float(detect) / 100,
-        )
         try:
             with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
-                outcome = run_night(night, db, data_dir, self.log.info, self._stop.is_set)
+                return self.measure(context["params"], db, data_dir)
         except (StageError, InputError, CancelledError) as error:
             raise AirflowFailException(str(error)) from error
-        return [session["id"] for session in outcome["sessions"]]
+
+    @abstractmethod
+    def measure(self, params: Mapping[str, Any], db: PerfDB, data_dir: Path) -> Any:
+        """The measurement by the parameters of the run; ``self._stop`` is set when it is to end."""
 
     def on_kill(self) -> None:
-        """Airflow calls it from its SIGTERM handler: the run in progress ends, the session stays as far as it is."""
+        """Airflow calls it from its SIGTERM handler: the run in progress ends, what was measured stays."""
         self._stop.set()
-        raise CancelledError("Stopped during the night's session.")
+        raise CancelledError(f"Stopped during {self.what}.")
+
+
+class MeasureNight(MeasuringOperator):
+    """Runs the session of ``file``, and the one that confirms what it suspects. Returns the session's ids."""
+
+    what = "the night's session"
+
+    def measure(self, params: Mapping[str, Any], db: PerfDB, data_dir: Path) -> list[str]:
+        from inferbench_tasks.regression.session import Night, run_night
+
+        detect = params.get("detect")
+        night = Night(
+            Path(self.file), pairs=params.get("pairs"), detect=None if detect is None else float(detect) / 100
+        )
+        outcome = run_night(night, db, data_dir, self.log.info, self._stop.is_set)
+        return [session["id"] for session in outcome["sessions"]]
 
 
 class DecideNight(BaseOperator):
@@ -109,48 +126,32 @@ class StartBisection(TriggerDagRunOperator):
         if start is None:
             raise AirflowSkipException("no regression between two commits was confirmed")
         self.conf = start
-        self.trigger_run_id = f"{start['good'][:12]}-{start['bad'][:12]}-{start['figure']}"
+        job = f"-job-{start['job']}" if start.get("job") else ""
+        self.trigger_run_id = f"{start['good'][:12]}-{start['bad'][:12]}-{start['figure']}{job}"
         if ti.get_dr_count(self.trigger_dag_id, run_ids=[self.trigger_run_id]):
             raise AirflowSkipException(f"{self.trigger_run_id} of {self.trigger_dag_id} was started before")
         super().execute(context)
 
 
-class BisectCommits(BaseOperator):
+class BisectCommits(MeasuringOperator):
     """Bisects ``file`` between the commits ``good`` and ``bad`` of the parameters; returns the answer.
 
     What was measured is kept: a run that was ended goes on where it was when it is started again.
     """
 
-    template_fields: Sequence[str] = ()
-    ui_color = "#e8f0fe"
+    what = "a bisection"
 
-    def __init__(self, *, file: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.file = file
-        self._stop = threading.Event()
-
-    def execute(self, context: Context) -> dict[str, Any]:
-        from inferbench_tasks.perfdb.store import PerfDB
+    def measure(self, params: Mapping[str, Any], db: PerfDB, data_dir: Path) -> dict[str, Any]:
         from inferbench_tasks.regression.bisect.session import bisect
         from inferbench_tasks.regression.bisect.start import request_of
         from inferbench_tasks.regression.bisect.text import as_mapping, sentences
 
-        data_dir = settings.data_dir()
-        try:
-            request = request_of(Path(self.file), dict(context["params"]))
-            with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
-                state, answer = bisect(request, db, data_dir, self.log.info, self._stop.is_set)
-        except (StageError, InputError, CancelledError) as error:
-            raise AirflowFailException(str(error)) from error
+        request = request_of(Path(self.file), dict(params))
+        state, answer = bisect(request, db, data_dir, self.log.info, self._stop.is_set)
         for sentence in sentences(state, answer):
             self.log.info("%s", sentence)
         document: dict[str, Any] = as_mapping(state, answer)
         return document
-
-    def on_kill(self) -> None:
-        """Airflow calls it from its SIGTERM handler: the run in progress ends, what was measured stays."""
-        self._stop.set()
-        raise CancelledError("Stopped during a bisection.")
 
 
 class TellVerdict(BaseOperator):

@@ -71,6 +71,8 @@ class StageOperator(BaseOperator):
                 cancelled=self._cancel.is_set,
                 hold_machine=worker is None,
                 fence=self._fence(worker, ti.dag_id, dag_run.run_id),
+                # Of a submission's DAG too: Airflow gives a run that a task starts the login of the task's own run.
+                login=None if invocation.is_local() else dag_run.triggering_user_name,
             )
         except (StageError, InputError, CancelledError) as error:
             raise AirflowFailException(str(error)) from error

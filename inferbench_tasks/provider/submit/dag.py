@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import math
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from airflow.configuration import conf
 from airflow.sdk import DAG, Param, get_parsing_context
 
 from inferbench_tasks import settings
@@ -16,8 +20,11 @@ from inferbench_tasks.provider.queues import HOST
 from inferbench_tasks.provider.render import START, render
 from inferbench_tasks.provider.submit.operators import AwaitSubmission, RunSubmission, ValidateSubmission
 from inferbench_tasks.provider.submit.request import names
-from inferbench_tasks.provider.submit.shelf import Shelf
+from inferbench_tasks.provider.submit.shelf import Placed, Shelf
 from inferbench_tasks.provider.weights import MOST
+from inferbench_tasks.submission.sweep import count_jobs
+
+log = logging.getLogger(__name__)
 
 SUBMIT = "submit"
 DOC = """### Submit a benchmark
@@ -45,30 +52,54 @@ def load_submit(folder: Path | None = None, data_dir: Path | None = None) -> dic
     dags: dict[str, DAG] = {}
     if dag_id_to_parse in (None, SUBMIT):
         dags[SUBMIT] = submit_dag(folder or submissions_dir())
-    for dag_id in shelf.recent() if dag_id_to_parse is None else [dag_id_to_parse]:
+    if dag_id_to_parse is not None:
         try:
-            dag = submitted_dag(shelf, dag_id)
+            if placed := shelf.get(dag_id_to_parse):
+                dags[dag_id_to_parse] = submitted_dag(placed, dag_id_to_parse)
+        except Exception:
+            log.exception("can't be read any more dag_id=%s", dag_id_to_parse)
+        return dags
+    placed_by_id: dict[str, Placed] = {}
+    # Of an older version, damaged, too large, of a kind that is no longer installed or can't be rendered: whatever is
+    # wrong with one, it is recorded under that one's file, and the others go on.
+    for dag_id in shelf.recent():
+        try:
+            if placed := shelf.get(dag_id):
+                placed_by_id[dag_id] = placed
         except Exception as error:  # noqa: BLE001 - one of them must not hide the others
-            # Of an older version, damaged, too large, of a kind that is no longer installed or can't be rendered:
-            # whatever is wrong with one, it is recorded under that one's file, and the others go on.
-            if dag_id_to_parse is None:
-                dags[f"broken {dag_id}"] = BrokenSubmission(shelf.path(dag_id), _reason(error))
-            continue
-        if dag is not None:
-            dags[dag_id] = dag
+            dags[f"broken {dag_id}"] = BrokenSubmission(shelf.path(dag_id), _reason(error))
+    deadline_s = time.monotonic() + _reading_s()
+    # The smallest first: where there is no time for all, it is the largest sweep that is no DAG.
+    for dag_id, placed in sorted(
+        placed_by_id.items(), key=lambda entry: count_jobs(entry[1].submission.sweep)
+    ):
+        try:
+            dags[dag_id] = submitted_dag(placed, dag_id, deadline_s)
+        except Exception as error:  # noqa: BLE001 - as above
+            dags[f"broken {dag_id}"] = BrokenSubmission(shelf.path(dag_id), _reason(error))
     return dags
 
 
-def submitted_dag(shelf: Shelf, dag_id: str) -> DAG | None:
-    """The DAG of one submission of the shelf; None if there is no such submission."""
-    placed = shelf.get(dag_id)
-    if placed is None:
-        return None
+def _reading_s() -> float:
+    """How long all of them may take: Airflow ends the reading of a file after a while, and then has none of its DAGs.
+
+    It stores them after that, which takes about as long again, within a time of its own.
+    """
+    limits_s = (
+        0.8 * conf.getfloat("core", "dagbag_import_timeout"),
+        0.4 * conf.getfloat("dag_processor", "dag_file_processor_timeout"),
+    )
+    return min((limit_s for limit_s in limits_s if limit_s > 0), default=math.inf)
+
+
+def submitted_dag(placed: Placed, dag_id: str, deadline_s: float = math.inf) -> DAG:
+    """The DAG of one submission of the shelf."""
     dag = render(
         placed.submission,
         base_dir=Path(placed.base_dir),
         one_at_a_time=_knows_no_devices(),
         dag_id=dag_id,
+        deadline_s=deadline_s,
     )
     dag.tags.add("submitted")
     dag.dag_display_name = f"{placed.submission.name} (submitted, {dag_id.rpartition('.')[2]})"

@@ -45,13 +45,19 @@ class ValidateSubmission(BaseOperator):
         from inferbench_tasks.perfdb.store import PerfDB
         from inferbench_tasks.provider.loader import submissions_dir
         from inferbench_tasks.provider.submit.quota import QuotaError, check_quota
+        from inferbench_tasks.running.cluster_abilities import of_cluster_here
         from inferbench_tasks.submission.sweep import expand
 
         settings.refuse_full(settings.data_dir())
         login = context["dag_run"].triggering_user_name
         try:
             request = SubmissionRequest.of_parameters(dict(context["params"]))
-            resolved = resolve(request, submissions_dir(), login=login)
+            resolved = resolve(
+                request,
+                submissions_dir(),
+                login=login,
+                abilities=of_cluster_here(settings.data_dir()),
+            )
             jobs = expand(resolved.submission)
         except SubmissionError as error:
             problems = [problem.as_dict() for problem in error.problems]
@@ -93,6 +99,8 @@ class RunSubmission(TriggerDagRunOperator):
             self.log.info("%s of %s was started before", dag_run_id, self.trigger_dag_id)
             ti.xcom_push(key="trigger_run_id", value=dag_run_id)
             return
+        if ti.get_dagrun_state(context["dag_run"].dag_id, dag_run_id) != DagRunState.RUNNING:
+            raise AirflowFailException("The submission was ended before it was started.")
         self.note = f"Started by the submit DAG, run {dag_run_id}"
         super().execute(context)
 

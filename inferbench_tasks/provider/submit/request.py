@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.problem import Problem, did_you_mean, show
+from inferbench_tasks.problem import MAX_PROBLEMS, Problem, did_you_mean, show
+from inferbench_tasks.provider.submit.standing import within_role
+from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.base import SubmissionBase
 from inferbench_tasks.submission.bounds import data_problems
 from inferbench_tasks.submission.fields import bounds_figure
@@ -84,13 +86,15 @@ class Resolved:
     base_dir: Path
 
 
-def resolve(request: SubmissionRequest, folder: Path, *, login: str | None = None) -> Resolved:
-    """What was asked for, validated; SubmissionError with every problem.
+def resolve(
+    request: SubmissionRequest, folder: Path, *, login: str | None = None, abilities: Abilities = INSTALLED
+) -> Resolved:
+    """What was asked for, validated against ``abilities``; SubmissionError with every problem.
 
     ``folder``: the submissions folder; a text may name files below it. ``login`` becomes the user of a
-    submission that names none.
+    submission that names none, and its role says which priority and expected duration count.
     """
-    submission, base_dir = _read(request, folder)
+    submission, base_dir = _read(request, folder, abilities)
     changes: dict[str, Any] = {}
     if request.user is not None:
         changes["user"] = request.user
@@ -100,14 +104,16 @@ def resolve(request: SubmissionRequest, folder: Path, *, login: str | None = Non
         changes["priority"] = request.priority
     if request.slo:
         if unknown := [name for name in request.slo if not bounds_figure(f"slo.{name}")]:
-            raise SubmissionError([Problem(SOURCE, None, f"slo.{n}", _unknown_bound(n)) for n in unknown])
+            raise SubmissionError(
+                [Problem(SOURCE, None, f"slo.{n}", _unknown_bound(n)) for n in unknown[:MAX_PROBLEMS]]
+            )
         own = serving_only(submission, "A bound of the SLO").slo
         bounds = own.model_dump(mode="json") if own else {}
         changes["slo"] = {**bounds, **request.slo}
     if changes:
         document = {**submission.model_dump(mode="json"), **changes}
-        submission = read_submission_data(document, SOURCE, INSTALLED, base_dir=base_dir)
-    return Resolved(submission, base_dir)
+        submission = read_submission_data(document, SOURCE, abilities, base_dir=base_dir)
+    return Resolved(submission if login is None else within_role(submission, login), base_dir)
 
 
 def names(folder: Path) -> list[str]:
@@ -116,7 +122,7 @@ def names(folder: Path) -> list[str]:
     return sorted(p.with_suffix("").as_posix() for p in paths)
 
 
-def _read(request: SubmissionRequest, folder: Path) -> tuple[SubmissionBase, Path]:
+def _read(request: SubmissionRequest, folder: Path, abilities: Abilities) -> tuple[SubmissionBase, Path]:
     document = request.submission if request.submission not in ("", {}) else None
     if (document is None) == (request.name is None):
         text = "both are given" if document else "nothing is given"
@@ -124,9 +130,9 @@ def _read(request: SubmissionRequest, folder: Path) -> tuple[SubmissionBase, Pat
             [Problem(SOURCE, None, "", f"give a submission (YAML) or the name of one; {text}")]
         )
     if isinstance(document, str):
-        return read_submission_text(document, SOURCE, INSTALLED, base_dir=folder), folder
+        return read_submission_text(document, SOURCE, abilities, base_dir=folder), folder
     if document is not None:
-        return read_submission_data(document, SOURCE, INSTALLED, base_dir=folder), folder
+        return read_submission_data(document, SOURCE, abilities, base_dir=folder), folder
     assert request.name is not None
     choices = names(folder)
     if request.name not in choices:
@@ -134,7 +140,7 @@ def _read(request: SubmissionRequest, folder: Path) -> tuple[SubmissionBase, Pat
         problem = f"no submission {show(request.name)} in the submissions folder{more}"
         raise SubmissionError([Problem(SOURCE, None, "name", problem)])
     path = next(p for s in _SUFFIXES if (p := folder / f"{request.name}{s}").exists())
-    return read_submission(path, INSTALLED), path.parent
+    return read_submission(path, abilities), path.parent
 
 
 def _unknown_bound(name: str) -> str:

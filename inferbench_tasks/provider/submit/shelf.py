@@ -13,12 +13,11 @@ from pydantic import BaseModel
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.pipelines.base import AnySubmission
 from inferbench_tasks.provider.submit.request import Resolved
+from inferbench_tasks.upkeep.places.submitted import FOLDER, UNFINISHED, unfinished
 
 PREFIX = "submitted."
 #: So many, those used last, are DAGs, and all that have a run; older ones come back when they are submitted again.
 SHOWN = 200
-#: The ids of the DAGs that have a run which has not ended, a line each.
-UNFINISHED = "unfinished.txt"
 #: Of a file: a submission of ``MAX_BYTES`` of YAML with all its defaults written out is smaller.
 MAX_BYTES = 8_000_000
 
@@ -34,7 +33,7 @@ class Shelf:
     """``<data_dir>/submitted/<dag id>.json``; the same submission always has the same DAG."""
 
     def __init__(self, data_dir: Path) -> None:
-        self.folder = data_dir / "submitted"
+        self.folder = data_dir / FOLDER
 
     def place(self, resolved: Resolved) -> str:
         """Put it on the shelf; the id of its DAG."""
@@ -69,10 +68,7 @@ class Shelf:
             with contextlib.suppress(OSError):  # taken away meanwhile, or a link to nothing
                 used_at[path.name.removesuffix(".json")] = path.stat().st_mtime
         newest = sorted(used_at, key=lambda dag_id: used_at[dag_id], reverse=True)
-        try:
-            kept = set((self.folder / UNFINISHED).read_text(encoding="utf-8").split("\n"))
-        except OSError:
-            kept = set()  # no scheduler of ours has been here yet
+        kept = unfinished(self.folder)  # none where no scheduler of ours has been yet
         return newest[:SHOWN] + [dag_id for dag_id in newest[SHOWN:] if dag_id in kept]
 
     def keep(self, dag_ids: Iterable[str]) -> None:

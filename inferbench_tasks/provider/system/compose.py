@@ -10,7 +10,7 @@ from pathlib import Path
 
 from inferbench_tasks import settings
 from inferbench_tasks.provider import plugins_folder
-from inferbench_tasks.provider.system.config import TUNED
+from inferbench_tasks.provider.system.config import EXECUTION_URL, TUNED
 
 #: What depends on the containers and is no secret.
 PLACES = {
@@ -18,7 +18,7 @@ PLACES = {
     "AIRFLOW__CORE__DAGS_FOLDER": "/opt/inferbench/dags",
     plugins_folder.SETTING: "/opt/inferbench/plugins",
     "AIRFLOW__LOGGING__BASE_LOG_FOLDER": "/airflow/logs",
-    "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": "http://api-server:8080/execution/",
+    EXECUTION_URL: "http://execution-api:8081/execution/",
     "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": "/run/inferbench/passwords.json",
     "AIRFLOW__API__HOST": "0.0.0.0",  # noqa: S104 - inside its container; compose publishes it
     "AIRFLOW__API__PORT": "8080",

@@ -20,9 +20,13 @@ TUNED: dict[str, str] = {
     # all the same. A refresh would clear the import errors of broken YAMLs: never by itself.
     "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
     "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "604800",
+    # A sweep of thousands of jobs takes its time, also on a busy machine: Airflow would have none of a file's DAGs.
+    "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "120",
+    "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "300",
     # The scheduler's loop is what lies between two stages: 5 s heartbeats would double a short job. It also runs beside
-    # what is measured: looking ten times a second took two thirds of a core with a dozen runs under way.
-    "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.25",
+    # what is measured: looking ten times a second took two thirds of a core with a dozen runs under way, four times a
+    # third with three. Half a second's pause is a quarter of one more between two stages.
+    "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
     "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
     "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
     # Logs of tasks are their owner's alone: Airflow's default is the group's too.
@@ -75,12 +79,21 @@ BROKER_URL = "INFERBENCH_BROKER_URL"
 EXECUTOR = "INFERBENCH_EXECUTOR"
 #: An external metadata database in place of SQLite.
 METADATA_DB = "INFERBENCH_METADATA_DB"
+#: Where tasks ask and report: Airflow's execution API, in a process that serves nothing else.
+EXECUTION_URL = "AIRFLOW__CORE__EXECUTION_API_SERVER_URL"
 #: How long a process waits for another that writes to SQLite.
 SQLITE_WAIT_S = 60
 
 
 def environment(
-    home: Path, *, port: int, broker_port: int, dags: Path, submissions: Path, data_dir: Path
+    home: Path,
+    *,
+    port: int,
+    execution_port: int,
+    broker_port: int,
+    dags: Path,
+    submissions: Path,
+    data_dir: Path,
 ) -> dict[str, str]:
     """The settings of a system on this machine, whose processes all share them.
 
@@ -104,7 +117,8 @@ def environment(
         **({"AIRFLOW__CORE__EXECUTOR": os.environ[EXECUTOR]} if EXECUTOR in os.environ else {}),
         "AIRFLOW__CELERY__BROKER_URL": f"{broker}/0",
         "AIRFLOW__CELERY__RESULT_BACKEND": f"{broker}/1",
-        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",
+        # A server of its own: whatever the public one is asked, running tasks get their answers.
+        EXECUTION_URL: f"http://127.0.0.1:{execution_port}/execution/",
         "AIRFLOW__CORE__FERNET_KEY": secret["fernet"],
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
         "AIRFLOW__API__BASE_URL": url,

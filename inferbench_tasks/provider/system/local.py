@@ -21,22 +21,27 @@ from inferbench_tasks.launchers import records
 from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider import metadata_db
+from inferbench_tasks.provider.airflow_command import API_SERVER, DAG_PROCESSOR, EXECUTION, PUBLIC, TRIGGERER
 from inferbench_tasks.provider.queues import HOST
 from inferbench_tasks.provider.system import broker, own_servers, processes
 from inferbench_tasks.provider.system.config import (
     BROKER_URL,
+    EXECUTION_URL,
     METADATA_DB,
     broker_password,
     environment,
     passwords,
 )
+from inferbench_tasks.provider.system.health import execution_health, health
 from inferbench_tasks.provider.system.keeper import KEEPER
 from inferbench_tasks.provider.system.processes import Process
 from inferbench_tasks.workers.agent import celery_command
 from inferbench_tasks.workers.devices import find, spare_cores
 
-AIRFLOW = [sys.executable, "-m", "airflow"]
-AIRFLOW_PARTS = ("api-server", "scheduler", "dag-processor", "triggerer")
+AIRFLOW = [sys.executable, "-m", "inferbench_tasks.provider.airflow_command"]
+#: Running tasks have a server of their own: questions of the web port can't keep it from answering them.
+EXECUTION_API = "execution-api"
+AIRFLOW_PARTS = (API_SERVER, EXECUTION_API, "scheduler", DAG_PROCESSOR, TRIGGERER)
 #: A cold import of Airflow on two busy cores takes half a minute; three processes do it at once.
 START_TIMEOUT_S = 240.0
 Say = Callable[[str], None]
@@ -87,10 +92,10 @@ class LocalSystem:
                     f"--port {port} is taken by another program; name another, or none for a free one."
                 )
             own_servers.require()
-            port, broker_port = port or free_port(), free_port()
+            port, execution_port, broker_port = port or free_port(), free_port(), free_port()
             variables = environment(
-                self.home, port=port, broker_port=broker_port, dags=dags, submissions=submissions,
-                data_dir=self.data_dir,
+                self.home, port=port, execution_port=execution_port, broker_port=broker_port, dags=dags,
+                submissions=submissions, data_dir=self.data_dir,
             )  # fmt: skip
             env = os.environ | variables
             self._write_environment(variables)
@@ -102,7 +107,7 @@ class LocalSystem:
                 say("preparing the metadata database")
                 self._migrate(env)
                 (self.home / "url").write_text(f"http://127.0.0.1:{port}")
-                parts = self._parts(broker_port, workers, say)
+                parts = self._parts(broker_port, execution_port, workers, say)
                 (self.home / "parts.json").write_text(json.dumps(parts))
                 for name, command in parts.items():
                     say(f"starting {name}")
@@ -117,14 +122,18 @@ class LocalSystem:
                 self._stop_perfdb()
                 raise
 
-    def _parts(self, broker_port: int, workers: Sequence[str], say: Say) -> dict[str, list[str]]:
+    def _parts(
+        self, broker_port: int, execution_port: int, workers: Sequence[str], say: Say
+    ) -> dict[str, list[str]]:
         """Name -> command, in the order of their start; off the devices' cores where there are others."""
         parts: dict[str, list[str]] = {}
         if not os.environ.get(BROKER_URL):
             parts["broker"] = broker.command(self.home, broker_port, broker_password(self.home))
         parts |= {name: [*AIRFLOW, name] for name in AIRFLOW_PARTS}
+        parts[API_SERVER] += ["--apps", PUBLIC]
+        parts[EXECUTION_API] = [*AIRFLOW, API_SERVER, "--apps", EXECUTION, "--port", str(execution_port)]
         # Its log server listens on all interfaces; who reads logs here reads the files.
-        parts["triggerer"].append("--skip-serve-logs")
+        parts[TRIGGERER].append("--skip-serve-logs")
         # Generating and converting models must not take the CPU from a measurement: it comes last.
         parts["worker-host"] = [
             *(sys.executable, "-m", "inferbench_tasks.background"),
@@ -196,14 +205,16 @@ class LocalSystem:
         deadline = time.monotonic() + START_TIMEOUT_S
         state: dict[str, str] = {}
         ready = 0
-        with PerfDB.connect(settings.perfdb_uri(), self.data_dir) as db:
+        # One client: each new one reads the certificates of the whole web.
+        with PerfDB.connect(settings.perfdb_uri(), self.data_dir) as db, httpx.Client() as client:
             while time.monotonic() < deadline:
                 for process in started:
                     if not process.alive():
                         raise processes.died(process)
-                state = health(self.url())
+                state = health(self.url(), client)
                 ready = sum(d.present(TTL_S) for d in Cluster(db).devices())
-                parts = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+                state[EXECUTION_API] = execution_health(self.environment()[EXECUTION_URL], client)
+                parts = ("metadatabase", "scheduler", "dag_processor", "triggerer", EXECUTION_API)
                 if all(state.get(part) == "healthy" for part in parts) and ready >= workers:
                     return
                 time.sleep(0.5)
@@ -211,19 +222,6 @@ class LocalSystem:
             f"The system is not healthy after {START_TIMEOUT_S:.0f} s: {state}, {ready} of {workers} worker(s); "
             f"logs: {self.home}/logs"
         )
-
-
-def health(url: str) -> dict[str, str]:
-    """Part -> status, from Airflow's own monitor; empty while it does not answer."""
-    try:
-        answer = httpx.get(f"{url}/api/v2/monitor/health", timeout=5)
-    except httpx.TransportError:
-        return {}
-    if answer.status_code != 200:
-        return {}
-    return {
-        part: str(value.get("status")) for part, value in answer.json().items() if isinstance(value, dict)
-    }
 
 
 def is_taken(port: int) -> bool:

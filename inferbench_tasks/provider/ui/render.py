@@ -69,6 +69,11 @@ def chance(probability: Any) -> str:
     return "over 99%" if probability >= 0.995 else f"{probability:.0%}"
 
 
+def asker(user: str | None, login: str | None) -> str:
+    """Who asked for it: the user that the submission names, and the login that started it where there was one."""
+    return f"{user or '–'} (login {login})" if login else user or "–"
+
+
 def query(**values: Any) -> str:
     """``?a=1&b=2`` of the values that are there; a list becomes several."""
     filled = {k: v for k, v in values.items() if v not in (None, "", [])}
@@ -94,6 +99,7 @@ def _environment() -> jinja2.Environment:
         "measured": measured,
         "script_json": script_json,
         "verdict_parts": split,
+        "asker": asker,
     }
     environment.filters |= filters
     environment.globals["query"] = query

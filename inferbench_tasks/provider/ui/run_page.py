@@ -12,26 +12,27 @@ from inferbench_tasks import settings
 from inferbench_tasks.analysis.report.columns import columns_of
 from inferbench_tasks.analysis.report.compose import notes_of
 from inferbench_tasks.analysis.report.missing import missing_notes
+from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.provenance import provenance_tables
 from inferbench_tasks.analysis.report.runs import RunView, load_runs
-from inferbench_tasks.analysis.report.sections import sections
 from inferbench_tasks.contracts.verdict import reasons_of
-from inferbench_tasks.perfdb.documents import RunDocument
-from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.documents import ResultBase, RunDocument
 from inferbench_tasks.pipelines.base import pipeline_of, results_of
-from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.access import MayChange, Store, User
 from inferbench_tasks.provider.api.runs import find
-from inferbench_tasks.provider.ui.render import page, query
+from inferbench_tasks.provider.submit.notes import SUBMIT
+from inferbench_tasks.provider.ui.render import asker, page, query
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/run/{run}", response_class=HTMLResponse)
-def run_page(run: str, db: Store) -> HTMLResponse:
+def run_page(run: str, db: Store, user: User, may_change: MayChange) -> HTMLResponse:
     """Summary, stages, certificate, provenance and links; a run that goes on is followed."""
     record, result = find(db, run)
     run_id = record.run_id if record else result.run_id if result else run
     (view,) = load_runs(db, [run_id])
+    others = results_of(db, record) if record and result is None else []
     invocation = (record or result).invocation_id if record or result else None  # type: ignore[union-attr]
     stages = sorted(record.stages, key=lambda s: s.started_at) if record else []
     now = next((s.stage for s in reversed(stages) if s.state == "running"), "between two stages")
@@ -44,17 +45,18 @@ def run_page(run: str, db: Store) -> HTMLResponse:
         verdict=view.said_with_load,
         valid=view.valid,
         running=now if running else "",
+        may_end=running and record is not None and _may_end(record, user, may_change),
         result=result,
         samples=result is not None and result.samples is not None,
-        drawable=result is not None and not running,
+        drawable=(result is not None or bool(others)) and not running,
         invocation=invocation,
         report=f"/inferbench/report/{invocation}" if report.is_file() else None,
-        board="/inferbench/leaderboard" + query(model=result.model.name if result else "", mark=invocation),
+        board="/inferbench/leaderboard" + query(model=result.model.name, mark=invocation) if result else None,
         warnings=notes_of([view], 0) if result and not result.samples else _warnings(view),
-        tiles=tiles(view) if result or record is None else tiles_of_another_kind(db, record),
+        tiles=tiles(view) if result or not others else tiles_of_another_kind(others[0], record),
         facts=facts(view),
         stages=stages,
-        certificate=_certificate(view),
+        certificate=_certificate(result or next(iter(others), None)),
         provenance=[
             {"title": t["title"], "head": None, "rows": t["rows"]} for t in provenance_tables([view])
         ],
@@ -69,9 +71,10 @@ def charts(run: str, db: Store) -> Response:
 
     record, result = find(db, run)
     run_id = record.run_id if record else result.run_id if result else run
+    pipeline = pipeline_of(record.job if record else {})
     chart_sections = [
         {"title": s.title, "text": s.text, "tables": s.tables, "charts": s.charts}
-        for s in sections(load_runs(db, [run_id]))
+        for s in pipeline.sections(db, [run_id])
     ]
     body = orjson.dumps(
         {"sections": chart_sections}, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
@@ -79,24 +82,31 @@ def charts(run: str, db: Store) -> Response:
     return Response(body, media_type="application/json")
 
 
+def _may_end(record: RunDocument, user: User, may_change: MayChange) -> bool:
+    """Whether it is a run of the user's own, or one that the user may change; not of ``inferbench run``, whose terminal
+    ends it.
+    """
+    local = (settings.data_dir() / "invocations" / record.invocation_id / "order.json").exists()
+    return not local and (record.submission.login == user.get_name() or may_change(SUBMIT))
+
+
 def tiles(view: RunView) -> list[dict[str, str]]:
     """The figures that the run has, with their units."""
     return [{"title": column.title, "value": column.cell(view)} for column in columns_of([view])]
 
 
-def tiles_of_another_kind(db: PerfDB, record: RunDocument) -> list[dict[str, str]]:
-    """The figures of a run that is no serving job, as its pipeline names them; none without a result."""
-    result = next(iter(results_of(db, record)), None)
-    if result is None:
-        return []
-    figures = pipeline_of(record.job).figures(result)
-    return [{"title": title, "value": str(value)} for title, value in figures.items()]
+def tiles_of_another_kind(result: ResultBase, record: RunDocument | None) -> list[dict[str, str]]:
+    """The figures of a run that is no serving job, as its pipeline names them; none without figures."""
+    figures = pipeline_of(record.job if record else {}).figures(result)
+    return [{"title": title.replace("_", " "), "value": number(value)} for title, value in figures.items()]
 
 
 def facts(view: RunView) -> dict[str, Any]:
     """What was run, in a person's order."""
     job, result = view.job, view.result
-    fields: dict[str, Any] = {"submission": job.get("name"), "user": job.get("user")}
+    document = view.run or result
+    login = document.submission.login if document else None
+    fields: dict[str, Any] = {"submission": job.get("name"), "user": asker(job.get("user"), login)}
     if result is not None:
         # The environment is long, and stands below with everything else of the provenance.
         settings_text = ", ".join(
@@ -134,8 +144,8 @@ def _warnings(view: RunView) -> list[str]:
     return warnings + missing_notes([view])
 
 
-def _certificate(view: RunView) -> dict[str, Any] | None:
-    document = view.result.certificate if view.result else None
+def _certificate(result: Any) -> dict[str, Any] | None:
+    document = getattr(result, "certificate", None)
     if not document:
         return None
     checks = [

@@ -13,6 +13,14 @@ from inferbench_tasks.sandbox import landlock, limits
 from inferbench_tasks.sandbox.setting import missing
 from inferbench_tasks.stages import generate
 from inferbench_tasks.stages.base import Context
+from tests.security.bounds import Limits
+
+
+@pytest.fixture(name="limits")
+def _limits() -> Limits:
+    """Each test starts a whole stage, whose process imports PyTorch: the sandbox's own limits are what is tested."""
+    return Limits(cpu_s=60, mib=1500)
+
 
 MODULE = """
 import os, signal, socket, sys, tempfile

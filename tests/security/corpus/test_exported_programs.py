@@ -11,8 +11,9 @@ import pytest
 
 from inferbench_tasks.artifacts import exported_program, safe_files
 from inferbench_tasks.errors import InputError
+from tests.skips import needs
 
-pytest.importorskip("torch")
+pytestmark = needs("torch")
 
 
 @cache

@@ -22,6 +22,12 @@ pytestmark = pytest.mark.airflow
 TEXT = "name: quick\nmodel: {kind: zoo, name: digits}\nload: {arrivals: {kind: poisson, rate_rps: 10}}\n"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _airflow() -> None:
+    """Airflow makes its folder of logs where it is first imported: that is no input's doing."""
+    import inferbench_tasks.provider.submit.dag  # noqa: F401
+
+
 def disk(monkeypatch: pytest.MonkeyPatch, free_percent: int) -> None:
     """The data directory's file system has so much room; a tenth of it is root's."""
     sizes = SimpleNamespace(
@@ -91,6 +97,28 @@ def test_one_submission_hides_no_other(tmp_path: Path) -> None:
     assert set(dags) == {"submit", good, *(f"broken {PREFIX}{name}.00000000" for name in bodies)}
 
 
+def test_the_largest_sweep_goes_without_where_there_is_no_time_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has an import error of its own; the DAGs of the smaller ones, and the form, are there."""
+    from inferbench_tasks.provider.submit import dag
+
+    shelf = Shelf(tmp_path)
+    large = shelf.place(
+        resolve(SubmissionRequest(submission=TEXT + "sweep: {load.seed: [1, 2, 3]}\n"), tmp_path)
+    )
+    good = shelf.place(resolve(SubmissionRequest(submission=TEXT), tmp_path))
+    ticks = iter(range(100))
+    monkeypatch.setattr(
+        "inferbench_tasks.provider.render.time", SimpleNamespace(monotonic=lambda: next(ticks))
+    )
+    monkeypatch.setattr(dag, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    monkeypatch.setattr(dag, "_reading_s", lambda: 1.0)
+    dags = dag.load_submit(tmp_path, tmp_path)
+    assert set(dags) == {"submit", good, f"broken {large}"}
+    assert "no time to make the tasks of its 3 jobs" in str(vars(dags[f"broken {large}"]))
+
+
 def test_models_beside_count_as_jobs(tmp_path: Path) -> None:
     """Ten neighbours make 22 jobs of each point: 1,000 points are refused before they are made."""
     share = {"beside": [{"model": {"kind": "zoo", "name": "digits"}}] * 10}
@@ -119,8 +147,9 @@ def test_a_login_has_so_much_waiting_and_no_more(
     """The next submission is refused with the counts and the remedy; an admin's is not."""
     monkeypatch.setattr(quota, "Cluster", lambda db: SimpleNamespace(waiting_of=lambda login: waiting))
     monkeypatch.setattr(
-        "inferbench_tasks.provider.executors.jobs.may_hurry", lambda login: login in (None, "admin")
+        "inferbench_tasks.provider.submit.standing.may_hurry", lambda login: login in (None, "admin")
     )
+    monkeypatch.setattr(quota, "room_of", lambda login, db, data_dir: 0)
     nowhere: Any = None
     check_quota("admin", 10**6, nowhere, submissions=10**6)
     if message is None:

@@ -7,8 +7,16 @@ import pytest
 
 from inferbench_tasks.artifacts import saved_model
 from inferbench_tasks.errors import InputError
+from tests.security.bounds import Limits
+from tests.skips import needs
 
-pytest.importorskip("tensorflow")
+pytestmark = needs("tensorflow")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tensorflow() -> None:
+    """What it costs to import TensorFlow is no input's doing."""
+    import tensorflow  # noqa: F401
 
 
 def written(folder: Path, operator: str | None, place: str = "graph") -> Path:
@@ -55,6 +63,9 @@ def test_operators_that_compute_pass(tmp_path: Path, operator: str | None) -> No
     saved_model.check(written(tmp_path, operator))
 
 
+@pytest.mark.parametrize(
+    "limits", [Limits(cpu_s=30, traces=False)]
+)  # TensorFlow leaves its own temporary files
 def test_what_tensorflow_saves_itself_passes(tmp_path: Path) -> None:
     """Its own functions for saving and restoring variables are no part of what is served."""
     import tensorflow as tf

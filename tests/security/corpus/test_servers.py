@@ -28,12 +28,21 @@ from inferbench_tasks.launchers.process import ProcessLauncher
 from inferbench_tasks.sandbox.setting import missing
 from inferbench_tasks.submission.schema import ServeSpec
 from tests.docker_engine import ENVIRONMENTS
+from tests.security.bounds import Limits
 from tests.serving_cases import dense_as
 
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(bool(missing()), reason="this kernel lacks a part of the sandbox"),
 ]
+
+
+@pytest.fixture
+def limits() -> Limits:
+    """Each test makes a model and starts a whole server: what the code in it leaves is looked at by the test itself."""
+    return Limits(cpu_s=120, mib=3000, traces=False)
+
+
 ATTEMPTS = """
 import ctypes, os, signal, socket, subprocess, sys
 from pathlib import Path

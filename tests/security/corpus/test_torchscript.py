@@ -14,8 +14,9 @@ from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.modelrepo.file import FileSource
 from inferbench_tasks.submission.model import FileModel
+from tests.skips import needs
 
-pytest.importorskip("torch")
+pytestmark = needs("torch")
 SIGNATURE = (
     '{"inputs": [{"name": "x", "dtype": "float32", "shape": [4]}],'
     ' "outputs": [{"name": "y", "dtype": "float32", "shape": [4]}]}'

@@ -9,15 +9,19 @@ import pytest
 
 from inferbench_tasks.provider import metadata_db
 from inferbench_tasks.provider.system.config import TUNED
+from tests.warm import metadata
 
 pytestmark = pytest.mark.airflow
 
 
-def test_it_is_migrated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_migrated_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """A new database is a copy with the tables and the pool of our settings; one of this version is left as it is; one
     that another version left is migrated."""
     database = tmp_path / "home" / "airflow.db"
     database.parent.mkdir()
+    metadata(tmp_path, tmp_path_factory)  # the suite's one migration, by the same function
     metadata_db.migrate(database, tmp_path)
     with sqlite3.connect(database) as connection:
         ((slots,),) = connection.execute("select slots from slot_pool where pool = 'default_pool'")

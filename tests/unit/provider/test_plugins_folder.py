@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[3]
 
 def settings(home: Path) -> list[str | None]:
     """The plugins folder of ``inferbench up`` and of ``inferbench run``."""
-    up = environment(home, port=1, broker_port=2, dags=home, submissions=home, data_dir=home)
+    ports = {"port": 1, "broker_port": 2, "execution_port": 3}
+    up = environment(home, **ports, dags=home, submissions=home, data_dir=home)
     return [made.get(plugins_folder.SETTING) for made in (up, airflow_environment(home, home))]
 
 

@@ -78,6 +78,34 @@ def test_a_dag_survives_serialisation(chained: DAG) -> None:
     assert "inferbench" in again.tags
 
 
+def test_parameters_are_the_dag_s_and_no_task_s(chained: DAG) -> None:
+    """Each task's copy would be checked by Airflow whenever the DAG is stored; a run has the DAG's all the same."""
+    from airflow.sdk.definitions.param import process_params
+
+    params = {name: chained.params[name] for name in chained.params}
+    assert "duration_s" in params
+    for task in chained.tasks:
+        assert not task.params
+        assert process_params(chained, task, {"duration_s": 3}, suppress_exception=False) == {
+            **params,
+            "duration_s": 3,
+        }
+
+
+def test_the_hash_of_a_dag_does_not_grow_with_its_tasks(chained: DAG) -> None:
+    """Airflow asks for it at each arrow between two tasks."""
+    assert hash(chained) == hash(chained.dag_id)
+
+
+def test_a_dag_that_takes_too_long_is_refused() -> None:
+    """Before its jobs' tasks are made."""
+    from inferbench_tasks.errors import InputError
+    from inferbench_tasks.provider.render import render
+
+    with pytest.raises(InputError, match="no time to make the tasks of its 1 jobs"):
+        render(submission(), base_dir=Path("/x"), one_at_a_time=False, deadline_s=0.0)
+
+
 def test_a_changed_job_has_an_id_of_its_own(chained: DAG) -> None:
     """What a form changes changes the job's id, unless it is only a label; the DAG's own input stays."""
     from inferbench_tasks.plan.overrides import overridden

@@ -11,18 +11,20 @@ from typing import Any
 import pytest
 
 from inferbench_tasks import sandbox
+from inferbench_tasks.sandbox import account
 from inferbench_tasks.sandbox.setting import missing
 
 needs_all = pytest.mark.skipif(bool(missing()), reason=f"not kept in by this kernel: {missing()}")
 TRY = """
-import ctypes, json, mmap, os, socket, subprocess, sys
+import ctypes, json, mmap, os, resource, socket, subprocess, sys
 from pathlib import Path
 from inferbench_tasks import sandbox
 inside, outside, pid = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 own_port, other_port, unix = int(sys.argv[4]), int(sys.argv[5]), sys.argv[6]
 before = len(os.listdir("/proc/self/task"))
 if sys.argv[7] == "enter":
-    sandbox.enter(sandbox.Reach(writes=(str(inside), "/no/such/folder"), binds=(own_port,)))
+    uid = sandbox.draw()
+    sandbox.enter(sandbox.Reach(writes=(str(inside), "/no/such/folder"), binds=(own_port,)), uid)
 libc = ctypes.CDLL(None, use_errno=True)
 def outcome(act):
     try:
@@ -80,6 +82,8 @@ print(json.dumps({
     "unix socket": outcome(lambda: dial(socket.AF_UNIX, socket.SOCK_STREAM, unix)),
     "abstract socket": outcome(lambda: dial(socket.AF_UNIX, socket.SOCK_STREAM, chr(0) + unix)),
     "signal": outcome(lambda: os.kill(pid, 0)),
+    "limits of others": outcome(lambda: resource.prlimit(pid, resource.RLIMIT_CPU, (1 << 40, resource.RLIM_INFINITY))),
+    "own limits": outcome(lambda: resource.setrlimit(resource.RLIMIT_CPU, (1 << 40, resource.RLIM_INFINITY))),
     "trace": outcome(lambda: call(ptrace, 16, pid, None, None)),
     "namespace": outcome(lambda: call(unshare, 0x10000000)),
     "rings": outcome(lambda: call(ring, 1, ctypes.create_string_buffer(200))),
@@ -92,7 +96,16 @@ print(json.dumps({
 }))
 """
 #: What a process has to be able to do.
-ALLOWED = ("write inside", "rename inside", "read inside", "device", "bind own port", "thread", "pair")
+ALLOWED = (
+    "write inside",
+    "rename inside",
+    "read inside",
+    "device",
+    "bind own port",
+    "thread",
+    "pair",
+    "own limits",
+)
 TOLD = (
     "threads",
     "privileges",
@@ -144,24 +157,28 @@ def tried(places: tuple[Path, Path], how: str) -> dict[str, Any]:
                 return done.stdout
 
             reach = sandbox.Reach(writes=(str(inside),), binds=(own,))
-            answer = sandbox.started(reach, run) if how == "start" else run()
+            answer = sandbox.started(reach, run, sandbox.draw()) if how == "start" else run()
     Path(unix).unlink()
     document: dict[str, Any] = json.loads(answer)
     return document
 
 
 @needs_all
+@pytest.mark.parametrize("user", account.USERS)
 @pytest.mark.parametrize("how", ["enter", "start"])
-def test_nothing_outside_its_reach_is_touched(places: tuple[Path, Path], how: str) -> None:
+def test_nothing_outside_its_reach_is_touched(
+    places: tuple[Path, Path], how: str, user: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not by any way to read or change a file, to bind or connect, to reach a process or the kernel, nor by a program
     that it starts; what it is given stays.
     """
+    monkeypatch.setenv(account.USER, user)
     answer = tried(places, how)
     assert answer["threads"] == 1 and answer["privileges"] and answer["filtered"]
     assert answer["by a program"] and answer["read by a program"]
     assert {name: answer[name] for name in ALLOWED} == dict.fromkeys(ALLOWED, "done")
     denied = {name: value for name, value in answer.items() if name not in (*ALLOWED, *TOLD)}
-    assert len(denied) == 30
+    assert len(denied) == 31
     assert {
         name: value for name, value in denied.items() if value not in ("PermissionError", "OSError")
     } == {}

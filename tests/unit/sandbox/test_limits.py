@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from inferbench_tasks import sandbox
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.sandbox import limits
 
@@ -30,9 +31,10 @@ def test_what_a_process_started_counts_as_its_memory(
     parent: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Within the setting nothing is said; beyond, how much it had, how much is allowed, and the setting."""
-    assert limits.excess(parent.pid) is None
+    watch = sandbox.Watch(parent.pid)
+    assert watch.excess() is None
     monkeypatch.setattr(limits, "most_bytes", lambda: 150 << 20)
-    reason = limits.excess(parent.pid)
+    reason = watch.excess()
     assert reason is not None and "allowed are 150" in reason and limits.MEMORY in reason
 
 
@@ -41,7 +43,7 @@ def test_the_kernel_ends_it_before_others(parent: subprocess.Popen[bytes]) -> No
     limits.first_to_go(parent.pid)
     assert Path(f"/proc/{parent.pid}/oom_score_adj").read_text().strip() == str(limits.OOM_SCORE)
     limits.first_to_go(2**22 + 1)
-    assert limits.excess(2**22 + 1) is None
+    assert sandbox.Watch(2**22 + 1).excess() is None
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "101", "x", "nan"])

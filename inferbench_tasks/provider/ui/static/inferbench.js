@@ -91,7 +91,10 @@ async function loadCharts(place) {
         return [place, { ...chart, layout: { ...layout, margin: { ...layout.margin, t: 12 }, height: layout.height - 32 } }];
       });
       for (const [place, chart] of places) draw(place, chart); // when all are there: each is as wide as its box ends up
-      for (const table of section.tables) place.append(tableOf(table));
+      for (const table of section.tables) {
+        place.append(tableOf(table));
+        if (table.note) place.append(element("p", table.note, { class: "soft" }));
+      }
     }
     if (!sections.length) place.append(element("p", "There is nothing to draw: the run has no raw samples."));
   } catch (problem) {
@@ -100,7 +103,29 @@ async function loadCharts(place) {
   place.setAttribute("aria-busy", "false");
 }
 
+// Ends a submission at the second click; the page follows what becomes of it.
+async function cancelSubmission(event) {
+  const button = event.target.closest("button[data-cancel]");
+  if (!button) return;
+  if (!button.dataset.sure) {
+    button.dataset.sure = "1";
+    button.textContent = "Really end it?";
+    return;
+  }
+  button.disabled = true;
+  const status = button.parentElement.querySelector("[role=status]");
+  try {
+    const answer = await fetch(button.dataset.cancel, { method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json" }, body: "{}" });
+    const { detail } = await answer.json();
+    status.textContent = answer.ok ? "It is being ended …" : String(detail);
+  } catch (problem) {
+    status.textContent = `It can't be ended now: ${problem.message}`;
+  }
+  button.blur();
+}
+
 document.addEventListener("click", openInAirflow);
+document.addEventListener("click", cancelSubmission);
 document.addEventListener("change", countChosen);
 countChosen();
 // On a phone an empty filter would fill the screen before anything is seen.

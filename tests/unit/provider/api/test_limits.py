@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.provider.api.limits import MAX_BODY_BYTES, BodyLimit, PlainAddress
+from inferbench_tasks.provider.api.limits import APPS, MAX_BODY_BYTES, BodyLimit, PlainAddress
 
 PART = b"x" * 500_000
 
@@ -72,6 +72,55 @@ def test_workers_may_report_more() -> None:
     """Results of tasks of any DAG pass here too."""
     assert ask(BodyLimit, *[PART] * 6, path="/execution/xcoms/d/r/t/k")[0] == 200
     assert ask(BodyLimit, path="/execution/xcoms", length="64000001")[0] == 413
+
+
+def test_a_server_of_the_ui_alone_gets_no_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There a path of the execution API is one as any other."""
+    monkeypatch.setenv(APPS, "core")
+    assert ask(BodyLimit, *[PART] * 6, path="/execution/xcoms/d/r/t/k")[0] == 413
+
+
+def slow_answers(first: bytes, count: int, **bounds: Any) -> list[int]:
+    """The statuses of a whole request, and of ``count`` beside it that each send one part, and then nothing more."""
+
+    async def echo(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def asked(limit: BodyLimit, whole: bool) -> int:
+        statuses: list[int] = []
+        parts = [{"type": "http.request", "body": first, "more_body": not whole}]
+
+        async def receive() -> Any:
+            return parts.pop() if parts else await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            statuses.append(message.get("status", 0))
+
+        await limit({"type": "http", "path": "/x", "query_string": b"", "headers": []}, receive, send)
+        return statuses[0]
+
+    async def together() -> list[int]:
+        limit = BodyLimit(echo, **bounds)
+        slow = [asyncio.create_task(asked(limit, False)) for _ in range(count)]
+        await asyncio.sleep(0)
+        statuses = [await asked(limit, True), *await asyncio.gather(*slow)]
+        assert not any(limit.held_bytes.values())
+        return statuses
+
+    return asyncio.run(together())
+
+
+def test_a_body_that_does_not_end_is_given_up() -> None:
+    """408 after a while; whole ones are answered meanwhile, and nothing is held afterwards."""
+    assert slow_answers(b"x", 3, patience_s=0.05) == [200, 408, 408, 408]
+
+
+def test_bodies_under_way_hold_so_much_together() -> None:
+    """Whose part does not fit beside the others' is refused at once, with 503; whole ones pass."""
+    statuses = slow_answers(b"x" * 1000, 5, patience_s=0.05, max_held_bytes=3000)
+    assert statuses == [200, 408, 408, 408, 503, 503]
 
 
 @pytest.mark.parametrize(("path", "query"), [("/a\0b", b""), ("/a", b"q=run=%00*"), ("/a", b"q=\0")])

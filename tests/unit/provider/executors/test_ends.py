@@ -46,3 +46,141 @@ def test_a_run_that_is_not_there_keeps_nothing_from_being_done(found: Exception 
     else:
         end(executor, JobKey("digits", "manual", 0), single, lost)
     assert len(asked) == 1
+
+
+def tasks_of(*states: str | None, ended: bool = False) -> Any:
+    """A job's tasks on its device in these states, in a DAG run that has ended or not."""
+    from inferbench_tasks.provider.executors.metadata import JobTasks, TaskState
+
+    stages = ("serve", "load", "collect", "release")
+    request = LeaseRequest({"kind": "serving"})
+    return JobTasks(
+        tuple(
+            TaskState(
+                f"job-000.{stage}",
+                state,
+                1,
+                LeasedTask(0, stage, place, stage == "release", None if place else request),
+            )
+            for place, (stage, state) in enumerate(zip(stages, states, strict=True))
+        ),
+        ended,
+    )
+
+
+def test_a_job_is_over_once_its_dag_run_has_ended_and_nothing_of_it_is_sent() -> None:
+    """Airflow starts nothing in a run that was marked or failed by itself: tasks without a state stay so for ever."""
+    assert not tasks_of("success", None, None, None).over
+    assert tasks_of("success", None, None, None, ended=True).over
+    assert tasks_of("failed", "skipped", "scheduled", "up_for_retry", ended=True).over
+    assert not tasks_of("failed", "skipped", "skipped", "running", ended=True).over, "it still cleans up"
+    assert not tasks_of("success", "queued", None, None, ended=True).over
+    assert tasks_of("success", "success", "skipped", "skipped").over
+
+
+def executor_with(tasks: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[str]]:
+    """An executor whose one job with a lease has these tasks, and what becomes of the lease."""
+    from inferbench_tasks.provider.executors import device_celery
+    from inferbench_tasks.provider.executors.device_celery import DeviceCeleryExecutor
+
+    said: list[str] = []
+    dispatcher = SimpleNamespace(
+        held={"dag|run|000": SimpleNamespace(started=True)},
+        withdraw=lambda job, reason: said.append(reason),
+        ended=lambda job, ok: said.append(f"ended {ok}"),
+    )
+    estimates: list[float] = []
+    executor: Any = SimpleNamespace(
+        _dispatcher=dispatcher, _waiting={}, _no_show={}, _idle={}, _unexplained={},
+        _db=SimpleNamespace(find_runs=lambda *_, **__: [SimpleNamespace(status="cancelled", job_id="j", stages=[])]),
+        _estimator=SimpleNamespace(observe=lambda kind, seconds: estimates.append(seconds)), estimates=estimates,
+        log=logging.getLogger("test"),
+    )  # fmt: skip
+    for name in ("_count_idle", "_count_no_show", "_end", "_is_explained"):
+        method = getattr(DeviceCeleryExecutor, name)
+        setattr(executor, name, method.__get__(executor))
+    monkeypatch.setattr("inferbench_tasks.provider.executors.metadata.job_tasks", lambda key: tasks)
+    monkeypatch.setattr(device_celery, "perfdb_run", lambda key: "run.000")
+    monkeypatch.setattr(device_celery, "leased_s", lambda run: 5.0)
+    return executor, said
+
+
+def test_a_lease_of_which_nothing_runs_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A paused DAG, or a cleared run that waits for others, keeps no device; a scheduler that stood still is none."""
+    from inferbench_tasks.provider.executors import device_celery
+
+    look = device_celery.DeviceCeleryExecutor._look_at_jobs
+    now = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    executor, said = executor_with(tasks_of("success", None, None, None), monkeypatch)
+    look(executor)
+    now[0] += 10 * device_celery.IDLE_S
+    look(executor)
+    assert said == [], "it was looked at twice only"
+    for _ in range(device_celery.IDLE_LOOKS):
+        look(executor)
+    (reason,) = said
+    assert "nothing of it runs" in reason
+
+
+@pytest.mark.parametrize(
+    "state", ["queued", "running", "scheduled", "up_for_retry", "restarting", "deferred"]
+)
+def test_a_job_that_goes_on_keeps_its_lease(monkeypatch: pytest.MonkeyPatch, state: str) -> None:
+    """Whatever its next task waits for."""
+    from inferbench_tasks.provider.executors import device_celery
+
+    now = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    executor, said = executor_with(tasks_of("success", state, None, None), monkeypatch)
+    for _ in range(3 * device_celery.IDLE_LOOKS):
+        device_celery.DeviceCeleryExecutor._look_at_jobs(executor)
+        now[0] += device_celery.IDLE_S
+    assert said == []
+
+
+def test_a_run_that_was_marked_as_success_teaches_no_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lease ends; how long it had run says nothing of how long such a job takes."""
+    from inferbench_tasks.provider.executors import device_celery
+
+    executor, said = executor_with(tasks_of("success", "success", "success", "success"), monkeypatch)
+    device_celery.DeviceCeleryExecutor._look_at_jobs(executor)
+    assert said == ["ended True"] and executor.estimates == []
+
+
+def test_runs_of_ended_dag_runs_end_in_perfdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cancelled where a user ended it, else failed; not before its lease, and not what goes on."""
+    from datetime import UTC, datetime
+
+    from inferbench_tasks.perfdb.documents import RunDocument, StageRecord, SubmissionInfo
+    from inferbench_tasks.provider.executors import ended, metadata
+    from inferbench_tasks.running.invocation import dag_run_invocation
+
+    moment = datetime.now(UTC)
+
+    def run(dag: str) -> RunDocument:
+        invocation = dag_run_invocation(dag, "manual__1")
+        stages = [StageRecord(stage="convert", state="done", started_at=moment)]
+        return RunDocument(
+            run_id=f"{invocation}.000", invocation_id=invocation, job_id="j", submission=SubmissionInfo(name=dag),
+            started_at=moment, updated_at=moment, stages=stages,
+        )  # fmt: skip
+
+    runs = {dag: run(dag) for dag in ("by_hand", "by_itself", "held", "goes_on")}
+    ends: dict[str, str] = {}
+
+    def find(where: dict[str, Any]) -> list[RunDocument]:
+        assert where["status"] == "running"
+        return [r for r in runs.values() if r.invocation_id in where["invocation_id"]["$in"]]
+
+    dag_runs = [(dag, "manual__1") for dag in ("by_hand", "by_itself", "held")]
+    monkeypatch.setattr(metadata, "ended_between", lambda since, until: dag_runs)
+    monkeypatch.setattr(metadata, "ended_by_user", lambda key: key.dag_id == "by_hand")
+    db: Any = SimpleNamespace(
+        find_runs=find, end_run=lambda run_id, verdict: ends.update({run_id.split("-")[0]: str(verdict)})
+    )
+    ended.EndedRuns(db).end({"held|manual__1|000"})
+    assert ends == {
+        "by_hand": str(Verdict.cancelled("convert")),
+        "by_itself": "failed: convert, its DAG run ended without it",
+    }

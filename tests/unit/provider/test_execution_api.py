@@ -1,4 +1,4 @@
-"""A run by ``dag.test()`` in a process of its own."""
+"""The execution API of a local run and of a local system."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ pytestmark = pytest.mark.airflow
 CODE = """
 from airflow.api_fastapi.execution_api.versions import bundle
 from airflow.sdk.api.datamodels._generated import API_VERSION
-from inferbench_tasks.provider.local import _drop_old_versions
+from inferbench_tasks.provider.execution_api import drop_old_versions
 every = [version.value for version in bundle.versions]
-_drop_old_versions()
+drop_old_versions()
 kept = [version.value for version in bundle.versions]
 assert kept[0] == API_VERSION and kept == every[:len(kept)] and len(kept) < len(every), (kept, every)
 from airflow.api_fastapi.execution_api.app import create_task_execution_api_app

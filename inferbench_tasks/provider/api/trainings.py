@@ -1,0 +1,132 @@
+"""Trainings over REST: the list, one, its raw steps, two or more beside each other."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.output import Format, plain, table, wants_csv
+from inferbench_tasks.provider.api.problems import FieldError, blame, not_found
+from inferbench_tasks.provider.api.questions import MOST_COMPARED
+from inferbench_tasks.provider.api.records import records
+from inferbench_tasks.provider.api.runs import Limit, Offset
+from inferbench_tasks.training.comparison import Comparison
+from inferbench_tasks.training.comparison import compare as compared
+from inferbench_tasks.training.listing import COLUMNS, SORTS, comparison_rows, listed, result_of, row
+from inferbench_tasks.training.result import TrainingResult
+
+router = APIRouter(tags=["trainings"], prefix="/trainings")
+Text = Annotated[str, Query(max_length=300)]
+SortBy = Annotated[
+    str,
+    Query(
+        max_length=100,
+        description=f"{', '.join(SORTS)}; -NAME: the largest first. By a figure: valid runs only. Newest first by "
+        "default.",
+    ),
+]
+
+
+def filters_of(
+    submission: Text = "", benchmark: Text = "", model: Text = "", data: Text = "", device: Text = ""
+) -> dict[str, str]:
+    """What the listed trainings have in common, by field; empty where it is not asked for."""
+    filters = {
+        "submission": submission, "benchmark": benchmark, "model": model, "data": data, "device": device,
+    }  # fmt: skip
+    return {name: text.strip() for name, text in filters.items()}
+
+
+Filters = Annotated[dict[str, str], Depends(filters_of)]
+
+
+@router.get("", summary="Results of trainings, a page at a time")
+def list_trainings(
+    request: Request,
+    db: Store,
+    filters: Filters,
+    sort: SortBy = "",
+    limit: Limit = 50,
+    offset: Offset = 0,
+    format: Format = None,
+) -> Response:
+    """``items``, and ``next_offset`` (null on the last page). Times are ms; null where a run has no figures."""
+    rows, more = page_of(db, filters, sort, limit, offset)
+    body = {"items": rows, "next_offset": offset + limit if more else None}
+    return table(request, format, rows, body, name="trainings", columns=COLUMNS)
+
+
+def page_of(
+    db: PerfDB, filters: dict[str, str], sort: str, limit: int, offset: int
+) -> tuple[list[dict[str, Any]], bool]:
+    """One page of rows, and whether there is another; FieldError for a name to sort by that is none."""
+    with blame("sort"):
+        results = listed(db, filters, sort, limit + 1, offset)
+    return [row(result) for result in results[:limit]], len(results) > limit
+
+
+@router.get("/compare", summary="Two to six trainings beside each other")
+def compare(
+    request: Request,
+    db: Store,
+    run: Annotated[list[str], Query(description="Their ids; each is set beside the first.")],
+    format: Format = None,
+) -> Response:
+    """For each other run ``figures``, with the ratio to the first and its corrected 95% interval, and ``notes``."""
+    comparisons: list[dict[str, Any]] = [
+        {"run": first, "other": other, "figures": comparison_rows(comparison), "notes": comparison.notes}
+        for first, other, comparison in compare_runs(db, run)
+    ]
+    rows = [
+        {"first_run": of["run"], "other_run": of["other"], **figure}
+        for of in comparisons
+        for figure in of["figures"]
+    ]
+    return table(request, format, rows, {"comparisons": comparisons}, name="compare-trainings")
+
+
+def compare_runs(db: PerfDB, runs: list[str]) -> list[tuple[str, str, Comparison]]:
+    """Each further run by the first: (first, other, comparison).
+
+    FieldError where they can't be compared, 404 for a run that there is not.
+    """
+    runs = list(dict.fromkeys(runs))
+    if not 2 <= len(runs) <= MOST_COMPARED:
+        raise FieldError("run", f"give two to {MOST_COMPARED} different runs; these are {len(runs)}")
+    first, *others = [find(db, text) for text in runs]
+    with blame("run"):
+        return [(first.run_id, other.run_id, compared(first, other)) for other in others]
+
+
+@router.get("/{run}", summary="One training, with everything that is known of it")
+def one_training(run: str, request: Request, db: Store, format: Format = None) -> Response:
+    """Its result: job, figures by timing, certificate, verdict, provenance; ``GET /runs/{run}`` has its stages."""
+    result = find(db, run)
+    if wants_csv(request, format):
+        return table(request, "csv", [row(result)], name=result.run_id, columns=COLUMNS)
+    return table(request, "json", [], plain(result.model_dump(mode="json")))
+
+
+@router.get(
+    "/{run}/steps",
+    summary="The raw record of every step of every rank",
+    responses={200: {"content": {"application/vnd.apache.parquet": {}, "text/csv": {}}}},
+)
+def steps(run: str, request: Request, db: Store, format: Format = None) -> Response:
+    """Parquet, or CSV if that is asked for: a line for each rank and step, times in ns. It comes piece by piece."""
+    result = find(db, run)
+    if result.samples is None:
+        raise not_found(f"training {run!r} has no raw steps")
+    return records(request, format, db, result.samples, f"{result.run_id}.{result.attempt}.steps")
+
+
+def find(db: PerfDB, run: str) -> TrainingResult:
+    """The last attempt's result; 404 without one."""
+    try:
+        return result_of(db, run)
+    except InputError as error:
+        raise not_found(str(error)) from error

@@ -1,0 +1,148 @@
+"""What goes and what stays: by age, then by size, what was used longest ago first."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from inferbench_tasks import settings
+from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.running.lease import MachineLease
+from inferbench_tasks.upkeep.entry import YOUNG_S, Entry
+from inferbench_tasks.upkeep.in_use import InUse
+from inferbench_tasks.upkeep.keep import Keep
+from inferbench_tasks.upkeep.places.base import Place
+from inferbench_tasks.upkeep.places.cache import Cache
+from inferbench_tasks.upkeep.places.logs import Logs
+from inferbench_tasks.upkeep.places.runs import Runs
+from inferbench_tasks.upkeep.places.submitted import Submitted
+
+log = logging.getLogger(__name__)
+
+PLACES: tuple[type[Place], ...] = (Runs, Cache, Submitted, Logs)
+#: When a cleaning ended last: the time of this file of the data directory.
+STAMP = "cleaned"
+EVERY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of one entry that is past its bounds. ``kept``: why it stays all the same; empty where it goes."""
+
+    place: str
+    path: Path
+    total_bytes: int
+    age_s: float
+    reason: str
+    kept: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """An entry past its bounds, why it should go, and what keeps it all the same."""
+
+    entry: Entry
+    reason: str
+    kept: str
+
+
+def clean(
+    data_dir: Path,
+    db: PerfDB,
+    places: Sequence[str] = (),
+    *,
+    dry_run: bool = False,
+    unstored: bool = False,
+    now_s: float | None = None,
+) -> list[Outcome]:
+    """Remove what is past the bounds of these places (default: all) and not in use; what was past them.
+
+    ``dry_run``: only say so. ``unstored``: also runs with raw records that are not in PerfDB, or that it does not know.
+    ``now_s``: Unix time. One cleaning at a time: nothing, where another is under way. Raises PerfDBError, for without
+    it nobody knows what runs, and InputError for a bound that is none.
+    """
+    now = time.time() if now_s is None else now_s
+    chosen = [place for place in PLACES if not places or place.name in places]
+    bounds = {place.name: Keep.of(place.setting) for place in chosen}
+    if not data_dir.is_dir():
+        return []
+    outcomes: list[Outcome] = []
+    try:
+        with FileLock(data_dir / f".{STAMP}.lock").acquire(timeout=0):
+            use = InUse.of(db, data_dir)
+            for place in chosen:
+                entries = place(data_dir, db, use).entries()
+                for past in excess(entries, bounds[place.name], now, unstored):
+                    kept = past.kept or ("" if dry_run else _removed(past.entry))
+                    path, total_bytes = past.entry.path, past.entry.total_bytes
+                    outcomes.append(
+                        Outcome(place.name, path, total_bytes, now - past.entry.used_s, past.reason, kept)
+                    )
+            if not dry_run and not places:
+                (data_dir / STAMP).touch()
+    except Timeout:
+        log.info("another cleaning of %s is under way", data_dir)
+    return outcomes
+
+
+def excess(entries: Sequence[Entry], keep: Keep, now_s: float, unstored: bool = False) -> list[Past]:
+    """What is past its bounds, what was used longest ago first.
+
+    What stays counts towards the size, so that more of the others goes.
+    """
+    total_bytes = sum(entry.total_bytes for entry in entries)
+    past = []
+    for entry in sorted(entries, key=lambda entry: entry.used_s):
+        age_s = now_s - entry.used_s
+        if entry.overdue:
+            reason = entry.overdue
+        elif age_s < YOUNG_S:
+            continue
+        elif age_s > keep.age_s:
+            reason = f"not used for {age_s / 86_400:.0f} days"
+        elif total_bytes > keep.total_bytes:
+            reason = f"{total_bytes / 1e9:.1f} GB are there"
+        else:
+            continue
+        kept = entry.in_use or (entry.unstored() if entry.unstored and not unstored else "")
+        if not kept:
+            total_bytes -= entry.total_bytes
+        past.append(Past(entry, reason, kept))
+    return past
+
+
+def _removed(entry: Entry) -> str:
+    """Why an entry could not be removed; empty where it was."""
+    try:
+        kept = entry.remove()
+    except OSError as error:
+        kept = f"it can't be removed: {error.strerror}"
+    if kept:
+        log.info("stays path=%s: %s", entry.path, kept)
+    else:
+        log.info("removed path=%s bytes=%d", entry.path, entry.total_bytes)
+    return kept
+
+
+def due(data_dir: Path, *, every_s: float = EVERY_S) -> bool:
+    """Whether the last whole cleaning is so long ago, or there was none."""
+    try:
+        return time.time() - os.stat(data_dir / STAMP).st_mtime >= every_s
+    except OSError:
+        return True
+
+
+def clean_if_due(data_dir: Path, db: PerfDB) -> None:
+    """A day after the last cleaning, and while nothing is measured here; what goes wrong is logged only."""
+    try:
+        if due(data_dir) and MachineLease(settings.machine_dir(data_dir)).holder() is None:
+            clean(data_dir, db)
+    except InferBenchError as error:
+        log.warning("old files could not be removed: %s", error)

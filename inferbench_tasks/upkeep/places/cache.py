@@ -1,0 +1,82 @@
+"""``cache/``: models, requests and conversions, which are made again when they are needed.
+
+Each entry is used under its own lock (``artifacts.cache``), and says when it was used last: whoever finds one touches
+its manifest. Environments and measured ceilings are no such entries and stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from inferbench_tasks import settings
+from inferbench_tasks.artifacts.cache import MANIFEST
+from inferbench_tasks.upkeep.entry import DOOMED, Entry, remove_doomed, remove_folder
+from inferbench_tasks.upkeep.places.base import Place
+from inferbench_tasks.upkeep.sizes import allocated_bytes
+
+#: Of what users bring: a folder for each model, with caches of its own.
+_FOREIGN = "foreign"
+
+
+class Cache(Place):
+    """An entry is one artefact with its manifest."""
+
+    name = "cache"
+    setting = settings.KEEP_CACHE
+
+    def entries(self) -> list[Entry]:
+        entries = []
+        for manifest in self._manifests():
+            folder = manifest.parent
+            used_s = _used_at(folder)
+            entries.append(
+                Entry(
+                    folder,
+                    allocated_bytes(folder),
+                    used_s,
+                    partial(_remove, folder, used_s),
+                    self._reason(folder),
+                )
+            )
+        return entries
+
+    def _manifests(self) -> Iterator[Path]:
+        root = self.data_dir / "cache"
+        for pattern in ("*", f"{_FOREIGN}/*/*"):
+            for cache in root.glob(pattern):
+                if cache.is_dir() and cache.name != _FOREIGN:
+                    remove_doomed(cache)
+                    yield from (
+                        m for m in cache.glob(f"*/{MANIFEST}") if not m.parent.name.startswith(DOOMED)
+                    )
+
+    def _reason(self, folder: Path) -> str:
+        if self.use.has_path(folder):
+            return "a run that is under way uses it"
+        if self.use.strangers:
+            return f"{min(self.use.strangers)} is under way, and PerfDB does not know what it uses"
+        return ""
+
+
+def _used_at(folder: Path) -> float:
+    """Its files are never changed; whoever finds it touches its manifest."""
+    try:
+        return (folder / MANIFEST).stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _remove(folder: Path, used_s: float) -> str:
+    lock = FileLock(folder.parent / f".{folder.name}.lock")
+    try:
+        with lock.acquire(timeout=0):
+            if _used_at(folder) != used_s:
+                return "it was used meanwhile"
+            remove_folder(folder)
+    except Timeout:
+        return "somebody makes it just now"
+    return ""
