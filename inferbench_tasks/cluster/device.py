@@ -21,13 +21,15 @@ class Last(BaseModel):
 
     token: int
     outcome: Outcome
+    nonce: str = ""
+    """Of the request that ended it: it may be repeated."""
 
 
 class Lease(BaseModel):
-    """A job's right to a device, from ``serve`` to ``release``.
+    """A job's right to one device or to several of one host (a gang), from ``serve`` to ``release``.
 
-    ``token`` grows with each lease of the device: whoever holds an older one has lost it. ``nonce`` tells a
-    repeated request for a lease from somebody else's.
+    ``token`` grows with each lease of the device: whoever holds an older one has lost it. A gang's is the same on all
+    its devices. ``nonce`` tells a repeated request for a lease from somebody else's.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -44,6 +46,8 @@ class Lease(BaseModel):
     """The job as the policy sees it (``QueuedJob`` as JSON): another scheduler can take over."""
     run_id: str = ""
     """The job's run in PerfDB."""
+    members: tuple[str, ...] = ()
+    """The ids of all devices that are held together. The worker of the first runs the job's stages."""
 
 
 class Device(BaseModel):
@@ -75,6 +79,11 @@ class Device(BaseModel):
     """Expected seconds until it has no work, of its own lease alone (late binding: what waits is nobody's yet)."""
     lease: Lease | None = None
     last: Last | None = None
+
+    @property
+    def held_with(self) -> tuple[str, ...]:
+        """All devices that its lease holds, the one whose worker runs the stages first; none without a lease."""
+        return () if self.lease is None else self.lease.members or (self.device_id,)
 
     def present(self, ttl_s: float) -> bool:
         """Whether the device's worker runs: it gave a sign of life within ``ttl_s`` and was not stopped."""

@@ -1,19 +1,21 @@
 """The policy at work: devices and leases in, what to start and what to stop out. Knows no Airflow.
 
 The executor calls ``tick`` in its loop. Each change that the dispatcher sees becomes an event for the policy's
-index and a line of the event log; each decision becomes a compare-and-set on the device. Leases of other
+index and a line of the event log; each decision becomes a compare-and-set on the devices. Leases of other
 schedulers, and those that an earlier life of this one left, are taken into the index as they are found.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from inferbench_tasks.cluster.device import Device, Lease
-from inferbench_tasks.cluster.store import TTL_S, Cluster
+from inferbench_tasks.cluster.device import Device, Lease, Outcome
+from inferbench_tasks.cluster.host_nodes import HostNodes
+from inferbench_tasks.cluster.seen_lease import SeenLease, leases_in
+from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.scheduling import events as ev
 from inferbench_tasks.scheduling.decisions import Place, Preempt, Reject
 from inferbench_tasks.scheduling.eventlog import EventLog, job_from_json, to_json
@@ -26,6 +28,7 @@ ANSWER_TIMEOUT_S = 20.0
 FRESH_S = 2.0
 #: A decision is taken when something changed, and at least so often (deadlines, time limits).
 DECIDE_EVERY_S = 1.0
+STANDALONE = "several devices can't be leased at once: PerfDB is a standalone MongoDB, not a replica set"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +43,16 @@ class Action:
 
 @dataclass(slots=True)
 class Held:
-    """A lease that is held, as far as is known."""
+    """A lease that is held, as far as is known. ``device_id``: the device whose worker runs the job's stages."""
 
     device_id: str
     lease: Lease
     started: bool = False
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The other devices that are held with that one."""
+        return self.lease.members[1:]
 
 
 class Dispatcher:
@@ -62,23 +70,58 @@ class Dispatcher:
         self.run_ids: dict[str, str] = {}
         self.devices: dict[str, Device] = {}
         self._seen_s = 0.0
-        self._up: dict[str, str] = {}
+        self._nodes = HostNodes(each_alone=policy.params.binding != "late")
+        self._parts_since: dict[str, float] = {}
         self._changed = True
         self._decided_s = 0.0
         #: Why no job is given a device now; None: they are.
         self.held_back: str | None = None
+        #: The tenants whose jobs get no device for now, with the reasons.
+        self.withheld: dict[str, str] = {}
+        self._aside: dict[str, QueuedJob] = {}
 
     # -- told by the executor -----------------------------------------------------------------------
 
     def knows(self, job: str) -> bool:
         """Whether the job waits or runs here."""
-        return job in self.index.jobs
+        return job in self.index.jobs or job in self._aside
 
     def submit(self, job: QueuedJob, run_id: str) -> None:
         """A job waits for a device from now on; harmless if it does already."""
         self.run_ids[job.job_id] = run_id
-        if not self.knows(job.job_id):
+        if self.knows(job.job_id):
+            return
+        if job.avoid:
+            job = self._nodes.inward(job, self.cluster.devices())
+        if self._why_aside(job) is not None:
+            self._aside[job.job_id] = job
+        else:
             self._apply(ev.Submitted(self.clock(), job))
+
+    @property
+    def aside(self) -> dict[QueuedJob, str]:
+        """The jobs that are no candidates for a device for now, with the reasons."""
+        return {spec: self._why_aside(spec) or "next decision" for spec in self._aside.values()}
+
+    def _why_aside(self, job: QueuedJob) -> str | None:
+        if job.n_devices > 1 and self.policy.params.binding != "late":
+            return f"the policy {self.policy.name} gives each job one device; it needs {job.n_devices}"
+        if job.n_devices > 1 and not self.cluster.grants_gangs:
+            return STANDALONE
+        return self.withheld.get(job.tenant)
+
+    def withhold(self, reason_by_tenant: Mapping[str, str]) -> None:
+        """Waiting jobs of these tenants get no device until they are named no more; what runs goes on."""
+        self.withheld = dict(reason_by_tenant)
+        for job, spec in list(self._aside.items()):
+            if self._why_aside(spec) is None:
+                del self._aside[job]
+                self._apply(ev.Submitted(self.clock(), spec))
+        for job, entry in list(self.index.jobs.items()):
+            reason = self.withheld.get(entry.spec.tenant)
+            if reason is not None and entry.run is None and job not in self.held:
+                self._aside[job] = entry.spec
+                self._apply(ev.Cancelled(self.clock(), job, f"for now: {reason}"))
 
     def device_of(self, job: str) -> str | None:
         """The device on which a job may run now: its lease is held, and its worker said yes."""
@@ -102,36 +145,43 @@ class Dispatcher:
         if held is None:
             self.withdraw(job, "ended")
             return
-        self.cluster.release(held.device_id, held.lease.token, "ended")
+        self._release(held, "ended")
         self._apply(ev.Finished(self.clock(), job, ok, held.lease.token))
 
     def withdraw(self, job: str, reason: str) -> None:
         """The job's user ended it, or nobody knows it any more."""
         if held := self.held.pop(job, None):
-            self.cluster.release(held.device_id, held.lease.token, "ended")
-        if self.knows(job):
+            self._release(held, "ended")
+        if self._aside.pop(job, None) is None and self.knows(job):
             self._apply(ev.Cancelled(self.clock(), job, reason))
 
-    def failed(self, job: str, reason: str, *, charged: bool = True, expired: bool = False) -> bool:
+    def failed(
+        self, job: str, reason: str, *, charged: bool = True, expired: Iterable[str] | None = None
+    ) -> bool:
         """The run was lost through no fault of the job. True if it is to be run again, by us.
 
-        The job leaves the index: it is submitted again once its ``serve`` waits again, maybe elsewhere.
+        ``expired``: the devices whose workers are gone, if that is why; the job avoids them alone, and else all that it
+        had. The job leaves the index: it is submitted again once its ``serve`` waits again, maybe elsewhere.
         """
         held = self.held.pop(job)
-        ours = self.cluster.release(held.device_id, held.lease.token, "lost")
+        ours = self._release(held, "lost")
         now, token = self.clock(), held.lease.token
         if not self.knows(job):
             return False
-        lost = (
-            ev.LeaseExpired(now, job, token) if expired else ev.InfraFailed(now, job, reason, charged, token)
-        )
-        self._apply(lost)
-        self._up.pop(held.device_id, None)
-        spec = self.index.jobs[job].spec
+        if expired is not None:
+            _, numbers = self._nodes.place(expired)
+            self._apply(ev.LeaseExpired(now, job, token, numbers))
+        else:
+            self._apply(ev.InfraFailed(now, job, reason, charged, token))
+        self._nodes.look_again(self._nodes.place(held.lease.members)[0])
+        spec = self._nodes.outward(self.index.jobs[job].spec)
         if ours and spec.attempt:
             self.cluster.remember(job, spec.attempt, sorted(spec.avoid))
         self._apply(ev.Cancelled(now, job, f"to be submitted again: {reason}"))
         return ours and spec.attempt <= self.index.params.max_retries
+
+    def _release(self, held: Held, outcome: Outcome) -> bool:
+        return self.cluster.release(held.device_id, held.lease.token, outcome, held.others)
 
     # -- the loop -----------------------------------------------------------------------------------
 
@@ -139,77 +189,91 @@ class Dispatcher:
         """Look at the devices, decide, take leases; what is to be done."""
         now = self.clock()
         self.devices = {d.device_id: d for d in self.cluster.devices()}
-        actions: list[Action] = []
-        for device in self.devices.values():
-            self._see_device(device, now)
-            actions += self._see_lease(device, now)
+        for event in self._nodes.changes(self.devices, now):
+            self._apply(event)
+        leases = leases_in(self.devices.values())
+        self._see_ends(leases, now)
+        self._parts_since = {nonce: at for nonce, at in self._parts_since.items() if nonce in leases}
+        actions = [action for seen in leases.values() for action in self._see_lease(seen, now)]
         self._seen_s = now
-        for gone in self._up.keys() - self.devices.keys():
-            if self._up[gone] != "down":
-                self._up[gone] = "down"
-                self._apply(ev.NodeDown(now, gone))
         if self.held_back is None and (self._changed or now - self._decided_s >= DECIDE_EVERY_S):
             actions += self._decide(now)
         return actions
 
-    def _see_device(self, device: Device, now: float) -> None:
-        state = "down" if not device.present(TTL_S) else device.health
-        before = self._up.get(device.device_id)
-        if state == before or (before is None and state == "down" and device.lease is None):
-            return
-        node = device.device_id
-        if before is None or state == "ok":
-            self._apply(ev.NodeUp(now, node, device.device_type))
-        if state == "down":
-            self._apply(ev.NodeDown(now, node))
-        elif state == "quarantined":
-            self._apply(ev.HealthFailed(now, node, 0, None, device.reason))
-        self._up[node] = state
-
-    def _see_lease(self, device: Device, now: float) -> list[Action]:
-        node, lease = device.device_id, device.lease
-        self._see_ends(device, now)
-        if lease is None:
-            return []
-        job = lease.job
-        if job not in self.held:
-            self._adopt(device, lease, now)
-        held = self.held[job]
-        held.lease = lease
-        if not device.present(TTL_S) or lease.state == "lost":
-            reason = lease.reason if lease.state == "lost" else f"the worker of {node} is gone"
-            return [Action("lost" if self.failed(job, reason, expired=True) else "stop", job, node, reason)]
-        late = lease.state == "granted" and now - lease.granted_s > ANSWER_TIMEOUT_S
-        if lease.state == "refused" or late:
-            del self.held[job]
-            self.cluster.release(node, lease.token, "returned")
-            if late:
-                self._apply(ev.InfraFailed(now, job, f"{node} does not answer", False, lease.token))
-            else:
-                self._apply(ev.HealthFailed(now, node, 0, job, lease.reason))
-                self._up[node] = "quarantined"
-            return []
-        return [Action("start", job, node)] if lease.state == "confirmed" and not held.started else []
-
-    def _see_ends(self, device: Device, now: float) -> None:
-        """Leases of this device that another scheduler ended."""
+    def _see_ends(self, leases: Mapping[str, SeenLease], now: float) -> None:
+        """Leases that another scheduler ended."""
         for job, held in list(self.held.items()):
-            token = held.lease.token
-            if held.device_id != device.device_id or (device.lease and device.lease.token == token):
+            if held.lease.nonce in leases:
                 continue
             del self.held[job]
-            if device.last and device.last.token == token and device.last.outcome == "ended":
+            token, device = held.lease.token, self.devices.get(held.device_id)
+            if device and device.last and device.last.token == token and device.last.outcome == "ended":
                 self._apply(ev.Finished(now, job, True, token))
             else:
                 self._apply(ev.Cancelled(now, job, "another scheduler has it"))
 
-    def _adopt(self, device: Device, lease: Lease, now: float) -> None:
-        """A lease that this scheduler did not take."""
-        self.held[lease.job] = Held(device.device_id, lease)
+    def _see_lease(self, seen: SeenLease, now: float) -> list[Action]:
+        lease, job = seen.lease, seen.lease.job
+        if not seen.whole:
+            self._see_part(seen, now)
+            return []
+        self._parts_since.pop(lease.nonce, None)
+        if job not in self.held and not self._adopt(seen, now):
+            return []
+        held = self.held[job]
+        if held.lease.nonce != lease.nonce:
+            return []  # its former lease was read while it ended
+        held.lease = lease
+        if lost := seen.lost():
+            reason = "; ".join(lost.values())
+            again = self.failed(job, reason, expired=lost)
+            return [Action("lost" if again else "stop", job, seen.lead, reason)]
+        late = seen.unanswered() if now - lease.granted_s > ANSWER_TIMEOUT_S else []
+        if late or lease.state == "refused":
+            self._return(held, seen.refused(), late, now)
+            return []
+        if lease.state == "confirmed" and not held.started:
+            return [Action("start", job, seen.lead)]
+        return []
+
+    def _return(self, held: Held, refused: Mapping[str, str], late: list[str], now: float) -> None:
+        """A device did not become the job's: it waits again, at its place, and no retry is counted."""
+        job = held.lease.job
+        del self.held[job]
+        self._release(held, "returned")
+        if not refused:
+            reason = f"{', '.join(late)} does not answer"
+            self._apply(ev.InfraFailed(now, job, reason, charged=False, token=held.lease.token))
+        waits: str | None = job
+        for device_id, reason in refused.items():
+            node, [number] = self._nodes.place([device_id])
+            self._apply(ev.HealthFailed(now, node, number, waits, reason))
+            self._nodes.refused(node, number)
+            waits = None
+
+    def _see_part(self, seen: SeenLease, now: float) -> None:
+        """Some devices of a lease do not show it: the documents were read while it was written; they are read again.
+
+        A part that stays alone is given back: nobody else would.
+        """
+        since = self._parts_since.setdefault(seen.lease.nonce, now)
+        if now - since > ANSWER_TIMEOUT_S:
+            for device in seen.devices:
+                self.cluster.release(device.device_id, seen.lease.token, "returned")
+
+    def _adopt(self, seen: SeenLease, now: float) -> bool:
+        """Take in a lease that this scheduler did not take; False while one of its devices is still another job's."""
+        lease = seen.lease
+        if any(not set(lease.members).isdisjoint(held.lease.members) for held in self.held.values()):
+            return False
+        self.held[lease.job] = Held(seen.lead, lease)
         self.run_ids.setdefault(lease.job, lease.run_id)
+        self._aside.pop(lease.job, None)
         if not self.knows(lease.job):
-            self._apply(ev.Submitted(now, job_from_json(lease.spec)))
-        self._apply(ev.LeaseGranted(now, lease.job, device.device_id, (0,), lease.token))
+            spec = self._nodes.inward(job_from_json(lease.spec), self.devices.values())
+            self._apply(ev.Submitted(now, spec))
+        self._apply(ev.LeaseGranted(now, lease.job, *self._nodes.place(lease.members), lease.token))
+        return True
 
     def _decide(self, now: float) -> list[Action]:
         self._changed, self._decided_s = False, now
@@ -232,16 +296,19 @@ class Dispatcher:
         return actions
 
     def _place(self, place: Place, now: float) -> None:
-        spec = self.index.jobs[place.job_id].spec
+        spec = self._nodes.outward(self.index.jobs[place.job_id].spec)
+        lead, *others = self._nodes.devices(place.node_id, place.devices)
         lease = self.cluster.grant(
-            place.node_id, place.job_id, spec=to_json(spec), run_id=self.run_ids.get(place.job_id, ""),
-            now_s=now, est_end_s=place.est_end_s,
+            lead, place.job_id, spec=to_json(spec), run_id=self.run_ids.get(place.job_id, ""),
+            now_s=now, est_end_s=place.est_end_s, others=others,
         )  # fmt: skip
         if lease is None:
-            self._apply(ev.InfraFailed(now, place.job_id, f"{place.node_id} is taken", charged=False))
+            reason = f"{', '.join([lead, *others])}: taken"
+            self._apply(ev.InfraFailed(now, place.job_id, reason, charged=False))
             return
-        self.held[place.job_id] = Held(place.node_id, lease)
-        self.devices[place.node_id] = self.devices[place.node_id].model_copy(update={"lease": lease})
+        self.held[place.job_id] = Held(lead, lease)
+        for device_id in lease.members:
+            self.devices[device_id] = self.devices[device_id].model_copy(update={"lease": lease})
         self._apply(ev.LeaseGranted(now, place.job_id, place.node_id, place.devices, lease.token))
 
     def _apply(self, event: ev.Event) -> None:

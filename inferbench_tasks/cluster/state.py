@@ -12,14 +12,17 @@ from inferbench_tasks.perfdb.store import PerfDB
 
 
 class WaitingJob(BaseModel):
-    """A job that waits for a device, and why it waits."""
+    """A job that waits for a device, and why it waits. ``user`` as its submission says, ``login`` who started it."""
 
     job: str
     user: str
+    login: str | None = None
     priority: int
     expected_s: float
     waited_s: float
     device_types: list[str]
+    devices: int = 1
+    """How many of one host it needs at once."""
     attempt: int
     why: str
 
@@ -36,6 +39,8 @@ class DeviceState(BaseModel):
     reason: str
     job: str | None
     run_id: str | None
+    held_with: list[str]
+    """The devices that its job holds at once, if they are several: the first one's worker runs the stages."""
     expected_left_s: float | None
     """Of its job; negative: it takes longer than expected."""
     token: int
@@ -89,6 +94,7 @@ def _device(device: Device, now: float) -> DeviceState:
         reason=device.reason,
         job=lease.job if lease else None,
         run_id=(lease.run_id or None) if lease else None,
+        held_with=list(device.held_with) if len(device.held_with) > 1 else [],
         expected_left_s=round(lease.est_end_s - now, 3) if lease else None,
         token=device.token,
         heartbeat_age_s=round(device.age_s, 3),

@@ -1,8 +1,9 @@
 """Devices and leases in PerfDB: each lease lies in its device's document, so a device never has two.
 
 All changes are one atomic update of one document, under a condition (compare-and-set), and may be repeated:
-several schedulers, and a mongod that is killed and comes back, are harmless. Ages are taken by the
-database's clock, so the hosts' clocks need not agree.
+several schedulers, and a mongod that is killed and comes back, are harmless. A lease of several devices is
+taken and given back in one transaction over their documents. Ages are taken by the database's clock, so the
+hosts' clocks need not agree.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from pymongo.client_session import ClientSession
 
 from inferbench_tasks.cluster.device import Device, Lease, LeaseState, Outcome
 from inferbench_tasks.perfdb.session import PATIENCE_S
@@ -20,6 +23,8 @@ WAITING = "waiting_jobs"
 HISTORY = "job_history"
 #: A worker that is silent for so long is gone, and its lease with it.
 TTL_S = 15.0
+#: A device that may be leased.
+_FREE = {"lease": None, "health": "ok", "stopped": False}
 
 
 class Cluster:
@@ -28,6 +33,7 @@ class Cluster:
     def __init__(self, db: PerfDB, patience_s: float = PATIENCE_S) -> None:
         self.db = db
         self.patience_s = patience_s
+        self._grants_gangs: bool | None = None
 
     # -- workers ------------------------------------------------------------------------------------
 
@@ -68,6 +74,13 @@ class Cluster:
 
     # -- leases -------------------------------------------------------------------------------------
 
+    @property
+    def grants_gangs(self) -> bool:
+        """Whether several devices can be leased at once: a standalone mongod has no transactions."""
+        if self._grants_gangs is None:
+            self._grants_gangs = self.db.has_transactions()
+        return self._grants_gangs
+
     def grant(
         self,
         device_id: str,
@@ -77,28 +90,66 @@ class Cluster:
         run_id: str,
         now_s: float,
         est_end_s: float,
+        others: Sequence[str] = (),
     ) -> Lease | None:
-        """The lease, or None if the device is not free and healthy any more."""
-        nonce = uuid.uuid4().hex
+        """The lease, or None if one of the devices is not free and healthy any more: all of them or none.
+
+        ``others``: further devices of the same host; the worker of ``device_id`` runs the stages.
+        """
+        nonce, members = uuid.uuid4().hex, [device_id, *others]
         lease = {
             "job": job, "nonce": nonce, "granted_s": now_s, "est_end_s": est_end_s, "state": "granted",
-            "reason": "", "spec": dict(spec), "run_id": run_id,
+            "reason": "", "spec": dict(spec), "run_id": run_id, "members": members,
         }  # fmt: skip
-        free = {"_id": device_id, "lease": None, "health": "ok", "stopped": False}
-        change = [
-            {"$set": {"token": {"$add": ["$token", 1]}}},
-            {"$set": {"lease": {"$mergeObjects": [{"$literal": lease}, {"token": "$token"}]}}},
-        ]
-        self._write(DEVICES, free, change)
+        if others:
+            self._grant_gang(members, lease)
+        else:
+            self._write(DEVICES, {"_id": device_id, **_FREE}, _leased({"$add": ["$token", 1]}, lease))
         device = self.get(device_id)
         return device.lease if device and device.lease and device.lease.nonce == nonce else None
 
-    def release(self, device_id: str, token: int, outcome: Outcome) -> bool:
-        """End a lease; False if somebody else did. The outcome tells other schedulers what became of the job."""
-        last = {"token": token, "outcome": outcome}
-        return self._write(
-            DEVICES, {"_id": device_id, "lease.token": token}, {"$set": {"lease": None, "last": last}}
-        )
+    def _grant_gang(self, members: Sequence[str], lease: Mapping[str, Any]) -> None:
+        """One token above all that these devices ever had, in all their documents or in none."""
+
+        def take(session: ClientSession) -> None:
+            devices = self.db.collection(DEVICES)
+            rows = list(
+                devices.find({"_id": {"$in": members}}, {"token": 1, "lease.nonce": 1}, session=session)
+            )
+            if any((row.get("lease") or {}).get("nonce") == lease["nonce"] for row in rows):
+                return  # an attempt before this one was committed, and its answer was lost
+            token = 1 + max((row["token"] for row in rows), default=0)
+            free = {"_id": {"$in": members}, **_FREE}
+            taken = devices.update_many(free, _leased(token, lease), session=session)
+            if taken.matched_count != len(members):
+                session.abort_transaction()
+
+        self.db.transaction(take, "leasing devices together", self.patience_s)
+
+    def release(self, device_id: str, token: int, outcome: Outcome, others: Sequence[str] = ()) -> bool:
+        """End a lease on all its devices; False if somebody else did.
+
+        The outcome tells other schedulers what became of the job.
+        """
+        nonce = uuid.uuid4().hex
+        last = {"token": token, "outcome": outcome, "nonce": nonce}
+        change = {"$set": {"lease": None, "last": last}}
+        if others:
+            where = {"_id": {"$in": [device_id, *others]}, "lease.token": token}
+            changed = bool(
+                self.db.transaction(
+                    lambda session: self.db.collection(DEVICES).update_many(where, change, session=session),
+                    "giving devices back together",
+                    self.patience_s,
+                ).matched_count
+            )
+        else:
+            changed = self._write(DEVICES, {"_id": device_id, "lease.token": token}, change)
+        if changed:
+            return True
+        # The answer of an attempt that was carried out may have been lost.
+        device = self.get(device_id)
+        return device is not None and device.last is not None and device.last.nonce == nonce
 
     # -- looking ------------------------------------------------------------------------------------
 
@@ -171,3 +222,11 @@ class Cluster:
     def _write(self, collection: str, where: Any, change: Any, *, upsert: bool = False) -> bool:
         result = self._do(lambda c: c.update_one(where, change, upsert=upsert), collection)
         return bool(result.matched_count or result.upserted_id)
+
+
+def _leased(token: Any, lease: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The update that gives a device this lease with that token (a number, or an expression)."""
+    return [
+        {"$set": {"token": token}},
+        {"$set": {"lease": {"$mergeObjects": [{"$literal": dict(lease)}, {"token": "$token"}]}}},
+    ]

@@ -3,69 +3,111 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import TTL_S
 from inferbench_tasks.scheduling.index import Index
-from inferbench_tasks.scheduling.model import QueuedJob, device_name
+from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.scheduling.order import waiting_in_order
 
 #: More than this is counted, not listed.
 LISTED = 200
 
 
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who wants a job: the user that its submission names, and who started it by login."""
+
+    user: str
+    login: str | None
+
+
 def waiting_jobs(
-    index: Index, devices: Mapping[str, Device], now: float, held_back: str | None = None
+    index: Index,
+    devices: Mapping[str, Device],
+    now: float,
+    held_back: str | None = None,
+    *,
+    askers: Mapping[str, Asker] | None = None,
+    aside: Mapping[QueuedJob, str] | None = None,
 ) -> tuple[list[dict[str, Any]], int]:
     """(the first waiting jobs as the policy would take them, how many wait): job, what is known of it, why.
 
-    ``held_back``: why none is given a device now.
+    ``held_back``: why none is given a device now. ``askers``: of each job, its tenant where there is none.
+    ``aside``: the jobs that get none for the time being, with their reasons; they come last.
     """
-    specs = waiting_in_order(index, now)
+    specs, reasons = [*waiting_in_order(index, now), *(aside or ())], aside or {}
+    by = askers or {}
     rows = [
         {
             "job": spec.job_id,
-            "user": spec.tenant,
+            "user": by[spec.job_id].user if spec.job_id in by else spec.tenant,
+            "login": by[spec.job_id].login if spec.job_id in by else None,
             "priority": spec.priority,
             "expected_s": round(spec.est_s, 3),
             "waited_s": round(max(0.0, now - spec.submit_s), 3),
             "device_types": sorted(spec.device_types),
+            "devices": spec.n_devices,
             "attempt": spec.attempt,
-            "why": held_back or why(spec, place, devices, now),
+            "why": held_back or reasons.get(spec) or why(spec, place, devices, now),
         }
         for place, spec in enumerate(specs[:LISTED])
     ]
     return rows, len(specs)
 
 
-def waiting_by_login(index: Index) -> Counter[str]:
-    """How many jobs of each login have no device."""
-    return Counter(entry.spec.tenant for entry in index.jobs.values() if entry.run is None)
+def waiting_by_login(index: Index, aside: Iterable[QueuedJob] = ()) -> Counter[str]:
+    """How many jobs of each login have no device; ``aside``: the jobs that get none for the time being."""
+    waiting = Counter(entry.spec.tenant for entry in index.jobs.values() if entry.run is None)
+    waiting.update(spec.tenant for spec in aside)
+    return waiting
 
 
 def why(spec: QueuedJob, place: int, devices: Mapping[str, Device], now: float) -> str:
-    """What keeps the job from a device."""
-    types = " or ".join(sorted(spec.device_types))
+    """What keeps the job from its devices. ``place``: how many jobs come first."""
+    types, n = " or ".join(sorted(spec.device_types)), spec.n_devices
     suited = [d for d in devices.values() if d.device_type in spec.device_types]
     if not suited:
         return f"no device of type {types} was ever registered; start one: inferbench worker --device ..."
-    there = [d for d in suited if d.present(TTL_S)]
+    if short := too_few(suited, n, types):
+        return short
+    there = _on_hosts([d for d in suited if d.present(TTL_S)], n)
     if not there:
-        return f"no worker of a device of type {types} is running ({', '.join(d.device_id for d in suited)})"
-    fit = [d for d in there if d.health == "ok"]
+        return f"no worker of {_a_device(n)} of type {types} is running ({', '.join(d.device_id for d in suited)})"
+    fit = _on_hosts([d for d in there if d.health == "ok"], n)
     if not fit:
-        reasons = "; ".join(f"{d.device_id}: {d.reason}" for d in there)
+        reasons = "; ".join(f"{d.device_id}: {d.reason}" for d in there if d.health != "ok")
         return f"quarantined: {reasons}"
-    free_of = [
-        d for d in fit if d.device_id not in spec.avoid and device_name(d.device_id, 0) not in spec.avoid
-    ]
+    free_of = _on_hosts([d for d in fit if d.device_id not in spec.avoid], n)
     if not free_of:
-        return f"its run was lost on {', '.join(d.device_id for d in fit)}, and no other device is there"
+        lost = ", ".join(d.device_id for d in fit if d.device_id in spec.avoid)
+        return f"its run was lost on {lost}, and no other device is there"
     busy = [d for d in free_of if d.lease]
-    if len(busy) < len(free_of):
+    if _on_hosts([d for d in free_of if not d.lease], n):
         return "a device is free: next decision" if place == 0 else f"{place} job(s) come first"
     first = min(max(0.0, d.lease.est_end_s - now) for d in busy if d.lease)
     ahead = f"{place} job(s) come first, " if place else ""
-    return f"{ahead}{len(busy)} of {len(free_of)} device(s) busy, the next expected free in {first:.0f} s"
+    at_once = f", {n} of one host are needed at once" if n > 1 else ""
+    return f"{ahead}{len(busy)} of {len(free_of)} device(s) busy, the next expected free in {first:.0f} s{at_once}"
+
+
+def too_few(devices: Iterable[Device], n_devices: int, types: str) -> str | None:
+    """That no host has so many of these devices, with the most that one has; None where one has."""
+    counts = Counter((device.host, device.device_type) for device in devices)
+    if n_devices == 1 or any(count >= n_devices for count in counts.values()):
+        return None
+    most = ", ".join(f"{count} on {host}" for (host, _), count in sorted(counts.items())) or "none"
+    return f"it needs {n_devices} devices of type {types} on one host; there are {most}"
+
+
+def _on_hosts(devices: list[Device], n_devices: int) -> list[Device]:
+    """Those on hosts that have at least so many of them; of one type."""
+    counts = Counter((device.host, device.device_type) for device in devices)
+    return [device for device in devices if counts[device.host, device.device_type] >= n_devices]
+
+
+def _a_device(n_devices: int) -> str:
+    return "a device" if n_devices == 1 else f"{n_devices} devices of one host"

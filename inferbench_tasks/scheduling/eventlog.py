@@ -29,7 +29,7 @@ VERSION = 1
 
 _EVENTS: dict[str, type[Any]] = {kind.__name__: kind for kind in ev.Event.__args__}
 _DECISIONS: dict[str, type[Any]] = {kind.__name__: kind for kind in dec.Decision.__args__}
-_TUPLES = {"devices"}
+_TUPLES = {"devices", "names"}
 _SETS = {"device_types", "avoid"}
 
 

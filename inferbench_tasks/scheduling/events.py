@@ -76,12 +76,16 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class NodeUp:
-    """A worker with its devices is there and healthy: new, back, or out of quarantine."""
+    """A node with its devices is there and healthy: new, back, or out of quarantine.
+
+    ``names``: of its devices, for who reads the log; the policy counts them.
+    """
 
     at_s: float
     node_id: str
     device_type: str
     n_devices: int = 1
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +112,15 @@ class HealthFailed:
 
 @dataclass(frozen=True, slots=True)
 class LeaseExpired:
-    """The holder's heartbeat stopped: a charged failure, and its devices are suspect until ``NodeUp``."""
+    """The holder's heartbeat stopped: a charged failure, and its devices are suspect until ``NodeUp``.
+
+    ``devices``: those of the lease that are to blame, which alone are suspect and avoided; empty: all of them.
+    """
 
     at_s: float
     job_id: str
     token: int | None = None
+    devices: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

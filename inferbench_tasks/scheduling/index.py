@@ -198,8 +198,9 @@ class Index:
         if entry.run is None:
             self._stale_or_error(event.token, f"Job {event.job_id!r} holds no lease that could expire")
         elif not self._is_stale(entry.run, event.token):
-            self.nodes.mark(self._node(entry.run.node_id), entry.run.devices, "suspect")
-            self._return(entry, event.at_s, charged=True)
+            lost = event.devices or entry.run.devices
+            self.nodes.mark(self._node(entry.run.node_id), lost, "suspect")
+            self._return(entry, event.at_s, charged=True, lost=lost)
             self._rebind(event.at_s)
 
     def _estimate_changed(self, event: ev.EstimateChanged) -> None:
@@ -284,13 +285,14 @@ class Index:
         while self.limits and not self.limit_holds(*self.limits[0]):
             heappop(self.limits)
 
-    def _return(self, entry: Entry, at_s: float, *, charged: bool) -> None:
+    def _return(self, entry: Entry, at_s: float, *, charged: bool, lost: tuple[int, ...] = ()) -> None:
+        """``lost``: the devices that it avoids from now on, if it is charged; empty: all that it had."""
         run = entry.run
         assert run is not None
         self._release(entry)
         if charged:
-            lost = {device_name(run.node_id, d) for d in run.devices}
-            entry.spec = replace(entry.spec, attempt=entry.spec.attempt + 1, avoid=entry.spec.avoid | lost)
+            avoid = entry.spec.avoid | {device_name(run.node_id, d) for d in lost or run.devices}
+            entry.spec = replace(entry.spec, attempt=entry.spec.attempt + 1, avoid=avoid)
         self._wait(entry, at_s)
 
     def _end(self, entry: Entry) -> None:

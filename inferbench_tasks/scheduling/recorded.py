@@ -140,6 +140,7 @@ def _from_log(path: Path) -> Trace:
     started: dict[str, float] = {}
     jobs: list[TraceJob] = []
     nodes: dict[str, ev.NodeUp] = {}
+    sizes: dict[str, int] = {}
     outages: list[ev.NodeUp | ev.NodeDown] = []
     for event in read_log(path).events:
         if isinstance(event, ev.Submitted):
@@ -148,13 +149,19 @@ def _from_log(path: Path) -> Trace:
             started[event.job_id] = event.at_s
         elif isinstance(event, ev.Finished) and event.ok and event.at_s > started.get(event.job_id, math.inf):
             jobs.append(TraceJob(specs[event.job_id], event.at_s - started[event.job_id]))
-        elif isinstance(event, ev.NodeUp) and event.node_id not in nodes:
-            nodes[event.node_id] = event
-        elif isinstance(event, (ev.NodeUp, ev.NodeDown)):
+        elif isinstance(event, ev.NodeUp):
+            if event.node_id in nodes:
+                outages.append(event)
+            # A host's workers come one after the other: it has all its devices from the beginning here.
+            sizes[event.node_id] = max(event.n_devices, sizes.get(event.node_id, 0))
+            nodes.setdefault(event.node_id, event)
+        elif isinstance(event, ev.NodeDown):
             outages.append(event)
     if not jobs or not nodes:
         raise InputError(f"{path}: the log has no job that ended well, or no node")
-    return replace(_trace(path.name, jobs, tuple(nodes.values())), outages=tuple(outages))
+    whole = [replace(e, n_devices=sizes[e.node_id]) if isinstance(e, ev.NodeUp) else e for e in outages]
+    hosts = tuple(replace(node, n_devices=sizes[node.node_id]) for node in nodes.values())
+    return replace(_trace(path.name, jobs, hosts), outages=tuple(whole))
 
 
 def _trace(name: str, jobs: list[TraceJob], nodes: tuple[ev.NodeUp, ...]) -> Trace:

@@ -14,16 +14,21 @@ from inferbench_tasks.training.statistics import LEAST_STEPS
 SAME_WEIGHTS_RATIO = 1e-6
 #: The sum of the phases beside the step's time; outside of it is said, with what is not explained.
 EXPLAINED_RATIO = (0.97, 1.03)
+#: Of files that are read cold so much may be in memory at the start of an epoch, of warm ones so much be missing.
+RESIDENT_RATIO = 0.02
 #: Samples/s with instruments beside those without.
 INSTRUMENTED_RATIO = 0.95
 
 
-def certify(answers: Sequence[Answer], summary: dict[str, Any], ledger: dict[str, Any]) -> dict[str, Any]:
-    """``{valid, reasons, warnings, figures}``; each reason has its check, figure and bound."""
+def certify(
+    answers: Sequence[Answer], summary: dict[str, Any], ledger: dict[str, Any], read: str = "warm"
+) -> dict[str, Any]:
+    """``{valid, reasons, warnings, figures}``; each reason has its check, figure and bound. ``read``: of the files."""
     reasons = [
         *_enough(summary),
         *_finite(summary["loss"]),
         *_in_step(answers),
+        *_files(answers, read),
         *interference.reasons(ledger),
     ]
     return {
@@ -77,6 +82,33 @@ def _in_step(answers: Sequence[Answer]) -> list[Reason]:
                     f"of their sum (at most {SAME_WEIGHTS_RATIO:.0e}): they did not train together"
                 )
                 return [Reason(check="ranks_in_step", figure=difference, bound=SAME_WEIGHTS_RATIO, text=text)]
+    return []
+
+
+def _files(answers: Sequence[Answer], read: str) -> list[Reason]:
+    """Reads that were to be cold or warm: before each epoch the files must have left the memory, or lie in it."""
+    looks = [epoch.resident_ratio for answer in answers for epoch in answer.epochs]
+    ratios = [look for look in looks if look is not None]
+    if read == "cold" and len(ratios) < len(looks):
+        text = (
+            "the kernel does not say which files lie in memory, so nobody knows whether cold reads were cold"
+        )
+        return [Reason(check="cold_reads", text=text)]
+    if not ratios:
+        return []
+    most, least = max(ratios), min(ratios)
+    if read == "cold" and most > RESIDENT_RATIO:
+        text = (
+            f"{most:.0%} of the files were still in memory at the start of an epoch with cold reads (at most "
+            f"{RESIDENT_RATIO:.0%}): other processes hold them there, or their file system can't drop them"
+        )
+        return [Reason(check="cold_reads", figure=most, bound=RESIDENT_RATIO, text=text)]
+    if read != "cold" and least < 1 - RESIDENT_RATIO:
+        text = (
+            f"{least:.0%} of the files were in memory at the start of an epoch with warm reads (at least "
+            f"{1 - RESIDENT_RATIO:.0%}): there is too little memory for them, and their reads are of the disk"
+        )
+        return [Reason(check="warm_reads", figure=least, bound=1 - RESIDENT_RATIO, text=text)]
     return []
 
 

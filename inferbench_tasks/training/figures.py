@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.training.order import Answer, Epoch, EpochKind
-from inferbench_tasks.training.phases import LAST, MEASURED, WARMUP, phases_of
+from inferbench_tasks.training.items import PARTS
+from inferbench_tasks.training.jade import of_epochs
+from inferbench_tasks.training.job import EpochKind
+from inferbench_tasks.training.order import Answer, Epoch
+from inferbench_tasks.training.phases import HEAD, LAST, MEASURED, WARMUP, phases_of
 from inferbench_tasks.training.statistics import LEAST_STEPS, interval, of_steps
 
 Steps = dict[str, NDArray[np.float64]]
@@ -23,7 +26,7 @@ OVERLAPS = (
 
 def steps_of(answer: Answer, part: int) -> Steps:
     """A rank's steps of one part, over all rounds in the order of time: column -> values; NaN where null."""
-    epochs = [epoch for epoch in answer.epochs if epoch.rows]
+    epochs = [epoch for epoch in answer.epochs if epoch.rows and epoch.kind == "synchronised"]
     if not epochs:
         return {}
     columns = epochs[0].columns
@@ -38,12 +41,21 @@ def of_timing(answers: Sequence[Answer], benchmark: str, strategy: str) -> dict[
     A step's figure is the mean of its ranks, so that a step counts once however many ranks there are; ``ranks`` has
     each rank's own means. CPU time and waits are sums over the threads of a rank's process.
     """
-    phases = phases_of(benchmark)
+    phases = phases_of(benchmark, strategy)
     ranks = [steps_of(answer, MEASURED) for answer in answers]
     count = min((len(steps["step"]) if steps else 0 for steps in ranks), default=0)
     parts = {"warmup": _part(answers, WARMUP), "last": _part(answers, LAST)}
     reduce = NO_GRADIENTS if benchmark != "train" else OVERLAPS if strategy == "ddp" else NO_EXCHANGE
-    common: dict[str, Any] = {"steps": count, **parts, "all_reduce": {"wall_ms": None, "reason": reduce}}
+    rounds = sum(
+        epoch.kind == "synchronised" and any(row[1] == MEASURED for row in epoch.rows)
+        for epoch in answers[0].epochs
+    )
+    common: dict[str, Any] = {
+        "steps": count,
+        "rounds": rounds,
+        **parts,
+        "all_reduce": {"wall_ms": None, "reason": reduce},
+    }
     if count < LEAST_STEPS:
         reason = f"{count} measured steps are too few for a figure, which needs {LEAST_STEPS}"
         nothing = {"step_ms": None, "phases": None, "explained_ratio": None, "unexplained_ms": None}
@@ -52,13 +64,27 @@ def of_timing(answers: Sequence[Answer], benchmark: str, strategy: str) -> dict[
     sums_ms = np.sum([_mean_of(ranks, f"{phase}_wall_ns", count) for phase in phases], axis=0)
     return {
         **common,
-        "step_ms": of_steps(step_ms),
-        "phases": {phase: _phase(ranks, phase, count) for phase in phases},
+        "step_ms": of_steps(np.array_split(step_ms, rounds)),
+        "phases": {phase: _phase(ranks, phase, count, rounds) for phase in phases},
         "explained_ratio": float(sums_ms.sum() / step_ms.sum()),
         "unexplained_ms": float((step_ms - sums_ms).mean()),
         "ranks": [_rank(answer.rank, steps, phases) for answer, steps in zip(answers, ranks, strict=True)],
         "reason": None,
     }
+
+
+def loader_parts(answers: Sequence[Answer]) -> dict[str, float] | None:
+    """What making a batch takes, ms: means of its parts over ranks and measured steps; None where no loader made any.
+
+    ``making_ms`` is their sum without ``queued_ms``, from the end of a batch until the rank has it.
+    """
+    ranks = [steps_of(answer, MEASURED) for answer in answers]
+    if not all(f"{PARTS[0]}_ns" in steps and len(steps["step"]) for steps in ranks):
+        return None
+    parts = {
+        f"{part}_ms": float(np.mean([steps[f"{part}_ns"].mean() for steps in ranks])) / 1e6 for part in PARTS
+    }
+    return {**parts, "making_ms": sum(value for name, value in parts.items() if name != "queued_ms")}
 
 
 def bare(answers: Sequence[Answer]) -> dict[str, Any]:
@@ -92,8 +118,16 @@ def bare(answers: Sequence[Answer]) -> dict[str, Any]:
     }
 
 
+def jade(answers: Sequence[Answer]) -> dict[str, Any] | None:
+    """Jade's own timing, of rank 0 as its tables are (``jade.of_epochs``); None where it was not asked for."""
+    epochs = [epoch for epoch in answers[0].epochs if epoch.kind == "jade"]
+    return of_epochs(epochs) if epochs else None
+
+
 def loss(answers: Sequence[Answer]) -> dict[str, Any]:
-    """The mean loss of the first and the last epoch, over ranks; the first step whose loss is no finite number."""
+    """The mean loss of the first and the last epoch, each sample counting once; the first step whose loss is no finite
+    number.
+    """
     epochs = [epoch for answer in answers for epoch in answer.epochs]
     if not any(epoch.losses for epoch in epochs):
         return {"first": None, "last": None, "not_finite": None}
@@ -107,8 +141,8 @@ def loss(answers: Sequence[Answer]) -> dict[str, Any]:
                     "last": None,
                     "not_finite": {**where, "step": epoch.losses.index(None)},
                 }
-    ends = [float(np.mean([answer.epochs[at].losses for answer in answers])) for at in (0, -1)]
-    return {"first": ends[0], "last": ends[1], "not_finite": None}
+    first, last = (_mean_loss(answers, at) for at in (0, -1))
+    return {"first": first, "last": last, "not_finite": None}
 
 
 def loader_start_ms(answers: Sequence[Answer]) -> float:
@@ -117,15 +151,40 @@ def loader_start_ms(answers: Sequence[Answer]) -> float:
     return float(np.mean([epoch.ready_ns - epoch.started_ns for epoch in epochs])) / 1e6
 
 
+def probes(answers: Sequence[Answer]) -> dict[str, float | None]:
+    """The median of the ranks' probes, by name; None where a rank has none."""
+    names = answers[0].probes
+    of = {name: [answer.probes.get(name) for answer in answers] for name in names}
+    return {
+        name: None if None in values else float(np.median([value for value in values if value is not None]))
+        for name, values in of.items()
+    }
+
+
+def _mean_loss(answers: Sequence[Answer], at: int) -> float:
+    """A step's loss is the mean of its batch: the last, smaller batch weighs what it has."""
+    losses = [np.array(answer.epochs[at].losses, dtype=np.float64) for answer in answers]
+    sizes = [_batches(answer, len(of)) for answer, of in zip(answers, losses, strict=True)]
+    return float(np.average(np.concatenate(losses), weights=np.concatenate(sizes)))
+
+
+def _batches(answer: Answer, steps: int) -> NDArray[np.float64]:
+    """Samples of each step of an epoch: they are the same in all of them."""
+    for epoch in answer.epochs:
+        if len(epoch.rows) == steps:
+            return np.array([row[HEAD.index("samples")] for row in epoch.rows], dtype=np.float64)
+    return np.ones(steps)
+
+
 def _mean_of(ranks: Sequence[Steps], column: str, count: int) -> NDArray[np.float64]:
     mean_ns: NDArray[np.float64] = np.mean([steps[column][:count] for steps in ranks], axis=0)
     return mean_ns / 1e6
 
 
-def _phase(ranks: Sequence[Steps], phase: str, count: int) -> dict[str, Any]:
+def _phase(ranks: Sequence[Steps], phase: str, count: int, rounds: int) -> dict[str, Any]:
     wall, cpu, wait = (_mean_of(ranks, f"{phase}_{of}_ns", count) for of in ("wall", "cpu", "wait"))
     return {
-        "wall_ms": of_steps(wall),
+        "wall_ms": of_steps(np.array_split(wall, rounds)),
         "cpu_ms": float(cpu.mean()),
         "wait_ms": None if np.isnan(wait).any() else float(wait.mean()),
     }
@@ -166,7 +225,7 @@ def _rates(answers: Sequence[Answer], kind: EpochKind | str) -> list[float | Non
 
 
 def _bare_steps(answer: Answer) -> int:
-    # Both kinds of epoch have the same steps; where one round is missing, so it is here.
-    with_instruments = [epoch for epoch in answer.epochs if epoch.rows]
+    # All kinds of epoch have the same steps; where one round is missing, so it is here.
+    with_instruments = [epoch for epoch in answer.epochs if epoch.rows and epoch.kind == "synchronised"]
     each = [sum(row[1] == MEASURED for row in epoch.rows) for epoch in with_instruments]
     return min(each, default=0) * sum(epoch.kind == "bare" for epoch in answer.epochs)

@@ -5,15 +5,18 @@ Only what a run really does stands here: anything else is an unknown key.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from inferbench_tasks.contracts.spec import Count, Spec
 from inferbench_tasks.submission.base import JobBase
 
+Timing = Literal["synchronised", "jade"]
+EpochKind = Literal["synchronised", "jade", "bare"]
 #: The samples of scikit-learn's digits that are there to train on: 1,797 less the 450 that are held out.
 DIGITS_SAMPLES = 1347
+USUAL_SAMPLES = {"digits": DIGITS_SAMPLES, "dummy": 1024, "jpeg": 256}
 
 
 class ModelSpec(Spec):
@@ -24,19 +27,27 @@ class ModelSpec(Spec):
 
 
 class DataSpec(Spec):
-    """What is loaded: items of a file in the page cache, one by one."""
+    """What is loaded, item by item, and where it lies."""
 
-    kind: Literal["digits", "dummy"]
-    """``digits``: scikit-learn's, 1,347 of them, resized; ``dummy``: seeded noise with random labels."""
+    kind: Literal["digits", "dummy", "jpeg"]
+    """``digits``: scikit-learn's, 1,347 of them, resized; ``dummy``: seeded noise with random labels; ``jpeg``: seeded
+    JPEG files of 500 x 375 pixels and about 110 KB in folders by class, decoded, resized, cropped and normalised."""
     samples: Annotated[int, Field(ge=2, le=100_000)] | None = None
-    """The first so many; by default all digits, or 1,024 dummies."""
+    """The first so many; by default all digits, 1,024 dummies or 256 JPEG files."""
+    where: Literal["device", "memory", "disk"] = "disk"
+    """``disk``: files, of which each item is read and made; ``memory``: all items are made before, of which batches are
+    put together; ``device``: one batch lies on the device and is taken again and again: nothing is loaded or copied."""
+    read: Literal["warm", "cold"] = "warm"
+    """``cold``: the files are dropped from the page cache before each epoch; of ``jpeg`` on the disk only."""
+    augment: bool = False
+    """Crop and mirror at random, by ``train.seed``, instead of cutting the middle out; of ``jpeg``."""
     image_size: Annotated[int, Field(ge=8, le=512)] = 28
     """Side of the square images, pixels."""
 
     @property
     def count(self) -> int:
         """How many samples the data set has."""
-        return self.samples or (DIGITS_SAMPLES if self.kind == "digits" else 1024)
+        return self.samples or USUAL_SAMPLES[self.kind]
 
 
 class LoaderSpec(Spec):
@@ -53,8 +64,9 @@ class LoaderSpec(Spec):
 class TrainSpec(Spec):
     """What an epoch does."""
 
-    benchmark: Literal["train", "inference"] = "train"
-    """``train``: with gradients and optimiser (cross entropy, SGD); ``inference``: forward passes only."""
+    benchmark: Literal["train", "inference", "smooth_inference"] = "train"
+    """``train``: with gradients and optimiser (cross entropy, SGD); ``inference``: forward passes only;
+    ``smooth_inference``: one sample a step, without a loader, repeated to a batch with noise of 0.25 on it."""
     batch_size: Annotated[int, Field(ge=1, le=4096)] = 32
     """Samples per step of each process."""
     max_steps: Count | None = None
@@ -62,28 +74,47 @@ class TrainSpec(Spec):
     warmup_steps: Annotated[int, Field(ge=0, le=10_000)] = 3
     """The first steps of every epoch, reported apart."""
     rounds: Annotated[int, Field(ge=3, le=100)] = 3
-    """Each is an epoch with instruments and one without, in turns first."""
+    """Each is an epoch of every timing and one without instruments, in turns first."""
     learning_rate: Annotated[float, Field(gt=0, le=1e30)] = 0.01
     """Of SGD; of ``train`` only."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Of SGD; of ``train`` only."""
+    passes: Annotated[int, Field(ge=1, le=1000)] = 1
+    """Forward passes for each sample; of ``smooth_inference`` only."""
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
     """Of weights, noise and order."""
 
 
 class DevicesSpec(Spec):
-    """Who trains: processes on the cores of one leased CPU, with gloo between them."""
+    """Who trains: processes on the cores of leased CPUs of one host, with gloo between them."""
 
+    count: Annotated[int, Field(ge=1, le=64)] = 1
+    """Devices of one host that are held at once. ``inferbench run`` leases none: its processes share the machine."""
     processes: Annotated[int, Field(ge=1, le=64)] = 1
-    """Ranks, started by torchrun."""
+    """Ranks on each device, started by torchrun."""
     strategy: Literal["single", "ddp"] = "single"
     """``single``: one process without any exchange; ``ddp``: DistributedDataParallel and DistributedSampler."""
     threads: Annotated[int, Field(ge=1, le=256)] = 1
     """torch's threads in each process."""
 
+    @property
+    def ranks(self) -> int:
+        """All processes, those of the first device first."""
+        return self.count * self.processes
+
 
 class TrainingJob(JobBase):
     """How long each phase of a training step takes here."""
+
+    newer: ClassVar[dict[str, Any]] = {
+        "timing": ["synchronised"],
+        "train.passes": 1,
+        "data.where": "disk",
+        "data.read": "warm",
+        "data.augment": False,
+        "devices.count": 1,
+    }
+    devices_field: ClassVar[str] = "devices.count"
 
     kind: Literal["training"]
     model: ModelSpec = ModelSpec()
@@ -96,19 +127,51 @@ class TrainingJob(JobBase):
     """The epochs."""
     devices: DevicesSpec = DevicesSpec()
     """The processes."""
+    timing: Annotated[tuple[Timing, ...], Field(min_length=1, max_length=2, strict=False)] = ("synchronised",)
+    """Instruments, each in epochs of its own. ``synchronised`` is always among them; ``jade``: BenchmarkJade's."""
+
+    def needed_devices(self) -> int:
+        """All that it trains on, at once."""
+        return self.devices.count
+
+    @property
+    def epoch_kinds(self) -> tuple[EpochKind, ...]:
+        """The epochs of a round: each timing's, and the one without instruments."""
+        return (*self.timing, "bare")
+
+    @property
+    def loads(self) -> bool:
+        """Whether a loader makes the batches, and times their parts."""
+        return not self.smooth and self.data.where != "device"
+
+    @property
+    def smooth(self) -> bool:
+        """Whether each step makes its batch of one sample."""
+        return self.train.benchmark == "smooth_inference"
 
     @property
     def samples_per_process(self) -> int:
-        """What a process sees in an epoch: DistributedSampler repeats samples until all have as many."""
-        return -(-self.data.count // self.devices.processes)
+        """What a process sees in an epoch: DistributedSampler repeats samples until all have as many.
+
+        In smooth inference every process goes through all of the data, and each sample counts as often as it is
+        passed through the network.
+        """
+        if self.smooth:
+            return self.data.count * self.samples_per_step
+        return -(-self.data.count // self.devices.ranks)
+
+    @property
+    def samples_per_step(self) -> int:
+        """Samples that go through the network in a whole step of a process."""
+        return self.train.batch_size * (self.train.passes if self.smooth else 1)
 
     @property
     def steps(self) -> int:
         """The steps of an epoch, the last, smaller one with them."""
-        return min(-(-self.samples_per_process // self.train.batch_size), self.train.max_steps or 1_000_000)
+        return min(-(-self.samples_per_process // self.samples_per_step), self.train.max_steps or 1_000_000)
 
     @property
     def measured_steps(self) -> int:
         """The whole steps after the warm-up, over all rounds."""
-        whole = min(self.steps, self.samples_per_process // self.train.batch_size)
+        whole = min(self.steps, self.samples_per_process // self.samples_per_step)
         return max(0, whole - self.train.warmup_steps) * self.train.rounds

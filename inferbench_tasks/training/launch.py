@@ -15,7 +15,7 @@ from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.errors import CancelledError, StageError
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.launchers.process import ProcessLauncher
-from inferbench_tasks.sandbox import Reach
+from inferbench_tasks.sandbox import Reach, Watch, limits
 from inferbench_tasks.sandbox.reach import SHARED_MEMORY
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.training.job import TrainingJob
@@ -44,7 +44,7 @@ def start(
         config_path=order_path,
         argv=(
             sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1",
-            "--nproc-per-node", str(devices.processes), "--max-restarts", "0",
+            "--nproc-per-node", str(devices.ranks), "--max-restarts", "0",
             "-m", "inferbench_tasks.training.rank_main", str(order_path),
         ),
         env={**thread_env(devices.threads), "CUDA_VISIBLE_DEVICES": "", "TMPDIR": str(scratch)},
@@ -65,11 +65,17 @@ def start(
 def wait(server: ServerHandle, folder: Path, ctx: Context) -> None:
     """Until torchrun has ended well.
 
-    Raises CancelledError, and StageError with the rank that failed first and the end of the log. What it started is
+    Raises CancelledError, and StageError with the rank that failed first and the end of the log, or with the limit that
+    it went beyond. What it started is
     the caller's to end.
     """
-    launcher = ProcessLauncher()
+    launcher, watch = ProcessLauncher(), Watch(server.pid, server.uid)
+    looked_s = time.monotonic()
     while launcher.alive(server):
+        if time.monotonic() - looked_s > limits.EVERY_S:
+            looked_s = time.monotonic()
+            if reason := watch.memory_or_tasks():
+                raise StageError(f"The training {reason}, and was ended")
         if ctx.cancelled():
             raise CancelledError("Cancelled during the training.")
         _tell(folder, ctx)

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from inferbench_tasks.training.job import TrainingJob
+from inferbench_tasks.training.job import EpochKind, TrainingJob
 
 #: Names below the run's folder.
 FOLDER, ORDER_FILE, PROGRESS_FILE = "training", "order.json", "progress.json"
-EpochKind = Literal["synchronised", "bare"]
+IMAGES_FILE, IMAGES_FOLDER, LABELS_FILE = "images.npy", "images", "labels.npy"
 
 
 class Order(BaseModel):
-    """``images_path``: ``n x channels x side x side`` float32, ``labels_path``: ``n`` int64 (npy, memory-mapped)."""
+    """``images_path``: ``n x channels x side x side`` float32 (npy), of JPEG files their folder; ``labels_path``: ``n``
+    int64 (npy), in the order of the files' paths. ``cores``: those that each rank is pinned to, by rank; empty where
+    the job holds no devices, or one, to which its worker is pinned.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     job: TrainingJob
     images_path: str
     labels_path: str
+    cores: tuple[tuple[int, ...], ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> Order:
@@ -33,9 +37,12 @@ class Epoch(BaseModel):
     """One epoch of one rank. Times are CLOCK_MONOTONIC, ns.
 
     ``started_ns`` to ``ready_ns``: the loader's processes are started. ``window_*``: from the first whole step after
-    the warm-up to the end of the last whole one; None without such steps. ``columns``, ``rows``: see ``phases``; of
-    an epoch with instruments only. ``losses``: of each step in turn, None where it is not a finite number.
-    ``loader_cpu_s``, ``loader_wait_s``: CPU time and wait for a core of the loader's processes within the window.
+    the warm-up to the end of the last whole one; None without such steps. ``ended_ns``: when all ranks were through.
+    ``columns``, ``rows``: see ``phases`` and ``jade``; of an epoch with instruments only. ``losses``: of each step in
+    turn, None where it is not a finite number. ``loader_cpu_s``, ``loader_wait_s``: CPU time and wait for a core of the
+    loader's processes within the window. ``cpu_s``, ``wait_s``: those of the rank's own process, all threads;
+    ``longest_wait_s``: of that thread which waited longest in sum. Each is None where the kernel tells none.
+    ``resident_ratio``: of an epoch that reads files, which share of them was in memory at its start.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -44,18 +51,25 @@ class Epoch(BaseModel):
     round: int
     started_ns: int
     ready_ns: int
+    ended_ns: int | None = None
     window_start_ns: int | None = None
     window_end_ns: int | None = None
     window_samples: int = 0
     columns: list[str] = []
     rows: list[list[int | None]] = []
     losses: list[float | None] = []
+    resident_ratio: float | None = None
     loader_cpu_s: float | None = None
     loader_wait_s: float | None = None
+    cpu_s: float | None = None
+    wait_s: float | None = None
+    longest_wait_s: float | None = None
 
 
 class Answer(BaseModel):
-    """What a rank did. ``parameters``: sum and sum of squares of all weights at the end, for comparison of ranks."""
+    """What a rank did. ``parameters``: sum and sum of squares of all weights at the end, for comparison of ranks.
+    ``probes``: see ``training.probes``.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -67,6 +81,7 @@ class Answer(BaseModel):
     parameter_count: int
     device: str
     versions: dict[str, Any] = {}
+    probes: dict[str, float | None] = {}
 
 
 def answer_path(folder: Path, rank: int) -> Path:

@@ -8,14 +8,16 @@ what a step's time has beyond the sum of its phases.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from inferbench_tasks.training.schedstat import ThreadWaits
+from inferbench_tasks.monitors.schedstat import ThreadWaits
 
 #: Phases in the order in which a step goes through them.
 TRAIN: Final = ("loading", "to_device", "forward", "loss", "backward", "optimiser")
 INFERENCE: Final = ("loading", "to_device", "forward")
+#: ``processing`` makes a batch of the sample; ``gather`` brings the answers of all ranks together, where several are.
+SMOOTH: Final = ("loading", "to_device", "processing", "forward")
 TIMES: Final = ("start_ns", "wall_ns", "cpu_ns", "wait_ns")
 #: What a step's row begins with. ``part``: 0 of the warm-up, 1 measured, 2 the last, smaller batch.
 HEAD: Final = ("step", "part", "samples", "step_start_ns", "step_ns")
@@ -23,14 +25,16 @@ WARMUP, MEASURED, LAST = 0, 1, 2
 PARTS: Final = {WARMUP: "warmup", MEASURED: "measured", LAST: "last"}
 
 
-def phases_of(benchmark: str) -> tuple[str, ...]:
-    """The phases of a step of ``train`` or ``inference``."""
+def phases_of(benchmark: str, strategy: str = "single") -> tuple[str, ...]:
+    """The phases of a step of a benchmark."""
+    if benchmark == "smooth_inference":
+        return (*SMOOTH, "gather") if strategy == "ddp" else SMOOTH
     return TRAIN if benchmark == "train" else INFERENCE
 
 
-def columns_of(benchmark: str) -> list[str]:
+def columns_of(benchmark: str, strategy: str = "single") -> list[str]:
     """The columns of a row: the step's own, then four of each phase."""
-    return [*HEAD, *(f"{phase}_{of}" for phase in phases_of(benchmark) for of in TIMES)]
+    return [*HEAD, *(f"{phase}_{of}" for phase in phases_of(benchmark, strategy) for of in TIMES)]
 
 
 def part_of(step: int, samples: int, warmup_steps: int, batch_size: int) -> int:
@@ -43,7 +47,11 @@ def part_of(step: int, samples: int, warmup_steps: int, batch_size: int) -> int:
 class NoInstrument:
     """Of the bare epoch: a phase is no more than its work."""
 
+    columns: Sequence[str] = ()
     rows: list[list[int | None]] = []
+
+    def epoch_begins(self) -> None:
+        """Nothing."""
 
     def step_begins(self) -> None:
         """Nothing."""
@@ -52,15 +60,17 @@ class NoInstrument:
         """The work alone."""
         return work(*arguments)
 
-    def step_ends(self, step: int, samples: int, part: int) -> None:
+    def step_ends(self, step: int, samples: int, part: int, loader_ns: Sequence[int | None] = ()) -> None:
         """Nothing."""
 
 
 class Synchronised(NoInstrument):
     """Stamps at both ends of each phase, the device synchronised before each of them."""
 
-    def __init__(self, synchronise: Callable[[], None], waits: ThreadWaits) -> None:
-        self.rows = []
+    def __init__(
+        self, synchronise: Callable[[], None], waits: ThreadWaits, columns: Sequence[str] = ()
+    ) -> None:
+        self.rows, self.columns = [], columns
         self._synchronise = synchronise
         self._waits = waits
         self._row: list[int | None] = []
@@ -85,8 +95,8 @@ class Synchronised(NoInstrument):
         self._row += (start_ns, wall_ns, cpu_ns, waited_ns)
         return result
 
-    def step_ends(self, step: int, samples: int, part: int) -> None:
+    def step_ends(self, step: int, samples: int, part: int, loader_ns: Sequence[int | None] = ()) -> None:
         """The row is whole; threads that began meanwhile are looked for within the step's own time."""
         self._waits.find()
         head = [step, part, samples, self._start_ns, time.monotonic_ns() - self._start_ns]
-        self.rows.append([*head, *self._row])
+        self.rows.append([*head, *self._row, *loader_ns])

@@ -5,14 +5,26 @@ from __future__ import annotations
 import math
 import multiprocessing
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-import numpy as np
-
-from inferbench_tasks.training import networks
-from inferbench_tasks.training.order import Epoch, EpochKind, Order
+from inferbench_tasks.monitors.schedstat import ThreadWaits, of_processes
+from inferbench_tasks.training import cold, networks
+from inferbench_tasks.training.items import (
+    PARTS,
+    ArrayItems,
+    Items,
+    JpegItems,
+    MemoryItems,
+    collate,
+    parts_ns,
+)
+from inferbench_tasks.training.jade import JadeTimes
+from inferbench_tasks.training.job import EpochKind
+from inferbench_tasks.training.order import Epoch, Order
 from inferbench_tasks.training.phases import (
     MEASURED,
     NoInstrument,
@@ -20,26 +32,14 @@ from inferbench_tasks.training.phases import (
     columns_of,
     part_of,
 )
-from inferbench_tasks.training.schedstat import ThreadWaits, of_processes
+from inferbench_tasks.training.transforms import Transform
 
 #: A batch that has not come for so long is lost, and the training fails.
 LOADER_PATIENCE_S = 120.0
-
-
-class Items:
-    """The data set, item by item: an image and its label, copied out of the mapped file."""
-
-    def __init__(self, images_path: str, labels_path: str) -> None:
-        self._images = np.load(images_path, mmap_mode="r", allow_pickle=False)
-        self._labels = np.load(labels_path, mmap_mode="r", allow_pickle=False)
-
-    def __len__(self) -> int:
-        return len(self._labels)
-
-    def __getitem__(self, index: int) -> tuple[Any, int]:
-        import torch
-
-        return torch.from_numpy(np.array(self._images[index])), int(self._labels[index])
+#: What BenchmarkJade's smooth inference puts on its samples: the noise's standard deviation.
+NOISE = 0.25
+#: Runs the work of the next phase, and times it.
+Run = Callable[..., Any]
 
 
 class Rank:
@@ -52,6 +52,8 @@ class Rank:
         self.job, self.rank, self.world = order.job, rank, world
         train, loader = self.job.train, self.job.loader
         self.ddp = self.job.devices.strategy == "ddp"
+        self.loader_ns: list[int | None] = []
+        self._warmed = False
         torch.manual_seed(train.seed)  # the same weights in every rank
         self.device = torch.device(device)
         self.module = networks.build(self.job.model.name).to(self.device)
@@ -64,7 +66,7 @@ class Rank:
             )
         self.network.train(train.benchmark == "train")
         self.criterion = torch.nn.CrossEntropyLoss()
-        items: Any = Items(order.images_path, order.labels_path)
+        self.items = items = self._items(order)
         generator = torch.Generator().manual_seed(train.seed)
         self.sampler: Any
         if self.ddp:
@@ -85,6 +87,7 @@ class Rank:
             sampler=self.sampler,
             num_workers=loader.workers,
             generator=generator,
+            collate_fn=collate,
             **ahead,
         )
 
@@ -95,9 +98,51 @@ class Rank:
 
             torch.cuda.synchronize(self.device)
 
+    def _items(self, order: Order) -> Items:
+        data, labels_path = self.job.data, order.labels_path
+        items: Items
+        if data.kind == "jpeg":
+            self.transform = Transform(data.image_size, augment=data.augment, seed=self.job.train.seed)
+            items = JpegItems(order.images_path, labels_path, self.transform)
+        else:
+            items = ArrayItems(order.images_path, labels_path)
+        return MemoryItems(items, labels_path) if data.where == "memory" else items
+
+    def load(self, batches: Iterator[Any]) -> Any:
+        """The next batch, and the times of its parts."""
+        batch = next(batches)
+        if self.items.timed:
+            self.loader_ns = parts_ns(batch[2])
+        return batch
+
+    def batches(self) -> Iterator[Any]:
+        """An epoch's batches: the loader's, single samples in smooth inference, or one batch again and again."""
+        if self.job.smooth:
+            return iter(self.items)
+        return iter(self.loader) if self.job.loads else self._same_batch()
+
+    def _same_batch(self) -> Iterator[Any]:
+        job = self.job
+        first = islice(self.sampler, job.train.batch_size)
+        images, labels = self.to_device(collate([self.items[index] for index in first]))
+        for step in range(job.steps):
+            count = min(job.train.batch_size, job.samples_per_process - step * job.train.batch_size)
+            yield images[:count], labels[:count], None
+
+    def files_in_memory(self) -> float | None:
+        """Which share of the files lies in the page cache, once they were dropped or read there, once for all ranks."""
+        if not self.job.loads or not isinstance(self.items, JpegItems):
+            return None
+        cold_reads = self.job.data.read == "cold"
+        if self.rank == 0 and (cold_reads or not self._warmed):
+            (cold.drop if cold_reads else cold.warm)(self.items.paths)
+            self._warmed = True
+        self.barrier()
+        return cold.resident_ratio(self.items.paths)
+
     def to_device(self, batch: Any) -> tuple[Any, Any]:
         """A batch where the network is."""
-        images, labels = batch
+        images, labels, *_ = batch
         return images.to(self.device), labels.to(self.device)
 
     def optimise(self) -> None:
@@ -105,41 +150,98 @@ class Rank:
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
 
+    def noisy_batch(self, image: Any) -> Any:
+        """A sample repeated to a batch, with Gaussian noise on it."""
+        import torch
+
+        images = image.unsqueeze(0).repeat(self.job.train.batch_size, 1, 1, 1)
+        return images + NOISE * torch.randn_like(images)
+
+    def passes(self, images: Any) -> Any:
+        """The batch through the network as often as was asked for; the answers of the last pass."""
+        for _ in range(self.job.train.passes):
+            scores = self.network(images)
+        return scores
+
+    def gather(self, scores: Any) -> None:
+        """The answers of all ranks, in each of them."""
+        import torch
+
+        torch.distributed.all_gather([torch.empty_like(scores) for _ in range(self.world)], scores)
+
+    def barrier(self) -> None:
+        """Wait for the other ranks; nothing of one process."""
+        if self.ddp:
+            import torch
+
+            torch.distributed.barrier()
+
+    def step(self, run: Run, batches: Iterator[Any]) -> Any:
+        """The phases of a step in turn; the loss, None without one."""
+        images, labels = run(self.to_device, run(self.load, batches))
+        scores = run(self.network, images)
+        if self.job.train.benchmark != "train":
+            return None
+        loss = run(self.criterion, scores, labels)
+        run(loss.backward)
+        run(self.optimise)
+        return loss.detach()
+
+    def smooth_step(self, run: Run, batches: Iterator[Any]) -> Any:
+        """The same of smooth inference, which loads one sample."""
+        image, *_ = run(next, batches)
+        images = run(self.noisy_batch, run(image.to, self.device))
+        scores = run(self.passes, images)
+        if self.ddp:
+            run(self.gather, scores)
+
+    def instrument(self, kind: EpochKind, waits: ThreadWaits) -> NoInstrument:
+        """What times the phases of such an epoch."""
+        benchmark, strategy = self.job.train.benchmark, self.job.devices.strategy
+        if kind == "synchronised":
+            loader = [f"{part}_ns" for part in PARTS] if self.job.loads else []
+            return Synchronised(self.synchronise, waits, [*columns_of(benchmark, strategy), *loader])
+        return JadeTimes(benchmark, strategy, self.barrier) if kind == "jade" else NoInstrument()
+
     def epoch(self, kind: EpochKind, round_: int, waits: ThreadWaits) -> Epoch:
         """One epoch, from the start of its loader's processes to its last step."""
         import torch
 
-        train = self.job.train
-        trains = train.benchmark == "train"
+        job = self.job
+        kinds = job.epoch_kinds
         if self.ddp:
-            self.sampler.set_epoch(2 * round_ + (kind == "bare"))
-            torch.distributed.barrier()
-        instrument = Synchronised(self.synchronise, waits) if kind == "synchronised" else NoInstrument()
-        run, losses = instrument.run, []
+            self.sampler.set_epoch(len(kinds) * round_ + kinds.index(kind))
+        if job.data.kind == "jpeg":
+            self.transform.epoch = len(kinds) * round_ + kinds.index(kind)
+        self.items.timed = kind == "synchronised" and job.loads
+        self.loader_ns = []
+        resident_ratio = self.files_in_memory()
+        self.barrier()
+        instrument, losses = self.instrument(kind, waits), []
+        step_of = self.smooth_step if job.smooth else self.step
         started_ns = time.monotonic_ns()
-        batches = iter(self.loader)
+        instrument.epoch_begins()
+        batches = self.batches()
         epoch = Epoch(kind=kind, round=round_, started_ns=started_ns, ready_ns=time.monotonic_ns())
-        window = _Window(epoch, self.synchronise)
+        epoch.resident_ratio = resident_ratio
+        window = _Window(epoch, self.synchronise, waits)
         waits.find()
-        with nullcontext() if trains else torch.inference_mode():
-            for step in range(self.job.steps):
-                samples = min(train.batch_size, self.job.samples_per_process - step * train.batch_size)
-                part = part_of(step, samples, train.warmup_steps, train.batch_size)
+        with nullcontext() if job.train.benchmark == "train" else torch.inference_mode():
+            for step in range(job.steps):
+                samples = min(job.samples_per_step, job.samples_per_process - step * job.samples_per_step)
+                part = part_of(step, samples, job.train.warmup_steps, job.samples_per_step)
                 window.next(part, samples)
                 instrument.step_begins()
-                batch = run(next, batches)
-                images, labels = run(self.to_device, batch)
-                scores = run(self.network, images)
-                if trains:
-                    loss = run(self.criterion, scores, labels)
-                    run(loss.backward)
-                    run(self.optimise)
-                    losses.append(loss.detach())
-                instrument.step_ends(step, samples, part)
+                loss = step_of(instrument.run, batches)
+                if loss is not None:
+                    losses.append(loss)
+                instrument.step_ends(step, samples, part, self.loader_ns)
         window.close()
+        self.barrier()
+        epoch.ended_ns = time.monotonic_ns()
         del batches  # its processes end
         epoch.losses = [value if math.isfinite(value) else None for value in map(float, losses)]
-        epoch.columns = columns_of(train.benchmark) if kind == "synchronised" else []
+        epoch.columns = list(instrument.columns)
         epoch.rows = instrument.rows
         return epoch
 
@@ -155,12 +257,13 @@ class Rank:
 
 
 class _Window:
-    """From the first whole step after the warm-up to the end of the last whole one: two readings of the clock."""
+    """From the first whole step after the warm-up to the end of the last whole one: two readings of the clocks."""
 
-    def __init__(self, epoch: Epoch, synchronise: Callable[[], None]) -> None:
+    def __init__(self, epoch: Epoch, synchronise: Callable[[], None], waits: ThreadWaits) -> None:
         self._epoch = epoch
         self._synchronise = synchronise
-        self._before: tuple[int, int] | None = None
+        self._waits = waits
+        self._before: _Use | None = None
 
     def next(self, part: int, samples: int) -> None:
         """Before each step."""
@@ -168,7 +271,8 @@ class _Window:
         if part == MEASURED:
             epoch.window_samples += samples
             if epoch.window_start_ns is None:
-                self._before = _loader_times()
+                self._waits.find()
+                self._before = _Use.now(self._waits)
                 self._synchronise()
                 epoch.window_start_ns = time.monotonic_ns()
         else:
@@ -176,16 +280,33 @@ class _Window:
 
     def close(self) -> None:
         """After the last step, or before one that is not of the window."""
-        epoch = self._epoch
-        if epoch.window_start_ns is None or epoch.window_end_ns is not None:
+        epoch, before = self._epoch, self._before
+        if before is None or epoch.window_end_ns is not None:
             return
         self._synchronise()
         epoch.window_end_ns = time.monotonic_ns()
-        after = _loader_times()
-        if self._before is not None and after is not None:
-            epoch.loader_cpu_s = (after[0] - self._before[0]) / 1e9
-            epoch.loader_wait_s = (after[1] - self._before[1]) / 1e9
+        after = _Use.now(self._waits)
+        epoch.cpu_s = (after.cpu_ns - before.cpu_ns) / 1e9
+        if before.each_ns:
+            grown_ns = [ns - before.each_ns.get(thread, ns) for thread, ns in after.each_ns.items()]
+            epoch.longest_wait_s = max(grown_ns, default=0) / 1e9
+        if before.wait_ns is not None and after.wait_ns is not None:
+            epoch.wait_s = (after.wait_ns - before.wait_ns) / 1e9
+        if before.loader_ns is not None and after.loader_ns is not None:
+            epoch.loader_cpu_s = (after.loader_ns[0] - before.loader_ns[0]) / 1e9
+            epoch.loader_wait_s = (after.loader_ns[1] - before.loader_ns[1]) / 1e9
 
 
-def _loader_times() -> tuple[int, int] | None:
-    return of_processes(child.pid for child in multiprocessing.active_children() if child.pid)
+@dataclass(frozen=True)
+class _Use:
+    """What this process and its loader's processes had used at one moment, ns: see ``Epoch``."""
+
+    cpu_ns: int
+    wait_ns: int | None
+    each_ns: dict[Hashable, int]
+    loader_ns: tuple[int, int] | None
+
+    @classmethod
+    def now(cls, waits: ThreadWaits) -> _Use:
+        loader_ns = of_processes(child.pid for child in multiprocessing.active_children() if child.pid)
+        return cls(time.process_time_ns(), waits.read_ns(), waits.each_ns(), loader_ns)

@@ -9,26 +9,34 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
-from inferbench_tasks.training.order import PROGRESS_FILE, Answer, Epoch, EpochKind, Order, answer_path
+from inferbench_tasks.monitors.schedstat import ThreadWaits
+from inferbench_tasks.training.job import EpochKind, TrainingJob
+from inferbench_tasks.training.order import PROGRESS_FILE, Answer, Epoch, Order, answer_path
+from inferbench_tasks.training.probes import probe
 from inferbench_tasks.training.rank import Rank
-from inferbench_tasks.training.schedstat import ThreadWaits
 
 #: A rank that does not answer for so long has failed, and the job with it.
 PATIENCE = timedelta(seconds=120)
 
 
-def epochs(rounds: int) -> list[tuple[EpochKind, int]]:
-    """The epochs in their order: both kinds in each round, each of them first in turns."""
-    both: tuple[EpochKind, EpochKind] = ("synchronised", "bare")
-    return [(kind, number) for number in range(rounds) for kind in (both if number % 2 == 0 else both[::-1])]
+def epochs(job: TrainingJob) -> list[tuple[EpochKind, int]]:
+    """The epochs in their order: all kinds in each round, each of them first in turns."""
+    kinds = job.epoch_kinds
+    plan: list[tuple[EpochKind, int]] = []
+    for number in range(job.train.rounds):
+        first = number % len(kinds)
+        plan += [(kind, number) for kind in (*kinds[first:], *kinds[:first])]
+    return plan
 
 
 def main(path: Path) -> None:
     """All epochs; the answer is written at the end, whole."""
-    import torch
-
     order, folder = Order.read(path), path.parent
     number, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if order.cores and order.cores[number]:
+        os.sched_setaffinity(0, order.cores[number])
+    import torch  # after that: its threads keep the cores that they start with
+
     torch.set_num_threads(order.job.devices.threads)
     torch.set_num_interop_threads(1)
     ddp = order.job.devices.strategy == "ddp"
@@ -36,7 +44,7 @@ def main(path: Path) -> None:
         torch.distributed.init_process_group("gloo", timeout=PATIENCE)
     rank, waits = Rank(order, number, world), ThreadWaits()
     results: list[Epoch] = []
-    plan = epochs(order.job.train.rounds)
+    plan = epochs(order.job)
     for kind, round_ in plan:
         result = rank.epoch(kind, round_, waits)
         results.append(result)
@@ -55,6 +63,7 @@ def main(path: Path) -> None:
         parameter_count=sum(w.numel() for w in weights),
         device=str(rank.device),
         versions={"torch": torch.__version__, "threads": torch.get_num_threads()},
+        probes=probe(rank),
     )
     target = answer_path(folder, number)
     _write(target, answer.model_dump_json())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from inferbench_tasks.perfdb.documents import DeviceInfo, Document, Extension, ResultBase
+from inferbench_tasks.contracts.verdict import Verdict
+from inferbench_tasks.perfdb.documents import DeviceInfo, Document, Extension, ResultBase, RunDocument
+from inferbench_tasks.perfdb.finalise import common_fields
 
 
 class EngineInfo(Document):
@@ -30,13 +32,17 @@ class TrainingSummary(Document):
     """Figures by timing, each None with its ``reason`` where it was not measured.
 
     ``synchronised``: step and phases of the epochs with instruments (``training.figures.of_timing``). ``bare``:
-    samples/s of those without (``training.figures.bare``). ``loss``: means of the first and last epoch.
+    samples/s of those without (``training.figures.bare``). ``jade``: BenchmarkJade's columns (``training.jade``), None
+    where they were not asked for. ``loss``: means of the first and last epoch.
+    ``probes``: medians of the ranks', see ``training.probes``.
     """
 
     synchronised: dict[str, Any]
     bare: dict[str, Any]
+    jade: dict[str, Any] | None = None
     loss: dict[str, Any]
     loader: dict[str, Any] = {}
+    probes: dict[str, float | None] = {}
 
 
 class TrainingResult(ResultBase):
@@ -52,3 +58,8 @@ class TrainingResult(ResultBase):
     engine: EngineInfo | None = None
     summary: TrainingSummary | None = None
     certificate: Extension = {}
+
+
+def without_figures(run: RunDocument, verdict: Verdict) -> TrainingResult:
+    """The result of a run that failed or was cancelled."""
+    return TrainingResult.model_validate(common_fields(run, verdict))

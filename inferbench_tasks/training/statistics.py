@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,6 @@ from numpy.typing import NDArray
 
 #: Fewer measured steps than this give no figure.
 LEAST_STEPS = 30
-#: Blocks of neighbouring steps: their means are nearly independent where single steps are not.
-BLOCKS = 10
 
 
 def interval(means: NDArray[np.float64]) -> list[float] | None:
@@ -23,12 +22,16 @@ def interval(means: NDArray[np.float64]) -> list[float] | None:
     return [float(means.mean()) - half, float(means.mean()) + half]
 
 
-def of_steps(values_ms: NDArray[np.float64]) -> dict[str, Any]:
-    """``mean``, ``p50``, ``p95`` and ``ci95`` of the mean (by blocks) of steps in the order of time."""
-    blocks = np.array([block.mean() for block in np.array_split(values_ms, BLOCKS)])
+def of_steps(rounds_ms: Sequence[NDArray[np.float64]]) -> dict[str, Any]:
+    """``mean``, ``p50``, ``p95`` and ``ci95`` of the mean of all steps; those of each round by themselves.
+
+    The interval is by the rounds: steps of one epoch resemble each other more than those of another one do, by what
+    the machine does in that second and by where the loader's processes run.
+    """
+    values_ms = np.concatenate(rounds_ms)
     return {
         "mean": float(values_ms.mean()),
         "p50": float(np.quantile(values_ms, 0.5)),
         "p95": float(np.quantile(values_ms, 0.95)),
-        "ci95": interval(blocks),
+        "ci95": interval(np.array([steps_ms.mean() for steps_ms in rounds_ms])),
     }

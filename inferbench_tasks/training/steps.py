@@ -14,22 +14,25 @@ STEPS_FILE = "steps.parquet"
 
 
 def table(answers: Sequence[Answer]) -> pa.Table:
-    """Columns: rank, round, those of ``phases.columns_of`` (``part`` in words), loss (null where there is none)."""
-    columns: dict[str, list[object]] = {}
+    """Columns: rank, round, timing, those of the timings' rows (``part`` in words), loss; null where there is none."""
+    rows: list[dict[str, object]] = []
     for answer in answers:
         for epoch in answer.epochs:
             for index, row in enumerate(epoch.rows):
                 values: dict[str, object] = {
                     "rank": answer.rank,
                     "round": epoch.round,
+                    "timing": epoch.kind,
                     **dict(zip(epoch.columns, row, strict=True)),
                     "loss": epoch.losses[index] if epoch.losses else None,
                 }
                 values["part"] = PARTS[int(str(values["part"]))]
-                for name, value in values.items():
-                    columns.setdefault(name, []).append(value)
-    kinds = {"part": pa.string(), "loss": pa.float64()}
-    return pa.table({name: pa.array(values, kinds.get(name, pa.int64())) for name, values in columns.items()})
+                rows.append(values)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    kinds = {"timing": pa.string(), "part": pa.string(), "loss": pa.float64()}
+    return pa.table(
+        {name: pa.array([row.get(name) for row in rows], kinds.get(name, pa.int64())) for name in names}
+    )
 
 
 def write(answers: Sequence[Answer], path: Path) -> None:

@@ -42,7 +42,8 @@ def stage_input(
     write_table(records(5.0), folder / "samples.parquet")
     lines = "".join(
         f'[{int(t * SECOND)}, "server", {{"cpu_s_total": {t * 0.5}, "rss_bytes": 1000}}]\n'
-        f'[{int(t * SECOND)}, "host", {{"cpu_busy_s_total": {t * 0.5}}}]\n'
+        f'[{int(t * SECOND)}, "client", {{"cpu_s_total": {t * 0.1}}}]\n'
+        f'[{int(t * SECOND)}, "host", {{"cpu_busy_s_total": {t * 0.6}}}]\n'
         for t in np.arange(0, 11, 0.5)
     )
     (folder / "spool").write_text(lines)

@@ -127,7 +127,7 @@ def loaded(rate_rps: float, size: int = 1) -> dict[str, Any]:
 
 @pytest.mark.parametrize("figure", ["p99_ms", "throughput_samples_per_s", "cost_usd_per_1k_samples"])
 def test_item_20_a_board_ranks_within_a_load(perfdb: PerfDB, figure: str) -> None:
-    """Item 20: a rate that was offered is no rank, nor is a p99 at 1/s before one at 100/s: each load has its own."""
+    """15.20: a rate that was offered is no rank, nor is a p99 at 1/s before one at 100/s: each load has its own."""
     for rate, p99 in ((1.0, 1.0), (100.0, 5.0), (100.0, 9.0)):
         summary = {
             "e2e_latency_ms": {"p99": p99}, "throughput_samples_per_s": rate + p99 / 2,
@@ -148,7 +148,7 @@ def test_item_20_a_board_ranks_within_a_load(perfdb: PerfDB, figure: str) -> Non
 
 
 def test_item_20_requests_per_second_are_ranked_within_their_size(perfdb: PerfDB) -> None:
-    """Item 20: 80 requests of one sample are no more than 10 of eight; by samples both are one board."""
+    """15.20: 80 requests of one sample are no more than 10 of eight; by samples both are one board."""
     for size in (1, 8):
         add(perfdb, f"of-{size}", 10.0, load=loaded(80 / size, size))
     assert len({row["load"] for row in leaderboard(perfdb, "throughput_rps")}) == 2
@@ -156,7 +156,7 @@ def test_item_20_requests_per_second_are_ranked_within_their_size(perfdb: PerfDB
 
 
 def test_item_19_what_can_not_be_compared_is_asked_for(perfdb: PerfDB) -> None:
-    """Item 19: digits at 1000/s does not beat ResNet-50 at 20/s; the message names the groups, and each one works."""
+    """15.19: digits at 1000/s does not beat ResNet-50 at 20/s; the message names the groups, and each one works."""
     for name, rate, dataset in (("digits", 1000.0, "digits"), ("resnet50", 20.0, "imagenet")):
         model = {"name": name, "task": "image-classification", "dataset": dataset}
         add(perfdb, name, 1000 / rate, model=model, load=loaded(rate))
@@ -173,7 +173,7 @@ def test_item_19_what_can_not_be_compared_is_asked_for(perfdb: PerfDB) -> None:
 def test_item_19_one_model_under_two_loads_is_asked_for_and_a_wrong_load_lists_those_there_are(
     perfdb: PerfDB,
 ) -> None:
-    """Item 19: the same server at 1/s and at 100/s is no choice between two configurations."""
+    """15.19: the same server at 1/s and at 100/s is no choice between two configurations."""
     for rate in (1.0, 100.0):
         add(perfdb, f"at-{rate:g}", 10.0, load=loaded(rate))
     with pytest.raises(InputError, match="--load 'poisson, 1 samples/s'"):
@@ -184,7 +184,7 @@ def test_item_19_one_model_under_two_loads_is_asked_for_and_a_wrong_load_lists_t
 
 
 def test_item_19_models_whose_accuracy_nobody_measured_are_not_compared(perfdb: PerfDB) -> None:
-    """Item 19: of one task and data set under one load, but nobody knows whether they are equally right."""
+    """15.19: of one task and data set under one load, but nobody knows whether they are equally right."""
     for name in ("a", "b"):
         add(perfdb, name, 10.0, model={"name": name, "task": "t", "dataset": "d"})
     with pytest.raises(InputError, match="model=a"):
@@ -218,7 +218,15 @@ def test_the_commands(
         call(recommend_command, "--slo", "fast please")
 
 
-def found(db: PerfDB, run_id: str, rate_rps: float, p99: float, objective: str = "p99_ms <= 20") -> None:
+def found(
+    db: PerfDB,
+    run_id: str,
+    rate_rps: float,
+    p99: float,
+    objective: str = "p99_ms <= 20",
+    *,
+    bracketed: bool = True,
+) -> None:
     """A result of a search that found that rate; its p99 is that at this rate."""
     summary = {
         "e2e_latency_ms": {"p99": p99},
@@ -226,7 +234,7 @@ def found(db: PerfDB, run_id: str, rate_rps: float, p99: float, objective: str =
         "max_rate": {
             "rps": rate_rps,
             "samples_per_s": rate_rps,
-            "interval": {"samples_per_s": [rate_rps, rate_rps * 1.03]},
+            "interval": {"samples_per_s": [rate_rps, rate_rps * 1.03] if bracketed else None},
         },
     }
     load = {"arrivals": {"kind": "max_rate", "start_rate_rps": rate_rps, "objective": objective}}
@@ -249,6 +257,17 @@ def test_servers_are_ranked_by_the_highest_rate_within_one_objective(perfdb: Per
         ("max_rate, p99_ms <= 20", 1, "large"),
         ("max_rate, p99_ms <= 20", 3, "small"),
     ]
+
+
+def test_a_search_that_met_no_rate_that_breaks_ranks_behind_nobody(perfdb: PerfDB) -> None:
+    """15.20: its 300 samples/s are a lower bound, since its client could send no more: it may be better than 900."""
+    found(perfdb, "large", 900.0, 19.0)
+    found(perfdb, "open", 300.0, 3.0, bracketed=False)
+    found(perfdb, "small", 100.0, 3.0)
+    rows = leaderboard(perfdb, "max_rate_samples_per_s")
+    assert [(row["rank"], row["run"]) for row in rows] == [(1, "large"), (1, "open"), (3, "small")]
+    notes = recommend(perfdb, "max_rate_samples_per_s", []).notes
+    assert [note for note in notes if "is a lower bound" in note]
 
 
 def test_a_latency_at_a_rate_of_its_own_ranks_nobody(perfdb: PerfDB) -> None:

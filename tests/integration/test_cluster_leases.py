@@ -2,98 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import IO
 
 import pytest
 
 from inferbench_tasks.cluster import dispatcher as dispatching
-from inferbench_tasks.cluster.device import Device
-from inferbench_tasks.cluster.dispatcher import Action, Dispatcher
+from inferbench_tasks.cluster.dispatcher import Dispatcher
 from inferbench_tasks.cluster.state import cluster_state
 from inferbench_tasks.cluster.store import TTL_S, Cluster
-from inferbench_tasks.cluster.waiting import waiting_by_login, waiting_jobs
+from inferbench_tasks.cluster.waiting import Asker, waiting_by_login, waiting_jobs
 from inferbench_tasks.contracts.job_key import JobKey
-from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.scheduling.eventlog import EventLog, differences, read_log
-from inferbench_tasks.scheduling.model import QueuedJob
-from inferbench_tasks.scheduling.policies import POLICIES
+from tests.schedulers import Clock, age, clock, cluster, confirm, device, job, kinds, make, race
 
+__all__ = ["clock", "cluster", "make"]  # fixtures
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def cluster(perfdb_uri: str, tmp_path: Path) -> Iterator[Cluster]:
-    with PerfDB.connect(perfdb_uri, tmp_path) as db:
-        yield Cluster(db)
-
-
-def device(name: str, **more: object) -> Device:
-    return Device.model_validate(
-        {"device_id": name, "device_type": "cpu", "name": "a CPU", "host": "here", "cores": (0,), **more}
-    )
-
-
-def job(name: str, est_s: float = 10.0, **more: object) -> QueuedJob:
-    values = {
-        "job_id": f"dag|{name}|000", "tenant": "t", "spec_hash": name, "submit_s": 1000.0, "est_s": est_s,
-        "limit_s": 3 * est_s, "device_types": frozenset({"cpu"}), **more,
-    }  # fmt: skip
-    return QueuedJob(**values)  # type: ignore[arg-type]
-
-
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 2000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def make(cluster: Cluster, clock: Clock, tmp_path: Path) -> Iterator[type]:
-    """Dispatchers on one cluster, each with a log of its own; each log must replay to the same decisions."""
-    logs: list[Path] = []
-    files: list[IO[str]] = []
-
-    class Made(Dispatcher):
-        def __init__(self, policy: str = "late_sjf_aged") -> None:
-            path = tmp_path / f"log-{len(logs)}.jsonl"
-            logs.append(path)
-            chosen = POLICIES.load(policy)()
-            files.append(path.open("w"))
-            super().__init__(cluster, chosen, EventLog(files[-1], chosen.name, chosen.params), clock)
-
-    yield Made
-    for file in files:
-        file.close()
-    for path in logs:
-        assert list(differences(read_log(path))) == []
-
-
-def confirm(cluster: Cluster) -> dict[str, str]:
-    """What workers do with grants: say yes. Device -> job."""
-    held = {}
-    for found in cluster.devices():
-        if found.lease:
-            cluster.answer(found.device_id, found.lease.token, "confirmed")
-            held[found.device_id] = found.lease.job
-    return held
-
-
-def kinds(actions: list[Action]) -> list[tuple[str, str]]:
-    return [(a.kind, a.job) for a in actions]
 
 
 def test_of_many_that_ask_at_once_one_gets_the_device(cluster: Cluster) -> None:
@@ -202,12 +124,6 @@ def test_a_refusal_quarantines_and_costs_the_job_nothing(cluster: Cluster, make:
     assert confirm(cluster) == {"d": "dag|a|000"}
 
 
-def age(cluster: Cluster, name: str, seconds: float) -> None:
-    """Make a worker's last heartbeat that old."""
-    change = [{"$set": {"heartbeat_at": {"$subtract": ["$$NOW", int(seconds * 1000)]}}}]
-    cluster.db.collection("devices").update_one({"_id": name}, change)
-
-
 def test_a_lost_worker_costs_a_retry_elsewhere(cluster: Cluster, make: type) -> None:
     """Its lease ends, the job is to be run again, avoids that device, and its third loss is the last."""
     for name in ("d0", "d1"):
@@ -222,7 +138,7 @@ def test_a_lost_worker_costs_a_retry_elsewhere(cluster: Cluster, make: type) -> 
     assert kinds(scheduler.tick()) == [("lost", "dag|a|000")]
     assert not scheduler.knows("dag|a|000")
     attempt, avoid = cluster.history("dag|a|000")
-    assert attempt == 1 and set(avoid) == {f"{first}:0"}
+    assert attempt == 1 and set(avoid) == {first}
     scheduler.submit(job("a", attempt=attempt, avoid=avoid), "run-a")
     scheduler.tick()
     assert list(confirm(cluster)) == [({"d0", "d1"} - {first}).pop()]
@@ -286,37 +202,8 @@ def test_two_schedulers_never_share_a_device(cluster: Cluster, make: type) -> No
     names = [f"d{i}" for i in range(3)]
     for name in names:
         cluster.register(device(name))
-    ran: list[tuple[str, int]] = []
-    errors: list[BaseException] = []
-
-    def schedule(mine: str) -> None:
-        try:
-            scheduler: Dispatcher = make()
-            left = {f"dag|{mine}{i}|000" for i in range(8)}
-            for i in range(8):
-                scheduler.submit(job(f"{mine}{i}"), "")
-            deadline = time.monotonic() + 60
-            while left and time.monotonic() < deadline:
-                confirm(cluster)
-                for action in scheduler.tick():
-                    assert action.kind == "start", action
-                    if action.job in left:
-                        held = scheduler.held[action.job]
-                        ran.append((held.device_id, held.lease.token))
-                        scheduler.started(action.job)
-                        left.remove(action.job)
-                        scheduler.ended(action.job, ok=True)
-            assert not left
-        except BaseException as error:  # noqa: BLE001 - it belongs to the test, not to the thread
-            errors.append(error)
-
-    threads = [threading.Thread(target=schedule, args=(name,)) for name in "ab"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors, errors
-    assert len(ran) == len(set(ran)) == 16  # each lease, a device and its token, was used by one job
+    leases = race(cluster, make, [1] * 8)
+    assert len(leases) == len(set(leases)) == 16  # each lease, a device and its token, was used by one job
 
 
 def test_a_silent_worker_is_not_waited_for(
@@ -353,3 +240,51 @@ def test_what_people_see(cluster: Cluster, make: type) -> None:
     reasons = {w.job: w.why for w in state.waiting}
     assert reasons["dag|b|000"] == "1 of 1 device(s) busy, the next expected free in 10 s"
     assert "no device of type h100 was ever registered" in reasons["dag|g|000"]
+
+
+def test_jobs_of_a_tenant_that_is_withheld_wait_while_others_run(
+    cluster: Cluster, make: type, clock: Clock
+) -> None:
+    """A job that came first gets no device until its tenant is named no more; what it waits for is said meanwhile."""
+    first = make()
+    cluster.register(device("d"))
+    ann, bob, late = job("a", tenant="ann"), job("b", tenant="bob", submit_s=1500.0), job("c", tenant="ann")
+    first.submit(ann, "a.000")
+    first.submit(bob, "b.000")
+    first.withhold({"ann": "ann has used her minutes"})
+    first.submit(late, "c.000")
+    assert first.knows(ann.job_id) and first.knows(late.job_id)
+    first.tick()
+    assert confirm(cluster) == {"d": bob.job_id}
+    askers = {ann.job_id: Asker("somebody", "ann")}
+    rows, total = waiting_jobs(first.index, first.devices, clock.now, askers=askers, aside=first.aside)
+    assert [(r["user"], r["login"], r["why"]) for r in rows] == [
+        ("somebody", "ann", "ann has used her minutes"), ("ann", None, "ann has used her minutes"),
+    ]  # fmt: skip
+    assert total == 2 and waiting_by_login(first.index, first.aside) == {"ann": 2}
+    first.withdraw(late.job_id, "ended while it waited")
+    first.ended(bob.job_id, ok=True)
+    first.tick()
+    assert confirm(cluster) == {}
+    first.withhold({})
+    first.tick()
+    assert confirm(cluster) == {"d": ann.job_id} and not first.aside and not first.knows(late.job_id)
+
+
+def test_what_runs_of_a_withheld_tenant_goes_on(cluster: Cluster, make: type) -> None:
+    """Its lease is held until the job ends; one that another scheduler gave it is taken in as any other."""
+    first, other = make(), make()
+    cluster.register(device("d"))
+    ann = job("a", tenant="ann")
+    first.submit(ann, "a.000")
+    other.withhold({"ann": "used up"})
+    other.submit(ann, "a.000")
+    first.tick()
+    confirm(cluster)
+    first.withhold({"ann": "used up"})
+    for dispatcher in (first, other):
+        dispatcher.tick()
+        assert dispatcher.device_of(ann.job_id) == "d" and not dispatcher.aside
+    first.ended(ann.job_id, ok=True)
+    other.tick()
+    assert other.held == {}

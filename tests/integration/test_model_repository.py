@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from inferbench_tasks.modelrepo.build import build_model
 from inferbench_tasks.modelrepo.repository import ModelRepository
 from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.running.child import run_in_child
+from inferbench_tasks.stages import generate
+from inferbench_tasks.stages.base import Context
 from inferbench_tasks.submission.model import RegistryModel
 
 SPEC = {"dtype": "float32", "shape": (4,)}
@@ -216,6 +220,40 @@ def test_a_submission_gets_a_registered_model(
         assert model.flops is not None
     with pytest.raises(InputError, match="has no version 7; it has 2, 1"):
         resolve(RegistryModel(kind="registry", name="m", version=7), tmp_path)
+
+
+def test_what_opens_a_registered_model_has_no_login_and_no_network(
+    perfdb: PerfDB, perfdb_uri: str, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stages' child has neither PerfDB's address nor a way to it, and the model and its requests are made; what was
+    fetched for it does not stay, and is not fetched again.
+    """
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+    ModelRepository(perfdb).register(artifact(onnx_file(tmp_path / "m.onnx", external="weights.data")), "m")
+    commands: list[tuple[str, dict[str, str]]] = []
+    popen = subprocess.Popen
+
+    def start(command: list[str], **options: Any) -> subprocess.Popen[str]:
+        if "inferbench_tasks.running.child_main" in command:
+            commands.append((command[4], options["env"]))
+        return popen(command, **options)
+
+    monkeypatch.setattr("inferbench_tasks.running.child.subprocess.Popen", start)
+    job = {
+        "name": "t", "model": {"kind": "registry", "name": "m"}, "requests": {"samples": 8},
+        "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}, "seed": 1},
+    }  # fmt: skip
+    for run_id in ("first", "again"):
+        inp = generate.Input.model_validate({"run_id": run_id, "job_id": "j", "job": job})
+        output = run_in_child(generate, inp, Context(data_dir=data_dir, base_dir=tmp_path))
+        assert Path(output.model.path).is_relative_to(data_dir / "cache" / "foreign")
+        assert not (data_dir / "runs" / run_id / "registered").exists()
+    assert len(commands) == 2
+    for text, env in commands:
+        reach = json.loads(text)
+        assert reach["connects"] == [] and not reach["datagrams"] and not reach["local_sockets"]
+        assert perfdb_uri not in env.values() and settings.PERFDB_URI not in env
+        assert str(data_dir / "perfdb") not in reach["reads"]
 
 
 def test_the_command_line(

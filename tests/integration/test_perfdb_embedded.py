@@ -19,6 +19,8 @@ import psutil
 import pytest
 from pymongo.errors import DuplicateKeyError
 
+from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.errors import InferBenchError, PerfDBError, StorageError
 from inferbench_tasks.perfdb import credentials, embedded, launch, mongod, replicaset
 from inferbench_tasks.perfdb import folder as folders
@@ -158,6 +160,36 @@ def test_stages_are_recorded_though_the_server_dies_between_and_during_them(home
         (n, "done", {"attempt": n}) for n in range(1, attempts + 1)
     ]
     assert run.said == "valid"
+    db.close()
+
+
+def test_gangs_stay_whole_though_the_server_dies_while_they_are_leased(home: Path) -> None:
+    """Killed twice under a scheduler that leases two devices and gives them back: both or none have the lease
+    afterwards, no token is used twice, and it goes on."""
+    db = PerfDB.connect(None, home)
+    cluster = Cluster(db)
+    for name in "ab":
+        cluster.register(Device(device_id=name, device_type="cpu", name="c", host="h"))
+    login = credentials.drawn(home / "perfdb")
+
+    def kill_often() -> None:
+        for _ in range(2):
+            while not replicaset.takes_login(embedded.status(home).get("port", 1), 1.0, login):
+                time.sleep(0.05)
+            time.sleep(0.4)
+            kill(home)
+
+    killer = threading.Thread(target=kill_often, daemon=True)
+    killer.start()
+    tokens: list[int] = []
+    while killer.is_alive():
+        lease = cluster.grant("a", "job", spec={}, run_id="", now_s=0.0, est_end_s=1.0, others=["b"])
+        held = {d.lease.token if d.lease else None for d in cluster.devices()}
+        assert lease is not None and held == {lease.token}
+        tokens.append(lease.token)
+        cluster.release("a", lease.token, "ended", ["b"])
+        assert {d.lease for d in cluster.devices()} == {None}
+    assert tokens and tokens == sorted(set(tokens))
     db.close()
 
 

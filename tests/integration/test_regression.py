@@ -12,7 +12,7 @@ import pytest
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression import store
-from inferbench_tasks.regression.overview import overview
+from inferbench_tasks.regression.overview import bisectable, overview
 from inferbench_tasks.regression.report import write_report
 from tests.unit.regression.nights import side, write_nights
 
@@ -45,6 +45,27 @@ def test_a_slower_stage_is_confirmed_attributed_and_fails_ci(
     page = (tmp_path / "report" / "index.html").read_text()
     assert "Regression" in page and "in <b>preprocess</b>" in page
     assert "http://" not in page.split("<script")[0] and 'src="http' not in page
+
+
+def test_a_bisection_starts_from_the_job_and_the_size_of_the_change(perfdb: PerfDB) -> None:
+    """15.25: 1.26% of the second job of a sweep: neither the first job nor 3% is what the night confirmed."""
+    write_nights(perfdb, [{}])
+    (night,) = store.sessions(perfdb)
+    night = night.model_copy(
+        update={
+            "baseline": night.baseline.model_copy(update={"git_sha": "a" * 40}),
+            "candidate": night.candidate.model_copy(update={"git_sha": "b" * 40}),
+            "runs": [run.model_copy(update={"job": 1}) for run in night.runs],
+        }
+    )
+    series = {"figure": "p50_ms", "digest": "ab" * 32}
+    ends = {"figure": "p50_ms", "good": "a" * 40, "bad": "b" * 40}
+    small = bisectable(perfdb, series, {"change_percent": -1.256}, night)
+    assert small == ends | {"job": 1, "detect_percent": 1.26}
+    large = bisectable(perfdb, {**series, "digest": "gone"}, {"change_percent": 12.0}, night)
+    assert large == ends
+    night.candidate = night.baseline
+    assert bisectable(perfdb, series, {"change_percent": 12.0}, night) is None
 
 
 def test_an_unconfirmed_suspicion_fails_nothing(

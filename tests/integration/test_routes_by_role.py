@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-from inferbench_tasks import settings
-from inferbench_tasks.perfdb import embedded
-from inferbench_tasks.provider.system.config import TUNED
+from tests.airflow_site import answers_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow]
-ROOT = Path(__file__).parents[2]
 Table = dict[str, dict[str, int]]
 
 #: Without a login.
@@ -49,37 +40,17 @@ NOT_THERE = {
     "POST /api/v2/dags/{dag_id}/clearDagRuns": 422,
 }
 #: What a submitter may and a viewer may not; 422: it passed, and the body is no submission.
-SUBMITS = {"POST /api/v2/dags/{dag_id}/dagRuns", "POST /inferbench/api/submissions"}
+SUBMITS = {
+    "POST /api/v2/dags/{dag_id}/dagRuns",
+    "POST /inferbench/api/submissions",
+    "POST /inferbench/api/submissions/{run}/cancel",
+}
 
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     """Role -> route -> status, of a metadata database and a PerfDB in which there is nothing."""
-    home = tmp_path_factory.mktemp("airflow")
-    env = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
-    env |= {name: TUNED[name] for name in TUNED if "AUTH_MANAGER" in name}
-    env |= {
-        "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
-        "AIRFLOW__API_AUTH__JWT_SECRET": "s" * 64,
-        "AIRFLOW__API__SECRET_KEY": "k" * 32,
-        settings.DATA_DIR: str(home / "data"),
-        settings.SUBMISSIONS_DIR: str(ROOT / "configs" / "submissions"),
-    }
-    try:
-        for command in (
-            ["-m", "airflow", "db", "migrate"],
-            ["-m", "tests.integration.routes_by_role", str(home / "table.json")],
-        ):
-            process = subprocess.run(
-                [sys.executable, *command], env=env, cwd=ROOT, capture_output=True, text=True, check=False
-            )
-            assert process.returncode == 0, process.stderr[-3000:]
-    finally:
-        embedded.stop(home / "data")
-    answers: Table = json.loads((home / "table.json").read_text())
+    answers: Table = answers_of("tests.integration.routes_by_role", tmp_path_factory)
     assert min(len(routes) for routes in answers.values()) > 130
     return answers
 
@@ -103,7 +74,7 @@ def test_a_viewer_reads_and_changes_nothing(table: Table) -> None:
 
 
 def test_a_submitter_submits_and_is_a_viewer_else(table: Table) -> None:
-    """Two routes differ: runs of the DAG submit, and InferBench's own."""
+    """Three routes differ: runs of the DAG submit, InferBench's own, and the end of one's own submission."""
     differ = {route for route, status in table["submitter"].items() if status != table["viewer"][route]}
     assert differ == SUBMITS
     assert {table["submitter"][route] for route in SUBMITS} == {422}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import time
+import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import httpx
@@ -11,11 +13,15 @@ import psutil
 import pytest
 
 from inferbench_tasks.cluster.state import cluster_state
+from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.provider.system.config import TUNED
+from inferbench_tasks.provider.system.config import SQLITE_WAIT_S
 from inferbench_tasks.provider.system.local import LocalSystem
-from tests.local_system import ROOT, Driver, local_system, once_each, write_job
+from inferbench_tasks.training.result import TrainingResult
+from tests.local_system import ROOT, Driver, local_system, once_each, write_job, write_training
 from tests.probe_pipeline import install, submission
+from tests.stranger import ask
 from tests.warm import warm
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow, pytest.mark.timeout(1200)]
@@ -28,6 +34,8 @@ def _write(folder: Path) -> None:
     write_job(folder, "long", 30.0)
     write_job(folder, "bad", 1.0, "serve: {ready_timeout_s: 0.01}")
     write_job(folder, "pair", 1.5, "sweep: {load.seed: [1, 2]}")
+    write_training(folder, "gang", samples=128, rounds=3)
+    write_training(folder, "gang-long", samples=1347, rounds=60)
     (folder / "probe.yaml").write_text(submission("probe"))
     (folder / "broken.yaml").write_text((folder / "pair.yaml").read_text().replace("load:", "lod:"))
 
@@ -135,6 +143,87 @@ def test_jobs_share_the_devices_shortest_first(driver: Driver) -> None:
     assert once_each(grants, [f"job-{name}" for name in LENGTHS])
 
 
+def ranks(driver: Driver) -> list[list[int]]:
+    """The cores of each rank of a training that runs here, as the kernel has them."""
+    mine = str(driver.system.data_dir)
+    cores = []
+    for process in psutil.process_iter(["cmdline"]):
+        command = process.info["cmdline"] or []
+        # torchrun's own command line names the program too.
+        if (
+            "inferbench_tasks.training.rank_main" in command
+            and mine in command[-1]
+            and "--nproc-per-node" not in command
+        ):
+            with suppress(psutil.NoSuchProcess):
+                cores.append(process.cpu_affinity())
+    return cores
+
+
+def trainings(driver: Driver, name: str) -> list[TrainingResult]:
+    return driver.db.results_of(TrainingResult, {"submission.name": name})
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two devices need two cores")
+def test_a_training_holds_two_devices_while_serving_jobs_wait(driver: Driver) -> None:
+    """It waits until both are free, has both under one lease with a rank pinned to each, the serving jobs wait with the
+    reason and run afterwards; each job once."""
+    first = driver.trigger("job-b", duration_s=4.0)
+    driver.running(first, "load")
+    gang = driver.trigger("gang")
+    driver.until(
+        lambda: any("2 of one host are needed at once" in w.why for w in cluster_state(driver.db).waiting),
+        "the training does not say what it waits for",
+    )
+    held: list[list[str]] = []
+    pinned: list[list[list[int]]] = []
+
+    def look() -> bool:
+        devices = cluster_state(driver.db).devices
+        if all(device.held_with for device in devices) and all(d.state == "busy" for d in devices):
+            held.append(devices[0].held_with)
+            pinned.append(sorted(ranks(driver)))
+        return driver.state(gang) in ("success", "failed")
+
+    driver.until(
+        lambda: driver.tasks(gang)["train"]["state"] in ("running", "success"), "it does not train", 300
+    )
+    later = [driver.trigger("job-d"), driver.trigger("job-f")]
+    driver.until(look, "the training did not end", 300, every_s=0.1)
+    driver.succeeded(first, gang, *later)
+    devices = Cluster(driver.db).devices()
+    assert {frozenset(names) for names in held} == {frozenset(d.device_id for d in devices)}
+    assert sorted(list(d.cores) for d in devices) in pinned
+    [result] = trainings(driver, "gang")
+    assert result.engine is not None and result.engine.processes == 2 and result.verdict.measured
+    assert {d["device_id"] for d in result.extensions["devices"]} == {d.device_id for d in devices}
+    driver.all_is_well()
+    [grant] = [g for g in driver.log_is_sound() if JobKey.parse(g.job_id).dag_id == "gang"]
+    assert len(grant.devices) == 2
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two devices need two cores")
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_worker_of_two_devices_is_killed(driver: Driver, which: int) -> None:
+    """kill -9 of the worker that runs the training, and of the other: it ends once, with a reason and no figures (there
+    are no two other devices), both devices are free again, no rank is left, and the next job runs."""
+    run = driver.trigger("gang-long")
+    driver.running(run, "train")
+    driver.until(lambda: len(ranks(driver)) == 2, "no ranks")
+    members = next(d.held_with for d in cluster_state(driver.db).devices if d.held_with)
+    assert driver.tasks(run)["train"]["queue"] == members[0]
+    driver.kill("worker-" + members[which].rpartition(".")[2])
+    assert driver.ended(run) == ["failed"]
+    driver.all_is_well()
+    driver.until(lambda: not ranks(driver), "ranks are left")
+    record = driver.db.find_runs({"submission.name": "gang-long"})[0]
+    assert str(record.verdict).startswith("failed: scheduler"), record.verdict
+    assert not [result for result in trainings(driver, "gang-long") if result.verdict.measured]
+    driver.until(
+        lambda: {d.state for d in cluster_state(driver.db).devices} == {"free"}, "a device is not free"
+    )
+
+
 def test_a_failed_start_frees_the_device(driver: Driver) -> None:
     """A server that never gets ready: the job fails by itself, is not tried again, and its device is free."""
     run = driver.trigger("bad")
@@ -180,7 +269,7 @@ def test_a_second_pipeline_waits_for_a_device_like_any(driver: Driver) -> None:
         answer = client.get(f"{driver.system.url()}/inferbench/api/runs/{record.run_id}")
         assert answer.json()["result"]["waited_s"] >= 0.5
         page = client.get(f"{driver.system.url()}/inferbench/run/{record.run_id}")
-        assert page.status_code == 200 and "waited_s" in page.text
+        assert page.status_code == 200 and "waited s" in page.text
         assert client.get(f"{driver.system.url()}/inferbench/runs").status_code == 200
     driver.all_is_well()
     assert once_each(driver.log_is_sound(), ["probe"])
@@ -211,6 +300,21 @@ def test_a_user_ends_a_run(driver: Driver) -> None:
     assert not driver.results("long")[before:]
 
 
+@ask.needs_root
+def test_another_local_user_gets_nothing(driver: Driver) -> None:
+    """While a server under test is up: no file, no process, no socket, no route without a login, nothing of the broker
+    and of PerfDB, no model loaded; no answer and no command line has a secret in it."""
+    run = driver.trigger("long")
+    driver.running(run, "load")
+    endings = ask.attempts(driver.system.data_dir, "digits")
+    driver.api("PATCH", run, json={"state": "failed"})
+    assert ask.succeeded(endings, ask.secrets_of(driver.system.data_dir)) == []
+    assert {ending["what"].partition("-")[0] for ending in endings} >= {
+        "file", "process", "command", "http", "redis", "mongo", "model",
+    }  # fmt: skip
+    driver.all_is_well()
+
+
 def test_a_user_clears_a_job(driver: Driver) -> None:
     """Cleared from ``load`` on, with its set-up ``serve``, a job waits for a device and is measured once more; what was
     measured before stays."""
@@ -226,19 +330,48 @@ def test_a_user_clears_a_job(driver: Driver) -> None:
     driver.all_is_well()
 
 
+def given_up(driver: Driver, run: str) -> bool:
+    """Whether Airflow has failed a task of a run for want of a heartbeat: by its database, for nobody answers."""
+    query = "SELECT 1 FROM log WHERE dag_id = ? AND run_id = ? AND event = 'heartbeat timeout'"
+    with closing(sqlite3.connect(driver.system.home / "airflow.db", timeout=SQLITE_WAIT_S)) as database:
+        return database.execute(query, run.removeprefix("/dags/").split("/dagRuns/")).fetchone() is not None
+
+
+def test_the_web_port_is_not_asked_by_tasks(driver: Driver) -> None:
+    """A job is measured while the public server stands still, and that server has no route of the execution API."""
+    before = len(driver.results("long"))
+    run = driver.trigger("long", duration_s=2.0)
+    driver.running(run, "load")
+    assert (
+        driver.api("GET", f"{driver.system.url()}/execution/health").headers["content-type"]
+        != "application/json"
+    )
+    server = psutil.Process(driver.pid("api-server"))
+    server.suspend()
+    try:
+        driver.until(lambda: len(driver.results("long")) == before + 1, "nothing was measured", every_s=1)
+    finally:
+        server.resume()
+    driver.succeeded(run)
+    assert driver.tasks(run)["load"]["try_number"] == 1
+    driver.all_is_well()
+
+
 def test_a_job_whose_heartbeat_was_lost_is_run_again(driver: Driver) -> None:
-    """The api-server stands still for as long as Airflow waits for a heartbeat: the load did its work, Airflow calls it
-    failed, and the job is measured again; there is one result."""
+    """What tasks report to stands still for as long as Airflow waits for a heartbeat: the load did its work, Airflow
+    calls it failed, and the job is measured again; there is one result."""
     before = len(driver.results("long"))
     run = driver.trigger("long", duration_s=4.0)
     driver.running(run, "load")
-    server = psutil.Process(driver.pid("api-server"))
+    server = psutil.Process(driver.pid("execution-api"))
     family = [server, *server.children(recursive=True)]
     for process in family:
         process.suspend()
-    time.sleep(float(TUNED["AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT"]) + 10)
-    for process in family:
-        process.resume()
+    try:
+        driver.until(lambda: given_up(driver, run), "Airflow waits for the heartbeat still", every_s=1)
+    finally:
+        for process in family:
+            process.resume()
     driver.succeeded(run)
     assert driver.tasks(run)["load"]["try_number"] > 1
     assert len(driver.results("long")) == before + 1
@@ -246,8 +379,8 @@ def test_a_job_whose_heartbeat_was_lost_is_run_again(driver: Driver) -> None:
 
 
 def test_everything_dies_and_comes_back(driver: Driver) -> None:
-    """With jobs running and waiting, kill -9 of the api-server, dag-processor, broker, mongod, scheduler and a worker
-    with a running server: each job ends well, once."""
+    """With jobs running and waiting, kill -9 of both API servers, dag-processor, broker, mongod, scheduler and a
+    worker with a running server: each job ends well, once."""
     counts = {name: len(driver.results(f"job-{name}")) for name in LENGTHS}
     runs = {name: driver.trigger(f"job-{name}", duration_s=LENGTHS[name] + 4) for name in LENGTHS}
     driver.until(
@@ -255,7 +388,7 @@ def test_everything_dies_and_comes_back(driver: Driver) -> None:
         "no load runs",
         300,
     )
-    for name in ("dag-processor", "broker", "api-server"):
+    for name in ("dag-processor", "broker", "api-server", "execution-api"):
         driver.kill(name)
     mongod = next(
         p for p in psutil.process_iter(["cmdline"])

@@ -32,8 +32,9 @@ pytestmark = pytest.mark.integration
 YAML = """
 kind: training
 name: both
-data: {kind: digits, samples: 640}
+data: {kind: digits, samples: 480}
 train: {batch_size: 16, warmup_steps: 4}
+timing: [synchronised, jade]
 sweep:
   zip:
     devices.processes: [1, 2]
@@ -49,7 +50,7 @@ def job(processes: int, batch_size: int, samples: int = 256, rounds: int = 3) ->
             "name": "x",
             "data": {"kind": "digits", "samples": samples},
             "train": {"batch_size": batch_size, "rounds": rounds},
-            "devices": {"processes": processes, "strategy": "ddp" if processes > 1 else "single"},
+            "devices": {"count": processes, "strategy": "ddp" if processes > 1 else "single"},
         }
     )
 
@@ -89,8 +90,15 @@ def test_one_process_and_two_train_and_tell_their_phases(
         assert said == (explained < 0.97)
         assert timing["all_reduce"]["wall_ms"] is None and timing["all_reduce"]["reason"]
         assert result.summary.bare["samples_per_s"] > 0
+        jade = result.summary.jade
+        assert jade is not None and set(jade["columns"]) == {"loading", "forward", "backward"}
+        assert 0 < jade["explained_ratio"] <= 1 and jade["step_s"] < jade["epoch_s"]
         raw = pq.read_table(pa.BufferReader(perfdb.files.get(result.samples)))
         assert set(raw.column("rank").to_pylist()) == set(range(result.engine.processes))
+    report = (
+        tmp_path / "data" / "invocations" / results[0].run_id.rpartition(".")[0] / "report.html"
+    ).read_text()
+    assert all(name in report for name in ("Where the time of a step goes", "BenchmarkJade", "to device"))
     one, two = results
     assert one.summary and two.summary and two.engine
     assert one.summary.loader["cpu_s"] > 0 and two.summary.loader["cpu_s"] is None

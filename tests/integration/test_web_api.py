@@ -7,13 +7,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from inferbench_tasks.client import InferBench
@@ -27,33 +23,6 @@ from tests.unit.regression.nights import write_nights
 pytestmark = [pytest.mark.integration, pytest.mark.airflow]
 NASTY = "<script>alert(1)</script>"
 GOOD = "name: quick\nmodel: {kind: zoo, name: digits}\nload: {arrivals: {kind: poisson, rate_rps: 10}}\n"
-
-
-@pytest.fixture
-def http(perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[TestClient]:
-    """The application where Airflow mounts it, for a user who may do all."""
-    from airflow.api_fastapi.core_api.security import get_user
-
-    from inferbench_tasks.provider.api.access import READER, SUBMITTER, store
-    from inferbench_tasks.provider.api.app import app
-
-    monkeypatch.setenv(
-        "INFERBENCH_SUBMISSIONS_DIR", str(Path(__file__).parents[2] / "configs" / "submissions")
-    )
-    outer = FastAPI()
-    outer.add_api_route("/auth/token", lambda: {"access_token": "t"}, methods=["POST"])
-    outer.mount("/inferbench", app)
-    nobody: Any = lambda: None  # noqa: E731
-    with pytest.MonkeyPatch.context() as patch:
-        for needed, instead in (
-            (READER.dependency, nobody),
-            (SUBMITTER.dependency, nobody),
-            (get_user, lambda: SimpleNamespace(get_name=lambda: "ann@example")),
-            (store, lambda: perfdb),
-        ):
-            patch.setitem(app.dependency_overrides, needed, instead)
-        with TestClient(outer) as client:
-            yield client
 
 
 @pytest.fixture
@@ -164,6 +133,58 @@ def test_raw_samples_come_as_they_are(perfdb: PerfDB, bench: InferBench, http: T
     assert bench.samples("run-0").to_pydict() == {"intended_ns": [1, 2], "done_ns": [5, 9]}
     text = http.get("/inferbench/api/runs/run-0/samples?format=csv").text
     assert text.split() == ["intended_ns,done_ns", "1,5", "2,9"]
+
+
+def test_raw_samples_are_never_in_memory_as_a_whole(perfdb: PerfDB, http: TestClient) -> None:
+    """Of 250,000 requests, 20 MB of CSV: pieces, whose sum is the table; a whole number beside a gap stays one."""
+    import asyncio
+    import tracemalloc
+
+    import numpy as np
+    import pyarrow
+    import pyarrow.parquet
+    from starlette.requests import Request
+
+    from inferbench_tasks import settings
+    from inferbench_tasks.provider.api import runs
+
+    count = 250_000
+    moments = np.arange(count, dtype=np.int64) + 1_764_000_000_000_000_001
+    first_byte = pyarrow.array(moments, mask=moments % 3 == 0)
+    path = settings.data_dir() / "samples.parquet"
+    columns = {"intended_ns": moments, "first_byte_ns": first_byte, "done_ns": moments + 7}
+    pyarrow.parquet.write_table(pyarrow.table(columns), path, row_group_size=50_000)
+    perfdb.save_result(latency("large", 10.0), path)
+    request = Request({"type": "http", "headers": [], "query_string": b"", "method": "GET", "path": "/"})
+
+    async def size(format: Any) -> int:
+        answer: Any = runs.samples("large", request, perfdb, format)
+        return sum([len(piece) async for piece in answer.body_iterator])
+
+    asyncio.run(size("csv"))  # what is imported on the way does not count
+    tracemalloc.start()
+    sent = asyncio.run(size("csv"))
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sent >= 12_000_000 and peak_bytes < 10_000_000, (sent, peak_bytes)
+    lines = http.get("/inferbench/api/runs/large/samples?format=csv").text.splitlines()
+    assert len(lines) == count + 1 and lines[0] == "intended_ns,first_byte_ns,done_ns"
+    for number in (0, 4_999, 5_000, 123_456, count - 1):
+        cells = [str(table[number]) for table in (moments, columns["done_ns"])]
+        gap = "" if moments[number] % 3 == 0 else str(moments[number])
+        assert lines[number + 1].split(",") == [cells[0], gap, cells[1]]
+    whole = http.get("/inferbench/api/runs/large/samples")
+    assert whole.content == path.read_bytes()
+    assert int(whole.headers["content-length"]) == len(whole.content)
+
+
+def test_samples_that_were_damaged_are_no_answer(perfdb: PerfDB, http: TestClient) -> None:
+    """Their SHA-256 is looked at before the first byte is sent: 503, and not half a file."""
+    seed(perfdb, 1)
+    perfdb.collection("fs.chunks").update_many({}, {"$set": {"data": b"other bytes"}})
+    for format in ("csv", "json"):
+        answer = http.get(f"/inferbench/api/runs/run-0/samples?format={format}")
+        assert answer.status_code == 503 and "damaged" in answer.json()["detail"]
 
 
 def test_figures_of_a_disturbed_run_are_shown_as_bounds_and_never_rank(

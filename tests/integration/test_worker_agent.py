@@ -116,6 +116,27 @@ def test_an_unfit_device_refuses_and_comes_back(agent: Running) -> None:
     assert agent.grant() is not None
 
 
+def test_what_a_gang_left_on_the_device_is_ended_with_its_lease(agent: Running) -> None:
+    """Started by another device's worker, on this device too: it is ended when the lease of both is given back."""
+    env = os.environ | {"INFERBENCH_DATA_DIR": str(agent.folder), "INFERBENCH_WORKER": "other"}
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    mine, others = (
+        subprocess.Popen(command, env=env | {"INFERBENCH_DEVICES": devices})
+        for devices in ("other,d", "other,e")
+    )
+    try:
+        lease = agent.grant()
+        agent.until(lambda: agent.device().lease.state == "confirmed", "not confirmed")
+        assert mine.poll() is None
+        agent.cluster.release("d", lease.token, "lost")
+        agent.until(lambda: mine.poll() is not None, "it lives on")
+        assert others.poll() is None
+    finally:
+        for process in (mine, others):
+            process.kill()
+            process.wait()
+
+
 def test_a_dead_celery_worker_is_started_again(agent: Running) -> None:
     """Within seconds, by the agent."""
     [child] = agent.children()

@@ -55,9 +55,9 @@ def run(inp: Input, ctx: Context) -> Output:
         answers[0].epochs[0].started_ns,
         answers[0].epochs[-1].ready_ns,
     )
-    ledger = disturbance.ledger(recording, window, hardware["cores_logical"] or 1)
+    ledger = disturbance.ledger(recording, answers, job, hardware)
     summary = summarise(answers, job)
-    proof = certificate.certify(answers, summary, ledger)
+    proof = certificate.certify(answers, summary, ledger, job.data.read)
     verdict = certificate.verdict_of(proof)
     devices = job.devices
     git_sha, dirty = environment.git_state()
@@ -67,12 +67,14 @@ def run(inp: Input, ctx: Context) -> Output:
         Path(inp.train.monitors_path), "monitors.parquet", run_id=inp.run_id, attempt=inp.attempt
     )
     extensions["monitors"] = stored.model_dump()
+    if inp.train.devices:
+        extensions["devices"] = [device.model_dump(mode="json") for device in inp.train.devices]
     result = TrainingResult(
         run_id=inp.run_id,
         attempt=inp.attempt,
         job_id=inp.job_id,
         invocation_id=inp.run_id.rpartition(".")[0] or None,
-        submission=SubmissionInfo(name=job.name, user=job.user, digest=job_digest(job)),
+        submission=SubmissionInfo(name=job.name, user=job.user, login=ctx.login, digest=job_digest(job)),
         benchmark=job.train.benchmark,
         model=NetworkInfo(
             name=job.model.name, parameters=answers[0].parameter_count, image_size=job.data.image_size
@@ -88,7 +90,7 @@ def run(inp: Input, ctx: Context) -> Output:
             kind="torchrun",
             backend="gloo" if devices.strategy == "ddp" else None,
             strategy=devices.strategy,
-            processes=devices.processes,
+            processes=devices.ranks,
             threads=devices.threads,
             version=answers[0].versions.get("torch"),
         ),
@@ -116,12 +118,20 @@ def summarise(answers: list[Answer], job: TrainingJob) -> dict[str, Any]:
     """The fields of ``TrainingSummary``."""
     from inferbench_tasks.training import figures
 
-    instrumented = [e for answer in answers for e in answer.epochs if e.rows and e.loader_cpu_s is not None]
+    instrumented = [
+        e
+        for answer in answers
+        for e in answer.epochs
+        if e.kind == "synchronised" and e.loader_cpu_s is not None
+    ]
     return {
         "synchronised": figures.of_timing(answers, job.train.benchmark, job.devices.strategy),
         "bare": figures.bare(answers),
+        "jade": figures.jade(answers),
         "loss": figures.loss(answers),
+        "probes": figures.probes(answers),
         "loader": {
+            "parts": figures.loader_parts(answers),
             "start_ms": figures.loader_start_ms(answers),
             # Of all loader processes within the measured windows of the epochs with instruments.
             "cpu_s": sum(e.loader_cpu_s or 0.0 for e in instrumented) if instrumented else None,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.stages.base import Context, JobInput, Stage
 from inferbench_tasks.training.job import TrainingJob
-from inferbench_tasks.training.order import FOLDER
+from inferbench_tasks.training.order import FOLDER, IMAGES_FILE, IMAGES_FOLDER, LABELS_FILE
 
 STAGE = Stage(retries=1)
 
@@ -17,7 +19,7 @@ class Input(JobInput):
 
 
 class Output(Handle):
-    """Images ``n x channels x side x side`` float32 and labels ``n`` int64, as npy files."""
+    """Images ``n x channels x side x side`` float32 as an npy file, or the folder of JPEG files; labels ``n`` int64."""
 
     images_path: str
     labels_path: str
@@ -29,15 +31,21 @@ def run(inp: Input, ctx: Context) -> Output:
     import numpy as np
 
     from inferbench_tasks.extras import require
+    from inferbench_tasks.training import jpeg
     from inferbench_tasks.training.datasets import arrays
 
     require("torch")
     ctx.progress(0, 1, f"making {inp.job.data.count:,} samples")
-    images, labels = arrays(inp.job)
     folder = ctx.run_dir(inp.run_id) / FOLDER
     folder.mkdir(exist_ok=True)
-    images_path, labels_path = folder / "images.npy", folder / "labels.npy"
-    np.save(images_path, images, allow_pickle=False)
+    images_path, labels_path = folder / IMAGES_FILE, folder / LABELS_FILE
+    if inp.job.data.kind == "jpeg":
+        images_path = folder / IMAGES_FOLDER
+        shutil.rmtree(images_path, ignore_errors=True)  # of an attempt before
+        labels = jpeg.write(images_path, inp.job.data.count, inp.job.train.seed)
+    else:
+        images, labels = arrays(inp.job)
+        np.save(images_path, images, allow_pickle=False)
     np.save(labels_path, labels, allow_pickle=False)
     ctx.progress(1, 1, f"{len(labels):,} samples")
     return Output(images_path=str(images_path), labels_path=str(labels_path), samples=len(labels))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.stages.base import Context, JobInput, Stage
 from inferbench_tasks.training.job import TrainingJob
-from inferbench_tasks.training.order import FOLDER
+from inferbench_tasks.training.order import FOLDER, IMAGES_FILE, IMAGES_FOLDER, LABELS_FILE
 
 STAGE = Stage(needs=("train",), leased=True, retries=2)
 
@@ -28,6 +30,8 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.launchers import records
 
     stopped = records.end_run(settings.servers_dir(ctx.data_dir), inp.run_id)
-    for name in ("images.npy", "labels.npy"):
-        (ctx.run_dir(inp.run_id) / FOLDER / name).unlink(missing_ok=True)
+    folder = ctx.run_dir(inp.run_id) / FOLDER
+    for name in (IMAGES_FILE, LABELS_FILE):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / IMAGES_FOLDER, ignore_errors=True)
     return Output(stopped=stopped)

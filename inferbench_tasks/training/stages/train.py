@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from inferbench_tasks import settings
+from inferbench_tasks.artifacts.scratch import Scratch
 from inferbench_tasks.contracts.handles import Handle
+from inferbench_tasks.contracts.held_device import HeldDevice
 from inferbench_tasks.errors import StageError
 from inferbench_tasks.stages.base import Context, JobInput, Stage
 from inferbench_tasks.training.job import TrainingJob
@@ -22,14 +23,19 @@ class Input(JobInput):
 
     job: TrainingJob
     generate: generate.Output
+    devices: tuple[HeldDevice, ...] = ()
 
 
 class Output(Handle):
-    """``answers``: what each rank wrote, by rank; ``sandbox``: what kept them from the rest of the machine."""
+    """``answers``: what each rank wrote, by rank; ``sandbox``: what kept them from the rest of the machine.
+
+    ``devices``: those that the job held, where a scheduler leased them.
+    """
 
     answers: tuple[str, ...]
     monitors_path: str
     sandbox: str
+    devices: tuple[HeldDevice, ...] = ()
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -46,21 +52,38 @@ def run(inp: Input, ctx: Context) -> Output:
     folder.mkdir(exist_ok=True)
     servers_dir = settings.servers_dir(ctx.data_dir)
     records.end_run(servers_dir, inp.run_id)  # of an attempt that was killed
-    answers = [answer_path(folder, rank) for rank in range(inp.job.devices.processes)]
+    answers = [answer_path(folder, rank) for rank in range(inp.job.devices.ranks)]
     for stale in (*answers, folder / PROGRESS_FILE):
         stale.unlink(missing_ok=True)
     order_path = folder / ORDER_FILE
-    order = Order(job=inp.job, images_path=inp.generate.images_path, labels_path=inp.generate.labels_path)
+    order = Order(
+        job=inp.job,
+        images_path=inp.generate.images_path,
+        labels_path=inp.generate.labels_path,
+        cores=rank_cores(inp.job, inp.devices),
+    )
     order_path.write_text(order.model_dump_json())
     monitors_path = folder / "monitors.parquet"
-    scratch = Path(tempfile.mkdtemp(prefix="inferbench-"))
+    scratch = Scratch()
     try:
-        server = launch.start(inp.job, inp.run_id, folder, order_path, scratch, ctx)
+        server = launch.start(inp.job, inp.run_id, folder, order_path, Path(scratch.path), ctx)
         with MonitorSession(server, monitors_path, kinds=MONITORS):
             launch.wait(server, folder, ctx)
     finally:
         records.end_run(servers_dir, inp.run_id)
-        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.remove()
     if missing := [path.name for path in answers if not path.exists()]:
         raise StageError(f"The training ended without a word of {', '.join(missing)}; see {server.log_path}")
-    return Output(answers=tuple(map(str, answers)), monitors_path=str(monitors_path), sandbox=server.sandbox)
+    return Output(
+        answers=tuple(map(str, answers)),
+        monitors_path=str(monitors_path),
+        sandbox=server.sandbox,
+        devices=inp.devices,
+    )
+
+
+def rank_cores(job: TrainingJob, devices: Sequence[HeldDevice]) -> tuple[tuple[int, ...], ...]:
+    """The cores of each rank, by rank: those of its own device, where several are held."""
+    if len(devices) < 2:
+        return ()
+    return tuple(device.cores for device in devices for _ in range(job.devices.processes))

@@ -216,3 +216,14 @@ def test_early_binding_refuses_what_it_cannot_do() -> None:
     """Parameters that would silently not hold are an error."""
     with pytest.raises(InputError, match="only the orders fcfs and sjf"):
         Params(binding="qa", order="sjf")
+
+
+def test_a_gang_that_lost_one_device_avoids_that_one() -> None:
+    """Those of its lease that are to blame are suspect and avoided; without a word of which, all of them are."""
+    index = index_with(job("gang", n_devices=2), size=3)
+    start(index, "gang", devices=(0, 1))
+    index.apply(ev.LeaseExpired(5.0, "gang", 1, (1,)))
+    assert index.jobs["gang"].spec.avoid == {"n0:1"} and index.snapshot().states["n0"].unfit == {1}
+    start(index, "gang", devices=(0, 2), token=2)
+    index.apply(ev.LeaseExpired(6.0, "gang", 2))
+    assert index.jobs["gang"].spec.avoid == {"n0:0", "n0:1", "n0:2"}

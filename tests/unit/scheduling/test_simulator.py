@@ -13,8 +13,9 @@ import pytest
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.scheduling.eventlog import Decided, EventLog, differences, read_log, replay
-from inferbench_tasks.scheduling.events import LeaseGranted, NodeDown
+from inferbench_tasks.scheduling.events import Finished, LeaseGranted, NodeDown, NodeUp, Started, Submitted
 from inferbench_tasks.scheduling.generators import GENERATORS, Recipe, arrivals, generate, lognormal
+from inferbench_tasks.scheduling.model import QueuedJob
 from inferbench_tasks.scheduling.policies import POLICIES
 from inferbench_tasks.scheduling.recorded import read_trace
 from inferbench_tasks.scheduling.simulator import Simulator, simulate
@@ -107,6 +108,23 @@ def test_a_log_is_a_trace(tmp_path: Path) -> None:
     assert 100 < len(read.jobs) <= len(trace.jobs)
     assert all(job.actual_s == pytest.approx(actual[job.spec.job_id]) for job in read.jobs)
     assert [o.node_id for o in read.outages][:1] == [trace.nodes[1].node_id]
+
+
+def test_the_log_of_a_host_whose_workers_came_one_by_one_is_a_trace(tmp_path: Path) -> None:
+    """Its node has all its devices, also where one of them came back before the last came: a gang fits, and ends."""
+    path, policy = tmp_path / "log.jsonl", POLICIES.load("late_sjf_aged")()
+    gang = QueuedJob("g", "t", "g", 3.0, 5.0, 99.0, frozenset({"cpu"}), n_devices=2)
+    with path.open("w") as file:
+        log = EventLog(file, policy.name, policy.params)
+        for event in (
+            NodeUp(0.0, "h/cpu", "cpu", 1, ("a",)), NodeDown(1.0, "h/cpu"), NodeUp(2.0, "h/cpu", "cpu", 1, ("a",)),
+            Submitted(3.0, gang), NodeUp(4.0, "h/cpu", "cpu", 2, ("a", "b")),
+            LeaseGranted(4.0, "g", "h/cpu", (0, 1), 1), Started(5.0, "g", 1), Finished(9.0, "g", True, 1),
+        ):  # fmt: skip
+            log.event(event)
+    trace = read_trace(path, ())
+    assert [node.n_devices for node in trace.nodes] == [2]
+    assert [job.status for job in simulate(trace, policy).jobs] == ["finished"]
 
 
 def test_the_three_file_formats_say_the_same(tmp_path: Path) -> None:

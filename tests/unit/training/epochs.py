@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import Answer, Epoch
 from inferbench_tasks.training.phases import columns_of, part_of
 
@@ -38,6 +41,34 @@ def epoch(kind: str, round_: int, steps: int, factor: int = 1, batch: int = 8, w
         columns=[] if bare else columns_of("inference"),
         rows=[] if bare else rows,
     )
+
+
+JOB = TrainingJob.model_validate({"kind": "training", "name": "n", "data": {"kind": "digits"}})
+SECOND_NS = 1_000_000_000
+
+
+def used(
+    windows_s: Sequence[tuple[float, float]],
+    cpu_s: float | None = 0.9,
+    wait_s: float | None = 0.0,
+    longest_s: float | None = None,
+    rank: int = 0,
+    loader_s: tuple[float, float] | None = None,
+) -> Answer:
+    """A rank whose epochs have these windows, and used and waited so much in each of their seconds."""
+    epochs = []
+    for number, (start_s, end_s) in enumerate(windows_s):
+        seconds = end_s - start_s
+        scaled = [None if of is None else of * seconds for of in (cpu_s, wait_s, longest_s or wait_s)]
+        epochs.append(
+            Epoch(
+                kind="bare", round=number, started_ns=0, ready_ns=0,
+                window_start_ns=int(start_s * SECOND_NS), window_end_ns=int(end_s * SECOND_NS),
+                cpu_s=scaled[0], wait_s=scaled[1], longest_wait_s=scaled[2],
+                loader_cpu_s=loader_s and loader_s[0] * seconds, loader_wait_s=loader_s and loader_s[1] * seconds,
+            )
+        )  # fmt: skip
+    return Answer(rank=rank, world=1, pid=1, epochs=epochs, parameters=[], parameter_count=5, device="cpu")
 
 
 def answer(rank: int = 0, steps: int = 20, factor: int = 1, weights: float = 1.0) -> Answer:

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-import pytest
-
-from inferbench_tasks.metrics.interference import MODE
-from inferbench_tasks.monitors.records import Recording, Series
 from inferbench_tasks.training import certificate, figures
-from inferbench_tasks.training.disturbance import ledger, window_of
 from inferbench_tasks.training.launch import first_failure
 from inferbench_tasks.training.order import Answer
 from tests.unit.training.epochs import answer
 
 QUIET: dict[str, Any] = {"findings": [], "not_watched": [], "watched": True, "mode": None}
-SECOND = 1_000_000_000
 
 
 def summary(answers: list[Answer]) -> dict[str, Any]:
@@ -66,49 +59,6 @@ def test_a_loss_that_is_no_number_says_where() -> None:
     assert "the loss is no finite number from step 1 of the bare epoch of round 1 on (rank 1)" in said
 
 
-def recording(**totals: float) -> Recording:
-    """Counters that grow to these values within ten seconds."""
-    t_ns = np.array([0, 5 * SECOND, 10 * SECOND])
-    series = {
-        (name.partition("__")[0], name.partition("__")[2]): Series(t_ns, np.array([0.0, total / 2, total]))
-        for name, total in totals.items()
-    }
-    return Recording(series, {})
-
-
-def test_others_on_the_cores_make_a_run_disturbed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """15 of 20 core-seconds are busy, 4 of them the training's, which waited 6 s: 60% of its time."""
-    monkeypatch.delenv(MODE, raising=False)
-    seen = recording(
-        host__cpu_busy_s_total=15, host__cpu_steal_s_total=0, server__cpu_s_total=4, client__cpu_s_total=1,
-        server__waited_s_total=6,
-    )  # fmt: skip
-    of = ledger(seen, (0, 10 * SECOND), 2)
-    assert [(f["kind"], round(f["value"], 3), f["quarantine"]) for f in of["findings"]] == [
-        ("waited_for_cpu", 0.6, True), ("foreign_cpu", 0.5, False),
-    ]  # fmt: skip
-    assert verdict([answer(0)], of).startswith("disturbed: the training's processes waited for a core in 60%")
-
-
-def test_ranks_that_wait_for_each_other_are_no_disturbance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More ranks than cores wait as much while nobody else uses the CPU."""
-    monkeypatch.delenv(MODE, raising=False)
-    seen = recording(
-        host__cpu_busy_s_total=20, host__cpu_steal_s_total=0, server__cpu_s_total=19, client__cpu_s_total=0.5,
-        server__waited_s_total=60,
-    )  # fmt: skip
-    assert ledger(seen, (0, 10 * SECOND), 2)["findings"] == []
-
-
-def test_what_nobody_watched_is_not_valid(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the machine's CPU nothing is known of others."""
-    monkeypatch.delenv(MODE, raising=False)
-    of = ledger(recording(), (0, 10 * SECOND), 2)
-    assert of["not_watched"] == ["steal", "foreign CPU"]
-    assert verdict([answer(0)], of).startswith("invalid: nobody watched the machine")
-    assert window_of([(None, None), (5, 9), (3, 7)]) == (3, 9) and window_of([(None, None)]) is None
-
-
 def test_the_rank_that_failed_first_is_named() -> None:
     """By torchrun's own summary."""
     text = "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : -9 (pid: 77)\n"
@@ -116,3 +66,28 @@ def test_the_rank_that_failed_first_is_named() -> None:
         first_failure(text) == "failed: rank 1 (pid 77) was killed by signal 9, and torchrun ended the others"
     )
     assert first_failure("Traceback") is None
+
+
+def reading(read: str, *ratios: float | None) -> str:
+    """The verdict of a run of three rounds; ``ratios``: of its first epochs, of the others the last one's."""
+    run = answer(0)
+    for place, epoch in enumerate(run.epochs):
+        epoch.resident_ratio = ratios[min(place, len(ratios) - 1)]
+    return str(certificate.verdict_of(certificate.certify([run], summary([run]), QUIET, read)))
+
+
+def test_cold_reads_of_files_in_memory_don_t_count() -> None:
+    """2% of them may have stayed; 40% in one epoch are invalid; nor do they count where nobody could look."""
+    assert reading("cold", 0.02) == "valid"
+    assert reading("cold", 0.0, 0.4, 0.0).startswith(
+        "invalid: 40% of the files were still in memory at the start of an epoch with cold reads (at most 2%)"
+    )
+    assert "nobody knows whether cold reads were cold" in reading("cold", 0.0, None)
+
+
+def test_warm_reads_of_files_that_left_the_memory_don_t_count() -> None:
+    """What is called preparing would have the disk in it; files whose place nobody tells are taken for warm."""
+    assert reading("warm", 0.98) == reading("warm", None) == "valid"
+    assert reading("warm", 1.0, 0.6, 1.0).startswith(
+        "invalid: 60% of the files were in memory at the start of an epoch with warm reads (at least 98%)"
+    )

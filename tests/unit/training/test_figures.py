@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from inferbench_tasks.monitors.schedstat import ThreadWaits
 from inferbench_tasks.training import figures, steps
 from inferbench_tasks.training.phases import LAST, MEASURED, WARMUP, NoInstrument, Synchronised, part_of
-from inferbench_tasks.training.schedstat import ThreadWaits
 from inferbench_tasks.training.statistics import interval, of_steps
 from tests.unit.training.epochs import answer
 
@@ -83,7 +83,33 @@ def test_an_interval_is_that_of_student() -> None:
     low, high = interval(np.array([1.0, 2.0, 3.0])) or (math.nan, math.nan)
     assert (low, high) == pytest.approx((2 - 4.30265 / math.sqrt(3), 2 + 4.30265 / math.sqrt(3)), rel=1e-5)
     assert interval(np.array([1.0, 2.0])) is None
-    assert of_steps(np.arange(1.0, 101.0))["p50"] == 50.5
+    assert of_steps([np.arange(1.0, 51.0), np.arange(51.0, 101.0)])["p50"] == 50.5
+
+
+def test_the_interval_of_a_step_holds_where_rounds_differ() -> None:
+    """By 5% from round to round, which blocks of steps can't see: 95% of the intervals hold, not two thirds."""
+    rng = np.random.default_rng(7)
+    for sd in (0.0, 0.05):
+        held = 0
+        for _ in range(400):
+            rounds = [10 * (1 + sd * rng.normal()) + rng.normal(0, 0.1, 50) for _ in range(3)]
+            low, high = of_steps(rounds)["ci95"]
+            held += low <= 10 <= high
+        assert 0.92 <= held / 400 <= 0.98, (sd, held)
+
+
+def test_a_mean_is_within_its_interval_however_the_steps_divide() -> None:
+    """The middle is that of the rounds, which all have as many steps."""
+    of = figures.of_timing([answer(0, steps=31)], "inference", "single")["step_ms"]
+    assert of["ci95"] == pytest.approx([of["mean"]] * 2)
+
+
+def test_a_loss_counts_each_sample_once() -> None:
+    """22 batches of 8 with a loss of 1 and a last one of 3 with a loss of 9: (176 + 27) / 179, not 31 / 23."""
+    of = answer(0)
+    for epoch in of.epochs:
+        epoch.losses = [*[1.0] * 22, 9.0]
+    assert figures.loss([of, of])["first"] == pytest.approx((176 + 27) / 179)
 
 
 def test_a_phase_s_own_clocks_lie_outside_of_it() -> None:

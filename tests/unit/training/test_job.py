@@ -8,11 +8,16 @@ import sys
 import pytest
 
 from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks.cli.plan import draw
+from inferbench_tasks.contracts.held_device import HeldDevice
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.pipelines.training import TRAINING
 from inferbench_tasks.plan.compile import compile_plan
+from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.reader import read_submission_text
 from inferbench_tasks.training.job import TrainingJob
+from inferbench_tasks.training.rank_main import epochs
+from inferbench_tasks.training.stages.train import rank_cores
 
 HEAD = "kind: training\nname: x\n"
 
@@ -51,6 +56,20 @@ def test_values_have_bounds_and_choices() -> None:
     ("text", "line", "message"),
     [
         ("devices: {processes: 2}\n", 4, "devices.processes: 2 processes need strategy: ddp"),
+        ("devices: {count: 2}\n", 4, "devices.count: 2 processes need strategy: ddp"),
+        (
+            "devices: {count: 9, processes: 8, strategy: ddp}\ntrain: {batch_size: 8}\n",
+            4,
+            "devices.processes: 72 processes on 9 devices; at most 64",
+        ),
+        ("timing: [jade]\n", 4, "timing: timing names each timing once, and synchronised"),
+        ("timing: [jade, synchronised, jade]\n", 4, "timing: must"),
+        ("train: {passes: 2}\n", 4, "train.passes: passes are of smooth_inference"),
+        (
+            "train: {benchmark: smooth_inference}\nloader: {workers: 2}\n",
+            5,
+            "loader.workers: smooth_inference goes through the data itself",
+        ),
         ("loader: {prefetch: 4}\n", 4, "loader.prefetch: prefetch is of loader processes"),
         ("train: {batch_size: 2000}\n", 4, "train.batch_size: a batch of 2,000 in each of 1 process(es)"),
         ("model: {name: resnet-18}\ntrain: {batch_size: 2000}\n", 5, "train.batch_size"),
@@ -76,14 +95,44 @@ def test_steps_are_counted_as_the_sampler_gives_them() -> None:
     assert "6 measured steps" in TRAINING.warnings(spec)["steps"]
 
 
+def test_several_devices_have_processes_each() -> None:
+    """The plan holds as many at once; a submission of before the field keeps its digest, one with it has its own."""
+    text = "data: {kind: dummy}\ndevices: {count: 2, processes: 3, strategy: ddp}\n"
+    spec = job(text)
+    assert (spec.needed_devices(), spec.devices.ranks) == (2, 6)
+    plan = compile_plan(read_submission_text(HEAD + text, "x.yaml", INSTALLED))
+    assert {node.devices for node in plan.nodes if node.lease} == {2}
+    assert "[cpu x 2: train" in draw(plan)
+    one, same, two = (
+        job_digest(job(f"data: {{kind: dummy}}\ndevices: {{{devices}}}\n"))
+        for devices in (
+            "processes: 2, strategy: ddp",
+            "count: 1, processes: 2, strategy: ddp",
+            "count: 2, strategy: ddp",
+        )
+    )
+    assert one == same != two
+
+
+def test_ranks_are_pinned_to_the_cores_of_their_own_devices() -> None:
+    """Those of the first device first; on one device, or on none that was leased, the worker's own cores are enough."""
+    spec = job("data: {kind: dummy}\ndevices: {count: 2, processes: 2, strategy: ddp}\n")
+    first, second = (
+        HeldDevice(device_id=name, device_type="cpu", host="h", cores=cores)
+        for name, cores in (("a", (0, 1)), ("b", (2, 3)))
+    )
+    assert rank_cores(spec, [first, second]) == ((0, 1), (0, 1), (2, 3), (2, 3))
+    assert rank_cores(spec, [first]) == rank_cores(spec, []) == ()
+
+
 def test_its_plan_holds_one_device_from_the_training_to_the_release() -> None:
     """Data is made before; the result is written while the device is held, and what still runs is ended last."""
     plan = compile_plan(read_submission_text(f"{HEAD}data: {{kind: dummy}}\n", "x.yaml", INSTALLED))
-    assert [node.stage for node in plan.nodes] == ["generate", "train", "collect", "release"]
-    generate, train, collect, release = plan.nodes
+    assert [node.stage for node in plan.nodes] == ["generate", "train", "collect", "release", "analyze"]
+    generate, train, collect, release, analyze = plan.nodes
     assert generate.lease is None and train.opens and release.closes and release.cleans_up
     assert train.lease == collect.lease == release.lease
-    assert train.resource == "cpu"
+    assert train.resource == "cpu" and analyze.lease is None
 
 
 def test_plans_and_stages_need_no_torch() -> None:
@@ -95,3 +144,41 @@ def test_plans_and_stages_need_no_torch() -> None:
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_smooth_inference_makes_a_batch_of_each_sample() -> None:
+    """5 samples in each of 2 processes, 3 passes of 8: five steps of 24 samples, no smaller one at the end."""
+    text = "data: {kind: dummy, samples: 5}\ndevices: {processes: 2, strategy: ddp}\n"
+    spec = job(text + "train: {benchmark: smooth_inference, batch_size: 8, passes: 3, warmup_steps: 1}\n")
+    assert (spec.samples_per_step, spec.samples_per_process, spec.steps) == (24, 5 * 24, 5)
+    assert spec.measured_steps == 4 * 3
+
+
+def test_a_round_has_an_epoch_of_each_timing_and_a_bare_one() -> None:
+    """Each of them first in turns."""
+    spec = job("data: {kind: dummy}\ntiming: [synchronised, jade]\n")
+    assert [kind for kind, _ in epochs(spec)] == [
+        "synchronised", "jade", "bare", "jade", "bare", "synchronised", "bare", "synchronised", "jade",
+    ]  # fmt: skip
+    assert [number for _, number in epochs(spec)] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("data: {kind: jpeg}\n", "JPEG files have three channels; fashion-cnn takes 1"),
+        ("data: {kind: digits, read: cold}\n", "cold reads are of files"),
+        (
+            "data: {kind: jpeg, where: memory, read: cold}\nmodel: {name: resnet-18}\n",
+            "cold reads are of files",
+        ),
+        ("data: {kind: dummy, augment: true}\n", "augment changes decoded files"),
+        (
+            "data: {kind: dummy, where: device}\ntrain: {benchmark: smooth_inference}\n",
+            "smooth_inference loads each sample",
+        ),
+    ],
+)
+def test_where_data_lies_must_fit_what_it_is(text: str, message: str) -> None:
+    """Each before anything is made."""
+    assert any(message in problem for problem in problems(HEAD + text))

@@ -16,10 +16,8 @@ def build(name: str) -> Any:
         from inferbench_tasks.modelrepo.networks import fashion
 
         return fashion.build("torch", name, {})
+    from inferbench_tasks.modelrepo.networks import resnet
+
     if name == "resnet-50":
-        from inferbench_tasks.modelrepo.networks import resnet
-
-        return resnet.build("torch", name, {})
-    from inferbench_tasks.training.networks import resnet18
-
-    return resnet18.build()
+        return resnet.in_torch(resnet.RESNET_50, bottleneck=True)
+    return resnet.in_torch(resnet.RESNET_18, bottleneck=False)

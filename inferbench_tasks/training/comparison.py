@@ -1,0 +1,195 @@
+"""Two measured trainings beside each other, phase by phase.
+
+The ratio of two means has an interval by their relative errors on the logarithm (delta method), Student's t with the
+degrees of freedom of the smaller sample, corrected for the number of figures by Bonferroni: of two runs of the same
+configuration all intervals hold 1 in 95% of the cases. Without an interval nothing is called better or worse.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.training import expected
+from inferbench_tasks.training.diagnosis.expected_device import TOLERANCE_RATIO
+from inferbench_tasks.training.result import TrainingResult
+
+_DEVICE = ("forward", "loss", "backward", "optimiser")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One figure: ``ratio`` of the second by the first, its corrected 95% interval, and what that says."""
+
+    name: str
+    first: float
+    second: float
+    ratio: float
+    interval: tuple[float, float] | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``notes``: what differs between the runs beside their figures."""
+
+    figures: tuple[Compared, ...]
+    notes: tuple[str, ...] = field(default=())
+
+
+def compare(first: TrainingResult, second: TrainingResult) -> Comparison:
+    """InputError where a run's figures don't count, or where the runs do different work."""
+    for result in (first, second):
+        if (
+            not result.verdict.valid
+            or result.summary is None
+            or result.summary.synchronised["phases"] is None
+        ):
+            raise InputError(
+                f"the figures of {result.run_id} don't count: {result.verdict}; only valid runs are compared"
+            )
+    for what, (one, other) in _work(first, second).items():
+        if one != other:
+            raise InputError(
+                f"{first.run_id} and {second.run_id} do different work: {what} is {one} and {other}"
+            )
+    pairs = [
+        (name, _means(first)[name], _means(second)[name]) for name in _means(first) if name in _means(second)
+    ]
+    level = 1 - 0.05 / len(pairs)
+    figures = tuple(_compared(name, one, other, level) for name, one, other in pairs)
+    return Comparison(figures, (*_differences(first, second), *_beside_expectation(first, second, figures)))
+
+
+@dataclass(frozen=True)
+class _Mean:
+    """A mean with the 95% interval that it is stored with, of so many independent values."""
+
+    value: float
+    interval: tuple[float, float] | None
+    count: int
+    higher_is_better: bool = False
+
+
+def _means(result: TrainingResult) -> dict[str, _Mean]:
+    assert result.summary is not None
+    bare, timing = result.summary.bare, result.summary.synchronised
+    means = {}
+    if bare["samples_per_s"] is not None:
+        means["samples/s"] = _Mean(
+            bare["samples_per_s"], _pair(bare["samples_per_s_ci95"]), bare["rounds"], higher_is_better=True
+        )
+    blocks = {"step": timing["step_ms"], **{name: of["wall_ms"] for name, of in timing["phases"].items()}}
+    for name, of in blocks.items():
+        means[f"{name.replace('_', ' ')}, ms"] = _Mean(
+            of["mean"], _pair(of["ci95"]), timing.get("rounds") or 0
+        )
+    return means
+
+
+def _pair(interval: list[float] | None) -> tuple[float, float] | None:
+    return None if interval is None else (interval[0], interval[1])
+
+
+def _compared(name: str, first: _Mean, second: _Mean, level: float) -> Compared:
+    ratio = second.value / first.value if first.value else math.inf
+    interval = _ratio_interval(first, second, level)
+    verdict = "not told apart"
+    if interval is None:
+        verdict = "no interval"
+    elif not interval[0] <= 1 <= interval[1]:
+        more = interval[0] > 1
+        verdict = "better" if more == first.higher_is_better else "worse"
+    return Compared(name, first.value, second.value, ratio, interval, verdict)
+
+
+def _ratio_interval(first: _Mean, second: _Mean, level: float) -> tuple[float, float] | None:
+    from scipy import stats
+
+    squares = 0.0
+    for mean in (first, second):
+        if mean.interval is None or mean.value <= 0 or mean.count < 3:
+            return None
+        half = (mean.interval[1] - mean.interval[0]) / 2
+        error = half / float(stats.t.ppf(0.975, mean.count - 1))
+        squares += (error / mean.value) ** 2
+    freedom = min(first.count, second.count) - 1
+    half = float(stats.t.ppf(0.5 + level / 2, freedom)) * math.sqrt(squares)
+    ratio = math.log(second.value / first.value)
+    return math.exp(ratio - half), math.exp(ratio + half)
+
+
+def _job(result: TrainingResult) -> dict[str, Any]:
+    return dict(result.provenance.model_dump().get("job") or {})
+
+
+def _work(first: TrainingResult, second: TrainingResult) -> dict[str, tuple[Any, Any]]:
+    """What must be the same for a step to be the same work."""
+
+    def of(result: TrainingResult) -> dict[str, Any]:
+        train = _job(result).get("train", {})
+        return {
+            "benchmark": result.benchmark,
+            "the network": result.model.name if result.model else None,
+            "the images' side": result.model.image_size if result.model else None,
+            "the data": result.data.get("kind"),
+            "the batch of a process": train.get("batch_size"),
+            "the number of passes": train.get("passes", 1),
+        }
+
+    one, other = of(first), of(second)
+    return {name: (one[name], other[name]) for name in one}
+
+
+def _differences(first: TrainingResult, second: TrainingResult) -> list[str]:
+    def of(result: TrainingResult) -> dict[str, Any]:
+        engine, device, data, loader = result.engine, result.device, result.data, result.loader
+        return {
+            "data": data.get("where") or "disk",
+            "reads": data.get("read") or "warm",
+            "augmented": bool(data.get("augment")),
+            "shuffled": bool(loader.get("shuffle")),
+            "batches ahead": loader.get("prefetch"),
+            "processes": engine.processes if engine else None,
+            "threads": engine.threads if engine else None,
+            "torch": engine.version if engine else None,
+            "loader processes": result.loader.get("workers"),
+            "device": device.name if device else None,
+            "cores": device.cores if device else None,
+        }
+
+    one, other = of(first), of(second)
+    return [f"{name}: {one[name]} and {other[name]}" for name in one if one[name] != other[name]]
+
+
+def _beside_expectation(
+    first: TrainingResult, second: TrainingResult, figures: tuple[Compared, ...]
+) -> list[str]:
+    """The device's phases beside the factor that ``expected_speed.yaml`` has for the two devices; [] without one."""
+    one, other = (result.device.name if result.device else None for result in (first, second))
+    if one is None or other is None or one == other:
+        return []
+    found = expected.expectation(other, one, count=1, precision="fp32")
+    if found is None:
+        return []
+    should = 1 / found.speed
+    notes = [
+        f"{compared.name}: {compared.ratio:.3g} x, expected {should:.3g} x: {_beside(compared, should)}"
+        for compared in figures
+        if compared.name.removesuffix(", ms") in _DEVICE
+    ]
+    return [*notes, *found.steps]
+
+
+def _beside(compared: Compared, should: float) -> str:
+    """Where the interval of a ratio lies: within the tolerance around what it should be, outside of it, or neither."""
+    if compared.interval is None:
+        return "without an interval nobody can tell"
+    low, high = (bound / should for bound in compared.interval)
+    if low >= 1 - TOLERANCE_RATIO and high <= 1 + TOLERANCE_RATIO:
+        return "as it should be"
+    if low > 1 + TOLERANCE_RATIO or high < 1 - TOLERANCE_RATIO:
+        return f"{compared.ratio / should:.2g} times what it should be (95%: {low:.2g} to {high:.2g})"
+    return f"not told apart from what it should be (95%: {low:.2g} to {high:.2g} times)"

@@ -1,0 +1,168 @@
+"""A measured run as the rules see it: times of one step of one rank, ms, waits for a core apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.training.diagnosis.pipeline import Pipeline
+from inferbench_tasks.training.job import TrainingJob
+from inferbench_tasks.training.result import TrainingResult
+
+#: A rank's measured steps in the order of time: column -> values, ns; NaN where null.
+Steps = Mapping[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class PhaseTimes:
+    """Means of a phase, ms: wall clock, CPU time and wait for a core of all its threads (0 where none is told)."""
+
+    wall_ms: float
+    cpu_ms: float
+    wait_ms: float = 0.0
+
+    @property
+    def blocked_ms(self) -> float:
+        """What it neither computed nor waited for a core: for other ranks, a device, a disk."""
+        return max(0.0, self.wall_ms - self.cpu_ms - self.wait_ms)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Making one batch in the process that makes it, ms, without waits for a core.
+
+    ``cpu_ms``: its CPU time; ``read_ms``: the part that reads the storage; ``collate_ms``: the part that puts items
+    together; ``wait_ms``: what it waited for a core beside.
+    """
+
+    making_ms: float
+    cpu_ms: float
+    read_ms: float = 0.0
+    collate_ms: float = 0.0
+    wait_ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class Observation:
+    """``step_ms``: mean over ranks and steps. ``cores``: those that the run may use. ``batch``: None where none
+    is made.
+
+    ``start_ms``: of the loader's processes in each epoch. ``warmup_ms``: a step of the warm-up, None without one.
+    ``bare_step_ms``: without instruments. ``ranks``: steps by rank. ``probes``: see ``training.probes``.
+    """
+
+    job: TrainingJob
+    cores: float
+    step_ms: float
+    phases: Mapping[str, PhaseTimes]
+    batch: Batch | None = None
+    start_ms: float = 0.0
+    warmup_ms: float | None = None
+    bare_step_ms: float | None = None
+    ranks: Sequence[Steps] = ()
+    probes: Mapping[str, float | None] = field(default_factory=dict)
+
+    @property
+    def processes(self) -> int:
+        """Ranks."""
+        return self.job.devices.ranks
+
+    @property
+    def workers(self) -> int:
+        """Loader processes of each rank; none where no loader makes the batches."""
+        return self.job.loader.workers if self.job.loads else 0
+
+    @property
+    def threads(self) -> int:
+        """torch's threads in each rank."""
+        return self.job.devices.threads
+
+    @property
+    def rest_phases(self) -> dict[str, PhaseTimes]:
+        """The phases without loading."""
+        return {name: phase for name, phase in self.phases.items() if name != "loading"}
+
+    @property
+    def rest_wait_ms(self) -> float:
+        """What the phases without loading waited for a core; several threads wait at once, so only of one thread."""
+        return sum(phase.wait_ms for phase in self.rest_phases.values()) if self.threads == 1 else 0.0
+
+    @cached_property
+    def pipeline(self) -> Pipeline | None:
+        """The step as a pipeline of making batches and of all that follows; None where no batch is made."""
+        batch, loading = self.batch, self.phases.get("loading")
+        if batch is None or loading is None:
+            return None
+        rest_ms = max(self.step_ms - loading.wall_ms - self.rest_wait_ms, 1e-6)
+        stall_ms = max(0.0, batch.making_ms / self.workers - rest_ms) if self.workers else 0.0
+        hand_over_ms = self.probes.get("hand_over_ms")
+        if self.workers:
+            hand_over_ms = max(0.0, loading.wall_ms - loading.wait_ms - stall_ms)
+        return Pipeline(
+            ranks=self.processes,
+            cores=self.cores,
+            workers=self.workers,
+            making_ms=batch.making_ms,
+            making_cpu_ms=batch.cpu_ms,
+            rest_ms=rest_ms,
+            rest_cpu_ms=min(sum(phase.cpu_ms for phase in self.rest_phases.values()), rest_ms * self.threads),
+            hand_over_ms=hand_over_ms,
+        )
+
+
+def of_result(result: TrainingResult, ranks: Sequence[Steps] = ()) -> Observation | None:
+    """None of a run without enough steps for figures, or without its job; ``ranks``: see ``diagnosis.raw``."""
+    summary, device = result.summary, result.device
+    timing = summary.synchronised if summary else None
+    fields = result.provenance.model_dump().get("job")
+    if summary is None or timing is None or not timing["phases"] or not fields:
+        return None
+    job = TrainingJob.model_validate(fields)
+    phases = {
+        name: PhaseTimes(of["wall_ms"]["mean"], of["cpu_ms"], of["wait_ms"] or 0.0)
+        for name, of in timing["phases"].items()
+    }
+    rate = summary.bare["samples_per_s"]
+    return Observation(
+        job=job,
+        cores=_held_cores(result) or (device.cores if device else None) or 1.0,
+        step_ms=timing["step_ms"]["mean"],
+        phases=phases,
+        batch=_batch(summary.loader, phases, job, timing["steps"] * len(timing["ranks"])),
+        start_ms=summary.loader.get("start_ms") or 0.0,
+        warmup_ms=timing["warmup"]["mean_step_ms"],
+        bare_step_ms=job.samples_per_step * job.devices.ranks / rate * 1e3 if rate else None,
+        ranks=ranks,
+        probes=summary.probes,
+    )
+
+
+def _held_cores(result: TrainingResult) -> int:
+    """Those of all devices that the run held together; 0 of a run that held none, or one."""
+    devices = result.extensions.get("devices") or []
+    return len({core for device in devices for core in device["cores"]}) if len(devices) > 1 else 0
+
+
+def _batch(
+    loader: Mapping[str, Any], phases: Mapping[str, PhaseTimes], job: TrainingJob, batches: int
+) -> Batch | None:
+    parts = loader.get("parts")
+    if not parts:
+        return None
+    if job.loader.workers:
+        wait_ms, cpu_ms = ((loader.get(name) or 0.0) * 1e3 / batches for name in ("wait_s", "cpu_s"))
+    else:
+        wait_ms, cpu_ms = phases["loading"].wait_ms, phases["loading"].cpu_ms
+    making_ms = max(parts["making_ms"] - wait_ms, 0.0)
+    return Batch(
+        making_ms=making_ms,
+        cpu_ms=min(cpu_ms, making_ms) if not job.loader.workers else cpu_ms,
+        read_ms=min(parts["read_ms"], making_ms),
+        collate_ms=parts["collate_ms"],
+        wait_ms=wait_ms,
+    )

@@ -1,0 +1,1 @@
+"""Rules for runs that were measured here, a file for each."""

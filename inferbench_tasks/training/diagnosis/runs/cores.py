@@ -1,0 +1,84 @@
+"""Ranks and their loader processes have more to do than the granted cores can, or get into each other's way on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from inferbench_tasks.training.diagnosis.base import LEAST_SHARE, Cause
+from inferbench_tasks.training.diagnosis.observation import Observation
+from inferbench_tasks.training.diagnosis.pipeline import Pipeline
+
+
+def find(run: Observation) -> Iterator[Cause]:
+    """The best step on these cores beside that with a core for each process; then waits that fewer processes avoid.
+
+    Threads that are more than the cores are the rule ``threads``'.
+    """
+    pipeline = run.pipeline or _without_loader(run)
+    count = run.processes * (run.threads + run.workers)
+    if run.processes * run.threads > run.cores and run.threads > 1:
+        return
+    best, unbounded = pipeline.best, pipeline.unbounded
+    missing_ms = best.step_ms - unbounded.step_ms
+    need = run.processes * (run.threads + unbounded.workers)
+    evidence = [
+        f"{run.processes} rank(s) with {run.threads} thread(s) and {run.workers} loader process(es) each: {count} on "
+        f"{run.cores:g} granted core(s)",
+        f"a step is {pipeline.work_ms:.3g} ms of CPU time, so that {run.cores:g} core(s) need "
+        f"{pipeline.work_ms / run.cores:.3g} ms at least",
+        *_waits(run),
+    ]
+    if need > run.cores and missing_ms >= LEAST_SHARE * run.step_ms:
+        yield Cause(
+            rule="cores",
+            kind="cause",
+            sentence=f"The {run.cores:g} granted core(s) hold it up: no number of loader processes brings a step below "
+            f"{best.step_ms:.3g} ms on them, {need} cores would bring {unbounded.step_ms:.3g} ms.",
+            evidence=evidence,
+            remedy=f"Ask for {need} cores: one for each rank and each of {unbounded.workers} loader process(es) of it "
+            "(affinity, cgroup, SLURM's --cpus-per-task).",
+            cost_s=missing_ms / 1e3,
+            gain_s=missing_ms / 1e3,
+        )
+    elif run.workers and count > run.cores:
+        yield from _too_many(run, pipeline, evidence)
+
+
+def _too_many(run: Observation, pipeline: Pipeline, evidence: list[str]) -> Iterator[Cause]:
+    """More loader processes than are of use, while the ranks wait for a core behind them."""
+    best = pipeline.best
+    if best.workers >= run.workers:
+        return
+    gain_ms = run.rest_wait_ms
+    yield Cause(
+        rule="cores",
+        kind="cause",
+        sentence=f"{run.workers} loader processes for each rank are more than the {run.cores:g} granted core(s) have "
+        f"room for: the ranks wait {gain_ms:.3g} ms of each step for a core, and {best.workers} would be enough.",
+        evidence=evidence,
+        remedy=f"Give each rank {best.workers} loader process(es).",
+        cost_s=gain_ms / 1e3,
+        changes={"loader.workers": best.workers},
+        gain_s=gain_ms / 1e3,
+    )
+
+
+def _without_loader(run: Observation) -> Pipeline:
+    """The step of a run that makes no batches."""
+    rest_ms = max(run.step_ms - run.rest_wait_ms, 1e-6)
+    cpu_ms = min(sum(phase.cpu_ms for phase in run.phases.values()), rest_ms * run.threads)
+    return Pipeline(run.processes, run.cores or math.inf, 0, 0.0, 0.0, rest_ms, cpu_ms)
+
+
+def _waits(run: Observation) -> list[str]:
+    waited = {
+        name: phase.wait_ms for name, phase in run.phases.items() if phase.wait_ms >= 0.01 * run.step_ms
+    }
+    texts = []
+    if waited:
+        parts = ", ".join(f"{name.replace('_', ' ')} {wait_ms:.3g}" for name, wait_ms in waited.items())
+        texts.append(f"a rank's waits for a core in a step, ms: {parts}")
+    if run.batch and run.workers and run.batch.wait_ms:
+        texts.append(f"a loader process's waits for a core for each batch: {run.batch.wait_ms:.3g} ms")
+    return texts

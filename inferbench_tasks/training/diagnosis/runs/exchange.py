@@ -1,0 +1,47 @@
+"""The exchange of gradients takes longer than backward has to hide it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from inferbench_tasks.training.diagnosis.base import Cause
+from inferbench_tasks.training.diagnosis.observation import Observation
+from inferbench_tasks.training.diagnosis.runs.straggler import blocked_ns
+from inferbench_tasks.training.statistics import LEAST_STEPS
+
+
+def find(run: Observation) -> Iterator[Cause]:
+    """What of backward every rank spent neither computing nor waiting for a core: the least of the ranks in each step.
+
+    The rank that comes last waits for the exchange alone, the others for it as well. CPU time of the threads that
+    exchange is not in it, so that it is a lower bound. A larger batch exchanges as much for more samples.
+    """
+    if run.processes < 2 or len(run.ranks) != run.processes or run.threads > 1:
+        return
+    if any("backward_wall_ns" not in steps for steps in run.ranks):
+        return
+    count = min(len(steps["step"]) for steps in run.ranks)
+    blocked = np.array([blocked_ns(steps)[:count] for steps in run.ranks])
+    exchange_ms = float(blocked.min(axis=0).mean()) / 1e6
+    backward = run.phases["backward"]
+    size = run.job.train.batch_size
+    larger = run.job.train.model_copy(update={"batch_size": 2 * size})
+    enough = run.job.model_copy(update={"train": larger}).measured_steps >= LEAST_STEPS and 2 * size <= 4096
+    gain_ms = exchange_ms / 2
+    yield Cause(
+        rule="exchange",
+        kind="cause",
+        sentence=f"The exchange of gradients holds it up: every rank waits {exchange_ms:.3g} ms of a step for it, "
+        "beyond what computing hides.",
+        evidence=[
+            f"backward takes {backward.wall_ms:.3g} ms, of them CPU {backward.cpu_ms:.3g} and waits for a core "
+            f"{backward.wait_ms:.3g} ms",
+            "of the rest the least of the ranks in each step counts: what the others have more is waiting for a rank",
+        ],
+        remedy="Exchange less often: batches twice as large halve it for a sample. Or a faster link.",
+        cost_s=exchange_ms / 1e3,
+        changes={"train.batch_size": 2 * size} if enough else {},
+        gain_s=gain_ms / 1e3,
+    )

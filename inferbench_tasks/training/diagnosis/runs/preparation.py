@@ -1,0 +1,51 @@
+"""Preparing batches is slower than what is done with them, and other loader processes would make it faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inferbench_tasks.training.diagnosis.base import Cause
+from inferbench_tasks.training.diagnosis.observation import Observation
+
+
+def find(run: Observation) -> Iterator[Cause]:
+    """The pipeline as it is beside that with the fewest loader processes that are enough, reading taken out of both.
+
+    What reading takes is the rule ``fetch``'s; more processes than now are the remedy here, fewer are
+    ``transfer``'s and ``cores``'.
+    """
+    pipeline, batch = run.pipeline, run.batch
+    if pipeline is None or batch is None:
+        return
+    warm = pipeline.of(
+        making_ms=batch.making_ms - batch.read_ms,
+        making_cpu_ms=min(batch.cpu_ms, batch.making_ms - batch.read_ms),
+    )
+    best, unbounded = warm.best, warm.unbounded
+    gain_ms = warm.step_ms - best.step_ms
+    if best.workers <= pipeline.workers or gain_ms <= 0:
+        return
+    whole = pipeline.of(workers=best.workers)
+    more = ""
+    if unbounded.step_ms < 0.95 * best.step_ms:
+        more = (
+            f" The {run.cores:g} core(s) bound it to {best.step_ms:.3g} ms then; {unbounded.workers} on "
+            f"{run.processes * (1 + unbounded.workers)} cores would bring {unbounded.step_ms:.3g} ms."
+        )
+    now = f"{pipeline.workers} loader process(es)" if pipeline.workers else "no loader process"
+    yield Cause(
+        rule="preparation",
+        kind="cause",
+        sentence=f"Preparing batches holds it up: a batch takes {warm.making_ms:.3g} ms to be prepared, what follows "
+        f"in a step {pipeline.rest_ms:.3g} ms, and each rank has {now}.",
+        evidence=[
+            f"making a batch: {batch.making_ms:.3g} ms, of it reading {batch.read_ms:.3g} ms; waits for a core apart",
+            f"the rest of a step: {pipeline.rest_ms:.3g} ms; loading as it was: {run.phases['loading'].wall_ms:.3g} ms "
+            f"of {run.step_ms:.3g}",
+            f"getting a batch of another process: {pipeline.hand_over_ms or 0.0:.3g} ms",
+        ],
+        remedy=f"Give each rank {best.workers} loader process(es), which are enough.{more}",
+        cost_s=gain_ms / 1e3,
+        changes={"loader.workers": best.workers},
+        gain_s=max(0.0, pipeline.step_ms - whole.step_ms) / 1e3,
+    )

@@ -1,0 +1,39 @@
+"""torch has more threads than the granted cores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inferbench_tasks.training.diagnosis.base import Cause
+from inferbench_tasks.training.diagnosis.observation import Observation
+
+
+def find(run: Observation) -> Iterator[Cause]:
+    """What the phases without loading take beyond their CPU time on the cores that a rank has.
+
+    CPU time of threads has in it what they spin while they wait for each other, so that the gain is a lower bound.
+    """
+    per_rank = max(1, int(run.cores // run.processes))
+    if run.threads == 1 or run.threads <= per_rank:
+        return
+    phases = run.rest_phases
+    wall_ms = sum(phase.wall_ms for phase in phases.values())
+    cpu_ms = sum(phase.cpu_ms for phase in phases.values())
+    waits_ms = sum(phase.wait_ms for phase in phases.values())
+    gain_ms = wall_ms - cpu_ms * max(1.0, run.processes / run.cores) / per_rank
+    if gain_ms <= 0 or not waits_ms:
+        return
+    yield Cause(
+        rule="threads",
+        kind="cause",
+        sentence=f"{run.processes} rank(s) with {run.threads} threads each take turns on {run.cores:g} granted "
+        "core(s).",
+        evidence=[
+            f"computing takes {wall_ms:.3g} ms of a step, with {cpu_ms:.3g} ms of CPU time and {waits_ms:.3g} ms of "
+            "waits for a core over all threads of a rank",
+        ],
+        remedy=f"Give each rank {per_rank} thread(s).",
+        cost_s=gain_ms / 1e3,
+        changes={"devices.threads": per_rank},
+        gain_s=gain_ms / 1e3,
+    )

@@ -1,0 +1,89 @@
+"""Columns that time the launching of work instead of the work: faster than the device's datasheet allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inferbench_tasks.catalogue import find_hardware
+from inferbench_tasks.training.diagnosis.base import Cause
+from inferbench_tasks.training.diagnosis.contradiction import same_run
+from inferbench_tasks.training.imported.rows import Import, TableRow
+
+#: FLOP of one forward pass of one image of 224 x 224 (a multiply-add is two), counted over the network's graph.
+FORWARD_FLOP = {"resnet50": 2 * 4.089e9}
+#: A sum of columns this near to inference's forward pass holds that pass.
+SAME_RATIO = 0.1
+
+
+def find(content: Import) -> Iterator[Cause]:
+    """The forward passes of a table whose FLOP/s are above the peak of their device."""
+    impossible = [
+        (row, batch, flops, peak)
+        for row in content.rows
+        if (batch := _batch_size(row, content))
+        and (flops := _flops(row, batch))
+        and (peak := _peak_flops(row))
+        and flops > peak
+    ]
+    if not impossible:
+        return
+    evidence = [
+        f"{row.source}: {row.label}: forward {row.forward_s:.4f} s for {batch} images is "
+        f"{flops / 1e12:.0f} TFLOP/s; the datasheet has {peak / 1e12:.1f}"
+        for row, batch, flops, peak in impossible
+    ]
+    for row, *_ in impossible:
+        beside = _inference_beside(row, content.rows)
+        if beside and beside.forward_s and abs(row.step_s / beside.forward_s - 1) <= SAME_RATIO:
+            evidence.append(
+                f"{row.source}: the columns' sum is {row.step_s:.4f} s, and inference's forward {beside.forward_s:.4f} "
+                "s: the pass is in the next step's loading"
+            )
+    yield Cause(
+        rule="unsynchronised",
+        kind="wrong",
+        sentence=f"The forward times of {len(impossible)} row(s) are those of launching the work: nothing waited for "
+        "the device before the clock was read. What the pass took stands in their column 'loading'.",
+        evidence=evidence,
+        remedy="Time with the device synchronised at every border (timing: synchronised), or by its own events.",
+    )
+
+
+def _network(name: str | None) -> str:
+    return (name or "").lower().replace(" ", "").replace("-", "").replace("_", "")
+
+
+def _batch_size(row: TableRow, content: Import) -> int | None:
+    """That of the row's own log, else of all logs; None where these differ."""
+    own = next((log.batch_size for log in content.logs if same_run(row, log)), None)
+    return own or content.batch_size
+
+
+def _flops(row: TableRow, batch_size: int) -> float | None:
+    flop = FORWARD_FLOP.get(_network(row.model))
+    return flop * batch_size / row.forward_s if flop and row.forward_s else None
+
+
+def _peak_flops(row: TableRow) -> float | None:
+    sheet = find_hardware(row.device)
+    if sheet is None:
+        return None
+    # torch computes convolutions of fp32 in TF32 where the device has it, unless it is told not to.
+    wide = max(sheet.fp32_tflops or 0.0, sheet.tf32_tflops or 0.0)
+    tflops = wide if row.precision == "fp32" else sheet.fp16_tflops
+    return tflops * 1e12 if tflops else None
+
+
+def _inference_beside(row: TableRow, rows: list[TableRow]) -> TableRow | None:
+    """Inference of the same devices and data on one device, where the sum of smooth inference can be compared."""
+    if row.devices != 1 or row.benchmark != "smooth_inference":
+        return None
+    same = ("cluster", "data", "device", "devices", "workers", "model")
+    return next(
+        (
+            other
+            for other in rows
+            if other.benchmark == "inference" and all(getattr(other, n) == getattr(row, n) for n in same)
+        ),
+        None,
+    )

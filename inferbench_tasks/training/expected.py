@@ -1,0 +1,90 @@
+"""How fast a device should be beside another: the factors of ``configs/expected_speed.yaml``."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from inferbench_tasks.catalogue import Positive, Row, read_table
+from inferbench_tasks.errors import InputError
+
+FILE = "expected_speed.yaml"
+Name = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class ExpectedSpeed(Row):
+    """``device`` makes ``speed`` times the samples/s of ``of`` at the same work.
+
+    Names are those of tables; ``CLUSTER/DEVICE`` is a device of one cluster. ``precision`` None: of any; ``count``: so
+    many of both; None: as many as there are.
+    """
+
+    device: Name
+    of: Name
+    speed: Positive
+    precision: str | None = None
+    count: Annotated[int, Field(ge=1)] | None = None
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """``speed``: of the first by that of the second; ``steps``: the factors on the way, with their sources."""
+
+    speed: float
+    steps: tuple[str, ...]
+
+
+def rows() -> tuple[ExpectedSpeed, ...]:
+    """The table; InputError where two ways lead from a device to another: they could disagree."""
+    table = read_table(FILE, ExpectedSpeed)
+    for count in {row.count for row in table}:
+        for precision in {row.precision for row in table}:
+            _check_no_circle(_fitting(table, count, precision))
+    return table
+
+
+def _fitting(table: Sequence[ExpectedSpeed], count: int | None, precision: str | None) -> list[ExpectedSpeed]:
+    """The rows that hold for so many devices and that precision."""
+    return [row for row in table if row.count in (None, count) and row.precision in (None, precision)]
+
+
+def _check_no_circle(table: Sequence[ExpectedSpeed]) -> None:
+    groups: dict[str, set[str]] = {}
+    for row in table:
+        one, other = (groups.setdefault(name, {name}) for name in (row.device, row.of))
+        if one is other:
+            raise InputError(
+                f"configs/{FILE}: expected speeds lead in a circle: {row.device} and {row.of} stand beside each other "
+                f"in one more way ({', '.join(sorted(one))})"
+            )
+        one |= other
+        groups.update(dict.fromkeys(one, one))
+
+
+def expectation(device: str, of: str, *, count: int, precision: str | None) -> Expectation | None:
+    """The product of the factors that lead from one device to the other; None where none do."""
+    table = _fitting(rows(), count, precision)
+    waiting = deque([(device, Expectation(1.0, ()))])
+    seen = {device}
+    while waiting:
+        name, sofar = waiting.popleft()
+        if name == of:
+            return sofar
+        for other, speed, text in _beside(name, table):
+            if other not in seen:
+                seen.add(other)
+                waiting.append((other, Expectation(sofar.speed * speed, (*sofar.steps, text))))
+    return None
+
+
+def _beside(name: str, table: Sequence[ExpectedSpeed]) -> Iterator[tuple[str, float, str]]:
+    for row in table:
+        text = f"{row.device} {row.speed:g} x {row.of} ({row.source}, {row.date})"
+        if row.device == name:
+            yield row.of, row.speed, text
+        elif row.of == name:
+            yield row.device, 1 / row.speed, text

@@ -1,0 +1,44 @@
+"""Files of an import, each told by its content."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.training.imported import log, table
+from inferbench_tasks.training.imported.rows import Import
+
+#: A table and its logs have some kilobytes.
+MAX_BYTES = 2 << 20
+
+
+def read(paths: Sequence[Path]) -> Import:
+    """Tables and logs; InputError for a file that can't be read, is too large, or is neither."""
+    content = Import()
+    for path in paths:
+        text = _text(path)
+        if log.is_log(text):
+            content.logs.append(log.read(text, path.name))
+        elif table.is_table(text):
+            content.rows += table.read(text, path.name)
+        else:
+            raise InputError(
+                f"{path} is neither a log of BenchmarkJade (with its benchmark results) nor a Markdown table with the "
+                f"columns {' | '.join(table.COLUMNS)}"
+            )
+    return content
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {error.strerror}") from error
+    if len(raw) > MAX_BYTES:
+        raise InputError(f"{path} has more than {MAX_BYTES >> 20} MB")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is no UTF-8 text: {error.reason} at byte {error.start}") from error

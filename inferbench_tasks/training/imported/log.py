@@ -1,0 +1,76 @@
+"""The logs of BenchmarkJade's jobs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.training.imported.rows import Benchmark, Log
+
+_RESULT = "Average Data Loading Time"
+_WARNING = re.compile(
+    r"This DataLoader will create (?P<made>\d{1,6}) worker processes in total\. Our suggested max number of worker in "
+    r"current system is (?P<usual>\d{1,6})"
+)
+_DEVICES = re.compile(r"(?P<count>\d{1,6}) x (?P<name>\S.{0,98}\S)")
+#: What a log says of the job and of its machine -> our fields.
+_FACTS = {
+    "dataset": "data", "batch_size": "batch_size", "num_workers": "workers", "precision": "precision",
+    "architecture": "model", "strategy": "strategy", "physical cpu cores": "cores_physical",
+    "virtual cpu cores": "cores_logical", "torch version": "torch", "cuda version": "cuda", "driver version": "driver",
+    "average data loading time": "loading_s", "average data preprocessing time": "processing_s",
+    "average forward pass time": "forward_s", "average backward pass time": "backward_s",
+    "total script time": "epoch_s",
+}  # fmt: skip
+_NEEDED = ("data", "batch_size", "workers", "loading_s", "forward_s")
+_WHOLE = frozenset({"batch_size", "workers", "cores_physical", "cores_logical"})
+
+
+def is_log(text: str) -> bool:
+    """Whether the text is such a log."""
+    return _RESULT in text
+
+
+def read(text: str, name: str) -> Log:
+    """The job of a log, which came from the file ``name``; InputError where what it needs is missing or no number.
+
+    Which benchmark it was stands nowhere in it: only training has a backward pass, only smooth inference is processed.
+    """
+    fields: dict[str, Any] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        key, _, value = line.partition(":")
+        key, value = key.strip().lower(), value.strip()
+        if key in _FACTS:
+            fields[_FACTS[key]] = _value(_FACTS[key], value, f"{name}:{number}")
+        elif key == "devices used":
+            devices = _DEVICES.fullmatch(value)
+            if devices is None:
+                raise InputError(
+                    f"{name}:{number}: 'Devices used' must be 'COUNT x NAME'; got {value[:80]!r}"
+                )
+            fields |= {"devices": int(devices["count"]), "device": devices["name"]}
+        elif warning := _WARNING.search(line):
+            fields |= {"loader_workers": int(warning["made"]), "usual_workers": int(warning["usual"])}
+    if missing := [what for what in (*_NEEDED, "devices") if what not in fields]:
+        raise InputError(f"{name} is no whole log of BenchmarkJade: it does not say {', '.join(missing)}")
+    fields = {"processing_s": 0.0, "backward_s": 0.0, **fields}
+    return Log(source=name, benchmark=_benchmark(fields), **fields)
+
+
+def _benchmark(fields: dict[str, Any]) -> Benchmark:
+    if fields["backward_s"]:
+        return "train"
+    return "smooth_inference" if fields["processing_s"] else "inference"
+
+
+def _value(field: str, text: str, where: str) -> Any:
+    if field.endswith("_s"):
+        if not re.fullmatch(r"\d{1,9}(\.\d{1,12})? seconds", text):
+            raise InputError(f"{where}: 'SECONDS seconds' is expected; got {text[:80]!r}")
+        return float(text.removesuffix(" seconds"))
+    if field in _WHOLE:
+        if not re.fullmatch(r"\d{1,6}", text):
+            raise InputError(f"{where}: a whole number is expected; got {text[:80]!r}")
+        return int(text)
+    return text[:200]

@@ -1,0 +1,99 @@
+"""BenchmarkJade's Markdown tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.training.imported.rows import PHASES, Benchmark, TableRow
+
+#: The header's cells, without case; every other header is an error.
+COLUMNS = (
+    "cluster", "dataset", "benchmark", "device name", "# devices", "num workers", "data loading time",
+    "data processing time", "forward time", "backward time",
+)  # fmt: skip
+BENCHMARKS: dict[str, Benchmark] = {
+    "train": "train",
+    "inference": "inference",
+    "smooth inference": "smooth_inference",
+}
+_HEADING = re.compile(r"^#+\s*(?P<model>[\w\- ]+?)\s*(?:\((?P<precision>fp32|fp16|bf16|tf32)\))?\s*$")
+_RULE = re.compile(r"^\|?[\s:|-]+\|?$")
+
+
+def is_table(text: str) -> bool:
+    """Whether the text holds such a table, or something like one."""
+    return any(_cells(line)[:1] == ["cluster"] for line in text.lower().splitlines())
+
+
+def read(text: str, name: str) -> list[TableRow]:
+    """The rows of all tables of the text, which came from the file ``name``.
+
+    Raises InputError with the line: for other columns, a row that is too short, an unknown benchmark, what is no time.
+    """
+    rows: list[TableRow] = []
+    model = precision = None
+    inside = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if heading := _HEADING.match(line.strip()):
+            model, precision, inside = heading["model"], heading["precision"], False
+            continue
+        cells = _cells(line)
+        if not cells:
+            inside = False
+        elif cells[0].lower() == "cluster":
+            _check_header(cells, f"{name}:{number}")
+            inside = True
+        elif inside and not _RULE.match(line.strip()):
+            rows.append(_row(cells, f"{name}:{number}", model, precision))
+    if not rows:
+        raise InputError(f"{name} has no row of a table with the columns {' | '.join(COLUMNS)}")
+    return rows
+
+
+def _cells(line: str) -> list[str]:
+    line = line.strip()
+    if not line.startswith("|"):
+        return []
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def _check_header(cells: Sequence[str], where: str) -> None:
+    names = tuple(cell.lower() for cell in cells)
+    if names != COLUMNS:
+        raise InputError(f"{where}: the columns must be {' | '.join(COLUMNS)}; got {' | '.join(names)}")
+
+
+def _row(cells: Sequence[str], where: str, model: str | None, precision: str | None) -> TableRow:
+    if len(cells) != len(COLUMNS):
+        raise InputError(f"{where}: a row has {len(COLUMNS)} cells; got {len(cells)}")
+    cluster, data, benchmark, device, devices, workers, *times = cells
+    if benchmark.lower() not in BENCHMARKS:
+        raise InputError(f"{where}: the benchmark must be one of: {', '.join(BENCHMARKS)}; got {benchmark!r}")
+    for what, cell in (("# devices", devices), ("num workers", workers)):
+        if not cell.isdecimal() or len(cell) > 6:
+            raise InputError(f"{where}: {what} must be a whole number; got {cell!r}")
+    if int(devices) < 1:
+        raise InputError(f"{where}: # devices must be at least 1")
+    return TableRow(
+        source=where,
+        model=model,
+        precision=precision,
+        cluster=cluster,
+        data=data,
+        benchmark=BENCHMARKS[benchmark.lower()],
+        device=device,
+        devices=int(devices),
+        workers=int(workers),
+        cells=dict(zip(PHASES, times, strict=True)),
+        **{f"{phase}_s": _seconds(cell, where) for phase, cell in zip(PHASES, times, strict=True)},
+    )
+
+
+def _seconds(cell: str, where: str) -> float | None:
+    if cell in ("-", "–", ""):
+        return None
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,12})?", cell):
+        raise InputError(f"{where}: a time in seconds, or a dash, is expected; got {cell!r}")
+    return float(cell)

@@ -1,0 +1,135 @@
+"""The data set as the loader takes it: items one by one, and how long each part of making a batch took."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from inferbench_tasks.training.jpeg import FILES_SUFFIX
+from inferbench_tasks.training.transforms import Transform
+
+#: What is told of each batch: sums over its items, ns; ``queued`` is from its end to the moment in which it is there.
+PARTS: Final = ("read", "decode", "transform", "collate", "queued")
+_MADE = len(PARTS) - 1
+
+
+class Items:
+    """An image and its label by index. ``timed``: with the times of its parts, ns, as a third value.
+
+    A loader's processes start with each epoch and see ``timed`` as it is then.
+    """
+
+    def __init__(self, labels_path: str) -> None:
+        self._labels = np.load(labels_path, mmap_mode="r", allow_pickle=False)
+        self.timed = False
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        label = int(self._labels[index])  # an IndexError ends an iteration over the items
+        if not self.timed:
+            return self.transform(self.decode(self.read(index)), index), label
+        start_ns = time.monotonic_ns()
+        content = self.read(index)
+        read_ns = time.monotonic_ns()
+        image = self.decode(content)
+        decoded_ns = time.monotonic_ns()
+        tensor = self.transform(image, index)
+        times = (read_ns - start_ns, decoded_ns - read_ns, time.monotonic_ns() - decoded_ns)
+        return tensor, label, times
+
+    def read(self, index: int) -> Any:
+        """What the storage holds of an item."""
+        raise NotImplementedError
+
+    def decode(self, content: Any) -> Any:
+        """It as an image; the same where nothing is encoded."""
+        return content
+
+    def transform(self, image: Any, index: int) -> Any:
+        """The tensor that goes into the batch, ``channels x side x side`` float32."""
+        raise NotImplementedError
+
+
+class ArrayItems(Items):
+    """Copied out of a mapped npy file ``n x channels x side x side``."""
+
+    def __init__(self, images_path: str, labels_path: str) -> None:
+        super().__init__(labels_path)
+        self._images = np.load(images_path, mmap_mode="r", allow_pickle=False)
+
+    def read(self, index: int) -> Any:
+        return np.array(self._images[index])
+
+    def transform(self, image: Any, index: int) -> Any:
+        import torch
+
+        return torch.from_numpy(image)
+
+
+class JpegItems(Items):
+    """JPEG files by number in ``folder``, decoded and transformed."""
+
+    def __init__(self, folder: str, labels_path: str, transform: Transform) -> None:
+        super().__init__(labels_path)
+        self._paths = sorted(str(path) for path in Path(folder).rglob(f"*{FILES_SUFFIX}"))
+        self._transform = transform
+
+    @property
+    def paths(self) -> list[str]:
+        """The files, in the order of the items."""
+        return self._paths
+
+    def read(self, index: int) -> bytes:
+        with open(self._paths[index], "rb") as file:
+            return file.read()
+
+    def decode(self, content: bytes) -> Any:
+        import io
+
+        from PIL import Image
+
+        with Image.open(io.BytesIO(content), formats=["JPEG"]) as image:
+            return image.convert("RGB")
+
+    def transform(self, image: Any, index: int) -> Any:
+        return self._transform(image, index)
+
+
+class MemoryItems(Items):
+    """The same items, made before the first epoch and kept: of each only the batch is left to be made."""
+
+    def __init__(self, items: Items, labels_path: str) -> None:
+        super().__init__(labels_path)
+        self._tensors = [items[index][0] for index in range(len(items))]
+
+    def read(self, index: int) -> Any:
+        return self._tensors[index]
+
+    def transform(self, image: Any, index: int) -> Any:
+        return image
+
+
+def collate(items: list[tuple[Any, ...]]) -> tuple[Any, Any, list[int] | None]:
+    """A batch: images, labels, and of timed items the sums of their times, the own one, and the moment of its end."""
+    from torch.utils.data import default_collate
+
+    if len(items[0]) == 2:
+        images, labels = default_collate(items)
+        return images, labels, None
+    start_ns = time.monotonic_ns()
+    images, labels = default_collate([item[:2] for item in items])
+    sums = [sum(item[2][part] for item in items) for part in range(_MADE - 1)]
+    end_ns = time.monotonic_ns()
+    return images, labels, [*sums, end_ns - start_ns, end_ns]
+
+
+def parts_ns(times: list[int] | None) -> list[int | None]:
+    """The values of ``PARTS`` of a batch that has just come; Nones of one that is not timed."""
+    if times is None:
+        return [None] * len(PARTS)
+    return [*times[:_MADE], time.monotonic_ns() - times[_MADE]]

@@ -1,0 +1,106 @@
+"""What can only be told by another amount of the same work: measured by each rank by itself, behind the last epoch.
+
+No figure of the epochs has them in it, and no rank waits for another meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inferbench_tasks.training import networks
+from inferbench_tasks.training.items import collate
+
+if TYPE_CHECKING:
+    from inferbench_tasks.training.rank import Rank
+
+#: Repeats of each amount; the first of them warms up.
+REPEATS = 8
+#: A step of so many samples is not worth a probe: what does not depend on their number is hidden.
+LARGEST_BATCH = 64
+#: Batches that are fetched from a loader process.
+BATCHES = 12
+#: A batch that has not come for so long is lost.
+_PATIENCE_S = 60.0
+
+
+def probe(rank: Rank) -> dict[str, float | None]:
+    """``fixed_ms``: what forward and backward take beside what grows with the samples, by a batch and half of it (by
+    twice as many for fewer than 4); None of large batches. ``hand_over_ms``: what it takes to get a batch that is
+    made in no time from a loader process; None of a run that has such processes, or no loader.
+    """
+    return {"fixed_ms": _fixed_ms(rank), "hand_over_ms": _hand_over_ms(rank)}
+
+
+def fixed_of(few: int, few_ms: float, many: int, many_ms: float) -> float:
+    """What is left at no samples of a straight line through two batch sizes and their times, at least 0."""
+    slope = (many_ms - few_ms) / (many - few)
+    return max(0.0, min(few_ms, few_ms - slope * few))
+
+
+def _fixed_ms(rank: Rank) -> float | None:
+    job = rank.job
+    size = job.train.batch_size
+    if size > LARGEST_BATCH or job.smooth:
+        return None
+    # A network of its own: that of the training has hooks that exchange gradients, and weights that are compared.
+    network = networks.build(job.model.name).to(rank.device)
+    network.train(job.train.benchmark == "train")
+    few, many = (size, 2 * size) if size < 4 else (size // 2, size)
+    first = _first_items(rank)
+    times_ms = {}
+    for count in (few, many):
+        images, labels = rank.to_device(collate([first[at % len(first)] for at in range(count)]))
+        times_ms[count] = _least_ms(rank, lambda i=images, n=labels: _pass(rank, network, i, n))  # type: ignore[misc]
+    return fixed_of(few, times_ms[few], many, times_ms[many])
+
+
+def _pass(rank: Rank, network: Any, images: Any, labels: Any) -> None:
+    import torch
+
+    if rank.job.train.benchmark != "train":
+        with torch.inference_mode():
+            network(images)
+        return
+    rank.criterion(network(images), labels).backward()
+    network.zero_grad(set_to_none=True)
+
+
+def _least_ms(rank: Rank, work: Callable[[], None]) -> float:
+    """The shortest of some repeats: what else the machine does only makes them longer."""
+    times_ns = []
+    for _ in range(REPEATS):
+        rank.synchronise()
+        start_ns = time.monotonic_ns()
+        work()
+        rank.synchronise()
+        times_ns.append(time.monotonic_ns() - start_ns)
+    return min(times_ns[1:]) / 1e6
+
+
+def _hand_over_ms(rank: Rank) -> float | None:
+    job = rank.job
+    if not job.loads or job.loader.workers:
+        return None
+    from torch.utils.data import DataLoader
+
+    size = job.train.batch_size
+    first = _first_items(rank)
+    items = [first[at % len(first)] for at in range(size * BATCHES)]
+    batches = iter(DataLoader(items, size, num_workers=1, collate_fn=collate, timeout=_PATIENCE_S))
+    times_ns = []
+    for _ in range(BATCHES):
+        start_ns = time.monotonic_ns()
+        next(batches)
+        times_ns.append(time.monotonic_ns() - start_ns)
+    del batches  # its process ends
+    # The first few lie ready once the process has started, or wait for its start.
+    return float(np.median(times_ns[4:])) / 1e6
+
+
+def _first_items(rank: Rank) -> list[tuple[Any, ...]]:
+    """A batch's items, or all that there are."""
+    return [rank.items[index][:2] for index in range(min(rank.job.train.batch_size, len(rank.items)))]

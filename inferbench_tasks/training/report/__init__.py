@@ -1,0 +1,1 @@
+"""The report of an invocation of ``kind: training``."""

@@ -1,0 +1,190 @@
+"""The report's tables: runs, phases, and BenchmarkJade's columns beside the true ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.training.diagnosis.measured import Diagnosis
+from inferbench_tasks.training.jade import COLUMNS
+from inferbench_tasks.training.report.views import PHASES, TrainingView
+
+JADE_NOTE = (
+    "Seconds, as in BenchmarkJade's tables. Its columns are means of rank 0 over all steps, the first (with the start "
+    "of the loader's processes) and the last among them; loading holds the transfer to the device, forward the loss, "
+    "backward the optimiser. After the bar: means of all ranks over measured steps, the device synchronised at every "
+    "border. A CPU runs in step with the host, so nothing is launched here that Jade's clock would miss; on a GPU its "
+    "columns of one device are times of launching."
+)
+
+
+def runs(views: Sequence[TrainingView]) -> dict[str, Any]:
+    """A line for each run: samples/s, the step, what the instruments cost, what the phases explain, the loss."""
+    head = [
+        "run", "samples/s", "95% interval", "step, ms", "p95, ms", "phases explain", "with instruments", "loss first",
+        "loss last", "verdict",
+    ]  # fmt: skip
+    rows = []
+    for view in views:
+        timing, summary = view.timing, view.summary
+        bare = summary.bare if summary else {}
+        step = timing["step_ms"] if timing else {}
+        loss = summary.loss if summary else {}
+        rows.append(
+            [
+                view.label,
+                number(view.samples_per_s, 4),
+                _interval(bare.get("samples_per_s_ci95")),
+                number(step.get("mean")),
+                number(step.get("p95")),
+                _percent(timing["explained_ratio"] if timing else None),
+                _percent(bare.get("instrumented_ratio")),
+                number(loss.get("first")),
+                number(loss.get("last")),
+                view.state,
+            ]
+        )
+    return {"title": "", "head": head, "rows": rows, "numbers": list(range(1, 10)), "note": ""}
+
+
+def phases(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
+    """For each run a line for each phase: wall clock, CPU time and the wait for a core."""
+    head = [
+        "phase",
+        "wall, ms",
+        "95% interval",
+        "p95, ms",
+        "share of the step",
+        "CPU, ms",
+        "wait for a core, ms",
+    ]
+    tables = []
+    for view in views:
+        timing = view.timing
+        if timing is None:
+            continue
+        step_ms = timing["step_ms"]["mean"]
+        rows = [
+            [
+                name.replace("_", " "),
+                number(phase["wall_ms"]["mean"]),
+                _interval(phase["wall_ms"]["ci95"]),
+                number(phase["wall_ms"]["p95"]),
+                _percent(phase["wall_ms"]["mean"] / step_ms),
+                number(phase["cpu_ms"]),
+                number(phase["wait_ms"]),
+            ]
+            for name, phase in timing["phases"].items()
+        ]
+        reason = timing["all_reduce"]["reason"]
+        note = f"{timing['steps']:,} measured steps. All-reduce: none of its own; {reason}."
+        if (view.threads or 1) > 1:
+            note += " CPU time and waits are sums over the threads of a process and may exceed the wall time."
+        tables.append(
+            {"title": view.label, "head": head, "rows": rows, "numbers": list(range(1, 7)), "note": note}
+        )
+    return tables
+
+
+def diagnoses(of: Sequence[tuple[TrainingView, Diagnosis]]) -> list[dict[str, Any]]:
+    """What holds each run up: its causes, the costliest first, with their remedies; [] without any run."""
+    rows: list[list[Any]] = []
+    for view, diagnosis in of:
+        if not diagnosis.causes:
+            rows.append([view.label, "–", diagnosis.sentence, "", "–", "–"])
+        for cause in diagnosis.causes:
+            cost_ms, gain_ms = (None if of_s is None else of_s * 1e3 for of_s in (cause.cost_s, cause.gain_s))
+            texts = [cause.sentence, " ".join([f"{line}." for line in cause.evidence])]
+            rows.append(
+                [
+                    view.label,
+                    cause.rule,
+                    " ".join(texts),
+                    cause.remedy or "–",
+                    number(cost_ms),
+                    number(gain_ms),
+                ]
+            )
+    if not rows:
+        return []
+    head = [
+        "run",
+        "rule",
+        "what holds it up, and by which figures",
+        "remedy",
+        "costs, ms",
+        "expected gain, ms",
+    ]
+    note = (
+        "Costs and gains are of one step, by a model of the run's pipeline; `inferbench training diagnose RUN "
+        "--verify` runs a remedy and sets its step beside the predicted one. Causes of less than 5% of the step "
+        "are not named."
+    )
+    return [{"title": "", "head": head, "rows": rows, "numbers": [4, 5], "note": note}]
+
+
+def loader(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
+    """What making a batch takes in each run; [] where no loader made any."""
+    rows = []
+    for view in views:
+        parts = view.summary.loader.get("parts") if view.summary else None
+        if parts:
+            names = ("read_ms", "decode_ms", "transform_ms", "collate_ms", "making_ms", "queued_ms")
+            rows.append([view.label, *(number(parts[name]) for name in names)])
+    if not rows:
+        return []
+    head = [
+        "run",
+        "read, ms",
+        "decode, ms",
+        "transform, ms",
+        "collate, ms",
+        "in all, ms",
+        "then until it is taken, ms",
+    ]
+    note = (
+        "Of one batch, in the process that makes it: the rank itself without loader processes (then it is part of "
+        "loading), else a loader process, beside the rank's own work. These are times of the wall clock, with what the "
+        "process waited for a core. A batch of w processes comes each 1/w of that time, if each has a core."
+    )
+    return [
+        {"title": "Making a batch", "head": head, "rows": rows, "numbers": list(range(1, 7)), "note": note}
+    ]
+
+
+def jade(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
+    """BenchmarkJade's table of the runs that measured its way; [] without any."""
+    timed = [view for view in views if view.summary and view.summary.jade]
+    if not timed:
+        return []
+    present = [
+        name for name in PHASES if any(view.timing and name in view.timing["phases"] for view in timed)
+    ]
+    head = ["run", *(name.capitalize() for name in COLUMNS), "their sum", "an epoch's time", "explained"]
+    head += [("| " if at == 0 else "") + name.replace("_", " ") for at, name in enumerate(present)]
+    rows = []
+    for view in timed:
+        assert view.summary is not None and view.summary.jade is not None
+        block, truth = view.summary.jade, (view.timing or {}).get("phases") or {}
+        columns = block["columns"] or {}
+        cells = [_seconds(columns.get(name)) for name in COLUMNS]
+        cells += [_seconds(block["step_s"]), _seconds(block["epoch_s"]), _percent(block["explained_ratio"])]
+        cells += [
+            _seconds(truth[name]["wall_ms"]["mean"] / 1e3 if name in truth else None) for name in present
+        ]
+        rows.append([view.label, *cells])
+    table = {"title": "", "head": head, "rows": rows, "numbers": list(range(1, len(head))), "note": JADE_NOTE}
+    return [table]
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4f}"
+
+
+def _interval(interval: Sequence[float] | None) -> str:
+    return "–" if interval is None else f"{number(interval[0], 4)} to {number(interval[1], 4)}"

@@ -1,0 +1,104 @@
+"""Trainings over REST and as pages, on a real PerfDB."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from fastapi.testclient import TestClient
+
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.training import steps
+from tests.unit.training.epochs import JOB, answer
+from tests.unit.training.report.results import view
+
+pytestmark = [pytest.mark.integration, pytest.mark.airflow]
+API = "/inferbench/api/trainings"
+
+
+@pytest.fixture
+def trainings(perfdb: PerfDB, tmp_path: Path) -> dict[str, str]:
+    """One of 12 ms a step, one twice as slow, and an invalid one: label -> run id."""
+    path = tmp_path / "steps.parquet"
+    steps.write([answer(0)], path)
+    run_ids = {}
+    for label, factor, wrong in (("fast", 1, None), ("slow", 2, None), ("bad", 3, "nobody <b>watched</b>")):
+        result = view(label, factor, interval=(600, 700), wrong=wrong).result
+        perfdb.start_run(result.run_id, "x-1", "x", JOB.model_dump(mode="json"))
+        perfdb.save_result(result, path)
+        perfdb.end_run(result.run_id, result.verdict)
+        run_ids[label] = result.run_id
+    return run_ids
+
+
+def test_lists_have_all_and_orders_the_valid_ones(http: TestClient, trainings: dict[str, str]) -> None:
+    """Sorted by a figure an invalid run has no place; filters are exact; an unknown name is a 422 that lists them."""
+    everything = http.get(API).json()["items"]
+    assert {row["run"] for row in everything} == set(trainings.values())
+    ordered = http.get(API, params={"sort": "-step_ms"}).json()["items"]
+    assert [row["run"] for row in ordered] == [trainings["slow"], trainings["fast"]]
+    assert [row["step_ms"] for row in ordered] == [24.0, 12.0]
+    assert len(http.get(API, params={"data": "digits"}).json()["items"]) == 3
+    assert http.get(API, params={"data": "jpeg"}).json()["items"] == []
+    page = http.get(API, params={"limit": 2}).json()
+    assert len(page["items"]) == 2 and page["next_offset"] == 2
+    refused = http.get(API, params={"sort": "speed"})
+    assert refused.status_code == 422 and "loading_ms" in refused.text
+
+
+def test_csv_has_the_same_lines(http: TestClient, trainings: dict[str, str]) -> None:
+    """Also of one run."""
+    rows = list(csv.DictReader(io.StringIO(http.get(API + "?format=csv").text)))
+    assert {row["run"]: row["step_ms"] for row in rows}[trainings["slow"]] == "24.0"
+    (row,) = csv.DictReader(io.StringIO(http.get(f"{API}/{trainings['fast']}?format=csv").text))
+    assert row["loading_ms"] == "4.0"
+
+
+def test_one_has_its_result_and_its_steps(http: TestClient, trainings: dict[str, str]) -> None:
+    """Everything as JSON; the raw steps as Parquet and CSV, rank by rank; 404 for what there is not."""
+    document = http.get(f"{API}/{trainings['fast']}").json()
+    assert document["summary"]["synchronised"]["step_ms"]["mean"] == 12.0
+    file = http.get(f"{API}/{trainings['fast']}/steps").content
+    table = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(file)).read().to_pylist()
+    lines = list(csv.DictReader(io.StringIO(http.get(f"{API}/{trainings['fast']}/steps?format=csv").text)))
+    assert len(lines) == len(table) > 40 and {"rank", "step", "step_ns"} <= set(lines[0])
+    assert http.get(f"{API}/none").status_code == 404
+
+
+def test_two_are_compared_and_an_invalid_one_is_not(http: TestClient, trainings: dict[str, str]) -> None:
+    """Twice as slow is a ratio of 2; the page says the same."""
+    pair = {"run": [trainings["fast"], trainings["slow"]]}
+    (comparison,) = http.get(f"{API}/compare", params=pair).json()["comparisons"]
+    assert {row["figure"]: row["ratio"] for row in comparison["figures"]}["step, ms"] == pytest.approx(2.0)
+    assert "2.000" in http.get("/inferbench/trainings/compare", params=pair).text
+    bad = {"run": [trainings["fast"], trainings["bad"]]}
+    refused = http.get(f"{API}/compare", params=bad)
+    assert refused.status_code == 422 and "don't count" in refused.text
+    page = http.get("/inferbench/trainings/compare", params=bad)
+    assert page.status_code == 200 and "watched" in page.text and "<b>watched" not in page.text
+    assert http.get(f"{API}/compare", params={"run": [trainings["fast"]]}).status_code == 422
+
+
+def test_the_page_shows_every_run_with_its_verdict(http: TestClient, trainings: dict[str, str]) -> None:
+    """Only valid ones can be ticked; values are escaped; a list of none says how to begin."""
+    page = http.get("/inferbench/trainings").text
+    assert all(run_id in page for run_id in trainings.values())
+    assert page.count('type="checkbox"') == 2 and "<b>watched" not in page
+    assert "Nothing matches" in http.get("/inferbench/trainings", params={"model": "none"}).text
+    assert 'role="alert"' in http.get("/inferbench/trainings", params={"sort": "speed"}).text
+
+
+def test_the_page_of_a_run_draws_its_phases(http: TestClient, trainings: dict[str, str]) -> None:
+    """With the charts of the training's report, from the raw steps, and what holds it up."""
+    page = http.get(f"/inferbench/run/{trainings['fast']}").text
+    assert "data-charts" in page and "step ms" in page
+    assert "On the leaderboard" not in page, "which ranks servers"
+    invalid = http.get(f"/inferbench/run/{trainings['bad']}").text
+    assert "not valid" in invalid and "nobody &lt;b&gt;watched" in invalid
+    sections = http.get(f"/inferbench/api/runs/{trainings['fast']}/charts").json()["sections"]
+    assert [section["title"] for section in sections] == ["What holds it up", "Steps", "Phases"]
+    assert len(sections[1]["charts"]) == 2, "the phases, and the steps over time"

@@ -1,0 +1,89 @@
+"""Causes in the loading: the right one first, with the gain that is worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from inferbench_tasks.training.diagnosis.measured import causes_of
+from inferbench_tasks.training.diagnosis.observation import Batch
+from tests.unit.training.diagnosis.observations import first, observe
+
+
+def test_heavy_decoding_without_loader_processes_is_preparation() -> None:
+    """22 ms of making and 10 ms of the rest: 32 ms; two processes are enough for max(11, 11) = 11 ms."""
+    cause = first(observe(Batch(22, 22), loading_ms=22, loading_cpu_ms=22))
+    assert cause.rule == "preparation" and cause.changes == {"loader.workers": 2}
+    assert cause.gain_s == pytest.approx(0.021) and cause.cost_s == pytest.approx(0.021)
+
+
+def test_too_few_loader_processes_are_preparation() -> None:
+    """One process makes a batch each 30 ms; with 3 of them the rest of 10 ms and the hand-over of 0 set the pace."""
+    cause = first(observe(Batch(30, 30), loading_ms=20, workers=1))
+    assert cause.rule == "preparation" and cause.changes == {"loader.workers": 3}
+    assert cause.gain_s == pytest.approx(0.020)
+
+
+def test_slow_reads_are_fetching_and_not_preparation() -> None:
+    """18 of 20 ms are reads: without them the step takes 12 instead of 30 ms; in memory 0.5 ms are left to be made."""
+    cause = first(observe(Batch(20, 2, read_ms=18, collate_ms=0.5), loading_ms=20, loading_cpu_ms=2))
+    assert cause.rule == "fetch" and cause.changes == {"data.where": "memory"}
+    assert cause.cost_s == pytest.approx(0.018) and cause.gain_s == pytest.approx(0.0195)
+
+
+def test_cold_reads_are_remedied_by_warm_memory() -> None:
+    """What is kept in memory can't be read cold: both fields change."""
+    cold = {"data": {"read": "cold"}}
+    cause = first(observe(Batch(20, 2, read_ms=18), loading_ms=20, fields=cold))
+    assert cause.rule == "fetch" and cause.changes == {"data.where": "memory", "data.read": "warm"}
+
+
+def test_augmented_images_are_read_anew_so_that_no_field_mends_it() -> None:
+    """The remedy is a faster storage, and its gain the stall."""
+    cause = first(observe(Batch(20, 2, read_ms=18), loading_ms=20, fields={"data": {"augment": True}}))
+    assert cause.rule == "fetch" and cause.changes == {} and cause.gain_s == cause.cost_s
+
+
+def test_one_core_for_rank_and_loader_is_the_cores() -> None:
+    """22 + 10 ms of work on one core are 32 ms; with three cores a step takes 11 ms."""
+    run = observe(Batch(22, 22), loading_ms=12, workers=1, cores=1, waits_ms=10)
+    cause = first(run)
+    assert cause.rule == "cores" and cause.changes == {}
+    assert cause.remedy is not None and cause.remedy.startswith("Ask for 4 cores")
+    assert any("waits for a core in a step" in line for line in cause.evidence)
+
+
+def test_two_ranks_on_one_core_are_the_cores() -> None:
+    """Each has 10 ms of work and waits 10 ms for the other: with two cores a step takes half as long."""
+    cause = first(observe(None, loading_ms=0, processes=2, cores=1, waits_ms=10))
+    assert cause.rule == "cores" and cause.cost_s == pytest.approx(0.010)
+    assert cause.remedy is not None and cause.remedy.startswith("Ask for 2 cores")
+
+
+def test_more_loader_processes_than_of_use_are_the_cores() -> None:
+    """4 ms of making need one process; eight on two cores let the rank wait 3 ms of each step."""
+    cause = first(observe(Batch(4, 4), loading_ms=0, workers=8, cores=2, waits_ms=3))
+    assert cause.rule == "cores" and cause.changes == {"loader.workers": 1}
+    assert cause.gain_s == pytest.approx(0.003)
+
+
+def test_a_batch_that_takes_longer_to_be_handed_over_than_made_is_transfer() -> None:
+    """0.5 ms to be made, 3 ms until the rank has it: by itself the rank takes 10.5 instead of 13 ms."""
+    cause = first(observe(Batch(0.5, 0.5), loading_ms=3, workers=1))
+    assert cause.rule == "transfer" and cause.changes == {"loader.workers": 0}
+    assert cause.gain_s == pytest.approx(0.0025)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 8])
+def test_a_short_load_by_the_rank_itself_is_no_cause(cores: float) -> None:
+    """0.8 ms of 10.8 would be gained at most, and handing over takes 1 ms."""
+    assert causes_of(observe(Batch(0.8, 0.8), loading_ms=0.8, loading_cpu_ms=0.8, cores=cores)) == []
+
+
+def test_data_on_the_device_has_no_cause() -> None:
+    """Nothing is loaded, one rank on its core computes."""
+    assert causes_of(observe(None, loading_ms=0.0, cores=1)) == []
+
+
+def test_loader_processes_that_keep_up_have_no_cause() -> None:
+    """Two processes make a batch each 8 ms, the rank takes 10, and a batch that lies ready comes in 0.2 ms."""
+    assert causes_of(observe(Batch(16, 16), loading_ms=0.2, workers=2, cores=4)) == []

@@ -1,0 +1,96 @@
+"""Causes between ranks, and steps that are too small: with steps of known times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.training.diagnosis.measured import causes_of
+from inferbench_tasks.training.diagnosis.observation import Observation, PhaseTimes, Steps
+from inferbench_tasks.training.diagnosis.runs import straggler
+from tests.unit.training.diagnosis.observations import first, observe
+
+COUNT = 60
+PHASES = ("loading", "to_device", "forward", "loss", "backward", "optimiser")
+
+
+def steps(own_ms: np.ndarray, backward_ms: float, backward_cpu_ms: float, seed: int = 0) -> Steps:
+    """``own_ms``: of optimiser in each step, with noise of 5%."""
+    noise = 1 + 0.05 * np.random.default_rng(seed).standard_normal(COUNT)
+    times = {f"{phase}_{of}_ns": np.zeros(COUNT) for phase in PHASES for of in ("wall", "cpu", "wait")}
+    times["optimiser_wall_ns"] = own_ms * noise * 1e6
+    times["backward_wall_ns"] = np.full(COUNT, backward_ms * 1e6)
+    times["backward_cpu_ns"] = np.full(COUNT, backward_cpu_ms * 1e6)
+    return {"step": np.arange(COUNT, dtype=np.float64), **times}
+
+
+def two(one: Steps, other: Steps) -> Observation:
+    """Two ranks of 10 ms each, with a core for each."""
+    return observe(None, loading_ms=0, processes=2, cores=2, ranks=(one, other))
+
+
+def test_the_rank_that_is_slower_is_the_straggler() -> None:
+    """5 ms instead of 4 are 1.25 times; with 4 ms of backward it costs a quarter of 8 ms."""
+    run = two(steps(np.full(COUNT, 4.0), 5.0, 4.0, 1), steps(np.full(COUNT, 5.0), 5.0, 5.0, 2))
+    cause = first(run)
+    assert cause.rule == "straggler" and cause.sentence.startswith("Rank 1 is a straggler all the time")
+    assert cause.cost_s == pytest.approx(0.002, rel=0.1)
+    assert "rank 0 1, rank 1 0" in cause.evidence[1]
+
+
+def test_a_straggler_is_told_with_the_step_from_which_on() -> None:
+    """From step 25 on it takes twice as long, and its cost is that of all steps."""
+    late = np.where(np.arange(COUNT) < 25, 4.0, 8.0)
+    cause = first(two(steps(late, 4.0, 4.0, 1), steps(np.full(COUNT, 4.0), 4.0, 4.0, 2)))
+    assert cause.rule == "straggler" and cause.sentence.startswith(
+        "Rank 0 is a straggler since measured step 25"
+    )
+    assert cause.cost_s == pytest.approx(0.008 * 35 / 60, rel=0.1)
+
+
+def test_twenty_pairs_of_equal_ranks_have_no_straggler() -> None:
+    """Noise of 5% in each step is none."""
+    for seed in range(20):
+        pair = (
+            steps(np.full(COUNT, 4.0), 4.0, 4.0, 2 * seed),
+            steps(np.full(COUNT, 4.0), 4.0, 4.0, 2 * seed + 1),
+        )
+        assert causes_of(two(*pair)) == []
+
+
+def test_a_single_long_step_is_no_straggler() -> None:
+    """One of 100 ms among 60 makes the mean longer, and tells nothing."""
+    once = np.full(COUNT, 4.0)
+    once[30] = 100.0
+    run = two(steps(once, 4.0, 4.0, 1), steps(np.full(COUNT, 4.0), 4.0, 4.0, 2))
+    assert list(straggler.find(run)) == []
+
+
+def test_what_all_ranks_wait_for_is_the_exchange() -> None:
+    """One waits 3 ms in backward and the other 5: 3 are the exchange; batches of twice the size halve it."""
+    run = two(steps(np.full(COUNT, 4.0), 7.0, 4.0, 1), steps(np.full(COUNT, 4.0), 9.0, 4.0, 2))
+    cause = first(run)
+    assert cause.rule == "exchange" and cause.cost_s == pytest.approx(0.003)
+    assert cause.gain_s == pytest.approx(0.0015)
+
+
+def fixed(fixed_ms: float) -> Observation:
+    """Forward and backward of 8 ms, the optimiser 1 ms, batches of 4."""
+    base = observe(None, loading_ms=0, fields={"train": {"batch_size": 4}}, probes={"fixed_ms": fixed_ms})
+    phases = {"forward": PhaseTimes(3, 3), "backward": PhaseTimes(5, 5), "optimiser": PhaseTimes(1, 1)}
+    return Observation(base.job, 2, 9.0, phases, probes=base.probes)
+
+
+def test_steps_that_hardly_depend_on_their_samples_are_too_small() -> None:
+    """7 + 1 of 9 ms are fixed and a sample takes 0.25: of 32 samples half is left, and 28 of 32 parts of 8 ms saved.
+
+    128 samples would leave less, but 512 samples make 30 steps of no larger batch than 32.
+    """
+    cause = first(fixed(7.0))
+    assert cause.rule == "small_batch" and cause.changes == {"train.batch_size": 32}
+    assert cause.gain_s == pytest.approx(0.007)
+
+
+def test_steps_that_grow_with_their_samples_are_not_too_small() -> None:
+    """3 of 9 ms are fixed."""
+    assert causes_of(fixed(2.0)) == []

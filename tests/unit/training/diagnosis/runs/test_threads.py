@@ -1,0 +1,28 @@
+"""Threads that are more than the cores."""
+
+from __future__ import annotations
+
+import pytest
+
+from inferbench_tasks.training.diagnosis.measured import causes_of
+from inferbench_tasks.training.diagnosis.observation import Observation, PhaseTimes
+from tests.unit.training.diagnosis.observations import first, observe
+
+
+def run(threads: int, *, wall_ms: float, cpu_ms: float, wait_ms: float, cores: float) -> Observation:
+    """One phase that computes."""
+    base = observe(None, loading_ms=0, threads=threads, cores=cores)
+    phases = {"forward": PhaseTimes(wall_ms, cpu_ms, wait_ms)}
+    return Observation(base.job, cores, wall_ms, phases)
+
+
+def test_eight_threads_on_two_cores_are_the_threads() -> None:
+    """30 ms for 40 ms of CPU time: two threads on two cores take 20."""
+    cause = first(run(8, wall_ms=30, cpu_ms=40, wait_ms=120, cores=2))
+    assert cause.rule == "threads" and cause.changes == {"devices.threads": 2}
+    assert cause.gain_s == pytest.approx(0.010)
+
+
+def test_as_many_threads_as_cores_are_no_cause() -> None:
+    """Two on two cores, whatever they wait for each other."""
+    assert causes_of(run(2, wall_ms=30, cpu_ms=40, wait_ms=10, cores=2)) == []

@@ -1,0 +1,140 @@
+"""What BenchmarkJade's own table and logs say, and what clean ones do not."""
+
+from __future__ import annotations
+
+from inferbench_tasks.training.diagnosis import unsynchronised
+from inferbench_tasks.training.diagnosis.base import Cause
+from inferbench_tasks.training.diagnosis.imports import diagnose
+from inferbench_tasks.training.imported import log, table
+from inferbench_tasks.training.imported.rows import Import
+from tests.unit.training.jade_files import HEADER, TABLE
+from tests.unit.training.jade_files import log as log_text
+
+ROWS = table.read(TABLE, "t.md")
+
+
+def causes(content: Import, rule: str) -> list[Cause]:
+    return [cause for cause in diagnose(content) if cause.rule == rule]
+
+
+def test_the_cpu_allocation_is_the_first_cause_and_its_gain_is_the_measured_one() -> None:
+    """40 processes on 2 cores; without the warning the same work took 1.8412 s instead of 6.9992."""
+    freed = log.read(log_text(loading_s=1.6097, forward_s=0.2315, warns=False), "max.out")
+    first = diagnose(Import(rows=ROWS, logs=[log.read(log_text(), "few.out"), freed]))[0]
+    assert first.rule == "cores" and first.kind == "cause"
+    assert first.sentence.startswith("40 processes share 2 granted core(s) on 8 device(s)")
+    assert first.cost_s is not None and abs(first.cost_s - (6.9992 - 1.8412)) < 1e-9
+    assert any("3.8 times faster" in line for line in first.evidence)
+    assert first.remedy == "Ask for a core for each process, 40 in all (the node has 40)."
+
+
+def test_cores_that_make_nothing_faster_are_no_cause() -> None:
+    """The same work with cores enough took as long: what the loader warns of held nothing up."""
+    same = log.read(log_text(warns=False), "max.out")
+    assert causes(Import(rows=ROWS, logs=[log.read(log_text(), "few.out"), same]), "cores") == []
+
+
+def test_forward_on_one_device_is_as_it_should_be_and_loading_is_not() -> None:
+    """0.1510 by 0.0962 s is 1.57, expected 1 by (0.67 x 0.943); 1.0153 by 0.0403 s is 25."""
+    (of,) = [
+        c
+        for c in causes(Import(rows=ROWS), "expected_device")
+        if "A40 (ImageNet, inference, 1" in c.sentence and "JADE2" in c.sentence
+    ]
+    assert (
+        "forward 1.57 x, expected 1.58 x: as it should be; loading 25.2 x: the input pipeline" in of.sentence
+    )
+    assert of.kind == "comparison" and of.remedy is not None and of.remedy.startswith("Leave the device")
+
+
+def test_loading_that_is_no_part_of_the_step_holds_nothing_up() -> None:
+    """25 times as long, from 0.04 to 1 ms of a step of 151 ms: no cause, no remedy, no cost."""
+    rows = "".join(
+        f"| {cluster} | a | Inference | {device} | 1 | 4 | {loading} | - | {forward} | - |\n"
+        for cluster, device, loading, forward in (
+            ("JADE2", "V100", "0.0010", "0.1510"), ("Bede", "A40", "0.00004", "0.0962"),
+        )
+    )  # fmt: skip
+    content = Import(rows=table.read(f"### Resnet 50 (fp32)\n{HEADER}{rows}", "t"))
+    (cause,) = causes(content, "expected_device")
+    assert "as it should be" in cause.sentence and "input pipeline" not in cause.sentence
+    assert cause.remedy is None and cause.cost_s is None
+
+
+def test_the_true_number_of_devices_counts_in_comparisons() -> None:
+    """The row says 4 devices, for which there is no factor; its log says 8, for which there is."""
+    content = Import(rows=ROWS, logs=[log.read(log_text(), "few.out")])
+    words = [c.sentence for c in causes(content, "expected_device")]
+    assert any(
+        "inference, 8 device(s)): forward 8.81 x, expected 1.61 x: 5.5 times slower" in text for text in words
+    )
+    assert not any("5.5 times" in c.sentence for c in causes(Import(rows=ROWS), "expected_device"))
+
+
+def test_columns_faster_than_the_datasheet_are_wrong() -> None:
+    """0.0082 s for 128 images of ResNet-50 is 128 TFLOP/s on a V100 of 15.7; the sum is inference's forward."""
+    (cause,) = causes(Import(rows=ROWS), "unsynchronised")
+    assert any(
+        "0.0082 s for 128 images is 128 TFLOP/s; the datasheet has 15.7" in line for line in cause.evidence
+    )
+    assert any("sum is 0.1100 s, and inference's forward 0.1128" in line for line in cause.evidence)
+    slow = [row for row in ROWS if row.benchmark != "smooth_inference"]
+    assert causes(Import(rows=slow), "unsynchronised") == []
+
+
+def test_no_batch_is_assumed_where_logs_have_several() -> None:
+    """A row's own log says 8 images in 0.0082 s, which is 8 TFLOP/s; of a row without one, nobody knows the batch."""
+    logs = [
+        log.read(log_text(data="other").replace("batch_size: 128", f"batch_size: {n}"), f"{n}")
+        for n in (64, 8)
+    ]
+    (row,) = [r for r in ROWS if r.forward_s == 0.0082]
+    assert causes(Import(rows=[row]), "unsynchronised") != []
+    assert causes(Import(rows=[row], logs=logs), "unsynchronised") == []
+    own = logs[1].model_copy(update={"benchmark": row.benchmark, "data": row.data} | {
+        f"{phase}_s": row.time_s(phase) or 0.0 for phase in ("loading", "processing", "forward")
+    })  # fmt: skip
+    assert causes(Import(rows=[row], logs=[own]), "unsynchronised") == []
+    assert causes(
+        Import(rows=[row], logs=[own.model_copy(update={"batch_size": 128}), logs[0]]), "unsynchronised"
+    )
+
+
+def test_tf32_counts_where_the_device_has_it() -> None:
+    """50 TFLOP/s of fp32 are possible on an A40 (74.8 of TF32), impossible on a V100."""
+    forward_s = unsynchronised.FORWARD_FLOP["resnet50"] * 128 / 50e12
+    for device, impossible in (("A40", False), ("V100", True)):
+        text = f"### Resnet 50 (fp32)\n{HEADER}| x | a | Train | {device} | 1 | 4 | 0.1 | - | {forward_s:.4f} | 0.1 |\n"
+        assert bool(list(unsynchronised.find(Import(rows=table.read(text, "t"))))) is impossible
+
+
+def test_the_cell_that_does_not_fit_is_named_with_what_would() -> None:
+    """0.559 beside 0.0400, where all other pairs differ by a quarter at most."""
+    (cause,) = causes(Import(rows=ROWS), "misfit")
+    assert cause.sentence.startswith(
+        "0.559 s of forward does not fit its row (JADE2, Dummy, smooth inference"
+    )
+    assert cause.remedy == "Look it up in the log; 0.0559 would fit."
+    assert any("3 digits behind the point, every other cell 4" in line for line in cause.evidence)
+    whole = table.read(TABLE.replace("0.559 ", "0.0559"), "t.md")
+    assert causes(Import(rows=whole), "misfit") == []
+
+
+def test_a_log_with_other_devices_than_its_row_is_a_contradiction() -> None:
+    """The same times, 4 devices in the table and 8 in the log; a log of other times is of another run."""
+    (cause,) = causes(Import(rows=ROWS, logs=[log.read(log_text(), "few.out")]), "contradiction")
+    assert cause.sentence == "The table says 4 devices for 1 run(s), their logs 8."
+    assert "Devices used: 8 x Tesla V100-SXM2-32GB-LS" in cause.evidence[0]
+    other = log.read(log_text(loading_s=5.8, forward_s=1.2), "other.out")
+    assert causes(Import(rows=ROWS, logs=[other]), "contradiction") == []
+
+
+def test_a_sound_import_has_no_cause() -> None:
+    """One cluster, enough cores, no cell out of place."""
+    rows = [
+        row
+        for row in ROWS
+        if row.cluster == "TN" and row.device == "V100" and row.benchmark != "smooth_inference"
+    ]
+    logs = [log.read(log_text(devices=1, loading_s=0.1022, forward_s=0.1128, warns=False), "x")]
+    assert diagnose(Import(rows=rows, logs=logs)) == []

@@ -1,0 +1,102 @@
+"""What is said of stored results."""
+
+from __future__ import annotations
+
+import pytest
+
+from inferbench_tasks.contracts.verdict import Reason, Verdict
+from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance
+from inferbench_tasks.submission.base import submission_of
+from inferbench_tasks.training.diagnosis.measured import Diagnosis, changed_job, diagnose
+from inferbench_tasks.training.diagnosis.observation import of_result
+from inferbench_tasks.training.diagnosis.verification import beside
+from inferbench_tasks.training.job import TrainingJob
+from inferbench_tasks.training.result import TrainingResult
+from tests.unit.training.report.results import view
+
+JOB = {
+    "kind": "training",
+    "name": "x",
+    "data": {"kind": "jpeg"},
+    "model": {"name": "resnet-18"},
+    "train": {"benchmark": "inference", "batch_size": 8},
+}
+
+
+def result(
+    factor: int = 1, *, verdict: Verdict | None = None, workers: int = 0, cores: float = 8
+) -> TrainingResult:
+    """A step of 12 ms: 4 of loading (2 of them a wait), 1 to the device, 5 of forward (3 of them a wait)."""
+    of = view("a", factor).result
+    assert of.summary is not None
+    parts = {
+        "read_ms": 0.0,
+        "decode_ms": 4.0 * factor,
+        "transform_ms": 0.0,
+        "collate_ms": 0.0,
+        "queued_ms": 0.0,
+    }
+    loader = {"parts": {**parts, "making_ms": 4.0 * factor}, "start_ms": 7.0, "cpu_s": None, "wait_s": None}
+    summary = of.summary.model_copy(update={"loader": loader, "probes": {"hand_over_ms": 0.1}})
+    return of.model_copy(
+        update={
+            "summary": summary,
+            "device": DeviceInfo(kind="cpu", cores=cores),
+            "provenance": Provenance.model_validate({"job": {**JOB, "loader": {"workers": workers}}}),
+            "verdict": verdict or of.verdict,
+        }
+    )
+
+
+def test_a_stored_run_is_seen_without_its_waits() -> None:
+    """Of making 4 ms half was a wait; of the rest of 8 ms the 3 ms of forward were."""
+    run = of_result(result())
+    assert run is not None and run.pipeline is not None and run.batch is not None
+    assert run.batch.making_ms == 2.0 and run.pipeline.rest_ms == pytest.approx(5.0)
+    assert run.pipeline.rest_cpu_ms == 3.0 and run.bare_step_ms == pytest.approx(10.0)
+
+
+def test_the_costliest_cause_is_the_sentence_and_its_remedy_a_submission() -> None:
+    """7 ms become 5.1 with one loader process."""
+    of = result()
+    diagnosis = diagnose(of)
+    assert diagnosis.sentence.startswith("Preparing batches holds it up")
+    assert diagnosis.sentence.endswith("That costs 1.9 ms of a step of 12 ms.")
+    cause = diagnosis.remedied
+    assert cause is not None and cause.gain_s == pytest.approx(0.0019)
+    submission = changed_job(of, cause)
+    assert submission["loader"] == {"workers": 1} and submission["data"] == {"kind": "jpeg"}
+    submission_of(TrainingJob).model_validate(submission)
+
+
+def test_a_disturbed_run_names_no_cause_but_what_disturbed_it() -> None:
+    """Its figures are bounds."""
+    reason = Reason(check="interference.steal", text="the hypervisor took 30% of the machine's CPU time")
+    of = diagnose(result(verdict=Verdict.judged([reason])))
+    assert of.causes == [] and of.sentence == f"No cause is named, for the run is disturbed: {reason.text}."
+
+
+def test_a_prediction_stands_beside_the_truth() -> None:
+    """12 - 1.9 = 10.1 ms were predicted; a run of the same batch takes 12 ms again."""
+    of = result()
+    truth = beside(diagnose(of), of, result())
+    assert truth["predicted_ms"] == pytest.approx(10.1) and truth["measured_ms"] == pytest.approx(12.0)
+    assert truth["predicted_by_measured"] == pytest.approx(10.1 / 12)
+
+
+def test_a_remedy_that_was_disturbed_has_no_truth() -> None:
+    """Its verdict stands instead of a figure."""
+    of = result()
+    disturbed = result(verdict=Verdict.judged([Reason(check="interference.steal", text="stolen")]))
+    truth = beside(diagnose(of), of, disturbed)
+    assert truth["measured_ms"] is None and truth["verdict"] == "disturbed: stolen"
+
+
+def test_cores_of_devices_that_are_held_together_are_added() -> None:
+    """Two devices of two cores each are four."""
+    of = result(cores=2).model_copy(
+        update={"extensions": {"devices": [{"cores": [0, 1]}, {"cores": [2, 3]}]}}
+    )
+    run = of_result(of)
+    assert run is not None and run.cores == 4
+    assert isinstance(diagnose(of), Diagnosis)

@@ -1,0 +1,84 @@
+"""The page of a training's runs."""
+
+from __future__ import annotations
+
+from inferbench_tasks.training.diagnosis.base import Cause
+from inferbench_tasks.training.diagnosis.measured import Diagnosis
+from inferbench_tasks.training.report import charts, tables
+from inferbench_tasks.training.report.compose import html
+from tests.unit.training.report.results import view
+
+JADE = {
+    "steps": 40, "columns": {"loading": 0.5, "forward": 1.25}, "without_warmup": None, "step_s": 1.75, "epoch_s": 80.0,
+    "explained_ratio": 0.875, "reason": None,
+}  # fmt: skip
+
+
+def test_every_run_is_shown_with_its_verdict_and_nothing_runs_as_code() -> None:
+    """Labels are escaped, reasons stand at the top, and the charts are drawn."""
+    page = html(
+        [view("<b>x</b>", jade=JADE), view("bad", wrong="nobody watched")],
+        [(view("a"), [1.0, 2.0])],
+        {"name": "n"},
+    )
+    assert (
+        "<b>x</b>" not in page.partition('<script type="application/json"')[0]
+        and "&lt;b&gt;x&lt;/b&gt;" in page
+    )
+    assert "invalid: nobody watched" in page and "Where the time of a step goes" in page
+    assert "0.5000" in page and "87.5%" in page
+
+
+def test_bars_are_the_phases_and_what_no_phase_explains() -> None:
+    """4 + 1 + 5 ms, and 2 ms between them."""
+    chart = charts.phases([view("a")])
+    assert chart is not None
+    assert {bar["name"]: bar["x"] for bar in chart["data"]} == {
+        "loading": [4.0], "to device": [1.0], "forward": [5.0], "between the phases": [2.0],
+    }  # fmt: skip
+
+
+def test_a_phase_is_cpu_wait_and_the_rest() -> None:
+    """Of 4 ms of loading 1 is CPU, 2 wait for a core; several threads' times are sums and are not drawn."""
+    chart = charts.cores(view("a"))
+    assert chart is not None
+    assert [bar["x"][0] for bar in chart["data"]] == [1.0, 2.0, 1.0]
+    assert charts.cores(view("a", threads=2)) is None
+    assert charts.ranks(view("a")) is None and charts.ranks(view("a", ranks=2)) is not None
+
+
+def test_long_courses_are_means_of_neighbours() -> None:
+    """1,201 steps become 401 points of three steps each, the last of one."""
+    chart = charts.course([(view("a"), [float(step) for step in range(1201)])])
+    assert chart is not None
+    (line,) = chart["data"]
+    assert len(line["x"]) == 401 and line["x"][1] == 3 and line["y"][0] == 1.0 and line["y"][-1] == 1200.0
+
+
+def test_jades_columns_stand_beside_the_true_phases() -> None:
+    """In seconds; a run without them is left out."""
+    (table,) = tables.jade([view("a", jade=JADE), view("b")])
+    assert len(table["rows"]) == 1
+    row = dict(zip(table["head"], table["rows"][0], strict=True))
+    assert row["Loading"] == "0.5000" and row["Processing"] == "–" and row["Forward"] == "1.2500"
+    assert row["| loading"] == "0.0040" and row["forward"] == "0.0050"
+    assert tables.jade([view("b")]) == []
+
+
+def test_a_page_says_what_holds_each_run_up() -> None:
+    """A cause with its cost and its remedy; a run without one has the sentence that says so."""
+    cause = Cause(
+        rule="fetch", kind="cause", sentence="Reading holds it up.", evidence=["18 of 20 ms"],
+        remedy="Keep it in memory.", cost_s=0.018, gain_s=0.0195,
+    )  # fmt: skip
+    pairs = [
+        (view("a"), Diagnosis(run_id="a", sentence="Reading holds it up.", causes=[cause])),
+        (view("b"), Diagnosis(run_id="b", sentence="Nothing holds it up.")),
+    ]
+    (table,) = tables.diagnoses(pairs)
+    assert table["rows"][0] == [
+        "a", "fetch", "Reading holds it up. 18 of 20 ms.", "Keep it in memory.", "18", "19.5",
+    ]  # fmt: skip
+    assert table["rows"][1][2] == "Nothing holds it up."
+    page = html([view("a")], [], {"name": "n"}, pairs)
+    assert "What holds it up" in page and "Keep it in memory." in page

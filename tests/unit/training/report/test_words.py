@@ -1,0 +1,93 @@
+"""What a report says first."""
+
+from __future__ import annotations
+
+from inferbench_tasks.perfdb.documents import DeviceInfo
+from inferbench_tasks.training.report.words import sentences
+from tests.unit.training.report.results import view
+
+
+def test_the_fastest_is_named_where_its_interval_says_so() -> None:
+    """160 samples in 0.2 s are 800/s, 1.00 to 2.00 as 400/s: the intervals don't touch."""
+    first = sentences([view("slow", 2, interval=(390, 410)), view("fast", 1, interval=(790, 810))])[0]
+    assert first == "Fastest is fast: 800 samples/s (790 to 810), 2.00 times the next (slow)."
+
+
+def test_intervals_that_touch_set_nothing_apart() -> None:
+    """The larger mean is said, and from which it is not set apart."""
+    first = sentences([view("slow", 2, interval=(100, 795)), view("fast", 1, interval=(790, 810))])[0]
+    assert first.startswith("The most samples/s has fast: 800") and first.endswith(
+        "does not set it apart from slow."
+    )
+    unknown = view("slow", 2)
+    assert unknown.summary is not None
+    unknown.summary.bare["samples_per_s_ci95"] = None
+    assert "does not set it apart from slow" in sentences([view("fast", interval=(790, 810)), unknown])[0]
+
+
+def test_runs_of_other_work_and_runs_that_do_not_count_are_never_compared() -> None:
+    """Other data; and an invalid run twice as fast."""
+    texts = sentences([view("a", 2, data="dummy"), view("b", 1), view("c", 1, wrong="nobody watched")])
+    assert not any("astest" in text or "samples/s" in text for text in texts)
+    assert len(texts) == 2
+    assert "nothing is compared" in sentences([view("c", wrong="nobody watched")])[0]
+
+
+def test_a_step_is_told_by_its_largest_phases_and_what_it_waited() -> None:
+    """Of 12 ms 5 are forward and 4 loading; 5 ms of waits; with several threads waits are sums and are not said."""
+    (text,) = sentences([view("a")])
+    assert text == (
+        "a: of a step of 12 ms 42% forward and 33% loading; 42% of it its processes were ready to run and waited for "
+        "a core."
+    )
+    assert "waited" not in sentences([view("a", threads=2)])[0]
+
+
+def test_more_processes_than_cores_are_named_beside_the_waits() -> None:
+    """Two ranks with two loader processes each are six on two cores; two on two are not said."""
+    run = view("a", ranks=2)
+    run.result.device = DeviceInfo(kind="cpu", cores=2)
+    assert sentences([run])[0].endswith("waited for a core.")
+    run.result.loader = {"workers": 2}
+    assert sentences([run])[0].endswith("waited for a core: 6 processes share 2 cores.")
+
+
+def test_data_on_the_device_is_no_training_that_is_faster() -> None:
+    """Nothing is loaded there; nor are cold files the same work as warm ones, or augmented images as others."""
+    for key, value in (("where", "device"), ("read", "cold"), ("augment", True)):
+        one, other = view("a", 2, interval=(390, 410)), view("b", 1, interval=(790, 810))
+        assert sentences([one, other])[0].startswith("Fastest is b")
+        other.result.data[key] = value
+        assert not any("astest" in text or "samples/s" in text for text in sentences([one, other])), key
+
+
+def loading(wait_s: float | None = None, **loader: int) -> str:
+    run = view("a")
+    assert run.summary is not None
+    run.summary.loader = {"parts": {"making_ms": 25.0}, "wait_s": wait_s}
+    run.result.loader = loader
+    return sentences([run])[0].partition("core. ")[2] or sentences([run])[0].partition("core: ")[2]
+
+
+def test_as_many_loader_processes_as_are_needed_at_least_are_named() -> None:
+    """25 ms for a batch, 8 ms for the rest of a step, of which 3 were waits for a core and 2 of the batch's 25: with
+    a core each 23 / 5, so 5 processes."""
+    words = "A batch, waits for a core apart, takes 23 ms to be made, the rest of a step 5 ms"
+    assert loading() == f"{words}: at least 5 loader process(es) for each rank are needed, each with a core."
+
+
+def test_loader_processes_that_waited_for_cores_are_not_multiplied() -> None:
+    """Of 25 ms 20 were waits of the loaders (60 steps of a rank, 1.2 s): one process would do, not 5."""
+    assert loading(1.2, workers=1).endswith(
+        "takes 5 ms to be made, the rest of a step 5 ms: its 1 loader process(es) are enough by that, but waited 20 ms "
+        "of each batch for a core."
+    )
+
+
+def test_cores_are_not_blamed_where_no_loader_waited_for_one() -> None:
+    """Six processes are enough and waited for nothing: what is left is not named a lack of cores."""
+    said = loading(0.0, workers=6)
+    assert said.endswith(
+        "its 6 loader process(es) are enough by that; what is waited for is that batches are handed over, or that some "
+        "take longer than others."
+    )

@@ -1,0 +1,49 @@
+"""Factors between devices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inferbench_tasks.catalogue import CONFIG_DIR
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.training.expected import expectation
+
+ROW = "  - {{device: {0}, of: {1}, speed: {2}, source: s, date: '2023'{3}}}\n"
+
+
+def test_factors_multiply_along_the_way() -> None:
+    """JADE2's V100 is 0.67 of a V100, which is 0.943 of an A40: 0.632, and the other way about 1.583."""
+    found = expectation("JADE2/V100", "A40", count=1, precision="fp32")
+    assert found is not None and found.speed == pytest.approx(0.67 * 0.943) and len(found.steps) == 2
+    back = expectation("A40", "JADE2/V100", count=1, precision="fp32")
+    assert back is not None and back.speed == pytest.approx(1 / (0.67 * 0.943))
+    eight = expectation("JADE2/V100", "A40", count=8, precision="fp32")
+    assert eight is not None and eight.speed == pytest.approx(0.67 * 0.927)
+
+
+def test_a_factor_of_other_counts_and_precisions_says_nothing() -> None:
+    """Neither does the table of devices that it has not."""
+    assert expectation("V100", "A40", count=4, precision="fp32") is None
+    assert expectation("V100", "A40", count=1, precision="fp16") is None
+    assert expectation("V100", "H100", count=1, precision="fp32") is None
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (("a", "b", 2, ""), ("b", "c", 2, ""), ("c", "a", 2, "")),
+        (("a", "a", 2, ""),),
+        (("a", "b", 2, ""), ("b", "a", 0.4, ", count: 8")),
+    ],
+)
+def test_expected_speeds_that_lead_in_a_circle_are_refused(
+    rows: tuple[tuple[str, str, float, str], ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two ways between two devices could disagree, at some number of devices at least."""
+    text = "rows:\n" + "".join(ROW.format(*row) for row in rows)
+    (tmp_path / "expected_speed.yaml").write_text(text)
+    monkeypatch.setenv(CONFIG_DIR, str(tmp_path))
+    with pytest.raises(InputError, match="lead in a circle"):
+        expectation("a", "b", count=1, precision=None)
