@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from inferbench_tasks.errors import InputError
 
 CONFIG_DIR = "INFERBENCH_CONFIG_DIR"
+_SHIPPED = Path(__file__).resolve().parents[1] / "configs"
 Positive = Annotated[float, Field(gt=0)]
 
 
@@ -44,6 +45,7 @@ class Hardware(Row):
     memory_gb: Positive | None = None
     bandwidth_gb_s: Positive | None = None
     fp32_tflops: Positive | None = None
+    tf32_tflops: Positive | None = None
     fp16_tflops: Positive | None = None
     int8_tops: Positive | None = None
     tdp_w: Positive | None = None
@@ -121,7 +123,7 @@ def read_table(file: str, model: type[R]) -> tuple[R, ...]:
 
 def _folder() -> Path:
     folder = os.environ.get(CONFIG_DIR)
-    return Path(folder) if folder else Path(__file__).resolve().parents[1] / "configs"
+    return Path(folder) if folder else _SHIPPED
 
 
 def _rows(path: Path, model: type[R]) -> tuple[R, ...]:

@@ -40,6 +40,8 @@ class Figure:
     per_sample: str | None = None
     #: Where its 95% interval stands below the summary, for a figure that has one within a run.
     interval: str | None = None
+    #: That interval is no error of chance but what a search did not look at: repeated, it ends at the same two bounds.
+    bracketed: bool = False
     #: Where the number of single events behind it stands below the summary: a rate of few of them is known badly.
     counted: str | None = None
     #: It can be compared between runs at different rates: it is of a sample or of the server, or the rate itself. By
@@ -117,6 +119,10 @@ class Figure:
         """Its 95% interval within a run; None where there is none."""
         bounds = value_at(summary, self.interval) if self.interval else None
         return (float(bounds[0]), float(bounds[1])) if bounds else None
+
+    def unbounded_in(self, summary: Mapping[str, Any]) -> bool:
+        """Whether the value is a lower bound alone: a search that ended before it met a rate that breaks."""
+        return self.bracketed and self.value(summary) is not None and self.interval_in(summary) is None
 
     @property
     def bound_sign(self) -> str:

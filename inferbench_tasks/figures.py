@@ -102,13 +102,13 @@ SHIPPED: tuple[Figure, ...] = (
         "max_rate_rps", "max_rate.rps", "requests/s", "Highest rate that keeps the objective", "higher",
         "highest Poisson rate of which a whole load kept the objective, by bisection (`max_rate` arrivals)",
         noun="max rate", per_sample="max_rate_samples_per_s", interval="max_rate.interval.rps", held=21,
-        rate_free=True,
+        rate_free=True, bracketed=True,
         views=("report", "terminal"),
     ),
     Figure(
         "max_rate_samples_per_s", "max_rate.samples_per_s", "samples/s", "Highest rate that keeps the objective",
         "higher", "max_rate_rps x samples per request", noun="max rate", interval="max_rate.interval.samples_per_s",
-        held=22, rate_free=True, views=("sweep", "board"),
+        held=22, rate_free=True, bracketed=True, views=("sweep", "board"),
     ),
     Figure(
         "error_ratio", "error_ratio", "1", "Share of requests that failed", "lower",

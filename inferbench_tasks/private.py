@@ -18,6 +18,8 @@ NAMES = frozenset(
         *(
             "airflow",
             "cache",
+            ".cleaned.lock",
+            "cleaned",
             "images.txt",
             "invocations",
             "loads",

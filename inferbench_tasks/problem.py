@@ -7,11 +7,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
 #: Where in a submission: keys and list indexes from the top.
 FieldPath = tuple[str | int, ...]
 
+#: Of a submission: more are only counted, and cost no more time than that.
+MAX_PROBLEMS = 100
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_.\-]{1,100}")
 _SHOWN_CHARACTERS = 60
 
@@ -78,7 +81,11 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known name that was probably meant, by spelling or as the start of a longer name."""
     if len(word) > 100:
         return None
-    names = list(known)
+    return _nearest(word, tuple(known))
+
+
+@lru_cache(maxsize=4096)  # a millisecond each, and the jobs of a sweep have their mistakes in common
+def _nearest(word: str, names: tuple[str, ...]) -> str | None:
     folded = {name.lower(): name for name in names}
     if match := get_close_matches(word.lower(), folded, n=1, cutoff=0.6):
         return folded[match[0]]

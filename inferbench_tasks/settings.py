@@ -21,8 +21,13 @@ INVOCATION_DIR = "INFERBENCH_INVOCATION_DIR"
 #: From so many percent of the data directory's file system on nothing new starts.
 MAX_DISK_PERCENT = "INFERBENCH_MAX_DISK_PERCENT"
 _USUAL_MAX_DISK_PERCENT = 95
+#: How long, and how much, is kept of each place: "30d, 50GB" (``upkeep.keep``).
+KEEP_RUNS, KEEP_CACHE = "INFERBENCH_KEEP_RUNS", "INFERBENCH_KEEP_CACHE"
+KEEP_SUBMITTED, KEEP_LOGS = "INFERBENCH_KEEP_SUBMITTED", "INFERBENCH_KEEP_LOGS"
 #: Set by a worker for its tasks: the device that it serves, or ``host``.
 WORKER = "INFERBENCH_WORKER"
+#: Set for what a job of several devices starts: their ids, with commas between them.
+DEVICES = "INFERBENCH_DEVICES"
 
 
 def data_dir() -> Path:
@@ -86,8 +91,8 @@ def disk_full(data_dir: Path) -> str | None:
     return (
         f"The file system of {data_dir} is {100 * used // blocks}% full, with "
         f"{disk.f_bavail * disk.f_frsize // 2**20:,} MB free; from {limit_percent}% on nothing new starts, so that "
-        f"what runs can be stored. Free some (what is in cache/ there is made again when it is needed; empty it while "
-        f"nothing runs), set {DATA_DIR} to a larger one, or raise {MAX_DISK_PERCENT}."
+        f"what runs can be stored. Free some (`inferbench clean` removes what is old, and with smaller bounds in "
+        f"{KEEP_RUNS} and {KEEP_CACHE} more), set {DATA_DIR} to a larger one, or raise {MAX_DISK_PERCENT}."
     )
 
 

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from inferbench_tasks import settings
+from inferbench_tasks.background import NICE
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.metrics.interference import MODE
@@ -23,7 +24,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.system import processes
 from inferbench_tasks.provider.system.local import AIRFLOW, LocalSystem
 from inferbench_tasks.scheduling.eventlog import differences, read_log
-from inferbench_tasks.scheduling.events import LeaseGranted
+from inferbench_tasks.scheduling.events import LeaseGranted, NodeUp
 from inferbench_tasks.workers.checks import BUSY
 from inferbench_tasks.workers.devices import partitions
 
@@ -43,6 +44,20 @@ load:
 def write_job(folder: Path, name: str, seconds: float, more: str = "") -> None:
     """A submission of one short job."""
     (folder / f"{name}.yaml").write_text(JOB.format(name=name, seconds=seconds, more=more))
+
+
+TRAINING = """
+kind: training
+name: {name}
+data: {{kind: digits, samples: {samples}}}
+train: {{batch_size: 16, warmup_steps: 1, rounds: {rounds}}}
+devices: {{count: 2, strategy: ddp}}
+"""
+
+
+def write_training(folder: Path, name: str, *, samples: int, rounds: int) -> None:
+    """A submission of one training on two devices."""
+    (folder / f"{name}.yaml").write_text(TRAINING.format(name=name, samples=samples, rounds=rounds))
 
 
 class Driver:
@@ -215,14 +230,18 @@ class Driver:
         """No device was leased twice (the index refuses that), each decision follows from the events, no lease of a
         device went to two jobs; all grants of all schedulers."""
         grants: dict[tuple[str, int | None], str] = {}
+        names: dict[str, tuple[str, ...]] = {}
         found = []
         for path in sorted((self.system.data_dir / "scheduling").glob("*.jsonl")):
             log = read_log(path)
             assert list(differences(log)) == []
             for event in log.events:
+                if isinstance(event, NodeUp):
+                    names[event.node_id] = event.names
                 if isinstance(event, LeaseGranted):
-                    key = (event.node_id, event.token)
-                    assert grants.setdefault(key, event.job_id) == event.job_id
+                    for device in event.devices:
+                        key = (names[event.node_id][device], event.token)
+                        assert grants.setdefault(key, event.job_id) == event.job_id
                     found.append(event)
         return found
 
@@ -240,8 +259,13 @@ def once_each(grants: list[LeaseGranted], names: list[str]) -> bool:
 
 
 @contextmanager
-def local_system(base: Path, write: Callable[[Path], None]) -> Iterator[Driver]:
-    """A system with two workers; ``write`` puts submissions into its folder. Nothing of it is left afterwards."""
+def local_system(
+    base: Path, write: Callable[[Path], object], *, interference: str = "note"
+) -> Iterator[Driver]:
+    """A system with two workers; ``write`` puts submissions into its folder. Nothing of it is left afterwards.
+
+    ``interference``: what becomes of a run beside which something else worked (``INFERBENCH_INTERFERENCE``).
+    """
     folder = base / "submissions"
     folder.mkdir()
     write(folder)
@@ -250,8 +274,10 @@ def local_system(base: Path, write: Callable[[Path], None]) -> Iterator[Driver]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(settings.DATA_DIR, str(base / "data"))
         # Other tests and the system itself keep two cores busy: that is not what is tested here.
-        patch.setenv(MODE, "note")
+        patch.setenv(MODE, interference)
         patch.setenv(BUSY, "2")
+        # And nothing is measured whose figures count: what comes last elsewhere would wait for all other tests here.
+        patch.setenv(NICE, "0")
         devices = partitions(2) if cores > 1 else ["cpu:0"]
         system.up(dags=ROOT / "dags", submissions=folder, port=None, say=print, workers=devices)
         try:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections import Counter
 from collections.abc import Iterable
 
 import pytest
+
+
+def needs(package: str) -> pytest.MarkDecorator:
+    """Skips a file's tests without a package. It is not imported here: each process of a suite reads every file."""
+    missing = importlib.util.find_spec(package) is None
+    return pytest.mark.skipif(missing, reason=f"could not import {package!r}")
 
 
 def lines(reports: Iterable[pytest.TestReport]) -> list[str]:

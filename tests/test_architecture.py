@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,12 @@ def modules() -> Iterator[Path]:
     yield from sorted(PACKAGE.rglob("*.py"))
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """A module, parsed once for all rules."""
+    return ast.parse(path.read_text())
+
+
 def imported(tree: ast.AST, *, top_level_only: bool) -> set[str]:
     nodes = ast.iter_child_nodes(tree) if top_level_only else ast.walk(tree)
     names = set()
@@ -61,9 +68,7 @@ def test_only_the_provider_imports_airflow() -> None:
     guilty = []
     for path in modules():
         inside = path.relative_to(PACKAGE).parts[0]
-        if inside not in MAY_IMPORT_AIRFLOW and "airflow" in imported(
-            ast.parse(path.read_text()), top_level_only=False
-        ):
+        if inside not in MAY_IMPORT_AIRFLOW and "airflow" in imported(tree_of(path), top_level_only=False):
             guilty.append(str(path.relative_to(ROOT)))
     assert guilty == []
 
@@ -75,7 +80,7 @@ def test_heavy_libraries_are_imported_where_they_are_needed() -> None:
         inside = path.relative_to(PACKAGE).as_posix()
         if inside.startswith(tuple(RUN_AS_A_WHOLE)):
             continue
-        if heavy := imported(ast.parse(path.read_text()), top_level_only=True) & HEAVY:
+        if heavy := imported(tree_of(path), top_level_only=True) & HEAVY:
             guilty[inside] = heavy
     assert guilty == {}
 

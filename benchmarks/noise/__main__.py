@@ -66,7 +66,11 @@ def measure(quick: bool, rounds: int, seconds: float, anyway: bool) -> Outcome |
     for load in live.LOADS[:6:2] if quick else live.LOADS:
         for injection in _QUICK_INJECTIONS if quick else _INJECTIONS:
             order = [None, injection, injection, None] * rounds
-            trials = live.trials(load, [*order], seconds)
+            try:
+                trials = live.trials(load, [*order], seconds)
+            except live.NotQuietError as error:
+                print(f"{load.name:14}{injection!s:24}left out: {error}", flush=True)
+                continue
             alone = np.concatenate(
                 [t.latencies_ms for t, what in zip(trials, order, strict=True) if what is None]
             )
@@ -82,6 +86,8 @@ def measure(quick: bool, rounds: int, seconds: float, anyway: bool) -> Outcome |
             print(
                 f"{load.name:14}{injection!s:24}{outcome.nulls:6}{kept:6.0%}  " + _cells(outcome), flush=True
             )
+    if not costs:
+        return None
     print(
         f"the sampler (all monitors) used {np.median(costs):.2%} of a core (median of the undisturbed runs)"
     )

@@ -116,21 +116,21 @@ def _seconds(run: dict[str, str]) -> float:
 
 def _gaps(log: list[object]) -> list[float]:
     """From each end of a lease to the start of the next job on that device, where one waited."""
-    device: dict[str, str] = {}
-    freed: dict[str, float] = {}
+    device: dict[str, tuple[str, tuple[int, ...]]] = {}
+    freed: dict[tuple[str, tuple[int, ...]], float] = {}
     submitted: dict[str, float] = {}
     gaps = []
     for event in log:
         if isinstance(event, Submitted):
             submitted[event.job.job_id] = event.at_s
         elif isinstance(event, LeaseGranted):
-            device[event.job_id] = event.node_id
+            device[event.job_id] = (event.node_id, event.devices)
         elif isinstance(event, Finished):
             freed[device[event.job_id]] = event.at_s
         elif isinstance(event, Started):
-            node = device[event.job_id]
-            if node in freed and submitted[event.job_id] <= freed[node]:
-                gaps.append(event.at_s - freed.pop(node))
+            on = device[event.job_id]
+            if on in freed and submitted[event.job_id] <= freed[on]:
+                gaps.append(event.at_s - freed.pop(on))
     return gaps
 
 

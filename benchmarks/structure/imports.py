@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -33,8 +35,8 @@ def module_graph(root: Path, *, by_name: bool = True) -> Graph:
     known = modules(root)
     graph: Graph = {}
     for name, path in known.items():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        graph[name] = {target for target in _imported(tree, known, by_name) if target not in (name, PACKAGE)}
+        statements = _statements(path.read_text(encoding="utf-8"))
+        graph[name] = {t for t in _imported(statements, known, by_name) if t not in (name, PACKAGE)}
     return graph
 
 
@@ -87,20 +89,39 @@ def cycles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
     return components
 
 
-def _imported(tree: ast.AST, known: Mapping[str, Path], by_name: bool) -> set[str]:
-    targets = set()
+@dataclass(frozen=True)
+class _Statements:
+    """What a file may import by: names, pairs of a module and what is taken from it, strings."""
+
+    imports: frozenset[str]
+    parts: frozenset[tuple[str, tuple[str, ...]]]
+    strings: frozenset[str]
+
+
+@cache
+def _statements(text: str) -> _Statements:
+    """Of a file's text; parsing the whole package takes a second, and the rules ask several times."""
+    tree = ast.parse(text)
     processes = _after_dash_m(tree)
+    imports, parts, strings = set(), set(), set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            targets |= {alias.name for alias in node.names}
+            imports |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            parts = {f"{node.module}.{alias.name}" for alias in node.names}
-            inside = {part for part in parts if part in known}
-            targets |= inside if inside == parts else inside | {node.module}
-        elif not by_name:
-            continue
+            parts.add((node.module, tuple(alias.name for alias in node.names)))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in processes:
-            targets.add(node.value.partition(":")[0])
+            strings.add(node.value.partition(":")[0])
+    return _Statements(frozenset(imports), frozenset(parts), frozenset(strings))
+
+
+def _imported(statements: _Statements, known: Mapping[str, Path], by_name: bool) -> set[str]:
+    targets = set(statements.imports)
+    for module, names in statements.parts:
+        parts = {f"{module}.{name}" for name in names}
+        inside = {part for part in parts if part in known}
+        targets |= inside if inside == parts else inside | {module}
+    if by_name:
+        targets |= statements.strings
     return {target for target in targets if target in known}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import os
 import sys
@@ -35,11 +37,14 @@ COMMANDS = {
     "metrics": ("The known metrics with units and formulas.", "metrics"),
     "networks": ("The emulated networks; check that they do what they say.", "networks"),
     "models": ("The model repository: register, update, search, show, delete.", "models"),
+    "bricks": ("What models are made of: decompose.", "bricks"),
     "load": ("Load any server: run, calibrate.", "load"),
     "up": ("Start the whole system on this machine: Airflow, broker, PerfDB, workers.", "up"),
     "login": ("The URL of the local system and its logins, for its owner.", "login"),
     "submit": ("Run a submission on a running system; --wait shows its progress.", "submit"),
     "status": ("Devices, leases, queues, and why each job waits.", "status"),
+    "cancel": ("End a submission on a running system: one's own, or as admin any.", "cancel"),
+    "clean": ("Remove old files of runs, caches, submissions and logs; results stay.", "clean"),
     "doctor": ("Is this installation closed to who should not get in? Exit 1 on a finding.", "doctor"),
     "worker": ("Serve one device of this machine.", "worker"),
     "down": ("End the local system.", "down"),
@@ -108,6 +113,8 @@ def root(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit; the only place where an error becomes an exit code."""
+    # The interpreter would look once more through all that was imported as it ends: a quarter of a second of a core.
+    atexit.register(gc.freeze)
     command: Any = typer.main.get_command(app)
     mask = os.umask(private.UMASK)  # what is measured, stored and exported is its user's alone
     try:

@@ -7,11 +7,12 @@ from typing import Any
 
 import typer
 
-from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks import settings
 from inferbench_tasks.output import OutputFormat, emit
 from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.plan.compile import compile_plan, group_id
 from inferbench_tasks.plan.graph import Node, RunPlan
+from inferbench_tasks.running.cluster_abilities import of_cluster_here
 from inferbench_tasks.submission.reader import read_submission
 
 app = typer.Typer()
@@ -26,7 +27,7 @@ def plan(
     output: OutputFormat = typer.Option(OutputFormat.table, "--output", "-o", help="table, json or yaml."),
 ) -> None:
     """Show the jobs of a submission and the graph of their stages."""
-    submission = read_submission(file, INSTALLED)
+    submission = read_submission(file, of_cluster_here(settings.data_dir()))
     compiled = compile_plan(submission)
     if output is OutputFormat.table:
         typer.echo(draw(compiled))
@@ -60,7 +61,8 @@ def _chain(nodes: tuple[Node, ...]) -> str:
     text = ""
     for node in nodes:
         arrow = "" if node.first else " ─►[" if node.opens else " ─► "
-        opening = f"{'[' if node.first else ''}{node.resource}: " if node.opens else ""
+        several = f" x {node.devices}" if node.devices > 1 else ""
+        opening = f"{'[' if node.first else ''}{node.resource}{several}: " if node.opens else ""
         text += f"{arrow}{opening}{node.stage}{' ]' if node.closes else ''}"
     return text
 
@@ -70,6 +72,7 @@ def _row(plan: RunPlan, index: int) -> dict[str, Any]:
     return {
         "job": job.job_id,
         "device": job.spec.needed_device(),
+        **({"devices": count} if (count := job.spec.needed_devices()) > 1 else {}),
         **pipeline_of(job.spec).row(job.spec),
         **job.point,
     }
@@ -86,6 +89,7 @@ def _document(plan: RunPlan) -> dict[str, Any]:
                 "needs": list(n.needs.values()),
                 "resource": n.resource,
                 "lease": n.lease,
+                "devices": n.devices if n.lease else None,
             }
             for n in plan.nodes
         ],

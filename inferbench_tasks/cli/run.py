@@ -51,6 +51,7 @@ def run(
     """
     from inferbench_tasks.perfdb.store import PerfDB
     from inferbench_tasks.running.conclude import conclude, report_path
+    from inferbench_tasks.upkeep.clean import clean_if_due
 
     submission = read_submission(file, INSTALLED)
     jobs = expand(submission)
@@ -83,6 +84,7 @@ def run(
     with db:
         code = watcher.watch(child, grace_s=GRACE_S)
         results = conclude(invocation, db, cancelled=watcher.stopped_by is not None, say=_say)
+        clean_if_due(data_dir, db)
     report = report_path(invocation)
     pipeline_of(submission).show(results, report, output)
     if code and not results and not watcher.stopped_by:
@@ -94,7 +96,7 @@ def run(
     if watcher.stopped_by:
         raise typer.Exit(128 + watcher.stopped_by)
     verdicts = [result.verdict for result in results]
-    if text := what_to_do(verdicts):
+    if text := what_to_do(verdicts, pipeline_of(submission).patience):
         _say(text)
     if code or not verdicts or not passes(verdicts, strict=in_ci() if strict is None else strict):
         raise typer.Exit(1)
@@ -110,18 +112,19 @@ def passes(verdicts: Sequence[Verdict], *, strict: bool) -> bool:
     return all(verdict.valid or (verdict.bounds_only and not strict) for verdict in verdicts)
 
 
-def what_to_do(verdicts: Sequence[Verdict]) -> str | None:
-    """One sentence about runs that were disturbed; None if there is none."""
+def what_to_do(verdicts: Sequence[Verdict], patience: str | None = None) -> str | None:
+    """One sentence about runs that were disturbed; None if there is none.
+
+    ``patience``: the field of their submission that says how long a run waits for a quiet machine.
+    """
     disturbed = [verdict for verdict in verdicts if verdict.bounds_only]
     if not disturbed:
         return None
     some = f"{len(disturbed)} of {len(verdicts)} run(s) were disturbed, so their figures are bounds and never ranked"
     if all(reason.check == NOTED for verdict in disturbed for reason in verdict.reasons):
         return f"{some}: unset {MODE} and run it again to have them judged."
-    return (
-        f"{some}: run it again once other programs have ended, with a longer load.wait_for_quiet_s, or on a machine "
-        "of its own."
-    )
+    longer = f", with a longer {patience}," if patience else ""
+    return f"{some}: run it again once other programs have ended{longer} or on a machine of its own."
 
 
 def _say(text: str) -> None:

@@ -9,7 +9,9 @@ from inferbench_tasks.cluster.state import cluster_state
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.provider.system.local import LocalSystem, health
+from inferbench_tasks.provider.system.config import EXECUTION_URL
+from inferbench_tasks.provider.system.health import execution_health, health
+from inferbench_tasks.provider.system.local import EXECUTION_API, LocalSystem
 
 app = typer.Typer()
 
@@ -21,6 +23,7 @@ def status(output: OutputFormat = OUTPUT) -> None:
     running = system.running()
     if running:
         parts = health(system.url())
+        parts[EXECUTION_API] = execution_health(system.environment()[EXECUTION_URL])
         say(f"system    {system.url()}")
         say("processes " + ", ".join(p.name for p in running))
         say(
@@ -38,11 +41,11 @@ def status(output: OutputFormat = OUTPUT) -> None:
         emit(state.model_dump(), output)
         return
     emit(
-        [d.model_dump() for d in state.devices], output,
-        ("device_id", "state", "job", "expected_left_s", "reason", "heartbeat_age_s"),
+        [{**d.model_dump(), "held_with": ", ".join(d.held_with) or None} for d in state.devices], output,
+        ("device_id", "state", "job", "held_with", "expected_left_s", "reason", "heartbeat_age_s"),
     )  # fmt: skip
     emit([q.model_dump() for q in state.queues], output)
     emit(
         [w.model_dump() for w in state.waiting], output,
-        ("job", "user", "priority", "expected_s", "waited_s", "why"),
+        ("job", "user", "login", "devices", "priority", "expected_s", "waited_s", "why"),
     )  # fmt: skip

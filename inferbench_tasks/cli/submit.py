@@ -18,6 +18,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.provider.system.config import passwords
 from inferbench_tasks.provider.system.local import LocalSystem
+from inferbench_tasks.running.cluster_abilities import of_cluster_here
 from inferbench_tasks.submission.reader import read_submission
 
 app = typer.Typer()
@@ -44,8 +45,9 @@ def submit(
     output: OutputFormat = OUTPUT,
 ) -> None:
     """Run a submission on a running system (``inferbench up``, or a team's): it takes its turn on a device."""
-    read_submission(file, INSTALLED)  # every error with its line, before anything is sent
-    with _client(url, user) as bench:
+    here = INSTALLED if url else of_cluster_here(settings.data_dir())
+    read_submission(file, here)  # every error with its line, before anything is sent
+    with client_of(url, user) as bench:
         started = bench.submit(file.read_text())
         say(f"submitted {started['run']}")
         if not wait:
@@ -61,7 +63,8 @@ def submit(
         raise typer.Exit(1)
 
 
-def _client(url: str | None, user: str) -> InferBench:
+def client_of(url: str | None, user: str) -> InferBench:
+    """Of the system at that URL, else of the local one; InputError where there is none, or no password."""
     if url:
         if PASSWORD not in os.environ:
             raise InputError(f"--url needs the password of {user!r} in {PASSWORD}.")

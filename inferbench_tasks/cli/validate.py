@@ -7,10 +7,11 @@ from typing import Any
 
 import typer
 
-from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.pipelines.base import pipeline_of
+from inferbench_tasks.running.cluster_abilities import of_cluster_here
 from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.digest import digest_of_jobs
 from inferbench_tasks.submission.reader import read_submission
@@ -55,7 +56,7 @@ def submissions(path: Path) -> list[Path]:
 def check_file(path: Path) -> dict[str, Any]:
     """One file's verdict: ``ok``, and ``problems`` or what the submission amounts to."""
     try:
-        submission = read_submission(path, INSTALLED)
+        submission = read_submission(path, of_cluster_here(settings.data_dir()))
         jobs = expand(submission)
     except SubmissionError as error:
         return {"file": str(path), "ok": False, "problems": [p.as_dict() for p in error.problems]}

@@ -72,6 +72,10 @@ class InferBench:
         """How far it has come: state, the verdict of each job, the report once there is one."""
         return self._get(f"/submissions/{quote(run, safe='')}")
 
+    def cancel(self, run: str) -> Answer:
+        """End a submission: one's own, or any as admin. ``ended`` in the answer names the DAGs that had not ended."""
+        return self._post(f"/submissions/{quote(run, safe='')}/cancel", {})
+
     def wait(self, run: str, *, timeout_s: float | None = None, poll_s: float = 2.0) -> Answer:
         """Until it has ended; its last ``progress``. ApiError if that takes longer than ``timeout_s``."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -85,14 +89,7 @@ class InferBench:
 
     def runs(self, query: str = "", *, sort: str = "", limit: int | None = None) -> Iterator[Answer]:
         """Rows of runs that match, page after page; queries as in ``inferbench results list``."""
-        offset: int | None = 0
-        left = limit
-        while offset is not None and (left is None or left > 0):
-            size = _PAGE if left is None else min(_PAGE, left)
-            page = self._get("/runs", q=query, sort=sort, limit=size, offset=offset)
-            yield from page["items"]
-            left = None if left is None else left - len(page["items"])
-            offset = page["next_offset"]
+        return self._pages("/runs", limit, q=query, sort=sort)
 
     def run(self, run: str) -> Answer:
         """One run: ``run`` (its stages) and ``result`` (its figures, None if it has none)."""
@@ -100,11 +97,7 @@ class InferBench:
 
     def samples(self, run: str) -> pyarrow.Table:
         """The raw record of every request."""
-        import pyarrow
-        import pyarrow.parquet
-
-        answer = self._call("GET", f"/runs/{quote(run, safe='')}/samples")
-        return pyarrow.parquet.read_table(pyarrow.BufferReader(answer.content))
+        return self._parquet(f"/runs/{quote(run, safe='')}/samples")
 
     def leaderboard(self, by: str = "", query: str = "", *, limit: int = 20) -> list[Answer]:
         """The best valid results by a figure, ranked in each group of task, data set and load.
@@ -132,6 +125,25 @@ class InferBench:
         """
         return self._get("/recommend", by=by, slo=list(slo), q=query, load=load)
 
+    def trainings(self, *, sort: str = "", limit: int | None = None, **filters: str) -> Iterator[Answer]:
+        """Rows of trainings, page after page; ``filters``: submission, benchmark, model, data, device, each exact.
+
+        Sorted by a figure the valid ones only.
+        """
+        return self._pages("/trainings", limit, sort=sort, **filters)
+
+    def training(self, run: str) -> Answer:
+        """The result of one training: figures by timing, certificate, verdict, provenance."""
+        return self._get(f"/trainings/{quote(run, safe='')}")
+
+    def steps(self, run: str) -> pyarrow.Table:
+        """The raw record of every step of every rank of a training."""
+        return self._parquet(f"/trainings/{quote(run, safe='')}/steps")
+
+    def compare_trainings(self, *runs: str) -> Answer:
+        """Two to six trainings, each further one by the first, with corrected intervals."""
+        return self._get("/trainings/compare", run=list(runs))
+
     def cluster(self) -> Answer:
         """Devices with their leases, queues in expected seconds, and why each job waits."""
         return self._get("/cluster")
@@ -141,6 +153,22 @@ class InferBench:
         return self._get("/regression")
 
     # -- transport ----------------------------------------------------------------------------------
+
+    def _pages(self, path: str, limit: int | None, **parameters: Any) -> Iterator[Answer]:
+        offset: int | None = 0
+        left = limit
+        while offset is not None and (left is None or left > 0):
+            size = _PAGE if left is None else min(_PAGE, left)
+            page = self._get(path, **parameters, limit=size, offset=offset)
+            yield from page["items"]
+            left = None if left is None else left - len(page["items"])
+            offset = page["next_offset"]
+
+    def _parquet(self, path: str) -> pyarrow.Table:
+        import pyarrow
+        import pyarrow.parquet
+
+        return pyarrow.parquet.read_table(pyarrow.BufferReader(self._call("GET", path).content))
 
     def _get(self, path: str, **parameters: Any) -> Answer:
         answer: Answer = self._call("GET", path, params=parameters).json()

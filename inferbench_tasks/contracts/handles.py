@@ -139,7 +139,7 @@ class ServerHandle(Handle):
     ``pgid`` equals ``pid`` (each server leads its own session); ``started_ns`` is the process's
     creation time (psutil's, in ns), so that a recycled pid is never mistaken for it. ``sandbox``: what keeps it from
     the rest of the machine, for the result. ``address``: where it is asked, where that is not the address that it
-    binds; ``image_id`` of a container.
+    binds; ``image_id`` of a container; ``uid``: the user that a process has for itself, see ``sandbox.account``.
     """
 
     launcher: Literal["process", "container"]
@@ -151,6 +151,7 @@ class ServerHandle(Handle):
     sandbox: str = ""
     address: str | None = None
     image_id: str | None = None
+    uid: int | None = None
 
 
 class ColdStart(Handle):

@@ -24,4 +24,10 @@ class ServerRecord(BaseModel):
     server: ServerHandle | None = None
     worker: str = Field(default_factory=lambda: os.environ.get(settings.WORKER, ""))
     """The device that it was started on, where a scheduler leases devices."""
+    devices: tuple[str, ...] = Field(
+        default_factory=lambda: tuple(filter(None, os.environ.get(settings.DEVICES, "").split(",")))
+    )
+    """All devices that it runs on, where its job holds several."""
     leftovers: tuple[str, ...] = ()
+    uid: int | None = None
+    """The user that it has for itself, see ``sandbox.account``."""

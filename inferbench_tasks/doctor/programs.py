@@ -35,7 +35,7 @@ def sandbox(place: Installation) -> Iterator[Advice]:
     except InputError as error:
         yield Advice(check="sandbox", level="finding", what=str(error), remedy=f"unset {limits.SANDBOX}")
         return
-    kept = limits.setting() != "off" and not limits.missing()
+    kept = limits.setting() != "off" and "not kept in" not in state
     yield Advice(
         check="sandbox", level="ok" if kept else "note", what=f"what makes, converts and serves models: {state}",
         remedy="" if kept else f"Linux 6.12 or newer with Landlock, and {limits.SANDBOX}=require",

@@ -52,14 +52,17 @@ class ProcessLauncher:
         """
         sandbox.require()
         token = f"{launch.run_id}-{secrets.token_hex(4)}"
+        confined = sandbox.setting() != "off"
+        uid = _user() if confined else None
+        bounds = sandbox.Bounds.of(uid, launch.folder) if confined else None
         record = ServerRecord(
-            run_id=launch.run_id, token=token, launcher=self.kind, leftovers=launch.leftovers
+            run_id=launch.run_id, token=token, launcher=self.kind, leftovers=launch.leftovers, uid=uid
         )
         path = records.write(servers_dir, record)
         log_path = launch.folder / "server.log"
         env = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
-        confined = sandbox.setting() != "off"
         env = {ORDER: BY_BUS} | env | (_own_places(launch.folder) if confined else {})
+        env |= sandbox.names(uid)
         env |= {**launch.env, processes.MARK: token}
         try:
             with open(log_path, "ab") as output:
@@ -75,7 +78,7 @@ class ProcessLauncher:
                         start_new_session=True,
                     )
 
-                child = sandbox.started(_reach(launch, env), start) if confined else start()
+                child = sandbox.started(_reach(launch, env), start, uid) if confined else start()
         except OSError as error:
             path.unlink()
             raise ServerError(
@@ -83,6 +86,8 @@ class ProcessLauncher:
             ) from error
         _children[child.pid] = child
         limits.first_to_go(child.pid)
+        if bounds is not None:
+            sandbox.bounded(child.pid, uid, bounds)
         server = ServerHandle(
             launcher="process",
             pid=child.pid,
@@ -90,6 +95,7 @@ class ProcessLauncher:
             log_path=str(log_path),
             config_path=str(launch.config_path),
             sandbox=sandbox.state(),
+            uid=uid,
         )
         records.write(servers_dir, record.model_copy(update={"server": server}))
         log.info("server started pid=%d log=%s", child.pid, log_path)
@@ -116,10 +122,10 @@ class ProcessLauncher:
     def stop(self, record: ServerRecord, grace_s: float = 5.0) -> bool:
         """End all its processes, gently first; ServerError if one of them can't be ended."""
         pid, started_ns = (record.server.pid, record.server.started_ns) if record.server else (0, 0)
-        members = processes.members(record.token, pid, started_ns)
+        members = processes.members(record.token, pid, started_ns, record.uid)
         survivors = processes.end(members, grace_s)
         # What was started while the others were being ended.
-        survivors += processes.end(processes.members(record.token, pid, started_ns), 0.0)
+        survivors += processes.end(processes.members(record.token, pid, started_ns, record.uid), 0.0)
         if (child := _children.pop(pid, None)) is not None:
             child.wait(timeout=5)
         if survivors:
@@ -134,6 +140,11 @@ def _own_places(folder: Path) -> dict[str, str]:
     own = folder / "tmp"
     own.mkdir(exist_ok=True)
     return {"HOME": str(own), "TMPDIR": str(own), "PYTHONUSERBASE": site.getuserbase()}
+
+
+def _user() -> int | None:
+    """One of its own; None beside the daemon that shares a GPU, which serves one user."""
+    return None if os.environ.get("CUDA_MPS_PIPE_DIRECTORY") else sandbox.draw()
 
 
 def _reach(launch: Launch, env: dict[str, str]) -> sandbox.Reach:

@@ -29,8 +29,8 @@ def is_alive(pid: int, started_ns: int) -> bool:
         return False
 
 
-def members(token: str, pid: int = 0, started_ns: int = 0) -> list[psutil.Process]:
-    """The processes of a server: its session, its descendants, and whatever carries its token.
+def members(token: str, pid: int = 0, started_ns: int = 0, uid: int | None = None) -> list[psutil.Process]:
+    """The processes of a server: its session, its descendants, what carries its token, and what is its user's.
 
     Without a ``pid`` (the server was not recorded any further) only the token counts.
     """
@@ -52,7 +52,8 @@ def members(token: str, pid: int = 0, started_ns: int = 0) -> list[psutil.Proces
                 continue
             # While a session has a member, its leader's pid is not given to anyone else.
             same_session = pid > 0 and os.getsid(process.pid) == pid and (leader_is_ours or not is_taken(pid))
-            if same_session or (token and process.environ().get(MARK) == token):
+            of_user = uid is not None and process.uids().real == uid
+            if same_session or of_user or (token and process.environ().get(MARK) == token):
                 members_by_pid[process.pid] = process
         except (psutil.Error, ProcessLookupError, PermissionError):
             continue  # gone meanwhile, or another user's: not ours

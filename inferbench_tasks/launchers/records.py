@@ -42,8 +42,8 @@ def read_all(servers_dir: Path) -> dict[Path, ServerRecord]:
 
 
 def end_worker(servers_dir: Path, worker: str) -> list[str]:
-    """End every server that was started on a device; the runs."""
-    return _sweep(servers_dir, lambda record: record.worker == worker)
+    """End every server that was started on a device, alone or with others; the runs."""
+    return _sweep(servers_dir, lambda record: worker == record.worker or worker in record.devices)
 
 
 def sweep(servers_dir: Path, is_over: Callable[[str], bool]) -> list[str]:

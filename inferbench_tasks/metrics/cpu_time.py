@@ -56,14 +56,14 @@ def _interval(measured: Measured) -> tuple[list[float] | None, int, str | None]:
     series = measured.recording.get("server", "cpu_s_total")
     if series is None or series.increase(window.start_ns, window.end_ns) is None:
         return None, 0, "the server's CPU time was not recorded over the whole of the window"
-    blocks = min(_MOST_BLOCKS, int(window.duration_s / _BLOCK_S))
+    # Samples may begin a little late and end early; where there are none, nothing is known of a block.
+    start_ns, end_ns = max(window.start_ns, int(series.t_ns[0])), min(window.end_ns, int(series.t_ns[-1]))
+    seen_s = (end_ns - start_ns) / 1e9
+    blocks = min(_MOST_BLOCKS, int(seen_s / _BLOCK_S))
     if blocks < _LEAST_BLOCKS:
-        return (
-            None,
-            blocks,
-            f"the window has {blocks} blocks of {_BLOCK_S:g} s, too few (at least {_LEAST_BLOCKS})",
-        )
-    edges_ns = np.linspace(window.start_ns, window.end_ns, blocks + 1)
+        reason = f"{seen_s:.1f} s of the window with samples have {blocks} blocks of {_BLOCK_S:g} s, too few"
+        return None, blocks, f"{reason} (at least {_LEAST_BLOCKS})"
+    edges_ns = np.linspace(start_ns, end_ns, blocks + 1)
     cpu_s = np.diff(np.interp(edges_ns, series.t_ns, series.values))
     done = window.completed
     samples, _ = np.histogram(window.done_ns[done], bins=edges_ns, weights=window.batch_size[done])
@@ -97,12 +97,12 @@ def _clock(measured: Measured) -> dict[str, Any]:
     total = measured.recording.get("host", "frequency_mhz")
     values = total.within(start_ns, end_ns) if total is not None else np.array([])
     if not len(values):
-        return {"mhz": None, "known": False, "text": "the machine tells no clock"}
+        return {"mhz": None, "known": False, "text": "the machine reports no clock"}
     each = _by_core(measured.recording, "frequency_mhz", start_ns, end_ns)
     if measured.hardware.get("governor") is None and all(
         np.ptp(clocks) == 0 for clocks in (values, *each.values())
     ):
-        text = f"the machine tells {values[0]:,.0f} MHz throughout, which is what it is called and not what it does"
+        text = f"the machine reports {values[0]:,.0f} MHz throughout, its nominal clock and not the real one"
         return {"mhz": None, "known": False, "text": text}
     mhz = float(values.mean())
     used_s = {core: _used_s(measured.recording, core, start_ns, end_ns) for core in each}

@@ -7,14 +7,16 @@ warning threshold is shown. Thresholds in shares of the machine's cores, counts,
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from inferbench_tasks.contracts.verdict import INTERFERENCE, MODE, Reason
 from inferbench_tasks.metrics.base import Block, Measured
+from inferbench_tasks.metrics.machine_use import machine_use
 from inferbench_tasks.metrics.sender_waits import what_it_waited
 from inferbench_tasks.monitors.gpu import HELD_BACK
 
-__all__ = ["MODE", "NOTE", "Interference", "reasons"]
+__all__ = ["MODE", "NOTE", "Interference", "decides", "reasons"]
 
 #: With ``MODE`` set so, findings are shown and decide nothing: the run is disturbed for that alone, whatever happened,
 #: and is not repeated. For tests of other things on a busy machine. ``strict``: every finding counts, those too that
@@ -32,6 +34,8 @@ WAITED_WARN_RATIO, WAITED_QUARANTINE_RATIO = 0.20, 0.50
 #: (``loadgen.thresholds``), and what timers and time slices do on a quiet machine anyway: to the typical request half
 #: as much as to a rare one.
 WAIT_RATIO, WAIT_MS, WAIT_P50_MS = 0.25, 1.0, 0.5
+#: What was not watched, as a result names it.
+FOREIGN, WAITS = "foreign CPU", "waits for a core over time"
 #: A clock that moved by more than this share within the window.
 CLOCK_WARN_RATIO = 0.10
 
@@ -49,15 +53,18 @@ class Interference(Block):
         """{findings: [{kind, value, bound, quarantine, text}], not_watched: [...], ...}, the gravest first.
 
         ``bound``: what ``value`` reached, the quarantine threshold of a finding that is above it, else the warning's.
-        ``watched``: whether the machine's CPU was recorded over the whole window. ``mode``: the user's choice
+        ``watched``: whether the machine's CPU was recorded over the whole window, and what others used of it or how
+        long server and sender waited for it. ``mode``: the user's choice
         (``MODE``), None without one. ``waits_ms``: by the share of requests in per cent that met no more, the wait
         for a core that others caused, ms; None where it was not recorded. ``sender``: what the sender waited, see
         ``sender_waits``.
         """
         findings: list[dict[str, Any]] = []
         missing: list[str] = []
-        _cpu(measured, findings, missing)
-        waits_ms = _waits(measured, findings, missing)
+        unseen: list[str] = []
+        waits_ms = _waits(measured, findings, unseen)
+        _cpu(measured, findings, missing, bool(unseen))
+        missing += unseen
         sender = what_it_waited(measured)
         _clock(measured, "host", "frequency_mhz", "the processor's clock", findings)
         if measured.device.kind == "gpu":
@@ -65,7 +72,9 @@ class Interference(Block):
         findings.sort(key=lambda finding: not finding["quarantine"])
         busy = measured.recording.get("host", "cpu_busy_s_total")
         watched = (
-            busy is not None and busy.increase(measured.window.start_ns, measured.window.end_ns) is not None
+            busy is not None
+            and busy.increase(measured.window.start_ns, measured.window.end_ns) is not None
+            and not {FOREIGN, WAITS} <= {*missing}
         )
         return {
             "findings": findings, "not_watched": missing, "watched": watched,
@@ -84,36 +93,29 @@ def reasons(ledger: dict[str, Any]) -> list[Reason]:
         return [Reason(check="noted", text=text).within(INTERFERENCE, INTERFERENCE)]
     else:
         against = []
-    findings = [] if mode == NOTE else ledger.get("findings", [])
     return against + [
         Reason(
             check=finding["kind"], figure=finding["value"], bound=finding.get("bound"), text=finding["text"]
         ).within(INTERFERENCE, INTERFERENCE)
-        for finding in findings
-        if finding["quarantine"] or mode == "strict"
+        for finding in ledger.get("findings", [])
+        if decides(finding, mode)
     ]
 
 
-def _cpu(measured: Measured, findings: list[dict[str, Any]], missing: list[str]) -> None:
+def decides(finding: Mapping[str, Any], mode: str | None) -> bool:
+    """Whether a finding makes its run disturbed; ``mode``: the user's choice."""
+    return mode != NOTE and (bool(finding["quarantine"]) or mode == "strict")
+
+
+def _cpu(measured: Measured, findings: list[dict[str, Any]], missing: list[str], waits_unseen: bool) -> None:
     window, recording = measured.window, measured.recording
-    cores = measured.hardware.get("cores_logical") or 1
-    # A worker's jobs are pinned to cores of their own: what happens on the others is no interference.
-    mine = measured.hardware.get("cores_allowed") or []
+    of_cores = machine_use(recording, measured.hardware, window.start_ns, window.end_ns)
+    cores, busy_s, steal_s = of_cores.cores, of_cores.busy_s, of_cores.steal_s
 
     def grown(source: str, metric: str) -> float | None:
         series = recording.get(source, metric)
         return series.increase(window.start_ns, window.end_ns) if series else None
 
-    def on_my_cores(metric: str) -> float | None:
-        each = [grown("host", f"core{core}_{metric}") for core in mine]
-        known = [value for value in each if value is not None]
-        return sum(known) if 0 < len(mine) < cores and len(known) == len(mine) else None
-
-    busy_s, steal_s = on_my_cores("busy_s_total"), on_my_cores("steal_s_total")
-    if busy_s is not None and steal_s is not None:
-        cores = len(mine)
-    else:
-        busy_s, steal_s = grown("host", "cpu_busy_s_total"), grown("host", "cpu_steal_s_total")
     if steal_s is None:
         missing.append("steal")
     else:
@@ -124,16 +126,20 @@ def _cpu(measured: Measured, findings: list[dict[str, Any]], missing: list[str])
         )  # fmt: skip
     server_s, client_s = grown("server", "cpu_s_total"), grown("client", "cpu_s_total")
     if busy_s is None or server_s is None or client_s is None:
-        missing.append("foreign CPU")
+        missing.append(FOREIGN)
         return
     # The kernel's ticks and the CPU clocks are different instruments: a little below zero is zero.
     foreign = max(0.0, busy_s - server_s - client_s) / window.duration_s
     ratio = foreign / cores
-    _judge(
-        findings, "foreign_cpu", ratio, FOREIGN_WARN_RATIO, None,
-        f"processes that are neither server nor load used {foreign:.2f} of {cores} cores ({ratio:.0%})",
-    )  # fmt: skip
     waited_s = grown("server", "waited_s_total")
+    # Where no wait was seen, nobody knows that others took nothing of what they used.
+    unseen = waited_s is None and waits_unseen
+    _judge(
+        findings, "foreign_cpu", ratio, FOREIGN_WARN_RATIO, FOREIGN_WARN_RATIO if unseen else None,
+        f"processes that are neither server nor load used {foreign:.2f} of {cores} cores ({ratio:.0%})"
+        + (f", and whether server or sender waited for them was not seen (at most {FOREIGN_WARN_RATIO:.0%})"
+           if unseen else ""),
+    )  # fmt: skip
     if waited_s is None:
         missing.append("waiting for a core")
     elif ratio >= FOREIGN_WARN_RATIO and waited_s + server_s > 0:
@@ -154,7 +160,7 @@ def _waits(measured: Measured, findings: list[dict[str, Any]], missing: list[str
     window = measured.window
     waits = foreign_waits(measured.recording, window)
     if waits is None:
-        missing.append("waits for a core over time")
+        missing.append(WAITS)
         return None
     answered = window.answered
     latencies_ms = (window.done_ns - window.intended_ns)[answered] / 1e6

@@ -16,7 +16,7 @@ from inferbench_tasks.monitors.records import Recording, Series
 
 #: The reported percentiles that are judged. Beyond them a single time slice of another process decides.
 JUDGED = (0.50, 0.95, 0.99)
-#: Whose CPU time belongs to a wait: what ran within half of this before and after it, s.
+#: Whose CPU time belongs to a wait, by ticks of 10 ms: what ran within half of this before and after it, s.
 _AROUND_S = 1.0
 #: The groups whose threads a request needs.
 _GROUPS = ("server", "sender")
@@ -54,7 +54,7 @@ def waits_between(recording: Recording, start_ns: int, end_ns: int) -> Waits | N
     """The waits in the steps that end within (start, end], as far as others caused them; None where none were recorded.
 
     While a thread waits, its core runs something else, server and sender among it: of a wait, others' share of the CPU
-    that was used around it counts.
+    that was used meanwhile counts, or of the second around it where the kernel does not tell exactly what others used.
     """
     return _of_others(recording, longest_waits(recording, start_ns, end_ns), start_ns, end_ns)
 
@@ -104,16 +104,27 @@ def _of_others(recording: Recording, steps: Series | None, start_ns: int, end_ns
     inside = np.flatnonzero((ends_ns[1:] > start_ns) & (ends_ns[1:] <= end_ns)) + 1
     if not len(inside):
         return None
-    half_ns = int(_AROUND_S * 5e8)
-    before, after = ends_ns[inside] - half_ns, ends_ns[inside] + half_ns
-    busy_s, server_s, client_s = (
-        np.interp(after, one.t_ns, one.values) - np.interp(before, one.t_ns, one.values)
-        for one in used
-        if one
-    )
-    foreign = np.clip((busy_s - server_s - client_s) / np.maximum(busy_s, 1e-9), 0.0, 1.0)
+    wait_s = steps.values[inside]
+    exact = recording.get("wait", "foreign_s_total")
+    if exact is not None and exact.reaches(start_ns, end_ns):
+        # To the nanosecond: what others and the run's own used from the begin of the wait to the end of its step.
+        before, after = ends_ns[inside - 1] - (wait_s * 1e9).astype(np.int64), ends_ns[inside]
+        others_s = _grown(exact, before, after)
+        all_s = others_s + sum(_grown(one, before, after) for one in used[1:] if one)
+    else:
+        half_ns = int(_AROUND_S * 5e8)
+        before, after = ends_ns[inside] - half_ns, ends_ns[inside] + half_ns
+        all_s, server_s, client_s = (_grown(one, before, after) for one in used if one)
+        others_s = all_s - server_s - client_s
+    foreign = np.clip(others_s / np.maximum(all_s, 1e-9), 0.0, 1.0)
     step_s = np.maximum((ends_ns[inside] - ends_ns[inside - 1]) / 1e9, 1e-6)
-    return Waits(ends_ns[inside], step_s, steps.values[inside] * foreign)
+    return Waits(ends_ns[inside], step_s, wait_s * foreign)
+
+
+def _grown(series: Series, before_ns: NDArray[np.int64], after_ns: NDArray[np.int64]) -> NDArray[np.float64]:
+    grown: NDArray[np.float64] = np.interp(after_ns, series.t_ns, series.values)
+    grown -= np.interp(before_ns, series.t_ns, series.values)
+    return grown
 
 
 def longest_waits(recording: Recording, start_ns: int, end_ns: int) -> Series | None:

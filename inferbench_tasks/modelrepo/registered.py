@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,23 +18,43 @@ from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.contracts.models import Made, ModelSource, Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import FORMATS
+from inferbench_tasks.modelrepo.card import ModelCard
 from inferbench_tasks.modelrepo.repository import ModelRepository
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.submission.model import ModelSpec, RegistryModel
+
+#: What this process was given instead of PerfDB, by name and version as a submission names them.
+_deliveries: dict[tuple[str, int | None], tuple[ModelCard, Path]] = {}
+
+
+def deliver(delivery: dict[str, Any]) -> None:
+    """From now on this process takes a model from a folder and asks PerfDB nothing of it.
+
+    ``delivery``: ``model`` as a submission has it, its ``card``, and the ``folder`` with its files, from which they
+    are taken.
+    """
+    spec = RegistryModel.model_validate(delivery["model"])
+    card = ModelCard.model_validate(delivery["card"])
+    _deliveries[spec.name, spec.version] = card, Path(delivery["folder"])
 
 
 class RegisteredSource(ModelSource):
     """What was registered from a built-in model keeps that model's data set and requests."""
 
     foreign = True
+    #: Where its files lie already; None where PerfDB is asked.
+    _files: Path | None = None
 
     def __init__(self, spec: RegistryModel, resolve: Callable[[ModelSpec], ModelSource]) -> None:
         """Looks the model up; raises InputError if there is none of that name and version.
 
         ``resolve`` leads from the built-in model that it was registered from to that model's source.
         """
-        with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
-            self.card = ModelRepository(db).show(spec.name, spec.version)
+        if delivery := _deliveries.get((spec.name, spec.version)):
+            self.card, self._files = delivery
+        else:
+            with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
+                self.card = ModelRepository(db).show(spec.name, spec.version)
         self.name, self.version = self.card.name, self.card.version
         self.framework = self.card.framework or "unknown"
         self.task, self.licence = self.card.task, self.card.licence
@@ -50,10 +71,15 @@ class RegisteredSource(ModelSource):
         }
 
     def make(self, folder: Path, watch: Watch) -> Made:
-        self._refuse_code()
-        watch.step(0, None, f"fetching {self.card.name}@{self.card.version}")
-        with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
-            path = ModelRepository(db).fetch(self.card, folder)
+        self.refuse_code()
+        if self._files is not None:
+            for entry in self._files.iterdir():
+                shutil.move(entry, folder / entry.name)
+            path = ModelRepository.checked(self.card, folder)
+        else:
+            watch.step(0, None, f"fetching {self.card.name}@{self.card.version}")
+            with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
+                path = ModelRepository(db).fetch(self.card, folder)
         if any(folder.rglob("*.py")):  # a submission names the code that it runs; a record can't
             raise InputError(
                 f"{self.card.name}@{self.card.version} has Python code in it, and code from the "
@@ -70,8 +96,8 @@ class RegisteredSource(ModelSource):
             parameters=self.card.parameters,
         )
 
-    def _refuse_code(self) -> None:
-        """Whoever may register a model is not for that one who may run code here."""
+    def refuse_code(self) -> None:
+        """Whoever may register a model is not for that one who may run code here: InputError."""
         if self.card.format is None or not FORMATS.load(self.card.format).is_code:
             return
         if not settings.registry_code():

@@ -131,8 +131,17 @@ class ModelRepository:
 
         Raises PerfDBError if they are not what was registered.
         """
+        self.save(card, folder)
+        return self.checked(card, folder)
+
+    def save(self, card: ModelCard, folder: Path) -> None:
+        """Write a version's files into a folder, without a look at what they are together."""
         for file in card.files:
             self._db.files.save_to(file, folder / _inside(file.name))
+
+    @staticmethod
+    def checked(card: ModelCard, folder: Path) -> Path:
+        """The model's own path in a folder with a version's files. PerfDBError if they are not what was registered."""
         path = folder / _inside(card.file)
         assert card.format is not None
         if (digest := FORMATS.load(card.format)().digest(path)) != card.digest:

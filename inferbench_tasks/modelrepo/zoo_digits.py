@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.blas import one_thread
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.contracts.models import Made, ModelSource, Watch
 from inferbench_tasks.errors import InputError
@@ -56,7 +57,7 @@ class Digits(ModelSource):
         model = MLPClassifier(
             HIDDEN, random_state=SEED, max_iter=EPOCHS, batch_size=32, learning_rate_init=1e-3
         )
-        with warnings.catch_warnings():
+        with one_thread(), warnings.catch_warnings():
             # Twenty epochs are the recipe; that the loss could still fall is no news.
             warnings.filterwarnings("ignore", "Stochastic Optimizer", category=UserWarning)
             watch.step(0, None, "training digits")

@@ -6,6 +6,8 @@ import os
 import time
 from collections.abc import Callable
 
+from inferbench_tasks.monitors.schedstat import parse
+
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 #: How often new processes are looked for; a process that lives shorter may be missed.
 _RESCAN_NS = 1_000_000_000
@@ -91,8 +93,8 @@ class ProcessGroup:
             for thread in threads:
                 try:
                     with open(f"/proc/{pid}/task/{thread}/schedstat", "rb", buffering=0) as file:
-                        self._waited_ns[int(thread)] = int(file.read(100).split()[1])
-                except (OSError, IndexError):
+                        self._waited_ns[int(thread)] = parse(file.read(100)).waited_ns
+                except (OSError, ValueError):
                     continue  # it ended, or the kernel keeps no such statistics
         total = sum(self._waited_ns.values())
         if self._waited_before_ns is None:

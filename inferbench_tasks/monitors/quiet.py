@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.monitors.schedstat import parse
+
 LOOK_S = 0.5
 #: A look's threshold for quiet: 5% of the turns waited no longer than this for a core, and so much was stolen at most.
 #: A wait of 1 ms is what a run's ledger lets pass (``metrics.interference``), and a look is too short to see less
@@ -119,8 +121,8 @@ def _waited_ns() -> int | None:
     """How long this thread has waited for a core in its life."""
     try:
         with open("/proc/thread-self/schedstat", "rb", buffering=0) as file:
-            return int(file.read(100).split()[1])
-    except (OSError, IndexError):
+            return parse(file.read(100)).waited_ns
+    except (OSError, ValueError):
         return None
 
 

@@ -1,12 +1,14 @@
 """The sampler: a small process that reads all monitors until its standard input closes.
 
 ``python -m inferbench_tasks.monitors.sampler CONFIG`` where CONFIG is JSON. One line of JSON per sample goes
-into the spool file; standard input closes when the session ends, and when its process dies.
+into the spool file; standard input closes when the session ends, and when its process dies. Standard output ends when
+all monitors have been read once.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import select
 import sys
 import time
@@ -72,6 +74,9 @@ def sample_until_closed(config: dict[str, Any]) -> None:
                 watch.samples += 1
                 if watch.samples % ROUNDS_PER_RATE == 0:
                     watch.interval_ns *= 2
+            if not rounds:
+                # Who started this waits for the end of its standard output.
+                os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
             rounds += 1
             if now_ns - last_flush_ns >= _FLUSH_S * 1e9:
                 used_ns = time.process_time_ns()

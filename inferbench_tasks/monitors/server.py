@@ -35,7 +35,6 @@ class ClientMonitor(Monitor):
     """
 
     source: ClassVar[str] = "client"
-    interval_s: ClassVar[float] = 0.5
     metrics: ClassVar[dict[str, str]] = GROUP_METRICS
 
     def __init__(self, target: Target) -> None:

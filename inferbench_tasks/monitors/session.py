@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -24,12 +25,15 @@ from inferbench_tasks.monitors.records import convert_spool
 
 log = logging.getLogger(__name__)
 _END_TIMEOUT_S = 5.0
+#: A sampler that has not read its monitors by then is not waited for: the load's verdict says what it did not see.
+_FIRST_READING_TIMEOUT_S = 10.0
 EXPORTERS = "INFERBENCH_EXPORTERS"
 
 
 class MonitorSession:
     """Samples the monitors in a process of its own until it is left; then the recording lies at ``path``.
 
+    What happens inside is seen from its beginning: entering it waits for the first reading of all monitors.
     It never fails a load: what goes wrong with the sampler is written into the recording (``problem``).
     Raises StorageError on leaving if the recording can't be written.
     """
@@ -73,11 +77,25 @@ class MonitorSession:
             self._child = subprocess.Popen(
                 [sys.executable, "-m", "inferbench_tasks.monitors.sampler", json.dumps(self._config)],
                 stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
                 stderr=errors,
                 start_new_session=True,  # a Ctrl-C is the load's to handle; the sampler ends with it
             )
+        try:
+            self._wait_for_the_first_reading()
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
         return self
+
+    def _wait_for_the_first_reading(self) -> None:
+        """On a busy machine a process takes a second to start, and nobody would have seen that part of a load."""
+        assert self._child is not None and self._child.stdout is not None
+        with self._child.stdout as stdout:
+            poller = select.poll()
+            poller.register(stdout.fileno(), select.POLLIN)
+            if not poller.poll(_FIRST_READING_TIMEOUT_S * 1e3):
+                log.warning("the monitors have read nothing in %g s: going on", _FIRST_READING_TIMEOUT_S)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

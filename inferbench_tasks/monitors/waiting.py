@@ -11,6 +11,7 @@ from typing import ClassVar
 from inferbench_tasks.monitors.base import Monitor, Target
 from inferbench_tasks.monitors.machine_cpu import ForeignCpu, MachineCpu
 from inferbench_tasks.monitors.process_group import ProcessGroup
+from inferbench_tasks.monitors.schedstat import RunDelays
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 #: How often new threads are looked for, if any process or thread of the machine began since then.
@@ -22,22 +23,12 @@ _SLACK_BYTES = 4096
 
 
 class Threads:
-    """The run delays of a group's threads, those of one process left out (``without``).
-
-    Their files stay open: a reading costs some microseconds a thread.
-
-    The kernel adds a wait to a thread's delay when the thread gets its core, so a wait shows whole, at its end.
-    """
+    """The run delays of a group's threads, those of one process left out (``without``)."""
 
     def __init__(self, group: ProcessGroup, without: int | None = None) -> None:
         self._group = group
         self._without = without
-        self._files: dict[tuple[int, int], int] = {}
-        self._texts: dict[tuple[int, int], bytes] = {}
-        self._delay_ns: dict[tuple[int, int], int] = {}
-        self._runs: dict[tuple[int, int], int] = {}
-        self._waited_ns = 0
-        self._runs_total = 0
+        self._delays = RunDelays()
 
     @property
     def pids(self) -> set[int]:
@@ -45,7 +36,7 @@ class Threads:
         return self._group.pids
 
     def find(self) -> None:
-        """Open what is new; of a thread that began since then, its waits count from now on."""
+        """Look for what is new; of a thread that began since then, its waits count from now on."""
         self._group.scan()
         for pid in self._group.pids - {self._without}:
             try:
@@ -53,47 +44,21 @@ class Threads:
             except OSError:
                 continue  # it ended
             for name in names:
-                key = (pid, int(name))
-                if key not in self._files:
-                    try:
-                        self._files[key] = os.open(f"/proc/{pid}/task/{name}/schedstat", os.O_RDONLY)
-                    except OSError:
-                        continue  # it ended, or the kernel keeps no such statistics
+                self._delays.watch((pid, int(name)), Path(f"/proc/{pid}/task/{name}/schedstat"))
 
     def sample(self) -> tuple[float, float] | None:
         """All waits since the first sample, and the longest of one thread since the last, s; None without threads."""
-        longest_ns = 0
-        for key, file in list(self._files.items()):
-            try:
-                text = os.pread(file, 100, 0)
-                if text == self._texts.get(key):  # it slept
-                    continue
-                _, delay_ns, runs = map(int, text.split()[:3])
-            except (OSError, ValueError):  # it ended
-                os.close(self._files.pop(key))
-                self._delay_ns.pop(key, None)
-                self._runs.pop(key, None)
-                self._texts.pop(key, None)
-                continue
-            self._texts[key] = text
-            wait_ns = delay_ns - self._delay_ns.get(key, delay_ns)
-            self._delay_ns[key] = delay_ns
-            self._waited_ns += wait_ns
-            self._runs_total += runs - self._runs.get(key, runs)
-            self._runs[key] = runs
-            longest_ns = max(longest_ns, wait_ns)
-        return (self._waited_ns / 1e9, longest_ns / 1e9) if self._files else None
+        longest_ns = self._delays.read()
+        return None if longest_ns is None else (self._delays.waited_ns / 1e9, longest_ns / 1e9)
 
     @property
     def runs_total(self) -> int:
         """How often one of the threads got a core since the first sample."""
-        return self._runs_total
+        return self._delays.runs
 
     def close(self) -> None:
         """Close the files."""
-        for file in self._files.values():
-            os.close(file)
-        self._files.clear()
+        self._delays.close()
 
 
 class WaitMonitor(Monitor):

@@ -52,10 +52,15 @@ class Judged(Document):
 
 
 class SubmissionInfo(Document):
-    """Whose submission it was. ``digest``: of what the job measures, see ``submission.digest``."""
+    """Whose submission it was. ``digest``: of what the job measures, see ``submission.digest``.
+
+    ``user`` is who the submission says it is of; ``login`` who started it on a system with logins, None elsewhere and
+    of a schedule.
+    """
 
     name: str
     user: str = "anonymous"
+    login: str | None = None
     digest: str | None = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -81,6 +82,44 @@ class Files:
                 f"The file {file_id} in PerfDB is damaged: its SHA-256 is {digest}, stored was {expected}."
             )
         return content
+
+    def spooled(self, file: Attachment) -> IO[bytes]:
+        """The content as a temporary file on the disk, at its start: for what may be larger than fits in memory.
+
+        It is gone once it is closed. Raises PerfDBError if the file is missing or not what was stored, StorageError
+        if there is no room for it.
+        """
+        spool = tempfile.TemporaryFile(prefix="inferbench-file-")  # noqa: SIM115 - the caller closes it
+
+        def download() -> str:
+            digest = hashlib.sha256()
+            spool.seek(0)
+            spool.truncate()
+            try:
+                stream = self._bucket().open_download_stream(_object_id(file.id))
+                while block := stream.read(BLOCK_BYTES):
+                    digest.update(block)
+                    spool.write(block)
+            except gridfs.errors.NoFile as error:
+                raise PerfDBError(f"PerfDB has no file {file.id}.") from error
+            except gridfs.errors.CorruptGridFile as error:
+                raise PerfDBError(f"The file {file.id} in PerfDB is damaged: {error}.") from error
+            except OSError as error:
+                raise StorageError(
+                    f"No room for {file.name} in {tempfile.gettempdir()}: {error.strerror}. Free some, or set TMPDIR."
+                ) from error
+            return digest.hexdigest()
+
+        try:
+            if (digest := self._session.retrying(download, f"reading file {file.id}")) != file.sha256:
+                raise PerfDBError(
+                    f"The file {file.id} in PerfDB is damaged: its SHA-256 is {digest}, stored was {file.sha256}."
+                )
+        except BaseException:
+            spool.close()
+            raise
+        spool.seek(0)
+        return spool
 
     def save_to(self, file: Attachment | str, path: Path) -> Path:
         """Write the content to a file, which appears only when it is complete."""

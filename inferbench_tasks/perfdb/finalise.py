@@ -47,7 +47,7 @@ def common_fields(run: RunDocument, verdict: Verdict) -> dict[str, object]:
         "attempt": max((record.attempt for record in run.stages), default=1),
         "job_id": run.job_id,
         "invocation_id": run.invocation_id,
-        "submission": {"name": run.submission.name, "user": run.submission.user},
+        "submission": run.submission.model_dump(include={"name", "user", "login"}),
         "verdict": verdict,
         "provenance": {"job": run.job},
         "extensions": {"stages": [record.model_dump(exclude={"output"}) for record in run.stages]},

@@ -21,6 +21,7 @@ LATEST = ("created_at", DESCENDING)
 #: Have indexes of their own, or are seldom asked for.
 _ELSEWHERE = {
     "run_id", "attempt", "job_id", "invocation_id", "created_at", "backend.version", "model.task", "model.dataset",
+    "submission.login",
 }  # fmt: skip
 _SETTINGS = [*(f.path for f in SETTINGS if f.path not in _ELSEWHERE), "verdict"]
 _IDENTITY = ("run_id", "attempt")
@@ -125,6 +126,8 @@ def indexes() -> dict[str, list[IndexModel]]:
             IndexModel([("invocation_id", 1), ("_id", 1)], name="invocation"),
             IndexModel([("status", 1), ("started_at", DESCENDING)], name="status"),
             IndexModel([("job_id", 1), ("started_at", DESCENDING)], name="job"),
+            # What a login has taken of the devices and of the disk.
+            IndexModel([("submission.login", 1), ("updated_at", DESCENDING)], name="login"),
         ],
         "models": [
             IndexModel([("name", 1), ("version", DESCENDING)], unique=True, name="version"),

@@ -65,9 +65,14 @@ class Lifecycle:
         job_id: str,
         job: dict[str, Any],
         submission_digest: str | None = None,
+        *,
+        login: str | None = None,
     ) -> None:
-        """Record a run, and its invocation if nobody did; harmless when repeated (each stage calls it)."""
-        now, info = utc_now(), _info(job, submission_digest)
+        """Record a run, and its invocation if nobody did; harmless when repeated (each stage calls it).
+
+        ``login``: who started it, where that is known.
+        """
+        now, info = utc_now(), _info(job, submission_digest, login)
         self._write(
             "runs",
             run_id,
@@ -297,9 +302,9 @@ def _status_after(verdict: Verdict) -> RunStatus:
     return "cancelled" if verdict.kind == "cancelled" else "failed"
 
 
-def _info(spec: dict[str, Any], digest: str | None) -> dict[str, Any]:
-    info = SubmissionInfo(name=spec.get("name", "unnamed"), user=spec.get("user", "anonymous"), digest=digest)
-    return info.model_dump()
+def _info(spec: dict[str, Any], digest: str | None, login: str | None) -> dict[str, Any]:
+    name, user = spec.get("name", "unnamed"), spec.get("user", "anonymous")
+    return SubmissionInfo(name=name, user=user, login=login, digest=digest).model_dump()
 
 
 def _run(document: dict[str, Any]) -> RunDocument:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bson.errors import BSONError
+from pymongo.client_session import ClientSession
 from pymongo.database import Database
 from pymongo.errors import (
     AutoReconnect,
@@ -22,6 +23,7 @@ from pymongo.errors import (
     WaitQueueTimeoutError,
     WriteConcernError,
 )
+from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from inferbench_tasks.errors import PerfDBError, StorageError
@@ -40,6 +42,8 @@ RESERVE_BYTES = 64 * 1024 * 1024
 OUT_OF_DISK_SPACE = 14031
 #: Server errors that pass by themselves: shutting down, elections, interrupted.
 PASSING = frozenset({6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436})
+#: Of a transaction: it met another, or nobody knows whether it was committed. It is run again from its beginning.
+PASSING_LABELS = ("RetryableWriteError", "TransientTransactionError", "UnknownTransactionCommitResult")
 
 
 #: MongoDB's code for what a login may not do.
@@ -107,6 +111,25 @@ class Session:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             self._revive()
 
+    def transaction(
+        self, operation: Callable[[ClientSession], T], doing: str, patience_s: float = PATIENCE_S
+    ) -> T:
+        """Run an operation whose writes happen all or not at all, until it is committed or the patience ends.
+
+        The operation gives its session to each of its reads and writes, may abort by it, and may be run several times:
+        after a conflict with another write, and after a commit whose answer was lost. Raises PerfDBError, on a
+        standalone server too.
+        """
+
+        def committed() -> T:
+            with (
+                self._client().start_session() as session,
+                session.start_transaction(ReadConcern("snapshot"), WriteConcern("majority")),
+            ):
+                return operation(session)
+
+        return self.retrying(committed, doing, patience_s)
+
     def require_room(self, size_bytes: int) -> None:
         """Refuse what the embedded server's disk can't take: without space a mongod dies.
 
@@ -160,5 +183,5 @@ def _passes(error: PyMongoError) -> bool:
     if isinstance(error, AutoReconnect | WaitQueueTimeoutError | WriteConcernError):
         return True
     if isinstance(error, OperationFailure):
-        return error.code in PASSING or error.has_error_label("RetryableWriteError")
+        return error.code in PASSING or any(error.has_error_label(label) for label in PASSING_LABELS)
     return isinstance(error, OSError) and error.errno == errno.ECONNREFUSED

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
@@ -109,6 +110,18 @@ class PerfDB(Lifecycle):
     def retrying(self, operation: Callable[[], T], doing: str, patience_s: float = PATIENCE_S) -> T:
         """Run an operation that may safely be repeated until it succeeds; see ``Session.retrying``."""
         return self._session.retrying(operation, doing, patience_s)
+
+    def has_transactions(self) -> bool:
+        """Whether the server changes several documents at once: a replica set does, a standalone does not."""
+        client = self._session.database().client
+        hello = self._session.retrying(lambda: client.admin.command("hello"), "asking the server what it is")
+        return "setName" in hello or hello.get("msg") == "isdbgrid"
+
+    def transaction(
+        self, operation: Callable[[ClientSession], T], doing: str, patience_s: float = PATIENCE_S
+    ) -> T:
+        """Run an operation whose writes (with its session) happen all or not at all; see ``Session.transaction``."""
+        return self._session.transaction(operation, doing, patience_s)
 
     def sizes(self) -> dict[str, int]:
         """How many documents and files it holds, and their bytes on disk."""

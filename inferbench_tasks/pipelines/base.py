@@ -27,6 +27,7 @@ from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase, SubmissionBa
 from inferbench_tasks.submission.finding import Finding
 
 if TYPE_CHECKING:
+    from inferbench_tasks.analysis.report.sections import Section
     from inferbench_tasks.contracts.verdict import Verdict
     from inferbench_tasks.perfdb.documents import ResultBase, RunDocument
     from inferbench_tasks.perfdb.store import PerfDB
@@ -71,13 +72,15 @@ class Pipeline(Generic[SpecT]):
 
     ``job`` is the schema of its jobs. ``stages``: the modules of its stages in the order in which a job goes through
     them; those that are ``of_submission`` stand last. ``parameters``: what a trigger may change, in the order of its
-    form.
+    form. ``patience``: the dotted path of the field that says how long a job waits for a quiet machine; None where it
+    does not wait.
     """
 
     kind: str
     job: type[SpecT]
     stages: tuple[str, ...]
     parameters: Mapping[str, Parameter] = PARAMETERS
+    patience: str | None = None
 
     @cached_property
     def submission(self) -> type[SubmissionBase]:
@@ -135,6 +138,10 @@ class Pipeline(Generic[SpecT]):
     def figures(self, result: Any) -> dict[str, Any]:
         """What lists and pages show of a result, by title."""
         return {}
+
+    def sections(self, db: PerfDB, run_ids: Sequence[str]) -> Sequence[Section]:
+        """Charts and tables of runs, which the page of a run draws; none unless the kind has some."""
+        return ()
 
     def show(self, results: Sequence[Any], report: Path | None, output: OutputFormat) -> None:
         """Print what came out of an invocation, the runs in the order of the sweep; data only for JSON and YAML."""

@@ -17,8 +17,10 @@ from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.schema import JobSpec, Submission
 
 if TYPE_CHECKING:
+    from inferbench_tasks.analysis.report.sections import Section
     from inferbench_tasks.contracts.verdict import Verdict
     from inferbench_tasks.perfdb.documents import ResultDocument, RunDocument
+    from inferbench_tasks.perfdb.store import PerfDB
 
 #: What starting a server, four tasks and the collection take beside the load, seconds: the first guess.
 AROUND_LOAD_S = 10.0
@@ -38,6 +40,7 @@ class ServingPipeline(Pipeline[JobSpec]):
         "inferbench_tasks.stages.release",
         "inferbench_tasks.stages.analyze",
     )
+    patience = "load.wait_for_quiet_s"
     parameters = {
         **PARAMETERS,
         "duration_s": Parameter(
@@ -103,6 +106,13 @@ class ServingPipeline(Pipeline[JobSpec]):
         from inferbench_tasks.analysis.report.finalise import without_figures
 
         return without_figures(run, verdict)
+
+    def sections(self, db: PerfDB, run_ids: Sequence[str]) -> Sequence[Section]:
+        """Latencies, load, what each layer did, as the report has them."""
+        from inferbench_tasks.analysis.report.runs import load_runs
+        from inferbench_tasks.analysis.report.sections import sections
+
+        return sections(load_runs(db, run_ids))
 
     def show(self, results: Sequence[ResultDocument], report: Path | None, output: OutputFormat) -> None:
         """A table, what is wrong with each run, and what to use."""

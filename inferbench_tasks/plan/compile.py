@@ -76,6 +76,7 @@ def _node(
         job_index=job.index,
         input=static,
         expected_s=expected_s,
+        devices=job.spec.needed_devices(),
         retries=facts.retries,
         opens=leased[:1] == [entry.name],
         closes=leased[-1:] == [entry.name],

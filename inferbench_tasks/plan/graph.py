@@ -18,7 +18,8 @@ class Node:
     name, of a submission's node the jobs. ``resource`` is "host" or the device requirement of the job ("cpu",
     "gpu", "gpu:<type>"); nodes that share a ``lease`` run on one device, held from the node that ``opens`` it
     to the one that ``closes`` it. ``first`` and ``last`` of its job; a node of the submission is neither.
-    ``expected_s``: what its job is expected to take on its device. ``input`` is the static part of the stage's Input.
+    ``expected_s``: what its job is expected to take on its device. ``devices``: how many of one host it holds.
+    ``input`` is the static part of the stage's Input.
     """
 
     id: str
@@ -30,6 +31,7 @@ class Node:
     job_index: int | None
     input: dict[str, Any]
     expected_s: float = 0.0
+    devices: int = 1
     retries: int = 0
     opens: bool = False
     closes: bool = False

@@ -15,6 +15,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression import store
 from inferbench_tasks.regression.attribution import COLD_START, attribute, stage_means
 from inferbench_tasks.regression.base import SeriesKey, Session, percent
+from inferbench_tasks.regression.bisect.offer import DETECT_PERCENT
 from inferbench_tasks.regression.changepoint import change_points
 from inferbench_tasks.regression.decide import Event, Policy, State, decide, usual_noise
 from inferbench_tasks.regression.power import ALPHA, minimum_detectable_effect
@@ -43,7 +44,7 @@ def overview(db: PerfDB, names: Sequence[str] = (), policy: Policy | None = None
         for key in sorted(histories, key=str)
     ]  # fmt: skip
     changes = [
-        {"series": s["id"], **event, "bisect": bisectable(s["figure"], documents.get(event["session"]))}
+        {"series": s["id"], **event, "bisect": bisectable(db, s, event, documents.get(event["session"]))}
         for s in series
         for event in s["events"]
         if event["session"] in newest[s["name"]] and event["kind"] == "confirmed"
@@ -62,15 +63,37 @@ def overview(db: PerfDB, names: Sequence[str] = (), policy: Policy | None = None
     }  # fmt: skip
 
 
-def bisectable(figure: str, session: SessionDocument | None) -> dict[str, str] | None:
+def bisectable(
+    db: PerfDB, series: Mapping[str, Any], event: Mapping[str, Any], session: SessionDocument | None
+) -> dict[str, Any] | None:
     """What a bisection of a confirmed change starts from: ``figure``, and the commits ``good`` and ``bad``.
 
-    None where the sides are of one commit, or of none: what differs between them is then no commit.
+    With them the ``job`` of the sweep, if it is not the first, and ``detect_percent``, if the change is smaller than
+    what a bisection looks for unasked: it would call the ends equal. None where the sides are of one commit, or of
+    none: what differs between them is then no commit.
     """
     if session is None:
         return None
     good, bad = session.baseline.git_sha, session.candidate.git_sha
-    return {"figure": figure, "good": good, "bad": bad} if good and bad and good != bad else None
+    if not good or not bad or good == bad:
+        return None
+    start: dict[str, Any] = {"figure": series["figure"], "good": good, "bad": bad}
+    if job := _job_of(db, series["digest"], session):
+        start["job"] = job
+    if (percent_ := abs(event["change_percent"])) < DETECT_PERCENT:
+        start["detect_percent"] = round(percent_, 2)
+    return start
+
+
+def _job_of(db: PerfDB, digest: str, session: SessionDocument) -> int:
+    """The place of a series' job in its submission; 0 where its results are gone."""
+    results = store.results_of(db, [session])
+    jobs = [
+        run.job
+        for run in session.runs
+        if run.run_id in results and results[run.run_id]["submission"].get("digest") == digest
+    ]
+    return min(jobs, default=0)
 
 
 def newest_nights(documents: Iterable[SessionDocument]) -> dict[str, set[str]]:

@@ -30,12 +30,13 @@ from typing import Any
 import psutil
 
 from inferbench_tasks import errors, sandbox
+from inferbench_tasks.artifacts.scratch import Scratch
 from inferbench_tasks.backends.base import thread_env
 from inferbench_tasks.background import step_back
 from inferbench_tasks.errors import CancelledError, InferBenchError, StageError
+from inferbench_tasks.running.delivery import delivered
 from inferbench_tasks.running.place import Place, install
-from inferbench_tasks.running.scratch import Scratch
-from inferbench_tasks.sandbox import bytecode, limits
+from inferbench_tasks.sandbox import bytecode, group, limits
 from inferbench_tasks.stages.base import Context, JobInput, name_of
 
 POLL_S = 0.1
@@ -75,6 +76,13 @@ def run_in_child(module: ModuleType, inp: JobInput, ctx: Context) -> Any:
     key = inp.child_key if _shelf.open else ""
     sandbox.require()
     install(inp, ctx)
+    with delivered(inp, ctx) as delivery:
+        return _ask(module, inp, ctx, {**order, "registered": delivery}, key)
+
+
+def _ask(module: ModuleType, inp: JobInput, ctx: Context, order: dict[str, Any], key: str) -> Any:
+    """Give a child the order; as ``run_in_child``. ``key``: whose kept child may take it, empty for none."""
+    stage, log_path = name_of(module), Path(order["log"])
     place = Place.of(inp, ctx, kept=bool(key))
     child = _shelf.take(key, log_path, place)
     try:
@@ -107,10 +115,11 @@ class _Child:
     def __init__(self, log_path: Path, place: Place) -> None:
         self.orders = 0
         self._scratch = Scratch()
+        self._uid = place.user()
         env = {
             **place.environment, **thread_env(1), "TF_CPP_MIN_LOG_LEVEL": "2", "TF_ENABLE_ONEDNN_OPTS": "0",
             "CUDA_VISIBLE_DEVICES": "", "KERAS_BACKEND": "tensorflow", "HF_HUB_OFFLINE": "1",
-            "TMPDIR": self._scratch.path, "HOME": self._scratch.path,
+            "TMPDIR": self._scratch.path, "HOME": self._scratch.path, **sandbox.names(self._uid),
         }  # fmt: skip
         with open(log_path, "ab") as log_file:
             self._process = subprocess.Popen(
@@ -120,6 +129,7 @@ class _Child:
                     "inferbench_tasks.running.child_main",
                     str(os.getpid()),
                     json.dumps(asdict(place.reaching(self._scratch.path))),
+                    json.dumps(self._uid),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -130,6 +140,7 @@ class _Child:
             )
         step_back(self._process.pid)
         limits.first_to_go(self._process.pid)
+        self._watch = sandbox.Watch(self._process.pid, self._uid, (*place.fills, Path(self._scratch.path)))
         self._lines: SimpleQueue[str | None] = SimpleQueue()
         threading.Thread(target=self._read, name="stage-child-reader", daemon=True).start()
 
@@ -169,7 +180,7 @@ class _Child:
                 raise StageError(f"{stage}: took longer than the {most_s / 3600:g} hours of {limits.TIME}")
             if now_s - looked_s > limits.EVERY_S:
                 looked_s = now_s
-                if reason := limits.excess(self._process.pid):
+                if reason := self._watch.excess():
                     raise StageError(f"{stage}: its process {reason}")
             try:
                 line = self._lines.get(timeout=POLL_S)
@@ -192,6 +203,8 @@ class _Child:
                 self._process.wait(0.0 if self._lines.empty() else 1.0)
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
+        if self._uid is not None:  # what it started and let go
+            group.end(self._process.pid, self._uid)
         code = self._process.wait()
         self._scratch.remove()
         for pipe in (self._process.stdin, self._process.stdout):

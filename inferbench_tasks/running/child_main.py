@@ -1,11 +1,13 @@
-"""The child of ``child``: ``python -m inferbench_tasks.running.child_main PARENT REACH``, one order after another.
+"""The child of ``child``: ``python -m inferbench_tasks.running.child_main PARENT REACH USER``, one order after another.
 
-It may use no more of its machine than the reach (``sandbox.Reach`` as JSON). What it imports before that starts no
+It may use no more of its machine than the reach (``sandbox.Reach`` as JSON), as that user (null: as who started it).
+What it imports before that starts no
 thread, which would stay outside.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 import importlib
@@ -24,15 +26,15 @@ from inferbench_tasks.sandbox import bytecode
 _PR_SET_PDEATHSIG = 1
 
 
-def main(parent: int, reach: sandbox.Reach) -> None:
+def main(parent: int, reach: sandbox.Reach, uid: int | None) -> None:
     """Orders on stdin; progress and one answer for each as lines on what was stdout."""
     messages = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # libraries print to stdout; that must not mix with our lines
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if sandbox.setting() != "off":
+        sandbox.enter(reach, uid)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a change of the user would undo it
     if os.getppid() != parent:
         sys.exit(1)  # the parent ended before we asked to follow it
-    if sandbox.setting() != "off":
-        sandbox.enter(reach)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     for line in sys.stdin:
         order = json.loads(line)
@@ -52,6 +54,10 @@ def _carry_out(order: dict[str, Any], messages: TextIO) -> dict[str, Any]:
 
     from inferbench_tasks.stages.base import Context
 
+    if order["registered"]:
+        from inferbench_tasks.modelrepo.registered import deliver
+
+        deliver(order["registered"])
     module = importlib.import_module(order["module"])
     inp = module.Input.model_validate(order["input"])
     context = Context(data_dir=Path(order["data_dir"]), base_dir=Path(order["base_dir"]), progress=progress)
@@ -79,4 +85,7 @@ def _forget() -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sandbox.Reach(**json.loads(sys.argv[2])))
+    atexit.register(
+        gc.freeze
+    )  # a framework's millions of objects are not looked through once more at the end
+    main(int(sys.argv[1]), sandbox.Reach(**json.loads(sys.argv[2])), json.loads(sys.argv[3]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
 import time
@@ -12,7 +13,7 @@ from typing import Any, Literal
 from inferbench_tasks import settings
 from inferbench_tasks.errors import CancelledError, InferBenchError, StageError, StorageError
 from inferbench_tasks.plan.graph import Node
-from inferbench_tasks.running.fence import Fence
+from inferbench_tasks.running.fence import Fence, Holding
 from inferbench_tasks.running.interrupt import deferred
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.running.lease import MachineLease
@@ -42,12 +43,14 @@ def execute_node(
     hold_machine: bool = True,
     cancelled: Callable[[], bool] = lambda: False,
     fence: Fence | None = None,
+    login: str | None = None,
 ) -> dict[str, Any]:
     """Run a node's stage and record how it went, in PerfDB and in the invocation's events.
 
     ``outputs`` holds the outputs of earlier stages by name; the stage's Input takes what it declares.
     ``hold_machine``: keep other jobs off this machine from the job's first node to its last; not needed
-    where a scheduler leases devices. ``fence``: the device that a scheduler leased to the job.
+    where a scheduler leases devices. ``fence``: the devices that a scheduler leased to the job. ``login``: who
+    started it, where there are logins.
     Returns the stage's output as JSON. Every failure leaves here as an InferBenchError.
     """
     from inferbench_tasks.perfdb.store import PerfDB
@@ -61,6 +64,7 @@ def execute_node(
         base_dir=base_dir,
         progress=_teller(invocation, stage, job_index),
         cancelled=never if node.concludes else (lambda: cancelled() or invocation.cancelled()),
+        login=login,
     )
     run_id = None if job_index is None else invocation.run_id(job_index)
     lease = MachineLease(settings.machine_dir(data_dir)) if hold_machine and run_id is not None else None
@@ -70,7 +74,7 @@ def execute_node(
     try:
         with deferred():
             if run_id is not None:
-                db.start_run(run_id, invocation.id, node.input["job_id"], node.input["job"])
+                db.start_run(run_id, invocation.id, node.input["job_id"], node.input["job"], login=login)
                 db.stage_started(run_id, stage, attempt, cleans_up=node.cleans_up)
             invocation.tell(event="start", stage=stage, job=job_index)
         if context.cancelled():
@@ -83,13 +87,14 @@ def execute_node(
                 cancelled=context.cancelled,
             )
             started = time.monotonic()
-        token = fence.enter(db) if fence else None
+        holding = fence.enter(db) if fence else None
         module = importlib.import_module(node.module)
-        values = {**node.input, **outputs, **_execution(node, invocation, attempt)}
+        values = {**node.input, **outputs, **_execution(node, invocation, attempt, holding)}
         inp = {name: value for name, value in values.items() if name in module.Input.model_fields}
-        output = perform(module, module.Input.model_validate(inp), context)
-        if fence and token is not None:
-            fence.check(db, token)
+        with holding.used() if holding else contextlib.nullcontext():
+            output = perform(module, module.Input.model_validate(inp), context)
+        if fence and holding:
+            fence.check(db, holding)
         seconds = time.monotonic() - started
         folder = invocation.dir if run_id is None else context.run_dir(run_id)
         result: dict[str, Any] = output.model_dump(mode="json")
@@ -117,10 +122,11 @@ def execute_node(
     return result
 
 
-def _execution(node: Node, invocation: Invocation, attempt: int) -> dict[str, Any]:
+def _execution(node: Node, invocation: Invocation, attempt: int, holding: Holding | None) -> dict[str, Any]:
     """What an Input may hold of this execution."""
     if node.job_index is not None:
-        return {"run_id": invocation.run_id(node.job_index), "attempt": attempt}
+        devices = holding.devices if holding else ()
+        return {"run_id": invocation.run_id(node.job_index), "attempt": attempt, "devices": devices}
     run_ids = [invocation.run_id(index) for index in range(node.input["jobs"])]
     return {"invocation_id": invocation.id, "run_ids": run_ids}
 

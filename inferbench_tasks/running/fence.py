@@ -1,12 +1,47 @@
-"""The fence around a device: a stage works on it only while its job holds the lease."""
+"""The fence around devices: a stage works on them only while its job holds the lease."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from inferbench_tasks import settings
+from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.contracts.held_device import HeldDevice
 from inferbench_tasks.errors import LeaseLostError
 from inferbench_tasks.perfdb.store import PerfDB
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a job holds: the lease's token, and the devices, that of this worker first."""
+
+    token: int
+    devices: tuple[HeldDevice, ...]
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """A stage works on all devices: it and what it starts may run on the cores of each of them.
+
+        A worker has its own device's cores only. What is started says on which devices, so that the worker of each of
+        them can end it.
+        """
+        if len(self.devices) == 1:
+            yield
+            return
+        before = os.sched_getaffinity(0)
+        cores = {core for device in self.devices for core in device.cores}
+        os.environ[settings.DEVICES] = ",".join(device.device_id for device in self.devices)
+        try:
+            if cores:
+                os.sched_setaffinity(0, cores)
+            yield
+        finally:
+            os.sched_setaffinity(0, before)
+            os.environ.pop(settings.DEVICES, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,19 +51,36 @@ class Fence:
     device_id: str
     job: str
 
-    def enter(self, db: PerfDB) -> int:
-        """The lease's token; raises LeaseLostError if the job does not hold this device."""
-        device = Cluster(db).get(self.device_id)
+    def enter(self, db: PerfDB) -> Holding:
+        """What the job holds; raises LeaseLostError if that is not this device with all others of its lease."""
+        cluster = Cluster(db)
+        device = cluster.get(self.device_id)
         lease = device.lease if device else None
-        if lease is None or lease.job != self.job:
+        if device is None or lease is None or lease.job != self.job:
             holder = f"it is {lease.job}'s" if lease else "nobody holds it"
             raise LeaseLostError(
                 f"This job does not hold device {self.device_id} ({holder}). To measure again, clear the job's tasks "
                 "on its device from the first on, or start a new run."
             )
-        return lease.token
+        devices = [device, *(cluster.get(name) for name in device.held_with if name != self.device_id)]
+        for name, member in zip(device.held_with, devices, strict=True):
+            if member is None or member.lease is None or member.lease.nonce != lease.nonce:
+                raise LeaseLostError(f"This job does not hold device {name} any more, with {self.device_id}.")
+            if member.lease.state == "lost":
+                raise LeaseLostError(f"What this job had on device {name} is gone: {member.lease.reason}")
+        return Holding(lease.token, tuple(_held(member) for member in devices if member is not None))
 
-    def check(self, db: PerfDB, token: int) -> None:
+    def check(self, db: PerfDB, holding: Holding) -> None:
         """Before anything is reported: the lease is still the one that the stage began with."""
-        if self.enter(db) != token:
+        if self.enter(db).token != holding.token:
             raise LeaseLostError(f"Device {self.device_id} was given to another run of this job meanwhile.")
+
+
+def _held(device: Device) -> HeldDevice:
+    return HeldDevice(
+        device_id=device.device_id,
+        device_type=device.device_type,
+        host=device.host,
+        cores=device.cores,
+        gpu_index=device.gpu_index,
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import logging
 import os
 import sys
@@ -67,6 +69,7 @@ def run_nodes(invocation: Invocation, nodes: Iterable[Node], attempt: int = 1) -
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    atexit.register(gc.freeze)  # nothing is looked through once more as the interpreter ends
     die_with_parent()
     with keeping():
         outcome = run_inline(Invocation.at(Path(sys.argv[1])))

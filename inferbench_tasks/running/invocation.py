@@ -22,6 +22,14 @@ def run_id(invocation_id: str, job_index: int) -> str:
     return f"{invocation_id}.{job_index:03d}"
 
 
+def dag_run_invocation(dag_id: str, dag_run_id: str) -> str:
+    """The id of the invocation that an Airflow DAG run is."""
+    time_in_it = re.search(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", dag_run_id)
+    stamp = re.sub(r"[^0-9A-Za-z]+", "", time_in_it[0] if time_in_it else dag_run_id)[-24:]
+    unique = hashlib.sha256(f"{dag_id}\0{dag_run_id}".encode()).hexdigest()[:8]
+    return f"{dag_id}-{stamp}-{unique}"
+
+
 class Order(BaseModel):
     """What a local invocation is to do; written by ``inferbench run``, read by its child."""
 
@@ -48,10 +56,7 @@ class Invocation:
         """The invocation of an Airflow DAG run; a retry of one of its tasks finds the same."""
         if folder := os.environ.get(settings.INVOCATION_DIR):
             return cls.at(Path(folder))
-        time_in_it = re.search(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", dag_run_id)
-        stamp = re.sub(r"[^0-9A-Za-z]+", "", time_in_it[0] if time_in_it else dag_run_id)[-24:]
-        unique = hashlib.sha256(f"{dag_id}\0{dag_run_id}".encode()).hexdigest()[:8]
-        return cls._at(data_dir, f"{dag_id}-{stamp}-{unique}")
+        return cls._at(data_dir, dag_run_invocation(dag_id, dag_run_id))
 
     @classmethod
     def at(cls, folder: Path) -> Invocation:

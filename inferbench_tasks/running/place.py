@@ -11,13 +11,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from inferbench_tasks import extras, sandbox, settings
+from inferbench_tasks import extras, sandbox
 from inferbench_tasks.artifacts import safe_files
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.route import route
 from inferbench_tasks.modelrepo.build import cache_root
 from inferbench_tasks.modelrepo.resolve import resolve
-from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.sandbox.reach import SHARED_MEMORY
 from inferbench_tasks.stages.base import Context, JobInput, StageInput
 
@@ -59,11 +58,15 @@ class Place:
 
     environment: dict[str, str]
     reach: sandbox.Reach
+    #: What it fills of the disk, and nobody else.
+    fills: tuple[Path, ...] = ()
+    #: Whether it writes where this process's user does: an environment, caches of package installers.
+    shares: bool = True
 
     @classmethod
     def of(cls, order: JobInput, ctx: Context, *, kept: bool) -> Place:
-        """Of an order for that context. Models that are ours come by the package installer, registered ones from
-        PerfDB: these children connect to where they want. A user's model has no network.
+        """Of an order for that context. Models that are ours come by the package installer: these children connect to
+        where they want. A user's model, and a registered one (``delivery``), has no network.
         """
         inp = order.model_dump(mode="json")
         run_dir = ctx.data_dir / "runs" if kept else ctx.run_dir(order.run_id)
@@ -75,9 +78,6 @@ class Place:
         also = []
         registered = _has_kind(inp, "registry")
         variables = dict(os.environ)
-        if registered:  # the model's files are in PerfDB, which the child asks and can't start
-            variables[settings.PERFDB_URI] = settings.perfdb_uri() or embedded.ensure(settings.data_dir())
-            also.append(settings.PERFDB_URI)
         # Who brings a model may bring code: it is not to write where others' is (see ``install``), and never sees
         # what the package index is asked with.
         fetches = not registered and not _has_kind(inp, "file")
@@ -86,8 +86,6 @@ class Place:
         if not fetches:
             variables[NO_INSTALL] = "1"
         reads = list(_files(inp, ctx.base_dir))
-        if registered:
-            reads.append(settings.data_dir() / "perfdb")
         # Libraries look into a home and expect to read what is there: it is the child's scratch folder. The user's
         # packages and the installers' files are where they were.
         variables["PYTHONUSERBASE"] = site.getuserbase()
@@ -116,11 +114,17 @@ class Place:
         reach = sandbox.Reach(
             reads=tuple(map(str, reads)),
             writes=tuple(map(str, writes)),
-            connects=None if fetches or registered else (),
-            local_sockets=registered,
-            datagrams=fetches or registered,
+            connects=None if fetches else (),
+            datagrams=fetches,
         )
-        return cls(sandbox.environment(variables, also, installs=fetches, credentials=fetches), reach)
+        own_cache = isinstance(order, StageInput) and not fetches
+        fills = (ctx.run_dir(order.run_id), *([cache] if own_cache else []))
+        environment = sandbox.environment(variables, also, installs=fetches, credentials=fetches)
+        return cls(environment, reach, fills, shares=fetches)
+
+    def user(self) -> int | None:
+        """A user of its own, where it may have one."""
+        return None if self.shares or sandbox.setting() == "off" else sandbox.draw()
 
     def reaching(self, temporary: str) -> sandbox.Reach:
         """With a folder for temporary files."""

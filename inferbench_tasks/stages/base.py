@@ -76,6 +76,8 @@ class Context:
     progress: Progress = no_progress
     cancelled: Callable[[], bool] = lambda: False
     run_stage: Callable[[ModuleType, Handle, Context], Any] = run_here
+    login: str | None = None
+    """Who started the run, on a system with logins; None elsewhere and of a schedule."""
 
     def run_dir(self, run_id: str) -> Path:
         """The folder of one run: its requests, logs, samples and each stage's output."""

@@ -114,7 +114,7 @@ def run(inp: Input, ctx: Context) -> Output:
             ).model_dump()
             for path in records
         ]
-    document = describe(inp, summary, surroundings, verdict, extensions)
+    document = describe(inp, summary, surroundings, verdict, extensions, ctx.login)
     db.save_result(document, samples_path)
     ctx.progress(3, 3, verdict.kind)
     return Output(run_id=inp.run_id, verdict=verdict)
@@ -156,9 +156,14 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
 
 
 def describe(
-    inp: Input, summary: Summary, surroundings: dict[str, Any], verdict: Verdict, extensions: dict[str, Any]
+    inp: Input,
+    summary: Summary,
+    surroundings: dict[str, Any],
+    verdict: Verdict,
+    extensions: dict[str, Any],
+    login: str | None = None,
 ) -> ResultDocument:
-    """The result document: what was asked for, what ran, what came out."""
+    """The result document: what was asked for and by whom, what ran, what came out."""
     from inferbench_tasks.monitors import environment
     from inferbench_tasks.perfdb.documents import (
         BackendRecord,
@@ -176,7 +181,7 @@ def describe(
         attempt=inp.attempt,
         job_id=inp.job_id,
         invocation_id=inp.run_id.rpartition(".")[0] or None,
-        submission=SubmissionInfo(name=job.name, user=job.user, digest=job_digest(job)),
+        submission=SubmissionInfo(name=job.name, user=job.user, login=login, digest=job_digest(job)),
         model=ModelInfo(
             **{
                 **model.model_dump(include=set(ModelInfo.model_fields)),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.backends.first_answer import load_samples
-from inferbench_tasks.contracts.handles import Endpoint, Handle, RequestSet
+from inferbench_tasks.contracts.handles import Endpoint, Handle, RequestSet, ServerHandle
 from inferbench_tasks.errors import CancelledError, LoadError
 from inferbench_tasks.loadgen.plan import LoadPlan
+from inferbench_tasks.sandbox import Watch, watched
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.load_order import SAMPLES_FILE, Input, plan_of
 
@@ -74,6 +76,9 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         phase = "warm-up" if done_s * 1e9 < plan.measure_start_ns else "measuring"
         ctx.progress(min(done_s, total_s), total_s, f"{phase}: {snapshot.text()}" if snapshot else phase)
 
+    def cancelled() -> bool:
+        return ctx.cancelled() or verdict.reason is not None
+
     patience = quiet_machine(inp.job.load.wait_for_quiet_s, ctx)
     metrics_url = metrics_address(inp.serve.endpoint, inp.serve.backend.settings)
     with (
@@ -85,9 +90,12 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
             metrics_url=metrics_url,
             beside=[neighbour.server for neighbour in neighbours],
         ),
+        watched(watches(inp, [neighbour.server for neighbour in neighbours])) as verdict,
     ):
-        outcome = apply_load(plan, samples_path, progress=progress, cancelled=ctx.cancelled)
+        outcome = apply_load(plan, samples_path, progress=progress, cancelled=cancelled)
     applied = outcome.applied
+    if verdict.reason:
+        raise LoadError(f"{verdict.reason}\n{outcome.requests} records are kept in {samples_path}")
     if applied.cancelled:
         raise CancelledError(f"The load was cancelled; {outcome.requests} records are kept in {samples_path}")
     if applied.problem:
@@ -117,6 +125,15 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         quiet=patience.as_dict() if patience else None,
         mlperf=outcome.mlperf.model_dump(mode="json") if outcome.mlperf else None,
     )
+
+
+def watches(inp: Input, beside: Iterable[ServerHandle]) -> list[tuple[str, Watch]]:
+    """The servers that a load could make too large, each with its name; a container's engine holds it to limits."""
+    servers = [
+        ("The server", inp.serve.server),
+        *(("The server of another model", server) for server in beside),
+    ]
+    return [(name, Watch(s.pid, s.uid)) for name, s in servers if s.launcher == "process" and s.pid]
 
 
 def quiet_machine(limit_s: float, ctx: Context) -> Patience | None:

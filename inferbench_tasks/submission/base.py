@@ -39,6 +39,11 @@ class NamedFile:
 class JobBase(Spec):
     """One concrete point: what a submission says once its sweep is taken away."""
 
+    #: Fields that came later, by dotted path, and the plain value at which they are no part of a job's digest.
+    newer: ClassVar[dict[str, Any]] = {}
+    #: The dotted path of the field that says how many devices a job needs, where there is one.
+    devices_field: ClassVar[str] = "devices"
+
     name: Slug
     """Of the submission, its DAG and its results."""
     kind: Slug = DEFAULT_KIND
@@ -64,6 +69,10 @@ class JobBase(Spec):
     def needed_device(self) -> DeviceSpec:
         """The device that its stages on a device run on."""
         return CPU
+
+    def needed_devices(self) -> int:
+        """How many devices of one host it holds at once."""
+        return 1
 
     def named_files(self) -> Iterator[NamedFile]:
         """The files that it names."""

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from inferbench_tasks.problem import FieldPath, Problem, dotted
-from inferbench_tasks.submission.document import MAX_BYTES, MAX_DEPTH, MAX_VALUES, bad_character
+from inferbench_tasks.submission.document import MAX_BYTES, MAX_DEPTH, MAX_KEYS, MAX_VALUES, bad_character
 
 #: Far more than any field holds; Python refuses to print numbers of more than 4,300 digits.
 MAX_DIGITS = 300
@@ -40,6 +40,10 @@ def data_problems(data: Any, source: str) -> list[Problem]:
         if len(path) >= MAX_DEPTH:
             problems.append(Problem(source, None, "", f"nested deeper than {MAX_DEPTH} levels"))
         elif isinstance(value, dict):
+            if values + len(value) > MAX_VALUES:
+                return [Problem(source, None, "", f"more than {MAX_VALUES:,} values")]
+            if len(value) > MAX_KEYS:
+                return [Problem(source, None, dotted(path), f"a mapping of more than {MAX_KEYS:,} keys")]
             if message := next(filter(None, map(_key_problem, value)), None):
                 problems.append(Problem(source, None, dotted(path), message))
             open_values += [((*path, str(key)), item) for key, item in value.items()]

@@ -4,7 +4,8 @@ A job's digest is the SHA-256 of the canonical JSON of its spec, with every defa
 sorted and numbers in one form. So it does not depend on the order of keys, on whether a default is
 written, or on how YAML spells a value. What only labels or schedules the work is left out: the
 ``LABELS`` and ``PATIENCE``. Nothing else is. That has a price: a release that adds a field or changes a default
-changes digests, which is right, since it may change what is measured.
+changes digests, which is right where it changes what is measured; a field that came later and by default changes
+nothing stands in its schema's ``newer``, and is left out there.
 
 A submission's digest is that of the sorted set of its jobs' digests: how the sweep is written, and
 base values that every job replaces, don't count.
@@ -23,6 +24,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from inferbench_tasks.dotted import value_at
 from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase
 from inferbench_tasks.submission.slo import PERCENTILES
 
@@ -44,9 +46,6 @@ LABELS = frozenset(
 #: Fields of the load that say how long it waits before it begins.
 PATIENCE = frozenset({"wait_for_quiet_s"})
 
-#: Fields of the load that came later: where they are not set they are no part of what is hashed.
-_NEWER = frozenset({"expect"})
-
 #: Part of what is hashed; raised when the canonical form itself changes.
 FORM = "inferbench-job-1"
 
@@ -65,11 +64,12 @@ def job_digest(spec: JobBase) -> str:
         del fields["kind"]
         if fields["slo"] is not None:
             fields["slo"] = _hashed_bounds(fields["slo"])
-        fields["load"] = {
-            name: value
-            for name, value in fields["load"].items()
-            if name not in PATIENCE and (value is not None or name not in _NEWER)
-        }
+        fields["load"] = {name: value for name, value in fields["load"].items() if name not in PATIENCE}
+    for path, default in spec.newer.items():
+        group, _, name = path.rpartition(".")
+        holder = value_at(fields, group) if group else fields
+        if name in holder and holder[name] == default:
+            del holder[name]
     if spec.files and (names := {file.path for file in spec.named_files() if file.counts} & set(spec.files)):
         fields["files"] = {path: spec.files[path] for path in names}
     text = json.dumps(_one_zero(fields), sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -21,6 +21,9 @@ MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
 #: Values in a document, each counted as often as an alias repeats it.
 MAX_VALUES = 50_000
+#: Lines, and keys of one mapping: far more than a submission has, and each costs time, also to say what is wrong.
+MAX_LINES = 50_000
+MAX_KEYS = 1_000
 
 #: Characters that reorder the text around them, so that a file reads otherwise than it works.
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -64,6 +67,8 @@ def read_document(text: str, file: str) -> Document:
     """
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         _refuse(file, None, f"larger than {MAX_BYTES:,} bytes; a submission is a few lines of YAML")
+    if text.count("\n") > MAX_LINES:
+        _refuse(file, None, f"more than {MAX_LINES:,} lines; a submission is a few lines of YAML")
     text = text.removeprefix("\ufeff")
     if bad := yaml.reader.Reader.NON_PRINTABLE.search(text):
         line = text.count("\n", 0, bad.start()) + 1
@@ -203,6 +208,8 @@ class _Builder:
 
     def _mapping(self, node: yaml.MappingNode, path: FieldPath) -> dict[str, Any]:
         values: dict[str, Any] = {}
+        if len(node.value) > MAX_KEYS:
+            raise _LimitError(self.document.lines[path], f"a mapping of more than {MAX_KEYS:,} keys")
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):

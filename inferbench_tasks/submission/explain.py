@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
 
 from inferbench_tasks.dotted import parts
-from inferbench_tasks.problem import FieldPath, did_you_mean, nearest, show
+from inferbench_tasks.problem import MAX_PROBLEMS, FieldPath, did_you_mean, nearest, show
 from inferbench_tasks.submission.base import LEAST_BLOCKS, MOST_BLOCKS, SubmissionBase
 from inferbench_tasks.submission.fields import DISCRIMINATORS, Slot, all_paths, find_slot, kinds_at
 
+#: The slot at a path of what was validated; asked of the same few paths again and again where many keys are unknown.
+FindSlot = Callable[[FieldPath], Slot | None]
 #: What a kind is called where there are several.
 KIND_NAMES = {
     "model": "kind of model",
@@ -31,26 +34,31 @@ def explain(
 
     ``source`` has the text of numbers as the user wrote them, by path.
     """
+    find: FindSlot = cache(lambda path: find_slot(data, path, schema))
     messages: dict[FieldPath, str] = {}
-    for item in error.errors(include_url=False):
-        path = _path(item["loc"], data, schema, missing=item["type"] == "missing")
+    for number, item in enumerate(error.errors(include_url=False)):
+        path = _path(item["loc"], data, find, missing=item["type"] == "missing")
         if item["type"] in ("union_tag_invalid", "union_tag_not_found"):
-            path, message = _unknown_kind(path, data, schema)
+            path, message = _unknown_kind(path, data, find, hints=number < MAX_PROBLEMS)
         else:
-            message = _message(item, path, data, schema, source.get(path))
+            message = _message(item, path, data, schema, find, source.get(path), hints=number < MAX_PROBLEMS)
         messages.setdefault(path, message)
-    return [(path, text) for path, text in messages.items() if not _is_meant(path, messages)]
+    misspelt: dict[FieldPath, list[str]] = {}
+    for path, text in messages.items():
+        if text.startswith("unknown key; did you mean "):
+            misspelt.setdefault(path[:-1], []).append(text)
+    return [(path, text) for path, text in messages.items() if not _is_meant(path, text, misspelt)]
 
 
-def _is_meant(path: FieldPath, messages: dict[FieldPath, str]) -> bool:
+def _is_meant(path: FieldPath, message: str, misspelt: dict[FieldPath, list[str]]) -> bool:
     """Whether a missing key is there under a misspelt name, which has a message of its own."""
-    if not messages[path].startswith("missing"):
+    if not message.startswith("missing"):
         return False
-    beside = [p for p in messages if p[:-1] == path[:-1] and messages[p].startswith("unknown key")]
-    return any(messages[p].startswith(f"unknown key; did you mean {path[-1]!r}?") for p in beside)
+    beside = misspelt.get(path[:-1], ())
+    return any(text.startswith(f"unknown key; did you mean {path[-1]!r}?") for text in beside)
 
 
-def _path(loc: tuple[str | int, ...], data: Any, schema: type[SubmissionBase], *, missing: bool) -> FieldPath:
+def _path(loc: tuple[str | int, ...], data: Any, find: FindSlot, *, missing: bool) -> FieldPath:
     """Pydantic's location without the names of union members and the sweep's inner fields."""
     path: list[str | int] = []
     value, last = data, len(loc) - 1
@@ -61,9 +69,7 @@ def _path(loc: tuple[str | int, ...], data: Any, schema: type[SubmissionBase], *
         elif isinstance(value, dict) and part in value:
             path.append(part)
             value = value[part]
-            tags = (
-                [value.get(name) for name in DISCRIMINATORS] if _has_kinds(path, data, schema, value) else []
-            )
+            tags = [value.get(name) for name in DISCRIMINATORS] if _has_kinds(path, find, value) else []
         elif isinstance(value, (list, tuple)) and isinstance(part, int) and part < len(value):
             path.append(part)
             value = value[part]
@@ -72,17 +78,17 @@ def _path(loc: tuple[str | int, ...], data: Any, schema: type[SubmissionBase], *
     return tuple(path)
 
 
-def _has_kinds(path: list[str | int], data: Any, schema: type[SubmissionBase], value: Any) -> bool:
+def _has_kinds(path: list[str | int], find: FindSlot, value: Any) -> bool:
     if not isinstance(value, dict):
         return False
-    slot = find_slot(data, tuple(path), schema)
+    slot = find(tuple(path))
     return slot is not None and len(slot.models()) > 1
 
 
 def _unknown_kind(
-    path: FieldPath, data: dict[str, Any], schema: type[SubmissionBase]
+    path: FieldPath, data: dict[str, Any], find: FindSlot, *, hints: bool
 ) -> tuple[FieldPath, str]:
-    slot, value = find_slot(data, path, schema), _at(data, path)
+    slot, value = find(path), _at(data, path)
     if slot is None:
         return path, "unknown kind"
     name, by_kind = kinds_at(slot, value)
@@ -91,34 +97,45 @@ def _unknown_kind(
     if not isinstance(value, dict) or name not in value:
         return (*path, name), f"missing; the {what}, one of: {known}"
     kind = value[name]
-    hint = did_you_mean(kind, by_kind) if isinstance(kind, str) else ""
+    hint = did_you_mean(kind, by_kind) if hints and isinstance(kind, str) else ""
     return (*path, name), f"unknown {what} {show(kind)}{hint or ';'} known: {known}"
 
 
 def _message(
-    item: Any, path: FieldPath, data: dict[str, Any], schema: type[SubmissionBase], written: str | None
+    item: Any,
+    path: FieldPath,
+    data: dict[str, Any],
+    schema: type[SubmissionBase],
+    find: FindSlot,
+    written: str | None,
+    *,
+    hints: bool,
 ) -> str:
     kind, value = item["type"], item["input"]
     if path[:1] == ("sweep",):
         return _sweep_message(item, path)
     if kind == "value_error":
         return str(item["ctx"]["error"])
-    slot = find_slot(data, path, schema)
+    if kind == "extra_forbidden":
+        return _unknown_key(path, data, schema, find, hints=hints)
+    slot = find(path)
     if kind == "missing":
         allowed = f"; {slot.describe()}" if slot and slot.describe() else ""
         return f"missing{allowed}"
-    if kind == "extra_forbidden":
-        return _unknown_key(path, data, schema)
     if slot is None:
         return f"{item['msg']}; got {show(value)}"
-    return f"must be {slot.describe()}; got {written or show(value)}{_remedy(slot, value, written)}"
+    return f"must be {slot.describe()}; got {written or show(value)}{_remedy(slot, value, written) if hints else ''}"
 
 
-def _unknown_key(path: FieldPath, data: dict[str, Any], schema: type[SubmissionBase]) -> str:
+def _unknown_key(
+    path: FieldPath, data: dict[str, Any], schema: type[SubmissionBase], find: FindSlot, *, hints: bool
+) -> str:
     key, value = str(path[-1]), _at(data, path[:-1])
-    parent = find_slot(data, path[:-1], schema) or Slot(schema)
+    parent = find(path[:-1]) or Slot(schema)
     model = parent.model_for(value)
     allowed = list(model.model_fields) if model else []
+    if not hints:
+        return f"unknown key; allowed: {', '.join(allowed)}"
     name, by_kind = kinds_at(parent, None)
     others = [kind for kind, other in by_kind.items() if key in other.model_fields]
     leaves = {p.rsplit(".", 1)[-1]: p for p in sorted(all_paths(schema), reverse=True)}

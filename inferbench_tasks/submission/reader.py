@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from inferbench_tasks.dotted import contains, parts
 from inferbench_tasks.errors import InputError, SubmissionError
-from inferbench_tasks.problem import FieldPath, Problem, dotted, show
+from inferbench_tasks.problem import MAX_PROBLEMS, FieldPath, Problem, dotted, show
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.base import DEFAULT_KIND, SubmissionBase, SweepSpec, normal_sweep
 from inferbench_tasks.submission.bounds import data_problems
@@ -22,9 +22,6 @@ from inferbench_tasks.submission.files import changed_files, content_digests, mi
 from inferbench_tasks.submission.finding import unknown
 from inferbench_tasks.submission.slo import current_field, current_names, current_paths
 from inferbench_tasks.submission.sweep import check_structure, try_expand
-
-#: More problems than this are only counted.
-MAX_PROBLEMS = 100
 
 
 def read_submission(path: Path, abilities: Abilities) -> SubmissionBase:

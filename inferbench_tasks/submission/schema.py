@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -160,6 +160,8 @@ class NightlySpec(Spec):
 
 class JobSpec(JobBase):
     """One concrete point: what a submission says once its sweep is taken away."""
+
+    newer: ClassVar[dict[str, Any]] = {"load.expect": None}
 
     kind: Literal["serving"] = DEFAULT_KIND
     """What is measured, and by which stages: ``serving``, or what an installed package brings."""

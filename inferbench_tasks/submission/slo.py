@@ -70,6 +70,8 @@ def bound_type(figure: Figure) -> Any:
     return Annotated[float, Field(gt=0)] if figure in SHIPPED else float
 
 
+#: Of an objective: more than there are figures.
+MAX_BOUNDS = 200
 PERCENTILES = ("p50", "p90", "p95", "p99", "p999")
 
 
@@ -106,6 +108,8 @@ class Bounds(Spec):
     @model_validator(mode="before")
     @classmethod
     def _names_of_today(cls, value: Any) -> Any:
+        if isinstance(value, dict) and len(value) > MAX_BOUNDS:
+            raise ValueError(f"{len(value):,} bounds; at most {MAX_BOUNDS} are allowed")
         return current_names(value)
 
     @model_serializer(mode="wrap")

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from inferbench_tasks.dotted import contains, last, parts, set_at
 from inferbench_tasks.errors import InputError, SubmissionError
-from inferbench_tasks.problem import FieldPath, Problem, compact, did_you_mean, dotted
+from inferbench_tasks.problem import MAX_PROBLEMS, FieldPath, Problem, compact, did_you_mean, dotted
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.base import JobBase, SubmissionBase, SweepSpec
 from inferbench_tasks.submission.digest import LABELS, job_digest
@@ -41,20 +41,16 @@ class Job(Generic[SpecT_co]):
     """One concrete point, the unit of scheduling.
 
     ``index`` is its place in the sweep: the last key varies fastest, ``zip`` groups after the grid; in an interleaved
-    sweep its place among all jobs of all blocks.
-    ``job_id`` is the submission's name and the start of the spec's digest: it stays the same while the
+    sweep its place among all jobs of all blocks. ``digest`` is the canonical one of what it asks for.
+    ``job_id`` is the submission's name and the start of that digest: it stays the same while the
     job asks for the same, wherever in a sweep it stands. ``point`` has the swept values by dotted path.
     """
 
     index: int
+    digest: str
     job_id: str
     point: dict[str, Any]
     spec: SpecT_co
-
-    @property
-    def digest(self) -> str:
-        """The canonical digest of what it asks for."""
-        return job_digest(self.spec)
 
 
 def job_id(name: str, digest: str) -> str:
@@ -109,6 +105,8 @@ def try_expand(
     expansion = _Expansion(submission, sweep, abilities, file, locate)
     for places in _points(sweep):
         expansion.add(places)
+        if expansion.wrong > MAX_PROBLEMS:
+            break  # nobody reads more of them
         if expansion.count > MAX_JOBS:  # a sweep over ``share`` itself
             text = f"makes more than the {MAX_JOBS:,} jobs that are allowed"
             return [], [Problem(file, *locate(("sweep",)), text)]
@@ -151,7 +149,7 @@ def check_structure(sweep: SweepSpec, job: type[JobBase], each: int = 1) -> list
         places += [(path, ("sweep", "zip", number, path), values) for path, values in group.items()]
     place_of: dict[str, FieldPath] = {}
     for path, place, values in places:
-        if problem := _path_problem(path, job):
+        if problem := _path_problem(path, job, hint=len(problems) < MAX_PROBLEMS):
             problems.append((place, problem))
         elif clash := next((other for other in place_of if _overlap(other, path)), None):
             what = "is swept twice" if clash == path else f"overlaps with {clash}, which is swept too"
@@ -188,7 +186,7 @@ def check_structure(sweep: SweepSpec, job: type[JobBase], each: int = 1) -> list
     return problems
 
 
-def _path_problem(path: str, job: type[JobBase]) -> str | None:
+def _path_problem(path: str, job: type[JobBase], *, hint: bool) -> str | None:
     top = parts(path)[0]
     measured = ", ".join(k for k in job.model_fields if k not in LABELS and k not in ("kind", "files"))
     if path == "kind":
@@ -197,9 +195,9 @@ def _path_problem(path: str, job: type[JobBase]) -> str | None:
         return f"{top} can't be swept, since it changes nothing that is measured; sweep what is below: {measured}"
     known = all_paths(job)
     if path not in known and not ("slo" in job.model_fields and bounds_figure(path)):
-        hint = did_you_mean(path, known - LABELS)
+        near = did_you_mean(path, known - LABELS) if hint else ""
         example = "serve.threads" if "serve.threads" in known else max(known - LABELS - {"files"}, key=len)
-        return f"no field of a submission{hint or f'; give a dotted path such as {example}'}"
+        return f"no field of a submission{near or f'; give a dotted path such as {example}'}"
     return None
 
 
@@ -264,6 +262,8 @@ class _Expansion:
     problems: dict[tuple[FieldPath, str], Problem] = field(default_factory=dict)
     _digests: dict[str, int] = field(default_factory=dict)
     count: int = 0
+    #: How many of the jobs can't be.
+    wrong: int = 0
 
     def __post_init__(self) -> None:
         # Without its defaults, so that a swept kind or family does not meet another's fields.
@@ -282,6 +282,7 @@ class _Expansion:
         try:
             spec = self.submission.job.model_validate(data)
         except ValidationError as error:
+            self.wrong += 1
             for at, message in explain(error, data, type(self.submission)):
                 self._add_invalid(index, places, at, message)
             return
@@ -289,15 +290,17 @@ class _Expansion:
         for finding in findings:
             self._add_impossible(index, places, finding)
         if findings:
+            self.wrong += 1
             return
         digest = job_digest(spec)
         if digest in self._digests:
+            self.wrong += 1
             text = f"jobs {self._digests[digest] + 1} and {index + 1} of the sweep are the same ({_show(places)})"
             self._note(("sweep",), text)
             return
         self._digests[digest] = index
         point = {path: value for path, _, value in places}
-        self.jobs.append(Job(index, job_id(self.submission.name, digest), point, spec))
+        self.jobs.append(Job(index, digest, job_id(self.submission.name, digest), point, spec))
 
     def _add_invalid(self, index: int, places: list[_Place], at: FieldPath, message: str) -> None:
         """A value is wrong by itself (told where it stands), or only at this point."""

@@ -59,9 +59,11 @@ class Agent:
         """Returns after SIGTERM or SIGINT, when everything that it started has ended."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stopped)
-        self._sweep()
         self.cluster.register(self.device)
+        # First, so that a job on several devices is known to be lost before what it has here is ended: else the stage
+        # on another device would take its own processes' end for a failure of the job. No lease is answered before.
         self._lose_lease("its worker was started again")
+        self._sweep()
         try:
             while not self._stop:
                 self._keep_child()
@@ -130,8 +132,8 @@ class Agent:
             if self._child.poll() is None:
                 return
             log.warning("the Celery worker ended with %s", self._child.returncode)
-            self._end_child()
             self._lose_lease("its Celery worker ended")
+            self._end_child()
             soon = now - self._started_s < 60
             self._restart_s = min(LONGEST_RESTART_S, 2 * self._restart_s if soon else RESTART_S)
             self._restart_at = now + self._restart_s
@@ -178,13 +180,18 @@ class Agent:
         """End the servers and tasks of this device that nobody answers for: all but the Celery worker that lives."""
         worker = {settings.WORKER: self.device.device_id}
         # The sides of a night have data directories of their own below ours.
-        mine = [worker | {name: str(self.data_dir)} for name in (settings.DATA_DIR, settings.MACHINE_DIR)]
+        folders = [{name: str(self.data_dir)} for name in (settings.DATA_DIR, settings.MACHINE_DIR)]
+        mine = [worker | folder for folder in folders]
         spared = {os.getpid()}
         if self._child is not None:
             spared |= {self._child.pid, *(p.pid for p in _members(self._child.pid))}
         for process in psutil.process_iter():
             try:
-                if process.pid not in spared and any(_has(process, variables) for variables in mine):
+                if process.pid in spared:
+                    continue
+                environment = process.environ()
+                shared = self.device.device_id in environment.get(settings.DEVICES, "").split(",")
+                if any(_has(environment, v) for v in (folders if shared else mine)):
                     log.warning("ending a leftover pid=%s name=%s", process.pid, process.name())
                     process.kill()
             except (psutil.NoSuchProcess, psutil.AccessDenied):
@@ -193,8 +200,7 @@ class Agent:
             log.warning("ended the server of run %s", run_id)
 
 
-def _has(process: psutil.Process, variables: dict[str, str]) -> bool:
-    environment = process.environ()
+def _has(environment: dict[str, str], variables: dict[str, str]) -> bool:
     return all(environment.get(name) == value for name, value in variables.items())
 
 
@@ -216,6 +222,7 @@ def gpu_environment(device: Device) -> dict[str, str]:
 def celery_command(queue: str, name: str, concurrency: int) -> list[str]:
     """The command line of ``airflow celery worker`` for one queue."""
     return [
-        sys.executable, "-m", "airflow", "celery", "worker", "--queues", queue, "--concurrency", str(concurrency),
+        sys.executable, "-m", "inferbench_tasks.provider.airflow_command", "celery", "worker",
+        "--queues", queue, "--concurrency", str(concurrency),
         "--celery-hostname", f"{name}@%h", "--skip-serve-logs", "--without-mingle", "--without-gossip",
     ]  # fmt: skip

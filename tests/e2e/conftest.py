@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
+from inferbench_tasks.perfdb import embedded
 from tests.warm import warm
 
 QUICK = """
@@ -147,5 +148,4 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
             for stream in (child.stdout, child.stderr):
                 if stream:
                     stream.close()
-        stopped = with_data.run("perfdb", "stop")
-        assert stopped.returncode == 0, stopped.stderr
+        embedded.stop(with_data.data_dir)

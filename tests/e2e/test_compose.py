@@ -18,7 +18,8 @@ from tests import docker_engine
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ["-f", str(ROOT / "docker-compose.yaml"), "-f", str(ROOT / "docker" / "local" / "override.yaml")]
 RUNNING = {
-    "postgres", "redis", "perfdb", "api-server", "scheduler", "dag-processor", "triggerer", "worker-host", "worker-cpu",
+    "postgres", "redis", "perfdb", "api-server", "execution-api", "scheduler", "dag-processor", "triggerer",
+    "worker-host", "worker-cpu",
 }  # fmt: skip
 SUBMIT = """
 import os
@@ -121,7 +122,7 @@ def measured(deployment: Deployment) -> list[str]:
 
 
 def test_every_part_is_up_and_healthy(deployment: Deployment) -> None:
-    """Nine services, each healthy by its own check."""
+    """Ten services, each healthy by its own check."""
     lines = deployment("ps", "--format", "{{.Service}} {{.Health}}").split("\n")
     assert {tuple(line.split()) for line in lines if line} == {(name, "healthy") for name in RUNNING}
 

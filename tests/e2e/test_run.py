@@ -65,8 +65,13 @@ def check_figures(cli: Cli, run_id: str) -> None:
     load = json.loads((cli.data_dir / "runs" / run_id / "load.json").read_text())
     again = recompute(Path(load["samples_path"]), load["measure_start_ns"], load["measure_end_ns"])
     summary = result["summary"]
-    assert summary["e2e_latency_ms"]["p50"] == pytest.approx(again["p50"], rel=1e-12)
-    assert summary["e2e_latency_ms"]["p99"] == (again["p99"] and pytest.approx(again["p99"], rel=1e-12))
+    latency = summary["e2e_latency_ms"]
+    assert latency["p50"] == pytest.approx(again["p50"], rel=1e-12)
+    if again["p99"] is not None and latency["p99"] is None:
+        # On a machine that keeps the sender from its core the p99 is the client's, and says so with the same figure.
+        assert f"of the p99 of {again['p99']:.2f} ms are the client's own" in latency["withheld"]["p99"]
+    else:
+        assert latency["p99"] == (again["p99"] and pytest.approx(again["p99"], rel=1e-12))
     assert summary["throughput_rps"] == pytest.approx(again["throughput"], rel=1e-12)
     assert summary["accuracy_ratio"] > 0.9
     assert summary["resources"]

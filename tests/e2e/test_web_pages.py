@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +25,8 @@ from inferbench_tasks.provider.system.local import free_port
 from tests import browser
 from tests.unit.perfdb.builders import result
 from tests.unit.regression.nights import write_nights
+from tests.unit.training.epochs import JOB
+from tests.unit.training.report.results import view
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
@@ -47,11 +50,12 @@ class Site:
 
 @pytest.fixture
 def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
-    """The web application on a port of its own, with the results of three runs, some nights and a device."""
+    """The web application on a port of its own: three runs, two trainings, some nights, a device."""
     import uvicorn
+    from airflow.api_fastapi.core_api.security import get_user
     from fastapi import FastAPI
 
-    from inferbench_tasks.provider.api.access import READER, store
+    from inferbench_tasks.provider.api.access import READER, may_change, store
     from inferbench_tasks.provider.api.app import app
 
     results = []
@@ -61,6 +65,11 @@ def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
         summary = {"e2e_latency_ms": {"p99": p99_ms}, "throughput_rps": 10.0, "accuracy_ratio": 0.97}
         results.append(result(f"{name}-run", summary=summary, job_id=name, submission=digest, model=model))
     perfdb.collection("results").insert_many([dict(to_stored(document)) for document in results])
+    for label, factor in (("fast", 1), ("slow", 2)):
+        training = view(label, factor, interval=(600, 700)).result
+        perfdb.start_run(training.run_id, "x-1", "x", JOB.model_dump(mode="json"))
+        perfdb.save_result(training)
+        perfdb.end_run(training.run_id, training.verdict)
     write_nights(perfdb, [{}] * 5 + [{"preprocess": 2.0}] * 3, name="nightly-with-a-name-that-is-long")
     told = "the clock is throttled (thermal): 1,200 of 1,980 MHz"
     Cluster(perfdb).register(
@@ -77,6 +86,9 @@ def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(app.dependency_overrides, READER.dependency, lambda: None)
         patch.setitem(app.dependency_overrides, store, lambda: perfdb)
+        ann = SimpleNamespace(get_name=lambda: "ann")
+        patch.setitem(app.dependency_overrides, get_user, lambda: ann)
+        patch.setitem(app.dependency_overrides, may_change, lambda: lambda dag_id: True)
         thread.start()
         deadline = time.monotonic() + browser.PATIENCE_MS / 1000
         while not server.started:
@@ -168,6 +180,9 @@ def test_pages_fit_every_screen(
             "run/fast-run",
             "compare?run=fast-run&run=slow-run&run=middle-run",
             "recommend?by=p99_ms&slo=p99_ms<=50",
+            "trainings",
+            "run/x-1.fast",
+            "trainings/compare?run=x-1.fast&run=x-1.slow",
             "cluster",
             "regression?name=nightly-with-a-name-that-is-long",
         ):

@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from inferbench_tasks import settings
+from inferbench_tasks.background import NICE
 from inferbench_tasks.client import InferBench
 from inferbench_tasks.metrics.interference import MODE
 from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.workers.checks import BUSY
 from tests.unit.perfdb.builders import result
+from tests.warm import warm
 
 #: A model's name that a page must show as text.
 NASTY = "<script>document.title='hacked'</script>"
@@ -48,13 +51,15 @@ class Site:
 
 
 @contextmanager
-def started(base: Path, shots: Path) -> Iterator[Site]:
+def started(base: Path, shots: Path, factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A system of its own, ended afterwards."""
     folder, data_dir = base / "submissions", base / "data"
     folder.mkdir()
+    warm(data_dir, factory)
     (folder / "quickstart.yaml").write_text(GOOD.replace("by-form", "quickstart"))
-    # The browser and the system itself keep two cores busy: that is not what is tested here.
-    quiet = {MODE: "note", BUSY: "2"}
+    # The browser and the system itself keep two cores busy: that is not what is tested here, and what comes last
+    # elsewhere would wait for them.
+    quiet = {MODE: "note", BUSY: "2", NICE: "0"}
     env = {**os.environ, settings.DATA_DIR: str(data_dir), **quiet}
     command = [sys.executable, "-m", "inferbench_tasks.cli.main"]
 

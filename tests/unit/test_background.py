@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from inferbench_tasks.background import NICE, nice
+from inferbench_tasks.errors import InputError
+
 SHOW = "import os; print(os.getpriority(os.PRIO_PROCESS, 0)); print(open('/proc/self/autogroup').read())"
 
 
@@ -21,3 +24,14 @@ def test_it_comes_last_in_its_session_and_among_sessions() -> None:
     assert int(nice) == 19
     assert group.strip().endswith("nice 19")
     assert os.getpriority(os.PRIO_PROCESS, 0) < 19
+
+
+def test_its_nice_value_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 0, like everything else, to 19, behind everything else; anything else is refused by name."""
+    for text, value in (("0", 0), ("19", 19), ("", 19)):
+        monkeypatch.setenv(NICE, text)
+        assert nice() == value
+    for text in ("20", "-1", "low"):
+        monkeypatch.setenv(NICE, text)
+        with pytest.raises(InputError, match=NICE):
+            nice()

@@ -53,6 +53,22 @@ def test_a_long_row_stays_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert "y" * 500 in lines[2]
 
 
+def test_a_long_table_has_the_same_cells(capsys: pytest.CaptureFixture[str]) -> None:
+    """A table of many rows has the columns of a short one, a line a row, numbers right and unsafe marks shown."""
+    rows = [
+        {"job": f"job {i}" + "\x1b" * (i == 3), "p99_ms": i / 8, "note": "x" * 300 if i == 5 else None}
+        for i in range(600)
+    ]
+    emit(rows, OutputFormat.table)
+    head, rule, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == ["job", "p99_ms", "note"] and set(rule) == {"─", " "}
+    assert len(lines) == 600 and lines[3].startswith("job 3\\x1b") and lines[5].endswith("x" * 300)
+    emit(rows[:9], OutputFormat.table)
+    short = capsys.readouterr().out.splitlines()[2:]
+    assert [line.split() for line in lines[:9]] == [line.split() for line in short]
+    assert lines[1].index("0.1250") == head.index("p99_ms")
+
+
 def test_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing on stdout for people (a word on stderr), an empty list for programs."""
     emit([], OutputFormat.table)

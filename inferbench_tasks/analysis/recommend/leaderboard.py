@@ -84,7 +84,10 @@ def _documents(db: PerfDB, rows: list[Row], figure: Figure, beside: Sequence[str
 
 
 def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows of results that are in their order; those that don't differ from the best of their rank share it."""
+    """Rows of results that are in their order; those that don't differ from the best of their rank share it.
+
+    So does a search that ended before it met a rate that breaks: its server may be the best of all.
+    """
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for document in documents:
         model, load = document.get("model") or {}, document.get("load") or {}
@@ -99,7 +102,8 @@ def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str
             if value is None:
                 continue
             own = of_one_run(value, stated=stated(figure, document))
-            if not rank or Change.between(leader, own).settled:
+            behind = not figure.unbounded_in(summary) and Change.between(leader, own).settled
+            if not rank or behind:
                 rank, leader = position, own
             cells = {name: fields.field(name).value(document) for name in (*SHOWN, *beside)}
             if any(FIGURES.named(name).energy_based for name in (figure.name, *beside)):

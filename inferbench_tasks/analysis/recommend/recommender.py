@@ -192,6 +192,12 @@ def _decide(
         notes.append(
             f"None of {len(candidates)} configuration(s) keeps {', '.join(map(str, bounds)) or 'the bounds'}."
         )
+    if lower := [names[c.key] for c in fitting[: TOP + 1] if _is_lower_bound(c, figure)]:
+        notes.append(
+            f"The highest rate of {'; '.join(lower)} is a lower bound: a search ended before it met a rate that breaks "
+            "the objective, so it may be better than where it stands. A longer load.arrivals.limit_s, or more senders, "
+            "would tell."
+        )
     if note := per_request_note(objective, (candidate.samples_per_request for candidate in fitting)):
         notes.append(note)
     notes += trade_offs
@@ -206,6 +212,11 @@ def _key(document: dict[str, Any]) -> str:
     """As ``held.configuration``, of a document."""
     digest, device = document["submission"].get("digest"), document["device"]
     return configuration_of(digest, document["run_id"], device.get("name"), device.get("cores"))
+
+
+def _is_lower_bound(candidate: Candidate, figure: Figure) -> bool:
+    """Whether any of its runs, of which the documents are there, has no more than that."""
+    return any(figure.unbounded_in(document.get("summary") or {}) for document in candidate.documents)
 
 
 def _keeps(candidate: Candidate, bound: Bound) -> bool | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from inferbench_tasks.analysis.certainty import SETTLED
 from inferbench_tasks.analysis.report import paired_advice
-from inferbench_tasks.analysis.report.cpu_checks import differ, unknown
+from inferbench_tasks.analysis.report.cpu_checks import differ, doubt
 from inferbench_tasks.analysis.report.distinguish import (
     figure_of,
     free_choice,
@@ -149,6 +150,12 @@ def choose(views: Sequence[RunView], judge: JudgedRuns) -> Advice:
     by = MAX_RATE if all(view.value(FIGURES[MAX_RATE]) is not None for view in views) else THROUGHPUT
     order = sorted(views, key=_samples, reverse=True)
     best = order[0]
+    if by == MAX_RATE and (lower := [v.label for v in order[1:] if FIGURES[by].unbounded_in(v.summary)]):
+        text = (
+            f"{best.label} has the highest rate that is known, {_figures(best)}; that of {listing(lower)} is a lower "
+            "bound, for the search ended before it met a rate that breaks the objective: nobody knows which is higher."
+        )
+        return Advice(None, (text,), by, tuple(views))
     tied = [view for view in order if view is best or not judge.differ(best, view, by)]
     if len(tied) == 1:
         second = order[1]
@@ -177,7 +184,9 @@ def choose(views: Sequence[RunView], judge: JudgedRuns) -> Advice:
         if len(frugal) == 1:
             sentences.append(f"Use {cheap.label}: its server needs {low:.3g} ms of CPU per sample, {more}")
             price = _latency_price(cheap, tied, judge)
-            return Advice(cheap, (*sentences, *_cpu_doubt(tied), price), CPU, tuple(tied))
+            return Advice(
+                cheap, (*sentences, *doubt(*(view.summary for view in tied)), price), CPU, tuple(tied)
+            )
         if len(frugal) == len(tied):
             sentences.append("CPU per sample does not differ beyond noise.")
         else:
@@ -201,13 +210,8 @@ def choose(views: Sequence[RunView], judge: JudgedRuns) -> Advice:
 
 def not_one_clock(views: Sequence[RunView]) -> str | None:
     """Why the CPU times of some two of the runs are not of the same thing; None where nothing shows that."""
-    texts = [differ(views[0].summary, view.summary) for view in views[1:]]
+    texts = [differ(one.summary, other.summary) for one, other in combinations(views, 2)]
     return next((text for text in texts if text), None)
-
-
-def _cpu_doubt(views: Sequence[RunView]) -> list[str]:
-    text = unknown(*(view.summary for view in views))
-    return [f"That clocks and shared cores made none of this is not known: {text}."] if text else []
 
 
 def common_quantile(views: Sequence[RunView]) -> str | None:

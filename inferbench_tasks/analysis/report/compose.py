@@ -69,7 +69,7 @@ def html(
         sections=blocks,
         certificates=[_certificate(view) for view in views if view.result and view.result.certificate],
         provenance=provenance_tables(views),
-        submission=_yaml(submission),
+        submission=page.as_yaml(submission),
         counts=_count(views),
         charts=charts,
     )
@@ -178,9 +178,3 @@ def _count(views: Sequence[RunView]) -> str:
     valid = sum(view.valid for view in views)
     others = len(views) - valid
     return f"{valid} valid run{'' if valid == 1 else 's'}" + (f", {others} not valid" if others else "")
-
-
-def _yaml(submission: dict[str, Any]) -> str:
-    import yaml
-
-    return yaml.safe_dump(submission, sort_keys=False, allow_unicode=True, width=100) if submission else ""

@@ -35,6 +35,12 @@ def unknown(*summaries: Mapping[str, Any]) -> str | None:
     return "; ".join(dict.fromkeys(texts)) or None
 
 
+def doubt(*summaries: Mapping[str, Any]) -> list[str]:
+    """The sentence of an advice that goes by CPU time about what nobody knows of it; none where all is known."""
+    text = unknown(*summaries)
+    return [f"Whether clocks or shared cores had a part in that is not known: {text}."] if text else []
+
+
 def _known(summary: Mapping[str, Any], part: str, name: str) -> float | None:
     value = ((summary.get("cpu_time") or {}).get(part) or {}).get(name)
     return None if value is None else float(value)

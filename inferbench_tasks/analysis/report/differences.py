@@ -155,6 +155,9 @@ def difference(
     figure = FIGURES[name]
     if not figure.rate_free and (_searched(first) or _searched(other)):
         return Difference(other.run_id, b)
+    summaries = [result.summary.model_dump() for result in (first, other)]
+    if any(figure.unbounded_in(summary) for summary in summaries):  # a lower bound has no ratio to anything
+        return Difference(other.run_id, b)
     if a <= 0 or b <= 0:
         alike = a == b and not (not_alike(first, other) or unlike(FIGURES[name], first, other))
         return Difference(other.run_id, b, verdict=NONE_SHOWN if alike else None)
@@ -170,7 +173,6 @@ def difference(
             for result, value in ((first, a), (other, b))
         )
     )
-    summaries = [result.summary.model_dump() for result in (first, other)]
     if (
         not_alike(first, other)
         or unlike(figure, first, other)

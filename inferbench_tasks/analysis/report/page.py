@@ -53,6 +53,13 @@ def number(value: Any, digits: int = 3) -> str:
     return str(value)
 
 
+def as_yaml(submission: dict[str, Any]) -> str:
+    """A submission as its author would write it; "" for an empty one."""
+    import yaml
+
+    return yaml.safe_dump(submission, sort_keys=False, allow_unicode=True, width=100) if submission else ""
+
+
 def script_json(value: Any) -> Any:
     """JSON that can stand in a script element: nothing in it can end the element or start markup."""
     from markupsafe import Markup

@@ -5,6 +5,12 @@ ratios of the blocks are fitted by their mean and by the order in which the two 
 so that what drifts steadily, and what the one leaves behind for the next, is taken out by least squares. The interval
 of the mean is Student's with two degrees of freedom less than there are blocks.
 
+What repeats exactly is not known exactly: a search for the highest rate ends between the same two rates again, and a
+count of answers has the same window's edges again. So the interval is wider by what such a figure can't tell.
+
+A figure that some run lacks (a percentile withheld for its failures, a figure of 0) has no verdict: the blocks that are
+left are those in which that configuration did well.
+
 Disturbed runs count: a disturbance meets either side by chance, and the interval is as wide as that makes the blocks
 differ. What the ratio is of is that machine, disturbed as it was.
 """
@@ -24,12 +30,15 @@ from inferbench_tasks.analysis.report import cpu_checks
 from inferbench_tasks.analysis.report.alike import of_another, unlike
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.dotted import value_at
+from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.offered import is_search, offered
 from inferbench_tasks.submission.base import LEAST_BLOCKS
 from inferbench_tasks.submission.digest import LABELS
 
 NONE_SHOWN = "no difference shown"
+#: What the edges of a window make of the ratio of two counts of answers: the same in each block, for the schedule is.
+EDGES_RATIO = 0.005
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,8 @@ class Pair:
 
 @dataclass(frozen=True)
 class PairedRatio:
-    """Second / first over ``blocks`` blocks, ``disturbed`` of them with a disturbed run.
+    """Second / first over ``blocks`` blocks, ``disturbed`` of them with a disturbed run. In ``lacking`` more of them
+    a run lacks the figure.
 
     ``ci95``: holds with 95% together with those of all figures that are compared at once. ``verdict``: better or worse
     where it excludes 1; None where neither is better, or the two are of unlike things.
@@ -54,6 +64,7 @@ class PairedRatio:
     disturbed: int
     verdict: str | None
     probability: float
+    lacking: int = 0
 
 
 def change_of(pairs: Sequence[Pair]) -> Change | None:
@@ -110,34 +121,43 @@ class Blocks:
 
     def ratio(self, figure: str, first: str, other: str, comparisons: int = 1) -> PairedRatio | None:
         """Of a figure; None where fewer than ``LEAST_BLOCKS`` blocks have it of both."""
-        pairs, disturbed = [], 0
+        row = FIGURES[figure]
+        pairs, slacks, disturbed, lacking = [], [], 0, 0
         views: list[tuple[RunView, RunView]] = []
         for block in sorted({*self._runs[first]} & {*self._runs[other]}):
             a, b = self._runs[first][block], self._runs[other][block]
-            values = a.value(FIGURES[figure]), b.value(FIGURES[figure])
-            if _machine(a) != _machine(b) or not all(value is not None and value > 0 for value in values):
+            if _machine(a) != _machine(b):
                 continue
-            assert values[0] is not None and values[1] is not None
-            pairs.append(Pair(math.log(values[1] / values[0]), _span(a) < _span(b)))
+            one, two = _known(row, a), _known(row, b)
+            if one is None or two is None:
+                lacking += 1
+                continue
+            pairs.append(Pair(two.ln_value - one.ln_value, _span(a) < _span(b)))
+            slacks.append((one.above + two.below, one.below + two.above))
             disturbed += a.bounds_only or b.bounds_only
             views.append((a, b))
         change = change_of(pairs)
         if change is None:
             return None
         low, high = change.interval(comparisons)
+        below, above = np.mean(slacks, axis=0)
+        low, high = low - float(below), high + float(above)
         return PairedRatio(
             math.exp(change.size), (math.exp(low), math.exp(high)), len(pairs), disturbed,
-            _verdict(figure, views, change, comparisons), change.probability,
+            None if lacking else _verdict(row, views, low, high), change.probability, lacking,
         )  # fmt: skip
 
     def _leave_out(self, counts: Any, why: str) -> None:
         before = {block for runs in self._runs.values() for block in runs}
+        without: dict[str, int] = {}
         for runs in self._runs.values():
             for block in [block for block, view in runs.items() if not counts(view)]:
-                del runs[block]
+                name = configuration_label(runs.pop(block))
+                without[name] = without.get(name, 0) + 1
         lost = {block for block in before if not all(block in runs for runs in self._runs.values())}
         if lost:
-            self.left_out.append(f"{len(lost)} of {len(before)} blocks are not whole: {why}.")
+            whose = "; ".join(f"{count} of {name}" for name, count in without.items())
+            self.left_out.append(f"{len(lost)} of {len(before)} blocks are not whole: {why} ({whose}).")
 
     def _leave_out_overlapping(self) -> None:
         """A block in which another block's runs were measured was not measured in turns."""
@@ -159,22 +179,46 @@ class Blocks:
             self.left_out.append(f"{len(mixed)} blocks were not measured in turns and count for nothing.")
 
 
-def _verdict(
-    figure: str, views: Sequence[tuple[RunView, RunView]], change: Change, comparisons: int
-) -> str | None:
+@dataclass(frozen=True)
+class _Known:
+    """The logarithm of a run's figure, and how far below and above it the truth may lie in every repetition."""
+
+    ln_value: float
+    below: float = 0.0
+    above: float = 0.0
+
+
+def _known(row: Figure, view: RunView) -> _Known | None:
+    value = view.value(row)
+    if value is None or value <= 0:
+        return None
+    if row.bracketed:
+        bounds = row.interval_in(view.summary)
+        if bounds is None or bounds[0] <= 0:
+            return None
+        return _Known(math.log(value), math.log(value / bounds[0]), math.log(bounds[1] / value))
+    edges = EDGES_RATIO / 2 if row.counted else 0.0
+    return _Known(math.log(value), edges, edges)
+
+
+def _verdict(row: Figure, views: Sequence[tuple[RunView, RunView]], low: float, high: float) -> str | None:
     first, other = (view.result for view in views[-1])
     assert first is not None and other is not None
     searched = any(is_search(offered(r.model_dump(include={"load"})["load"])) for r in (first, other))
-    row = FIGURES[figure]
     if of_another(first, other) or unlike(row, first, other) or (searched and not row.rate_free):
         return None
-    if figure == cpu_checks.CPU:
+    if row.name == cpu_checks.CPU:
         unlike_cpu = [cpu_checks.differ(a.summary, b.summary) for a, b in views]
         if sum(text is not None for text in unlike_cpu) > len(views) / 2:
             return None
-    if not change.excludes_none(comparisons):
+    if low <= 0 <= high:
         return NONE_SHOWN
-    return None if row.better is None else "better" if (change.size > 0) == row.higher else "worse"
+    return None if row.better is None else "better" if (low > 0) == row.higher else "worse"
+
+
+def configuration_label(view: RunView) -> str:
+    """What a configuration is called: as its runs, without the number that tells these apart."""
+    return view.label.removesuffix(f" ({view.run_id.rpartition('.')[2]})")
 
 
 def _usable(view: RunView) -> bool:

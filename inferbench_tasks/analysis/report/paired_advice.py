@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.analysis.report import cpu_checks
 from inferbench_tasks.analysis.report.loads import load_of
 from inferbench_tasks.analysis.report.objective import objective_word
-from inferbench_tasks.analysis.report.paired import Blocks, PairedRatio
+from inferbench_tasks.analysis.report.paired import Blocks, PairedRatio, configuration_label
 from inferbench_tasks.figures import FIGURES
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def choose(blocks: Blocks, keys: Sequence[str]) -> tuple[str | None, list[str]]:
     tied = list(keys)
     sentences: list[str] = []
     criteria = _criteria(blocks, tied)
-    comparisons = max(1, len(criteria) * (len(tied) - 1))
+    comparisons = comparisons_of(len(criteria), len(tied))
     for name in criteria:
         leader = _leader(blocks, tied, name)
         ratios = {key: blocks.ratio(name, leader, key, comparisons) for key in tied if key != leader}
@@ -59,7 +60,8 @@ def choose(blocks: Blocks, keys: Sequence[str]) -> tuple[str | None, list[str]]:
         texts = [_text(blocks, key, name, ratio) for key, ratio in worse.items()]
         if len(worse) == len(tied) - 1:
             why = f"Use {label(blocks, leader)}: measured in turns, {'; '.join(texts)}."
-            return leader, [*sentences, why, *(_cpu_doubt(blocks) if name == cpu_checks.CPU else [])]
+            doubt = cpu_checks.doubt(*_summaries(blocks)) if name == cpu_checks.CPU else []
+            return leader, [*sentences, why, *doubt]
         sentences.append(f"Measured in turns, {'; '.join(texts)} as {label(blocks, leader)}.")
         tied = [key for key in tied if key not in worse]
     names = " and ".join(label(blocks, key) for key in tied)
@@ -70,6 +72,11 @@ def choose(blocks: Blocks, keys: Sequence[str]) -> tuple[str | None, list[str]]:
     return None, [text for text in sentences if text]
 
 
+def comparisons_of(criteria: int, configurations: int) -> int:
+    """How many intervals have to hold together: who leads is seen in the same runs, so any pair may be looked at."""
+    return max(1, criteria * math.comb(configurations, 2))
+
+
 def against_first(blocks: Blocks, views: Sequence[RunView]) -> list[str]:
     """Each figure in which a run's configuration differs from the first run's, by the pairs, in sentences."""
     keys = [key for view in views if (key := blocks.configuration(view)) is not None]
@@ -77,27 +84,26 @@ def against_first(blocks: Blocks, views: Sequence[RunView]) -> list[str]:
         return []
     first, *others = keys
     sentences = [*blocks.left_out, *_disturbed(blocks)]
-    for key in dict.fromkeys(others):
-        if key == first:
-            continue
-        names = [name for name, row in FIGURES.items() if row.better is not None]
-        known = [name for name in names if blocks.ratio(name, first, key) is not None]
-        ratios = {name: blocks.ratio(name, first, key, len(known)) for name in known}
+    others = [key for key in dict.fromkeys(others) if key != first]
+    names = [name for name, row in FIGURES.items() if row.better is not None]
+    known = [(name, key) for key in others for name in names if blocks.ratio(name, first, key) is not None]
+    for key in others:
+        # The intervals of all figures of all of them hold together.
+        ratios = {name: blocks.ratio(name, first, key, len(known)) for name, of in known if of == key}
         texts = [
             f"{FIGURES[name].word} {ratio.ratio:.3g} times (95%: {ratio.ci95[0]:.3g} to {ratio.ci95[1]:.3g}), "
             f"{ratio.verdict}"
             for name, ratio in ratios.items()
             if ratio is not None and ratio.verdict in ("better", "worse")
         ]
-        said = "; ".join(texts) or f"no difference shown in {len(known)} figures"
+        said = "; ".join(texts) or f"no difference shown in {len(ratios)} figures"
         sentences.append(f"In turns, {label(blocks, key)} against {label(blocks, first)}: {said}.")
     return sentences
 
 
 def label(blocks: Blocks, key: str) -> str:
-    """What a configuration is called: as its runs, without the number that tells these apart."""
-    view = blocks.runs(key)[0]
-    return view.label.removesuffix(f" ({view.run_id.rpartition('.')[2]})")
+    """What a configuration is called."""
+    return configuration_label(blocks.runs(key)[0])
 
 
 def table(blocks: Blocks) -> list[dict[str, Any]]:
@@ -125,7 +131,9 @@ def table(blocks: Blocks) -> list[dict[str, Any]]:
                 f"{ratio.ratio:.3f}",
                 f"{low:.3f} to {high:.3f}",
                 f"{ratio.blocks} ({ratio.disturbed})",
-                ratio.verdict or "not compared",
+                f"not compared: {ratio.lacking} blocks lack it"
+                if ratio.lacking
+                else ratio.verdict or "not compared",
             ]
         )
     if not rows:
@@ -139,7 +147,8 @@ def _criteria(blocks: Blocks, keys: Sequence[str]) -> list[str]:
     """Those that the blocks of all of them have, one percentile among them."""
 
     def known(name: str) -> bool:
-        return all(blocks.ratio(name, keys[0], key) is not None for key in keys[1:])
+        ratios = [blocks.ratio(name, one, other) for one, other in combinations(keys, 2)]
+        return all(ratio is not None and not ratio.lacking for ratio in ratios)
 
     names = [name for name in CRITERIA if known(name)]
     if CRITERIA[0] in names:  # where each searched for its own rate, what follows from the rate tells nothing
@@ -168,9 +177,8 @@ def _undecided(blocks: Blocks, keys: Sequence[str], name: str, comparisons: int)
     return f"{_text(blocks, keys[1], name, ratio)}; more blocks narrow that." if ratio else ""
 
 
-def _cpu_doubt(blocks: Blocks) -> list[str]:
-    text = cpu_checks.unknown(*(v.summary for key in blocks.configurations for v in blocks.runs(key)))
-    return [f"That clocks and shared cores made none of this is not known: {text}."] if text else []
+def _summaries(blocks: Blocks) -> list[dict[str, Any]]:
+    return [view.summary for key in blocks.configurations for view in blocks.runs(key)]
 
 
 def _disturbed(blocks: Blocks) -> list[str]:

@@ -12,11 +12,15 @@ from inferbench_tasks.dotted import flatten
 
 def provenance_tables(views: Sequence[RunView]) -> list[dict[str, Any]]:
     """Tables {title, rows}: what all runs share, then per run what differs."""
-    facts = [_facts(view) for view in views if view.result]
+    known = [view for view in views if view.result]
+    return tables_of([view.label for view in known], [_facts(view) for view in known])
+
+
+def tables_of(labels: Sequence[str], facts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Tables {title, rows} of runs by these labels, of the facts of each by dotted path."""
     if not facts:
         return []
     paths = list(dict.fromkeys(path for fact in facts for path in fact))
-    labels = [view.label for view in views if view.result]
     shared = [
         (p, facts[0][p]) for p in paths if p in facts[0] and all(f.get(p) == facts[0][p] for f in facts)
     ]

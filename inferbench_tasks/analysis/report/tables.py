@@ -12,6 +12,7 @@ from typing import Any
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.metrics.energy import SCOPE
+from inferbench_tasks.metrics.interference import decides
 from inferbench_tasks.metrics.stages import PARTS, WORTH_SHOWING_RATIO
 
 Table = dict[str, Any]
@@ -136,12 +137,12 @@ def marked(text: str, entry: dict[str, Any]) -> str:
 
 
 def interference_table(views: Sequence[RunView]) -> list[Table]:
-    """What else happened on the machine."""
+    """What else happened on the machine, and what of it decided the verdict."""
     rows = []
     for view in views:
         ledger = view.figure("interference") or {}
         rows += [
-            [view.label, finding["text"], "the run does not count" if finding["quarantine"] else "noted"]
+            [view.label, finding["text"], "disturbed" if decides(finding, ledger.get("mode")) else "noted"]
             for finding in ledger.get("findings", [])
         ]
         rows += [

@@ -20,6 +20,7 @@ from inferbench_tasks.analysis.search.covering import Covering
 from inferbench_tasks.analysis.search.outlook import ByServers, BySettings, Evidence, Indexes, Prior
 from inferbench_tasks.analysis.search.servers import MODELLED
 from inferbench_tasks.analysis.search.surrogate import Array, GaussianProcess, encode
+from inferbench_tasks.blas import one_thread
 
 #: The share of the space that a search may run, and the least that it needs to learn anything.
 BUDGET_RATIO, MIN_BUDGET = 0.08, 8
@@ -125,7 +126,8 @@ class Search:
             return None
         if len(self.trials) < self._first:
             return self._covering.next(candidates, list(self.trials), self._rng)
-        return int(candidates[int(np.argmax(self._scores(candidates)))])
+        with one_thread():
+            return int(candidates[int(np.argmax(self._scores(candidates)))])
 
     def tell(self, index: int, figures: Mapping[str, float | None]) -> None:
         """What a run of that configuration showed: None for figures that it has not (it failed)."""

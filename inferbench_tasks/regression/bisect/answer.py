@@ -43,7 +43,9 @@ class Answer:
 
 def answer_of(state: BisectState) -> Answer:
     """Of the state as it is."""
-    measured = partial(Answer, steps=len(state.comparisons), pairs=sum(c.pairs() for c in state.comparisons))
+    # What was measured of two steps counts once, for whatever it was looked at again.
+    pairs = {(c.baseline, c.candidate): c.pairs() for c in state.comparisons}
+    measured = partial(Answer, steps=len(state.comparisons), pairs=sum(pairs.values()))
     ends = state.of("ends")
     if ends is None or ends.decision is None:
         return measured("open")

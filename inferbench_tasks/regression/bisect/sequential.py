@@ -26,6 +26,8 @@ from inferbench_tasks.regression.spread import Array
 TAILS = 4.0
 #: By so many values what the ends leave open is represented.
 SIZES = 15
+#: The part that changes larger than the smallest have in "differs", each twice as large as the one before.
+LARGER_RATIO, DOUBLINGS = 0.2, 8
 #: As good as none: Student's is the normal distribution.
 MOST_FREEDOM = 1e6
 
@@ -45,23 +47,34 @@ class Effect:
         return self.low > 0 or self.high < 0
 
 
-def log_likelihood_ratio(blocks: Sequence[Session], sizes: Array, noise: Noise) -> float:
-    """Of an effect of one of ``sizes`` (ln ratio, equally likely) against none."""
+def log_likelihood_ratio(
+    blocks: Sequence[Session], sizes: Array, noise: Noise, weights: Array | None = None
+) -> float:
+    """Of an effect of one of ``sizes`` (ln ratio; equally likely without ``weights``, which sum to 1) against none."""
     from scipy.special import logsumexp
 
     effects, variances = columns(blocks, noise)
     none = np.log1p(effects**2 / (TAILS * variances)).sum()
     changed = np.log1p((effects - sizes[:, None]) ** 2 / (TAILS * variances)).sum(axis=1)
-    return float(logsumexp((TAILS + 1) / 2 * (none - changed)) - math.log(len(sizes)))
+    shares = np.full(len(sizes), 1 / len(sizes)) if weights is None else weights
+    return float(logsumexp((TAILS + 1) / 2 * (none - changed), b=shares))
 
 
 def differ(blocks: Sequence[Session], smallest: float, noise: Noise, error: float) -> bool | None:
-    """Whether two steps differ by ``smallest`` (ln ratio) or more, in either direction; None: not decided yet."""
-    ratios = [log_likelihood_ratio(blocks, np.array([sign * smallest]), noise) for sign in (1.0, -1.0)]
-    most, bound = max(ratios), math.log(1 / error)
-    if most >= bound + math.log(2):  # of two directions one was chosen
+    """Whether two steps differ by ``smallest`` (ln ratio) or more, in either direction; None: not decided yet.
+
+    "More" has a part in the likelihood: to that of ``smallest`` alone, whose tails are wide, a change many times as
+    large says hardly more than one of its own size.
+    """
+    larger = smallest * 2.0 ** np.arange(1, DOUBLINGS + 1)
+    sizes = np.concatenate(([smallest], larger))
+    weights = np.concatenate(([1 - LARGER_RATIO], np.full(DOUBLINGS, LARGER_RATIO / DOUBLINGS)))
+    bound = math.log(1 / error)
+    differing = max(log_likelihood_ratio(blocks, sign * sizes, noise, weights) for sign in (1.0, -1.0))
+    if differing >= bound + math.log(2):  # of two directions one was chosen
         return True
-    return False if most <= -bound else None
+    alike = max(log_likelihood_ratio(blocks, np.array([sign * smallest]), noise) for sign in (1.0, -1.0))
+    return False if alike <= -bound else None
 
 
 def is_changed(blocks: Sequence[Session], sizes: Array, noise: Noise, error: float) -> bool | None:

@@ -23,6 +23,7 @@ from inferbench_tasks.perfdb.values import to_plain
 from inferbench_tasks.regression.attribution import stage_means
 from inferbench_tasks.regression.bisect.answer import Answer, answer_of
 from inferbench_tasks.regression.bisect.build import Build, Builder, UnbuildableError
+from inferbench_tasks.regression.bisect.offer import DETECT_PERCENT
 from inferbench_tasks.regression.bisect.state import (
     BisectRun,
     BisectState,
@@ -53,7 +54,7 @@ class Request:
     steps: Sequence[Step]
     figure: str = "p50_ms"
     job: int = 0
-    detect: float = 0.03
+    detect: float = DETECT_PERCENT / 100
     error: float = 0.05
     most_pairs: int = 80
     build_command: str | None = None

@@ -20,7 +20,8 @@ def run(*arguments: str) -> int:
 def test_the_owner_sees_the_logins_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What `up` drew and printed once; the files with it are mode 600 in a folder of mode 700."""
     home = tmp_path / "system"
-    environment(home, port=1, broker_port=2, dags=tmp_path, submissions=tmp_path, data_dir=tmp_path)
+    ports = {"port": 1, "broker_port": 2, "execution_port": 3}
+    environment(home, **ports, dags=tmp_path, submissions=tmp_path, data_dir=tmp_path)
     assert run("--data-dir", str(tmp_path), "login", "--output", "json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert {row["user"]: row["password"] for row in rows} == passwords(home)

@@ -57,6 +57,17 @@ def test_without_a_regression_nothing_is_bisected(tmp_path: Path, bisected: list
     assert bisected == []
 
 
+def test_a_small_change_of_a_later_job_is_looked_for_as_what_it_is(
+    tmp_path: Path, bisected: list[Any]
+) -> None:
+    """15.25: 1.25% of the third job: a bisection of the first, or for 3%, would call the ends equal."""
+    start: dict[str, Any] = START | {"job": 2, "detect_percent": 1.25}
+    request = request_of(tmp_path / "x.yaml", start)
+    assert (request.job, request.detect) == (2, 0.0125)
+    usual = request_of(tmp_path / "x.yaml", START)
+    assert (usual.job, usual.detect) == (0, 0.03)
+
+
 def test_a_bisection_without_its_ends_is_refused(tmp_path: Path) -> None:
     """As one that is started by hand in the UI, with nothing filled in."""
     with pytest.raises(InputError, match="needs a commit for good and bad"):

@@ -9,6 +9,8 @@ import pytest
 
 from inferbench_tasks.cli.run import in_ci, passes, what_to_do
 from inferbench_tasks.contracts.verdict import NOTED, VALID, Reason, Verdict
+from inferbench_tasks.pipelines.serving import SERVING
+from inferbench_tasks.pipelines.training import TRAINING
 
 LOGGING = """
 import logging
@@ -57,3 +59,10 @@ def test_one_sentence_says_what_to_do_about_a_disturbance() -> None:
     assert text is not None and text.count(". ") == 0 and text.endswith(".")
     assert text.startswith("1 of 2 run(s) were disturbed") and "run it again" in text
     assert "unset INFERBENCH_INTERFERENCE" in (what_to_do([ONLY_NOTED]) or "")
+
+
+def test_the_sentence_names_only_fields_that_the_submission_has() -> None:
+    """A training does not wait for a quiet machine, so it is not told to wait longer."""
+    serving, training = (pipeline.patience for pipeline in (SERVING, TRAINING))
+    assert "with a longer load.wait_for_quiet_s, or" in (what_to_do([STOLEN], serving) or "")
+    assert training is None and "wait_for_quiet_s" not in (what_to_do([STOLEN], training) or "")

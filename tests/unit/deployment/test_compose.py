@@ -15,9 +15,10 @@ import pytest
 
 from inferbench_tasks.provider import plugins_folder
 from inferbench_tasks.provider.system import compose as settings_file
-from inferbench_tasks.provider.system.config import TUNED
+from inferbench_tasks.provider.system.config import EXECUTION_URL, TUNED
 
 ROOT = Path(__file__).parents[3]
+AIRFLOW_COMMAND = ["python", "-m", "inferbench_tasks.provider.airflow_command"]
 PROFILED = {"worker-gpu", "node-exporter", "cadvisor", "dcgm-exporter"}
 
 
@@ -75,8 +76,8 @@ def services(env: Path) -> dict[str, Any]:
 def test_a_team_gets_every_part(services: dict[str, Any]) -> None:
     """Airflow's parts, three databases, a worker per device; GPU and exporters only with their profile."""
     assert set(services) == PROFILED | {
-        "postgres", "redis", "perfdb", "init", "api-server", "scheduler", "dag-processor", "triggerer",
-        "worker-host", "worker-cpu",
+        "postgres", "redis", "perfdb", "init", "api-server", "execution-api", "scheduler", "dag-processor",
+        "triggerer", "worker-host", "worker-cpu",
     }  # fmt: skip
     assert {name for name, service in services.items() if service.get("profiles")} == PROFILED
     (device,) = services["worker-gpu"]["deploy"]["resources"]["reservations"]["devices"]
@@ -105,7 +106,7 @@ def test_only_the_web_ui_is_reachable_and_from_this_machine_only(services: dict[
 def test_every_process_of_airflow_has_the_settings_of_inferbench_up(services: dict[str, Any]) -> None:
     """The same executor and the same tuned settings, and what is installed stays as it is."""
     parts = airflows(services)
-    assert len(parts) == 8
+    assert len(parts) == 9
     for environment in parts.values():
         assert {name: environment.get(name) for name in TUNED} == TUNED
         assert environment["INFERBENCH_NO_INSTALL"] == "1"
@@ -121,6 +122,7 @@ def test_each_service_has_its_own_secrets_only(services: dict[str, Any], secrets
         "postgres": {"POSTGRES_PASSWORD"}, "redis": broker, "perfdb": users | {"PERFDB_PASSWORD", "PERFDB_KEY"},
         "init": metadata, "dag-processor": metadata, "triggerer": metadata,
         "api-server": metadata | logins | {"AIRFLOW_JWT_SECRET", "AIRFLOW_API_SECRET", "PERFDB_READER_PASSWORD"},
+        "execution-api": metadata | {"AIRFLOW_JWT_SECRET"},
         "scheduler": metadata | worker | {"AIRFLOW_JWT_SECRET"},
         "worker-host": worker, "worker-cpu": worker, "worker-gpu": worker,
         "node-exporter": set(), "cadvisor": set(), "dcgm-exporter": set(),
@@ -142,7 +144,7 @@ def test_perfdb_is_used_by_the_role_that_a_service_needs(services: dict[str, Any
     }
     assert users == {
         "api-server": "reader", "scheduler": "writer", "worker-host": "writer", "worker-cpu": "writer",
-        "worker-gpu": "writer", "init": None, "dag-processor": None, "triggerer": None,
+        "worker-gpu": "writer", "init": None, "execution-api": None, "dag-processor": None, "triggerer": None,
     }  # fmt: skip
 
 
@@ -152,8 +154,8 @@ def test_the_logins_passwords_are_the_api_servers_alone(services: dict[str, Any]
     assert [entry.split(":")[0] for entry in services["api-server"]["tmpfs"]] == [str(path.parent)]
     for service in services.values():
         assert not any(path.is_relative_to(volume["target"]) for volume in service.get("volumes", ()))
-    program = tmp_path / "airflow"
-    program.write_text(f"#!/bin/sh\nenv > {tmp_path}/env\n")
+    program = tmp_path / "python"
+    program.write_text(f'#!/bin/sh\nenv > {tmp_path}/env\necho "$@" > {tmp_path}/arguments\n')
     program.chmod(0o755)
     logins = {f"INFERBENCH_{name}_PASSWORD": name.lower() for name in ("ADMIN", "SUBMITTER", "VIEWER")}
     place = {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(tmp_path / "p.json")}
@@ -165,6 +167,45 @@ def test_the_logins_passwords_are_the_api_servers_alone(services: dict[str, Any]
     }
     assert stat.S_IMODE((tmp_path / "p.json").stat().st_mode) == 0o600
     assert "_PASSWORD=" not in (tmp_path / "env").read_text()
+    started = (tmp_path / "arguments").read_text().split()
+    assert started == [*AIRFLOW_COMMAND[1:], "api-server", "--apps", "core"]
+
+
+def test_tasks_ask_a_server_that_serves_nobody_else(services: dict[str, Any]) -> None:
+    """All parts name it as the execution API; it has a port of its own that is not published, and no results."""
+    for environment in airflows(services).values():
+        assert environment[EXECUTION_URL] == "http://execution-api:8081/execution/"
+    server = services["execution-api"]
+    assert server["command"] == [*AIRFLOW_COMMAND, "api-server", "--apps", "execution", "--port", "8081"]
+    assert "ports" not in server and "8081/execution/health" in server["healthcheck"]["test"][-1]
+    assert [mount["target"] for mount in server["volumes"]] == ["/airflow/logs"]
+
+
+def test_the_logins_of_a_team_are_another_file(env: Path) -> None:
+    """With ``fab.yaml`` all parts have FAB's auth manager, the image its packages; no password is a setting."""
+    fab = "docker/compose/fab.yaml"
+    process = config(env, "-f", str(ROOT / fab), "--profile", "*")
+    assert process.returncode == 0, process.stderr
+    services = json.loads(process.stdout)["services"]
+    for name, environment in airflows(services).items():
+        assert environment["AIRFLOW__CORE__AUTH_MANAGER"] == "inferbench_tasks.provider.auth.fab.AuthManager"
+        assert "fab" in services[name]["build"]["args"]["EXTRAS"].split(","), name
+        assert not [key for key in environment if key.startswith("INFERBENCH_") and "_PASSWORD" in key], name
+    server = services["api-server"]
+    settings = server["environment"]["AIRFLOW__FAB__CONFIG_FILE"]
+    assert [mount["read_only"] for mount in server["volumes"] if mount["target"] == settings] == [True]
+    assert server["command"] == [*AIRFLOW_COMMAND, "api-server", "--apps", "core"]
+
+
+def test_no_service_can_write_the_settings_of_another(services: dict[str, Any]) -> None:
+    """Airflow's settings name code that is run: of its home only the logs are shared."""
+    shared = {
+        mount["target"]
+        for name in airflows(services)
+        for mount in services[name]["volumes"]
+        if not mount.get("read_only")
+    }
+    assert shared == {"/airflow/logs", "/data"}
 
 
 def test_the_settings_file_is_the_codes() -> None:

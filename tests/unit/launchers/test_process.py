@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from inferbench_tasks import settings
 from inferbench_tasks.contracts.handles import ServerHandle
 from inferbench_tasks.contracts.server_record import ServerRecord
 from inferbench_tasks.errors import ServerError
@@ -205,3 +206,14 @@ def test_a_server_counts_gpus_as_the_monitor_does(start: Start, monkeypatch: pyt
         while not (environment := path.read_text().split("\0")) or not environment[0]:
             time.sleep(0.01)  # the kernel has not filled it in yet
         assert f"CUDA_DEVICE_ORDER={order}" in environment and "CUDA_VISIBLE_DEVICES=GPU-bbb" in environment
+
+
+def test_a_server_on_several_devices_is_ended_by_each_of_them(
+    start: Start, servers_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record names them all; a device that it does not run on leaves it alone."""
+    monkeypatch.setenv(settings.WORKER, "a")
+    monkeypatch.setenv(settings.DEVICES, "a,b")
+    server = start("exec sleep 300")
+    assert records.end_worker(servers_dir, "c") == [] and LAUNCHER.alive(server)
+    assert records.end_worker(servers_dir, "b") == ["r"] and not LAUNCHER.alive(server)

@@ -61,7 +61,7 @@ def _summary(table: pa.Table, certificate: Certificate) -> dict[str, Any]:
 
 
 def test_a_sender_that_sleeps_half_of_the_time_makes_the_median() -> None:
-    """9.3 of every 17 ms asleep: the p50 goes from 0.43 to 4.9 ms, every other limit holds, and the run is invalid."""
+    """15.7: 9.3 of every 17 ms asleep: the p50 goes from 0.43 to 4.9 ms, all else holds, the run is invalid."""
     planned = _schedule()
     phase = planned % (17 * MS)
     lateness = np.where(phase < 9.3 * MS, 9.3 * MS - phase, 0).astype(np.int64)
@@ -73,7 +73,7 @@ def test_a_sender_that_sleeps_half_of_the_time_makes_the_median() -> None:
 
 
 def test_a_p99_that_late_requests_made_is_withheld_with_the_reason() -> None:
-    """1.5% sent 9.9 ms late: the p99 goes from 1 to 10.9 ms. It is None, p50 to p95 stand, the run is valid."""
+    """15.7: 1.5% sent 9.9 ms late: the p99 goes from 1 to 10.9 ms. It is None, p50 to p95 stand, the run is valid."""
     lateness = np.where(np.arange(10_000) % 67 == 0, int(9.9 * MS), 0)
     certificate, table = _open(lateness)
     assert certificate.valid, certificate.reasons
@@ -116,7 +116,7 @@ def _held_up(every_ns: int, for_ns: int, users: int = 4, service_ns: int = 10 * 
 
 
 def test_a_closed_loop_that_is_held_up_again_and_again_is_invalid() -> None:
-    """95 ms every 0.8 s: each below the limit of one stall, the p99 goes from 10 to 98 ms, and 12% are lost."""
+    """15.7: 95 ms every 0.8 s: each below the limit of one stall, the p99 goes from 10 to 98 ms, and 12% are lost."""
     table, stalls = _held_up(800 * MS, 95 * MS)
     certificate = certify(table, ClosedPlan(4), [_usage(stalls)], measure_start_ns=START, measure_end_ns=END)
     assert _failed(certificate) == {"client_stalled"}

@@ -33,33 +33,33 @@ def _rows(records: RecordSet, mask: NDArray[np.bool_]) -> RecordSet:
 
 
 def test_every_forged_record_set_is_caught() -> None:
-    """At least 40, of open, closed and offline loads with one sender or more: each fails a check."""
+    """15.8: At least 40, of open, closed and offline loads with one sender or more: each fails a check."""
     judgements = judged(forged())
     assert len(judgements) >= 40
     assert [judgement.name for judgement in judgements if not judgement.refused] == []
 
 
 def test_no_honest_record_set_is_refused() -> None:
-    """At least 40: bursts, slow servers, stalls, errors, timeouts, heavy tails, quotas, rows in no order."""
+    """15.8: At least 40: bursts, slow servers, stalls, errors, timeouts, heavy tails, quotas, rows in no order."""
     judgements = judged(honest())
     assert len(judgements) >= 40
     assert [judgement for judgement in judgements if judgement.refused] == []
 
 
 def test_a_closed_loop_without_its_slow_requests_is_invalid(loop: RecordSet) -> None:
-    """The numbers have holes, and users ask who were never answered."""
+    """15.8: The numbers have holes, and users ask who were never answered."""
     took = loop.columns["done_ns"] - loop.columns["sent_ns"]
     failed = _failed(_rows(loop, took < np.quantile(took, 0.98)))
     assert {"request_numbers", "chain"} <= failed
 
 
 def test_a_closed_loop_without_its_last_part_is_invalid(loop: RecordSet) -> None:
-    """Of 10 s the last 0.8 are missing: users who were answered did not ask again."""
+    """15.8: Of 10 s the last 0.8 are missing: users who were answered did not ask again."""
     assert "chain" in _failed(_rows(loop, loop.columns["done_ns"] < loop.window_ns[1] - 8 * S // 10))
 
 
 def test_a_sender_of_twenty_that_is_gone_is_missed(loop: RecordSet) -> None:
-    """Its records alone, its account alone, or both: the plan says how many there were."""
+    """15.8: Its records alone, its account alone, or both: the plan says how many there were."""
     records = _rows(loop, loop.columns["shard"] != 19)
     assert "senders" in _failed(records)
     assert "senders" in _failed(replace(loop, usages=loop.usages[:-1]))
@@ -68,7 +68,7 @@ def test_a_sender_of_twenty_that_is_gone_is_missed(loop: RecordSet) -> None:
 
 
 def test_records_that_were_never_sent_and_answered_are_invalid(loop: RecordSet) -> None:
-    """``sent_ns`` of -1 in every record left nothing to judge; it can't be, in open loops either."""
+    """15.8: ``sent_ns`` of -1 in every record left nothing to judge; it can't be, in open loops either."""
     for records in (loop, open_set("open", constant(200), lognormal(10))):
         unsent = records.changed("unsent", sent_ns=np.full(len(records.columns["status"]), -1))
         assert "impossible_records" in _failed(unsent)

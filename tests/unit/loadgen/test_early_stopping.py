@@ -11,7 +11,7 @@ from inferbench_tasks.loadgen.statistics import FLOORS
 
 @pytest.mark.parametrize(("true_ms", "wrong"), [(1.01, True), (1.1, True), (0.99, False), (0.9, False)])
 def test_a_run_is_wrong_about_its_objective_in_one_of_a_hundred(true_ms: float, wrong: bool) -> None:
-    """Whatever the true p99 beside a bound of 1 ms: at most 2% of 300 runs of 5,000 requests say the contrary."""
+    """15.13: whatever the true p99 beside a bound of 1 ms, at most 2% of 300 runs of 5,000 requests are wrong."""
     rng = np.random.default_rng(13)
     scale = true_ms / np.log(100)
     said = [decide(rng.exponential(scale, 5_000) > 1.0, 0.99).met for _ in range(300)]
@@ -36,7 +36,7 @@ def test_the_floors_decide_with_one_request_over_the_bound(quantile: float, leas
 
 
 def test_an_undecided_run_says_how_long_would_decide() -> None:
-    """As many requests of the same kind as it says decide, and a tenth fewer don't."""
+    """15.13: As many requests of the same kind as it says decide, and a tenth fewer don't."""
     over = np.random.default_rng(15).random(3_000) < 0.008
     decision = decide(over, 0.99)
     assert decision.met is None and decision.needed_requests is not None

@@ -20,7 +20,7 @@ from inferbench_tasks.loadgen.statistics import intervals, order_statistics_inte
     ],
 )
 def test_intervals_cover_the_truth_in_clusters_too(title: str, names: tuple[str, ...]) -> None:
-    """Of 40 runs of 50,000 requests at least 86% of the intervals hold, and nine runs in ten have one.
+    """15.6: Of 40 runs of 50,000 requests at least 86% of the intervals hold, and nine runs in ten have one.
 
     95% of 40 less two and a half standard errors; the whole table is ``python -m benchmarks.statistics``.
     """
@@ -31,7 +31,7 @@ def test_intervals_cover_the_truth_in_clusters_too(title: str, names: tuple[str,
 
 
 def test_stalls_are_seen_by_the_tail_that_they_make() -> None:
-    """Requests hardly resemble their neighbours, those above the p99 do: they are worth fewer, its interval wider."""
+    """15.6: requests hardly resemble their neighbours, those above the p99 do: they are worth fewer, it is wider."""
     values = PROCESSES["stalls"](np.random.default_rng(7), 50_000)
     result = intervals(values)
     assert result.method == "exceedances"

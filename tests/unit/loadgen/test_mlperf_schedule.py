@@ -79,7 +79,7 @@ def test_a_loadgen_that_keeps_its_schedule_is_valid(tmp_path: Path) -> None:
 
 
 def test_a_loadgen_that_issues_too_slowly_is_invalid(tmp_path: Path) -> None:
-    """600/s of 1000/s asked, each sent as soon as it was issued: late by the schedule, and too few of it."""
+    """15.9: 600/s of 1000/s asked, each sent as soon as it was issued: late by the schedule, and too few of it."""
     offsets = server_offsets_ns(RATE, _seed(), 2400)
     certificate, schedule = _judged(tmp_path, 50 * S + (offsets / 0.6).astype(np.int64))
     assert {"lateness_p50", "lateness_max", "unrecorded", "schedule"} <= _failed(certificate)
@@ -122,7 +122,7 @@ def _verdict(*, valid: bool) -> MlperfVerdict:
 
 
 def test_loadgens_invalid_makes_the_run_invalid() -> None:
-    """It was a warning: the reason says it in LoadGen's own words."""
+    """15.9: It was a warning: the reason says it in LoadGen's own words."""
     against = [check.against() for check in loadgen_checks(_verdict(valid=False), 100, 0) if not check.ok]
     assert [reason.check for reason in against] == ["loadgen_verdict"]
     assert against[0].text.endswith("INVALID: Early stopping: not enough queries")
@@ -130,7 +130,7 @@ def test_loadgens_invalid_makes_the_run_invalid() -> None:
 
 
 def test_failures_that_loadgen_counts_as_answers_make_the_run_invalid() -> None:
-    """One is enough, though 1% may fail otherwise: LoadGen's own figures have it among the good ones."""
+    """15.9: One is enough, though 1% may fail otherwise: LoadGen's own figures have it among the good ones."""
     against = [check.against() for check in loadgen_checks(_verdict(valid=True), 100, 1) if not check.ok]
     assert [reason.check for reason in against] == ["loadgen_failures"]
     assert against[0].text.startswith("1 of 100 requests failed, which LoadGen can't be told")

@@ -18,7 +18,7 @@ S = 1_000_000_000
 
 
 def test_an_offline_window_ends_at_the_last_answer_not_at_the_last_failure() -> None:
-    """999 answers in a second and one timeout after ten are 999/s, and the failure is counted."""
+    """15.16: 999 answers in a second and one timeout after ten are 999/s, and the failure is counted."""
     done_ns = np.append(np.linspace(1, S, 999).astype(np.int64), 10 * S)
     table = samples_table(
         {"intended_ns": np.zeros(1000, np.int64), "done_ns": done_ns, "status": ["ok"] * 999 + ["timeout"]}

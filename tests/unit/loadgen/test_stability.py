@@ -45,7 +45,7 @@ def _certificate(capacity_rps: float, steady: str = STEADY, **plan: Any) -> Cert
 
 
 def test_a_growing_backlog_leaves_no_latency_and_a_valid_throughput() -> None:
-    """1,000 requests/s at a capacity of 833: every percentile and the mean are null with both numbers, 833/s stand."""
+    """15.10: 1,000 requests/s at a capacity of 833: all percentiles and the mean are null with both numbers."""
     certificate = _certificate(833)
     assert certificate.valid
     summary = summarise(samples_table(_columns(833)), measure_start_ns=0, measure_end_ns=5 * S)
@@ -59,7 +59,7 @@ def test_a_growing_backlog_leaves_no_latency_and_a_valid_throughput() -> None:
 
 
 def test_overload_that_was_asked_for_keeps_its_latencies_and_says_so() -> None:
-    """The same load with ``load.expect: overload``: nothing is withheld, and both warnings stand."""
+    """15.10: The same load with ``load.expect: overload``: nothing is withheld, and both warnings stand."""
     certificate = _certificate(833, expect_overload=True)
     assert certificate.withheld == {}
     assert certificate.figures["expect"] == "overload"
@@ -68,7 +68,7 @@ def test_overload_that_was_asked_for_keeps_its_latencies_and_says_so() -> None:
 
 
 def test_a_load_that_is_not_steady_has_no_latency_either() -> None:
-    """The words of the judge are the reason; a steady load, and one that nobody judged, keep theirs."""
+    """15.10: The words of the judge are the reason; a steady load, and one that nobody judged, keep theirs."""
     certificate = _certificate(2000, steady="not steady: the latency drifts by +40% over the load")
     assert "drifts by +40%" in certificate.withheld["e2e_latency_ms"]["p99"]
     assert _certificate(2000).withheld == {}

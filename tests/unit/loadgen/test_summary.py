@@ -264,7 +264,7 @@ def test_every_request_is_somewhere(rows: list[tuple[int, int, int, str]]) -> No
 
 
 def test_a_percentile_that_failures_may_belong_to_is_null_with_the_reason() -> None:
-    """With 0.9% of timeouts there is no p99.9 and no p99, whose interval goes too; the p90 stays."""
+    """15.12: With 0.9% of timeouts there is no p99.9 and no p99, whose interval goes too; the p90 stays."""
     intended = np.linspace(0, 10 * S, 10_000, endpoint=False).astype(np.int64)
     status = np.where(np.arange(10_000) % 111 == 5, "timeout", "ok").tolist()
     columns = {"intended_ns": intended, "done_ns": intended + MS, "status": status}
@@ -277,7 +277,7 @@ def test_a_percentile_that_failures_may_belong_to_is_null_with_the_reason() -> N
 
 
 def test_few_enough_failures_leave_a_percentile() -> None:
-    """A tenth of the tail may fail: 10 of 10,000 requests leave the p99 and take the p99.9."""
+    """15.12: A tenth of the tail may fail: 10 of 10,000 requests leave the p99 and take the p99.9."""
     intended = np.linspace(0, 10 * S, 10_000, endpoint=False).astype(np.int64)
     status = np.where(np.arange(10_000) % 1000 == 5, "timeout", "ok").tolist()
     columns = {"intended_ns": intended, "done_ns": intended + MS, "status": status}

@@ -52,6 +52,15 @@ def test_the_interval_holds_the_ratio_and_is_the_figures_own() -> None:
     assert FIGURES["cpu_ms_per_sample"].interval_in(summary) == (low, high)
 
 
+def test_blocks_that_nobody_sampled_are_no_blocks_without_work() -> None:
+    """15.28: samples begin 0.9 s after the window and end 0.9 s before it, of 8 s; 0.5 cores at 200/s are 2.5 ms."""
+    t_ns = np.arange(int(2.9 * SECOND), int(9.2 * SECOND), 100_000_000)
+    series = {("server", "cpu_s_total"): Series(t_ns, (t_ns - t_ns[0]) / 1e9 * 0.5)}
+    block = cpu_time(series)
+    low, high = block["ci95"]["ms_per_sample"]
+    assert block["blocks"] == 12 and 2.45 < low < 2.5 < high < 2.55
+
+
 @pytest.mark.parametrize("lasting", [1, 5])
 def test_the_interval_holds_in_95_of_100(lasting: int) -> None:
     """Simulated, of blocks by themselves and of a load on the caches that comes and goes over several blocks."""

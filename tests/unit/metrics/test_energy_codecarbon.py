@@ -40,7 +40,7 @@ def test_it_is_a_cross_check_where_something_better_is_there() -> None:
 
 
 def test_item_14_hardware_threads_are_not_taken_for_cores() -> None:
-    """Item 14: where the number of cores is not known, four threads of a 280 W processor are no four cores of it."""
+    """15.14: where the number of cores is not known, four threads of a 280 W processor are no four cores of it."""
     hardware = {**EPYC, "cores_logical": 4, "cores_physical": None}
     energy = measure({("host", "cpu_ratio"): gauge(1.0)}, hardware)["energy"]
     assert energy["method"] == "codecarbon_estimate"

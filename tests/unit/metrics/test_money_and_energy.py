@@ -39,7 +39,10 @@ def gauge(value: float) -> Series:
 
 
 #: What any recording has.
-WATCHED = {("host", "cpu_busy_s_total"): counter(0.1)}
+WATCHED = {
+    ("host", "cpu_busy_s_total"): counter(0.1), ("server", "cpu_s_total"): counter(0.05),
+    ("client", "cpu_s_total"): counter(0.05),
+}  # fmt: skip
 
 
 def measure(
@@ -81,7 +84,7 @@ def test_a_processors_counter_goes_before_an_estimate() -> None:
 
 @pytest.mark.parametrize(("physical", "logical"), [(64, 64), (64, 128)])
 def test_item_14_an_estimate_of_all_hardware_threads_is_the_tdp(physical: int, logical: int) -> None:
-    """Item 14: a server that keeps all threads of a 280 W processor busy draws 280 W, with SMT too, never 560."""
+    """15.14: a server that keeps all threads of a 280 W processor busy draws 280 W, with SMT too, never 560."""
     hardware = {**EPYC, "cores_physical": physical, "cores_logical": logical}
     energy = measure({("server", "cpu_s_total"): counter(float(logical))}, hardware)["energy"]
     assert energy["method"] == "tdp_estimate"
@@ -89,7 +92,7 @@ def test_item_14_an_estimate_of_all_hardware_threads_is_the_tdp(physical: int, l
 
 
 def test_item_14_without_the_number_of_threads_of_a_core_there_is_no_estimate() -> None:
-    """Item 14: it could be twice too much; it is null, with the reason."""
+    """15.14: it could be twice too much; it is null, with the reason."""
     hardware = {**EPYC, "cores_physical": None}
     energy = measure({("server", "cpu_s_total"): counter(0.5)}, hardware)["energy"]
     assert energy["joule_per_request"] is None
@@ -97,7 +100,7 @@ def test_item_14_without_the_number_of_threads_of_a_core_there_is_no_estimate() 
 
 
 def test_item_14_two_estimates_from_one_tdp_are_no_agreement() -> None:
-    """Item 14: only beside a counter are methods said to agree, or not."""
+    """15.14: only beside a counter are methods said to agree, or not."""
     estimates = {("server", "cpu_s_total"): counter(0.5), ("host", "cpu_ratio"): gauge(0.25)}
     assert measure(estimates)["energy"]["methods_agree"] is None
     watts = 0.5 * 280 / 64

@@ -82,7 +82,7 @@ def test_a_disturbance_without_end_leaves_nothing_behind_it() -> None:
 def test_the_cut_has_no_bias_and_its_intervals_hold(
     load: str, taken: float, length_s: float, real: bool
 ) -> None:
-    """Item 27: pauses of 10 to 40%, and cuts of what took nothing: near the truth in 9 of 10, on both sides of it."""
+    """15.27: pauses of 10 to 40%, and cuts of what took nothing: near the truth in 9 of 10, on both sides of it."""
     outcome, truth = Outcome(), truth_of(LOAD[load], 500_000)
     for seed in range(8):
         add_run(

@@ -74,7 +74,7 @@ def triton(requests: float) -> Recording:
      ("nv_inference_count_total", "nv_inference_exec_count_total")],
 )  # fmt: skip
 def test_item_15_the_mean_dynamic_batch_is_what_the_server_counted(samples: str, runs: str) -> None:
-    """Item 15: 1,200 samples in 100 runs are batches of twelve, by our server's counters and by Triton's."""
+    """15.15: 1,200 samples in 100 runs are batches of twelve, by our server's counters and by Triton's."""
     t_ns = np.arange(13) * SECOND
     growth = {samples: 1200.0, runs: 100.0}
     series = {("server_metrics", name): Series(t_ns, np.arange(13) * rate) for name, rate in growth.items()}

@@ -71,6 +71,28 @@ def test_the_group_with_its_children_is_seen(server: ServerHandle, tmp_path: Pat
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_what_begins_inside_is_seen_from_its_beginning(server: ServerHandle, tmp_path: Path) -> None:
+    """However long the sampler takes to start, all monitors have been read once when the session is entered."""
+    path = tmp_path / "monitors.parquet"
+    with MonitorSession(server, path):
+        entered_ns = time.monotonic_ns()
+    recording = read_recording(path)
+    for source, metric in (
+        ("host", "cpu_busy_s_total"),
+        ("server", "cpu_s_total"),
+        ("client", "cpu_s_total"),
+    ):
+        assert recording.series[source, metric].t_ns[0] <= entered_ns
+
+
+def test_a_sampler_that_dies_at_once_keeps_no_load_waiting(server: ServerHandle, tmp_path: Path) -> None:
+    """Its end is the end of the wait, and the recording says the problem."""
+    path = tmp_path / "monitors.parquet"
+    with MonitorSession(server, path, kinds=["no-such-monitor"]):
+        pass
+    assert "exit code" in read_recording(path).about["problem"]
+
+
 def test_a_server_that_is_gone_is_said_and_harms_nothing(tmp_path: Path) -> None:
     """Without the server the host is watched all the same, and the recording says what is missing."""
     gone = ServerHandle(launcher="process", pid=2**22 - 1, started_ns=0, log_path="", config_path="")

@@ -121,7 +121,7 @@ YOLO = np.array(
 
 
 def test_item_18_boxes_with_centres_are_refused_with_the_option_that_reads_them() -> None:
-    """Item 18: a width is no corner: nothing is suppressed by it, and with the option the right boxes come out."""
+    """15.18: a width is no corner: nothing is suppressed by it, and with the option the right boxes come out."""
     with pytest.raises(InputError, match="3 of 3 are none.*Set box_format: cxcywh"):
         NonMaximumSuppression()(YOLO[None])
     (detections,) = NonMaximumSuppression(box_format="cxcywh")(YOLO[None])
@@ -130,7 +130,7 @@ def test_item_18_boxes_with_centres_are_refused_with_the_option_that_reads_them(
 
 
 def test_item_18_a_transposed_output_is_refused_with_the_option_that_reads_it() -> None:
-    """Item 18: YOLOv8 gives n x (4 + classes) x boxes."""
+    """15.18: YOLOv8 gives n x (4 + classes) x boxes."""
     turned = np.concatenate([YOLO] * 40)[None].transpose(0, 2, 1)
     with pytest.raises(InputError, match="set layout: channels_first"):
         NonMaximumSuppression()(turned)
@@ -139,7 +139,7 @@ def test_item_18_a_transposed_output_is_refused_with_the_option_that_reads_it() 
 
 
 def test_item_18_objectness_counts_with_the_classes() -> None:
-    """Item 18: YOLOv5 to v7 have it in the fifth column; a sure class of no object is none."""
+    """15.18: YOLOv5 to v7 have it in the fifth column; a sure class of no object is none."""
     raw = np.insert(YOLO, 4, [0.9, 0.1, 1.0], axis=1)
     (detections,) = NonMaximumSuppression(box_format="cxcywh", objectness=True)(raw[None])
     assert detections.scores == pytest.approx([0.81, 0.7])
@@ -153,7 +153,7 @@ def test_item_18_objectness_counts_with_the_classes() -> None:
 def test_item_18_what_is_no_output_of_a_detector_is_refused(
     settings: dict[str, Any], shape: tuple[int, ...], message: str
 ) -> None:
-    """Item 18: an unknown option or shape is named with what is allowed."""
+    """15.18: an unknown option or shape is named with what is allowed."""
     with pytest.raises(InputError, match=message):
         NonMaximumSuppression(**settings)(np.zeros(shape))
 

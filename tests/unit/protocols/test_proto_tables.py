@@ -17,8 +17,6 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from inferbench_tasks.protocols import kserve_proto, tfs_proto
 
-#: TensorFlow is imported once, by one of the processes that share the tests.
-pytestmark = pytest.mark.xdist_group("official-protos")
 KSERVE = "inference"
 TFS = "tensorflow.serving"
 #: Messages that stand in our package and elsewhere in theirs.
@@ -47,8 +45,16 @@ LEFT_OUT = {
     "tensorflow.serving.PredictRequest.request_options",
 }
 _DESCRIBE = """
+import importlib.util
 import sys
+import types
 from google.protobuf import descriptor_pb2
+
+# The generated modules alone: what the packages' own first files import is TensorFlow as a whole, ten seconds of CPU.
+for name in ("tensorflow", "tritonclient.grpc"):
+    package = types.ModuleType(name)
+    package.__path__ = list(importlib.util.find_spec(name).submodule_search_locations)
+    sys.modules[name] = package
 from tensorflow.core.framework import types_pb2
 from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
 from tritonclient.grpc import service_pb2

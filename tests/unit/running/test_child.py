@@ -27,39 +27,43 @@ def generated(folder: Path, seed: int, **model: Any) -> generate.Output:
     return output
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the model is trained once; each order is new by its seed."""
+    return tmp_path_factory.mktemp("data")
+
+
 def pids() -> list[int]:
     found = psutil.Process().children()
     return [p.pid for p in found if "inferbench_tasks.running.child_main" in " ".join(p.cmdline())]
 
 
-def test_the_next_order_goes_to_the_same_process_and_none_is_left(tmp_path: Path) -> None:
+def test_the_next_order_goes_to_the_same_process_and_none_is_left(folder: Path, tmp_path: Path) -> None:
     """Each order has its own log; the answers are those of a process of its own; it ends with the block."""
     with child.keeping():
-        generated(tmp_path, 1)
+        generated(folder, 1)
         (first,) = pids()
-        kept = generated(tmp_path, 2)
+        kept = generated(folder, 2)
         assert pids() == [first]
     assert pids() == [] and not psutil.pid_exists(first)
-    alone = generated(tmp_path / "other", 2)
+    alone = generated(tmp_path, 2)
     assert pids() == []
     assert (kept.model.digest, kept.requests.digest) == (alone.model.digest, alone.requests.digest)
 
 
-def test_a_failure_a_death_and_too_much_memory_end_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_a_death_and_too_much_memory_end_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not as new is not used again, the next order gets a fresh process; an error keeps its field."""
     with child.keeping():
-        generated(tmp_path, 1)
+        generated(folder, 11)
         with pytest.raises(InputError) as refused:
-            generated(tmp_path, 1, kind="zoo", name="digits", framework="torch")
+            generated(folder, 11, kind="zoo", name="digits", framework="torch")
         assert refused.value.field == "model.framework"
         assert str(refused.value) == f"model.framework: {refused.value.message}"
-        generated(tmp_path, 2)
+        generated(folder, 12)
         (kept,) = pids()
         psutil.Process(kept).kill()
-        generated(tmp_path, 3)
+        generated(folder, 13)
         assert kept not in pids()
         monkeypatch.setattr(child, "KEPT_BYTES", 1)
-        generated(tmp_path, 4)
+        generated(folder, 14)
         assert pids() == []

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.problem import MAX_PROBLEMS
 from inferbench_tasks.submission.base import SubmissionBase
 from inferbench_tasks.submission.document import MAX_BYTES
 from inferbench_tasks.submission.reader import (
-    MAX_PROBLEMS,
     read_submission,
     read_submission_data,
     read_submission_text,

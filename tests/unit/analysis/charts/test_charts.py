@@ -204,19 +204,19 @@ def test_an_mlperf_query_counts_with_all_its_samples_in_the_roofline() -> None:
 
 
 def test_item_15_a_dynamic_batch_counts_with_all_its_samples_in_the_roofline() -> None:
-    """Item 15: requests of four, merged to sixteen on average: 16 MFLOP in the same 2 ms, not a quarter."""
+    """15.15: requests of four, merged to sixteen on average: 16 MFLOP in the same 2 ms, not a quarter."""
     run = roofline_run({"load__batch_size": 4, "serve__batching": {"max_batch_size": 16}})
     run.summary["stages_ms"]["batch_samples_mean"] = 16.0
     assert position(run) == pytest.approx((16e6 / (4_000 + 16 * 4_000), 8.0))
 
 
 def test_item_15_a_dynamic_batch_that_nobody_counted_has_no_place_in_the_roofline() -> None:
-    """Item 15: without the measured batch the place would be too low by an unknown factor."""
+    """15.15: without the measured batch the place would be too low by an unknown factor."""
     assert position(roofline_run({"load__batch_size": 4, "serve__batching": {"max_batch_size": 16}})) is None
 
 
 def test_item_17_the_triad_is_larger_than_all_last_level_caches(tmp_path: Path) -> None:
-    """Item 17: two L3 caches of 384 MB, each shared by two CPUs, make arrays of 3 GB; without room for them, none."""
+    """15.17: two L3 caches of 384 MB, each shared by two CPUs, make arrays of 3 GB; without room for them, none."""
     for cpu in range(4):
         for index, (level, size, sharers) in enumerate(
             ((1, "32K", f"{cpu}"), (3, "393216K", f"{cpu // 2 * 2}-"))
@@ -235,7 +235,7 @@ def test_item_17_the_triad_is_larger_than_all_last_level_caches(tmp_path: Path) 
 
 
 def test_item_17_a_bandwidth_of_smaller_arrays_is_measured_again(tmp_path: Path) -> None:
-    """Item 17: what an earlier version kept may be a cache's; the legend says how large the arrays were."""
+    """15.17: what an earlier version kept may be a cache's; the legend says how large the arrays were."""
     (tmp_path / "ceilings.json").write_text('{"processor": "cpu A", "sgemm_gflops": 1e9, "triad_gb_s": 1e9}')
     rates = measured_ceilings(tmp_path, "cpu A")
     assert rates.gb_s < 1e6

@@ -26,7 +26,7 @@ def run(name: str, rate: float, accuracy: float | None, offered_rps: float = 80.
 
 
 def test_item_19_models_of_different_accuracy_are_a_trade_off_and_said_so() -> None:
-    """Item 19: nobody "wins" by being less right: each row buys accuracy, and one that buys none is left out."""
+    """15.19: nobody "wins" by being less right: each row buys accuracy, and one that buys none is left out."""
     answer = choose([run("tiny", 900, 0.80), run("odd", 400, 0.81), run("large", 300, 0.97)], RATE, [])
     assert [(row[RATE], row[ACCURACY]) for row in answer.top] == [(900, 0.80), (300, 0.97)]
     (note,) = [
@@ -37,14 +37,14 @@ def test_item_19_models_of_different_accuracy_are_a_trade_off_and_said_so() -> N
 
 @pytest.mark.parametrize("accuracy", [0.97, 0.965])
 def test_item_19_models_of_one_quality_are_compared(accuracy: float) -> None:
-    """Item 19: an accuracy within one point is the same quality, so the faster is first and nothing needs saying."""
+    """15.19: an accuracy within one point is the same quality, so the faster is first and nothing needs saying."""
     answer = choose([run("a", 900, accuracy), run("b", 300, 0.97)], RATE, [])
     assert [row[RATE] for row in answer.top] == [900, 300]
     assert not any("trade-off" in note for note in answer.notes)
 
 
 def test_item_19_who_states_the_quality_gets_an_order_within_it() -> None:
-    """Item 19: with a bound on the accuracy the best of those that keep it is first."""
+    """15.19: with a bound on the accuracy the best of those that keep it is first."""
     runs = [run("tiny", 900, 0.80), run("good", 500, 0.95), run("large", 300, 0.97)]
     answer = choose(runs, RATE, [Bound(ACCURACY, False, 0.9)])
     assert [row[RATE] for row in answer.top] == [500, 300]
@@ -52,7 +52,7 @@ def test_item_19_who_states_the_quality_gets_an_order_within_it() -> None:
 
 
 def test_item_19_loads_that_somebody_put_together_are_told() -> None:
-    """Item 19: results at hand of two loads are compared as asked for, and that they differ is said."""
+    """15.19: results at hand of two loads are compared as asked for, and that they differ is said."""
     loads = choose([run("a", 900, 0.9, 900.0), run("b", 20, 0.9, 20.0)], RATE, []).notes
     assert any(
         "2 different loads, such as poisson, 20 samples/s and poisson, 900 samples/s" in n for n in loads

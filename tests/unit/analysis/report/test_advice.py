@@ -133,7 +133,7 @@ def at(
 
 
 def test_item_21_an_offered_rate_is_no_configuration() -> None:
-    """Item 21: one server at 200/s and at 410/s: nothing is to be chosen, least of all twice the rate."""
+    """15.21: one server at 200/s and at 410/s: nothing is to be chosen, least of all twice the rate."""
     advice = advise(named(at(200, "r.000"), at(410, "r.001")))
     assert advice.best is None
     assert "times the throughput" not in advice.text
@@ -145,14 +145,14 @@ def test_item_21_an_offered_rate_is_no_configuration() -> None:
                 {"load__arrivals": {"kind": "gamma", "rate_rps": 200.0, "cv": 3.0}}],
 )  # fmt: skip
 def test_item_21_nothing_else_of_the_load_is_one_either(changes: dict[str, Any]) -> None:
-    """Item 21: another network, another concurrency, another arrival process."""
+    """15.21: another network, another concurrency, another arrival process."""
     slow, fast = view(records(5.0), "r.000"), view(records(5.0, rate_rps=400), "r.001", job=changes)
     advice = advise(named(slow, fast))
     assert advice.best is None and "times the throughput" not in advice.text
 
 
 def test_item_21_configurations_are_compared_under_each_load() -> None:
-    """Item 21: two servers at two rates; each rate has its answer, and one that holds for both is recommended."""
+    """15.21: two servers at two rates; each rate has its answer, and one that holds for both is recommended."""
     runs = named(
         at(200, "r.000", 1, cpu_cores=0.1), at(400, "r.001", 1, cpu_cores=0.2),
         at(200, "r.002", 2, cpu_cores=0.4), at(400, "r.003", 2, cpu_cores=0.8),
@@ -165,7 +165,7 @@ def test_item_21_configurations_are_compared_under_each_load() -> None:
 
 
 def test_item_20_a_front_is_one_of_a_load() -> None:
-    """Item 20: a p99 at 50/s beats none at 400/s: each load has its front, in the chart and in the table."""
+    """15.20: a p99 at 50/s beats none at 400/s: each load has its front, in the chart and in the table."""
     runs = named(
         at(50, "r.000", latency_ms=1.0), at(400, "r.001", latency_ms=5.0), at(400, "r.002", 2, latency_ms=9.0)
     )
@@ -192,3 +192,26 @@ def test_a_run_is_off_the_front_only_where_another_is_surely_better() -> None:
     assert chart is not None
     filled = [t["name"] for t in chart["data"] if t.get("marker", {}).get("symbol") == "circle"]
     assert "threads 2" in filled and "threads 4" not in filled
+
+
+def test_a_highest_rate_that_is_a_lower_bound_is_beaten_by_nobody() -> None:
+    """15.20: 900/s kept and 927 broken, beside 300/s of which the client could send no more: none is the better."""
+
+    def searched(run_id: str, rate: float, *, bracketed: bool) -> RunView:
+        answer = {
+            "rps": rate,
+            "samples_per_s": rate,
+            "objective": "p99_ms <= 20",
+            "probes": [],
+            "broken_rps": None,
+        }
+        ends = [rate, rate * 1.03] if bracketed else None
+        answer |= {"interval": {"rps": ends, "samples_per_s": ends}}
+        job = {"load__arrivals": {"kind": "max_rate"}}
+        summary = view(records(5.0)).summary | {"max_rate": answer}
+        return view(records(5.0), run_id, summary=summary, job=job)
+
+    advice = advise(named(searched("r.000", 900, bracketed=True), searched("r.001", 300, bracketed=False)))
+    assert advice.best is None and "nobody knows which is higher" in advice.text
+    decided = named(searched("r.000", 900, bracketed=False), searched("r.001", 300, bracketed=True))
+    assert advise(decided).best is decided[0]

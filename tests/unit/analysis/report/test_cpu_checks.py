@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
-from inferbench_tasks.analysis.report.advice import advise
+from inferbench_tasks.analysis.report.advice import advise, not_one_clock
 from inferbench_tasks.analysis.report.differences import compare_runs
 from inferbench_tasks.analysis.report.runs import RunView
 from tests.unit.analysis.builders import named, records, view
@@ -24,7 +25,7 @@ def runs(first_mhz: float | None, second_mhz: float | None) -> list[RunView]:
         summary: dict[str, Any] = one.result.summary.model_dump()
         summary["cpu_time"] = {
             "ci95": None,
-            "clock": {"mhz": mhz, "known": mhz is not None, "text": "the machine tells no clock"},
+            "clock": {"mhz": mhz, "known": mhz is not None, "text": "the machine reports no clock"},
             "siblings": {"busy_ratio": 0.0, "known": True, "text": "no hardware threads share a core"},
         }
         summary["cpu_ms_per_sample"] = 1.0 * 3**at
@@ -61,4 +62,12 @@ def test_an_unknown_clock_is_said_beside_the_verdict() -> None:
     views = runs(2500, None)
     assert verdict_on_cpu(views) == "worse"
     assert any("as if clocks were the same" in note for note in compare_runs(views).notes)
-    assert "made none of this is not known: the machine tells no clock" in advise(views).text
+    assert "had a part in that is not known: the machine reports no clock" in advise(views).text
+
+
+def test_clocks_are_compared_between_all_runs() -> None:
+    """The first lies between two others, within 2% of each, and these are 3% apart."""
+    middle, low, high = ({"cpu_time": {"clock": {"mhz": mhz}}} for mhz in (2500, 2463, 2537))
+    views: Any = [SimpleNamespace(summary=summary) for summary in (middle, low, high)]
+    assert not_one_clock(views[:2]) is None and not_one_clock([views[0], views[2]]) is None
+    assert not_one_clock(views) == "their clocks differ (2,463 and 2,537 MHz)"

@@ -56,7 +56,7 @@ def verdicts(drawn: Comparison) -> list[str | None]:
 
 @pytest.mark.parametrize("drift", [0.03, 0.08])
 def test_item_22_identical_configurations_are_called_different_in_well_under_5_percent(drift: float) -> None:
-    """Item 22: of 200 comparisons of a configuration with itself over sixteen figures, hardly any claims anything."""
+    """15.22: of 200 comparisons of a configuration with itself over sixteen figures, hardly any claims anything."""
     claims = [
         any(v not in (NONE_SHOWN, None) for v in verdicts(comparison(seed, drift))) for seed in range(200)
     ]
@@ -66,7 +66,7 @@ def test_item_22_identical_configurations_are_called_different_in_well_under_5_p
 
 @pytest.mark.parametrize("times", [1.0, 1.2, 1.5, 3.0])
 def test_item_22_a_verdict_follows_the_interval_that_is_shown(times: float) -> None:
-    """Item 22: never "worse" beside an interval that includes 1, nor "no difference" beside one that does not."""
+    """15.22: never "worse" beside an interval that includes 1, nor "no difference" beside one that does not."""
     for seed in range(20):
         for row in comparison(seed, 0.05, times).figures:
             for change in row["differences"]:
@@ -84,7 +84,7 @@ def test_a_large_difference_is_still_shown() -> None:
 
 
 def test_item_22_a_replay_of_the_same_agrees() -> None:
-    """Item 22: a replay looks at several figures too, and two runs of the same thing agree in all of them."""
+    """15.22: a replay looks at several figures too, and two runs of the same thing agree in all of them."""
     rng = np.random.default_rng(1)
     replays = [agreement(run("a", rng, 0.05), run("b", rng, 0.05)) for _ in range(200)]
     assert np.mean([not all(row["agrees"] for row in rows) for rows in replays]) < 0.035
@@ -167,3 +167,22 @@ def test_latencies_at_rates_that_each_run_searched_for_are_not_compared() -> Non
     assert judged["p99_ms"] is None and judged["cpu_cores"] is None
     assert judged["throughput_samples_per_s"] == "better"
     assert any("at a rate of its own" in " ".join(note.split()) for note in compared.notes)
+
+
+@pytest.mark.parametrize(("ends", "verdict"), [([900.0, 930.0], "better"), (None, None)])
+def test_a_highest_rate_that_is_a_lower_bound_is_compared_with_nothing(
+    ends: list[float] | None, verdict: str | None
+) -> None:
+    """15.20: three times 300/s, where a rate that breaks was met; without one there is no ratio and no verdict."""
+    rng = np.random.default_rng(1)
+    runs = []
+    for name, rate, interval in (("a", 300.0, [300.0, 310.0]), ("b", 900.0, ends)):
+        one = run(name, rng, 0.001)
+        found = {"rps": rate, "samples_per_s": rate, "interval": {"rps": interval, "samples_per_s": interval}}
+        summary = type(one.summary).model_validate(one.summary.model_dump() | {"max_rate": found})
+        one = one.model_copy(update={"summary": summary})
+        one.load.arrivals = {"kind": "max_rate", "objective": "p99_ms <= 20"}
+        runs.append(one)
+    judged = {row["figure"]: row["differences"][0] for row in compare_runs(views_of(runs)).figures}
+    assert judged["max_rate_rps"]["verdict"] == verdict
+    assert (judged["max_rate_rps"]["ratio"] is None) is (verdict is None)

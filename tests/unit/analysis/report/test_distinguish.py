@@ -104,7 +104,7 @@ def test_a_run_that_is_surely_slower_is_not_among_those_to_choose_freely_from() 
 
 
 def test_item_23_without_intervals_no_run_is_called_the_lowest() -> None:
-    """Item 23: 3 ms beside 11 ms, with no interval of one of them: no claim, but what would settle it."""
+    """15.23: 3 ms beside 11 ms, with no interval of one of them: no claim, but what would settle it."""
     for without in (0, 1):
         pair = runs(3.0, 11.0, 0.05)
         pair[without].summary["e2e_latency_ms"]["ci95"] = {"p99": None}
@@ -114,7 +114,7 @@ def test_item_23_without_intervals_no_run_is_called_the_lowest() -> None:
 
 
 def test_item_23_without_intervals_latency_decides_nothing() -> None:
-    """Item 23: equal throughput and CPU, 3 ms and 11 ms without intervals: neither is recommended by its latency."""
+    """15.23: equal throughput and CPU, 3 ms and 11 ms without intervals: neither is recommended by its latency."""
     pair = named(
         *(
             view(
@@ -134,7 +134,7 @@ def test_item_23_without_intervals_latency_decides_nothing() -> None:
 
 
 def test_item_23_a_price_in_latency_is_named_only_where_intervals_say_so() -> None:
-    """Item 23: the frugal run is slower by its intervals; without them nobody says so."""
+    """15.23: the frugal run is slower by its intervals; without them nobody says so."""
     pair = runs(11.0, 3.0, 0.05)
     assert "The price is latency" in advise(pair).text
     pair[0].summary["e2e_latency_ms"]["ci95"] = {}

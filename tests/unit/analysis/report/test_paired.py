@@ -10,7 +10,8 @@ import pytest
 from benchmarks.noise import pairs as simulated
 from inferbench_tasks.analysis.report.advice import advise
 from inferbench_tasks.analysis.report.differences import compare_runs
-from inferbench_tasks.analysis.report.paired import Blocks, Pair, change_of
+from inferbench_tasks.analysis.report.paired import Blocks, Pair, PairedRatio, change_of
+from inferbench_tasks.analysis.report.paired_advice import choose, comparisons_of
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.analysis.report.sections import paired_table
 from tests.unit.analysis.builders import SECOND, named, records, view
@@ -125,7 +126,9 @@ def test_a_block_with_an_invalid_run_is_left_out_and_said() -> None:
     assert blocks is not None
     paired = blocks.ratio("p50_ms", blocks.configurations[0], blocks.configurations[1])
     assert paired is not None and paired.blocks == 7
-    assert blocks.left_out == ["1 of 8 blocks are not whole: with a run that failed or is not valid."]
+    assert blocks.left_out == [
+        "1 of 8 blocks are not whole: with a run that failed or is not valid (1 of threads 1)."
+    ]
 
 
 def test_runs_that_were_not_measured_in_turns_are_no_blocks() -> None:
@@ -172,3 +175,84 @@ def test_under_drift_runs_one_after_the_other_do_not_hold_it() -> None:
         ("day and night, 8%", 0.6),
     ):
         assert simulated.coverage(machine, 400)["one after the other"][0] < most
+
+
+def of_both(blocks: Blocks, figure: str) -> PairedRatio | None:
+    one, two = blocks.configurations
+    return blocks.ratio(figure, one, two)
+
+
+def test_a_search_that_ends_between_the_same_two_rates_tells_nothing_of_what_lies_between() -> None:
+    """15.28: 98 and 103 requests/s in every block, and each is broken 5% above it: one rate may be both servers'."""
+    views = sweep(1.0)
+    for view_ in views:
+        side = view_.job["serve"]["threads"] - 1
+        kept, broken = ((98.0, 103.0), (103.0, 108.0))[side]
+        view_.summary["max_rate"] = {"samples_per_s": kept, "interval": {"samples_per_s": [kept, broken]}}
+    blocks = Blocks.among(views)
+    assert blocks is not None
+    ratio = of_both(blocks, "max_rate_samples_per_s")
+    assert ratio is not None and ratio.verdict == "no difference shown"
+    assert ratio.ratio == pytest.approx(103 / 98) and ratio.ci95 == pytest.approx((1.0, 108 / 98))
+    for view_ in views:
+        if view_.job["serve"]["threads"] == 2:
+            view_.summary["max_rate"] = {
+                "samples_per_s": 120.0,
+                "interval": {"samples_per_s": [120.0, 125.0]},
+            }
+    ratio = of_both(blocks, "max_rate_samples_per_s")
+    assert ratio is not None and ratio.verdict == "better"
+    del views[1].summary["max_rate"]["interval"]  # a lower bound of one run
+    ratio = of_both(blocks, "max_rate_samples_per_s")
+    assert ratio is not None and ratio.verdict is None and ratio.lacking == 1
+
+
+def test_one_answer_at_a_windows_edge_is_no_difference_however_often_it_repeats() -> None:
+    """15.21: the same schedule gives 200.0 and 199.9/s in each block, without any variance: that chooses nobody."""
+    views = sweep(1.0)
+    for view_ in views:
+        view_.summary["throughput_samples_per_s"] = 200.0 if view_.job["serve"]["threads"] == 1 else 199.9
+    blocks = Blocks.among(views)
+    assert blocks is not None
+    ratio = of_both(blocks, "throughput_samples_per_s")
+    assert ratio is not None and ratio.verdict == "no difference shown"
+
+
+def test_a_figure_that_a_run_lacks_is_no_better_in_the_others() -> None:
+    """15.12: its p99 is withheld in the blocks in which it failed requests; in the rest it is 20% lower."""
+    views = sweep(0.8)
+    for view_ in views[1:8:2]:
+        view_.summary["e2e_latency_ms"]["p99"] = None
+    blocks = Blocks.among(views)
+    assert blocks is not None
+    ratio = of_both(blocks, "p99_ms")
+    assert ratio is not None and ratio.lacking == 4 and ratio.blocks == 4 and ratio.verdict is None
+    assert "p99" not in choose(blocks, blocks.configurations)[1][0]
+
+
+def test_whose_runs_are_left_out_is_said() -> None:
+    """A configuration that failed in three of eight blocks is not the better one by the other five, unseen."""
+    failed = "failed: serve, it crashed"
+    at = [index for index, view_ in enumerate(sweep(0.8)) if view_.job["serve"]["threads"] == 2][:3]
+    views = sweep(0.8, verdicts=dict.fromkeys(at, failed))
+    blocks = Blocks.among(views)
+    assert blocks is not None
+    assert blocks.left_out == [
+        "3 of 8 blocks are not whole: with a run that failed or is not valid (3 of threads 2)."
+    ]
+
+
+def test_of_many_equal_configurations_none_is_called_worse_more_often_than_promised() -> None:
+    """15.22: the leader of five is seen in the same runs, so that each pair of them counts as a comparison."""
+    rng = np.random.default_rng(3)
+    wrong = 0
+    for _ in range(1000):
+        ln = rng.normal(0, 0.03, (5, 8))
+        leader = int(ln.mean(axis=1).argmin())
+        changes = [
+            change_of([Pair(ln[other, at] - ln[leader, at], at % 2 == 0) for at in range(8)])
+            for other in range(5)
+            if other != leader
+        ]
+        wrong += any(change is not None and change.excludes_none(comparisons_of(1, 5)) for change in changes)
+    assert wrong / 1000 <= 0.05

@@ -6,6 +6,8 @@ from typing import Any
 
 from inferbench_tasks.analysis.report.quiet import quiet_sentence, quiet_table
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.analysis.report.tables import interference_table
+from inferbench_tasks.metrics import interference
 from tests.unit.analysis.builders import records, view
 
 QUIET: dict[str, Any] = {
@@ -48,3 +50,23 @@ def test_after_a_disturbed_run_a_sentence_says_what_can_still_be_said() -> None:
     none = {**QUIET, "latency_ms": None, "reason": "quiet for 4% of the time only (at least 20%)"}
     assert quiet_sentence(_view(none)) == f"no quiet windows: {none['reason']}"
     assert quiet_sentence(_view(QUIET, "valid")) is None
+
+
+def test_the_table_of_disturbances_says_what_the_verdict_says() -> None:
+    """15.26: a grave finding disturbs the run, a small one for who wants it strict, and noted ones decide nothing."""
+    grave = {"kind": "steal", "value": 0.12, "bound": 0.05, "quarantine": True, "text": "a"}
+    small = {"kind": "foreign_cpu", "value": 0.2, "bound": 0.1, "quarantine": False, "text": "b"}
+    for mode, words in (
+        (None, ["disturbed", "noted"]),
+        ("strict", ["disturbed"] * 2),
+        ("note", ["noted"] * 2),
+    ):
+        ledger = {"findings": [grave, small], "not_watched": [], "watched": True, "mode": mode}
+        whole = view(records(5.0))
+        run = view(records(5.0), summary={**whole.summary, "interference": ledger})
+        (table,) = interference_table([run])
+        assert [row[2] for row in table["rows"]] == words, mode
+        counted = {str(reason.check).rpartition(".")[2] for reason in interference.reasons(ledger)} - {
+            "noted"
+        }
+        assert len(counted) == words.count("disturbed")

@@ -51,7 +51,7 @@ def played(goal: Goal, seed: int, budget: int) -> Search:
 
 
 def test_eight_percent_of_the_runs_find_95_percent_of_the_best() -> None:
-    """On 324 configurations under a p99 bound, in both of two seeds."""
+    """15.24: on 324 configurations under a p99 bound, in both of two seeds."""
     best = max(f["throughput_samples_per_s"] or 0 for p in SPACE if GOAL.keeps(f := figures_of(p)))
     for seed in range(2):
         trial = played(GOAL, seed, budget_of(len(SPACE))).best
@@ -112,7 +112,7 @@ def test_failed_configurations_don_t_stop_a_search() -> None:
 
 
 def test_figures_that_servers_are_not_known_to_have_are_searched_too() -> None:
-    """The least energy within a p99 and an error ratio that is always 0: within 5% of the best after 8% of the runs."""
+    """15.24: the least energy within a p99 and an error ratio of 0: within 5% of the best after 8% of the runs."""
     goal = Goal("joule_per_request", False, (Bound("p99_ms", True, 40.0), Bound("error_ratio", True, 0.01)))
 
     def answer_of(point: dict[str, Any]) -> dict[str, float | None]:

@@ -127,4 +127,6 @@ def test_the_command_that_is_offered_names_commits_and_figure() -> None:
     assert offer({"bisect": start}, "my nights/x.yaml") == (
         f"inferbench regress bisect 'my nights/x.yaml' --good {'a' * 12} --bad {'b' * 12} --figure p95_ms"
     )
+    small = {**start, "job": 2, "detect_percent": 1.25}
+    assert str(offer({"bisect": small}, "x.yaml")).endswith(" --figure p95_ms --job 2 --detect 1.25")
     assert offer({"bisect": None}, "x.yaml") is None and offer({}, "x.yaml") is None

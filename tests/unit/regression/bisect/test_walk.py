@@ -32,6 +32,14 @@ def test_ends_that_do_not_differ_have_no_culprit() -> None:
     assert [comparison.purpose for comparison in state.comparisons] == ["ends"]
 
 
+def test_pairs_that_are_looked_at_twice_were_measured_once() -> None:
+    """Of two steps the ends are the named step and the one before it: their runs stand in both comparisons."""
+    state = finished(begun(1), slower_from(1))
+    answer = answer_of(state)
+    assert (answer.kind, answer.steps) == ("culprit", 2)
+    assert answer.pairs == state.comparisons[-1].pairs()
+
+
 def test_an_improvement_is_found_as_well() -> None:
     """A step that made it faster is named, and called better."""
     answer = answer_of(finished(begun(8), slower_from(3, by=-0.05)))

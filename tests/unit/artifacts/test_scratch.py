@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from inferbench_tasks.running import scratch
+from inferbench_tasks.artifacts import scratch
 
 MAKE = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from inferbench_tasks.running.scratch import Scratch
+from inferbench_tasks.artifacts.scratch import Scratch
 print(Scratch().path, flush=True)
 sys.stdin.read()
 """
