@@ -11,7 +11,7 @@ INFERBENCH_TEST_SHARED=$(mktemp -d)
 export INFERBENCH_TEST_SHARED
 trap 'rm -rf "$INFERBENCH_TEST_SHARED"' EXIT
 trap 'exit 130' INT TERM
-# A failure counts if it comes twice, and the first one is shown (R): one unlucky moment of a shared machine decides nothing.
+# A failure counts if it comes twice, and the first one is shown with its traceback: one unlucky moment of a shared machine decides nothing.
 # What is skipped is summed up at the end of each part, one line a reason, with the command that removes it.
 # A file's tests run in one process, which alone imports what they need. The longest files begin, so that no process waits
 # long for the other at the end.
@@ -24,7 +24,7 @@ for file in $(find tests/unit tests/security -name 'test_*.py' | sort); do
     esac
 done
 "$bin/pytest" $pure -n 3 --dist loadfile --no-loadscope-reorder \
-    --durations 10 --reruns 1 --reruns-delay 1 -rfER
+    --durations 10 --reruns 1 --reruns-delay 1 --rerun-show-tracebacks -rfE
 # Loads whose timing matters: one by one.
 alone="tests/integration/test_load_faults.py tests/integration/test_load_mlperf.py
     tests/integration/test_stage_breakdown.py tests/e2e/test_recommend.py tests/e2e/test_run.py"
@@ -41,5 +41,5 @@ for file in $(find tests/contract tests/integration tests/e2e tests/docs -name '
     esac
 done
 "$bin/pytest" $together -n 3 --dist loadfile --no-loadscope-reorder \
-    --durations 30 --reruns 1 --reruns-delay 3 -rfER
-"$bin/pytest" $alone --durations 30 --reruns 1 --reruns-delay 3 -rfER
+    --durations 30 --reruns 1 --reruns-delay 3 --rerun-show-tracebacks -rfE
+"$bin/pytest" $alone --durations 30 --reruns 1 --reruns-delay 3 --rerun-show-tracebacks -rfE

@@ -252,9 +252,10 @@ class Driver:
         self.log_is_sound()
 
 
-def once_each(grants: list[LeaseGranted], names: list[str]) -> bool:
-    """Whether each of these DAGs' jobs got a device once."""
+def once_each(grants: list[LeaseGranted], names: list[str], *, before: Sequence[LeaseGranted] = ()) -> bool:
+    """Whether each of these DAGs' jobs got a device once since ``before``."""
     counted = Counter(JobKey.parse(g.job_id).dag_id for g in grants)
+    counted.subtract(JobKey.parse(g.job_id).dag_id for g in before)
     return all(counted[name] == 1 for name in names)
 
 

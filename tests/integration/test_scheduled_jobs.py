@@ -18,6 +18,7 @@ from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.system.config import SQLITE_WAIT_S
 from inferbench_tasks.provider.system.local import LocalSystem
+from inferbench_tasks.scheduling.events import LeaseGranted
 from inferbench_tasks.training.result import TrainingResult
 from tests.local_system import ROOT, Driver, local_system, once_each, write_job, write_training
 from tests.probe_pipeline import install, submission
@@ -116,6 +117,8 @@ def test_the_report_opens_from_airflow(driver: Driver) -> None:
 def test_jobs_share_the_devices_shortest_first(driver: Driver) -> None:
     """Six jobs, two devices: both are used, each job once, what waited started by length, Airflow shows the real
     queue, all are measured, and the log replays to the same decisions."""
+    before = {name: len(driver.results(f"job-{name}")) for name in LENGTHS}
+    leased = driver.log_is_sound()
     runs = {name: driver.trigger(f"job-{name}") for name in LENGTHS}
     seen: set[str] = set()
 
@@ -137,10 +140,9 @@ def test_jobs_share_the_devices_shortest_first(driver: Driver) -> None:
         assert queue in seen
         assert {tasks[stage]["queue"] for stage in ("load", "collect", "release")} == {queue}
         assert tasks["generate"]["queue"] == "host"
-        assert len(driver.results(f"job-{name}")) == 1
+        assert len(driver.results(f"job-{name}")) == before[name] + 1
     driver.all_is_well()
-    grants = driver.log_is_sound()
-    assert once_each(grants, [f"job-{name}" for name in LENGTHS])
+    assert once_each(driver.log_is_sound(), [f"job-{name}" for name in LENGTHS], before=leased)
 
 
 def ranks(driver: Driver) -> list[list[int]]:
@@ -161,13 +163,20 @@ def ranks(driver: Driver) -> list[list[int]]:
 
 
 def trainings(driver: Driver, name: str) -> list[TrainingResult]:
+    """What was measured of a training, the newest first."""
     return driver.db.results_of(TrainingResult, {"submission.name": name})
+
+
+def grants_of(driver: Driver, dag: str) -> list[LeaseGranted]:
+    """The leases that a DAG's jobs got so far."""
+    return [grant for grant in driver.log_is_sound() if JobKey.parse(grant.job_id).dag_id == dag]
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two devices need two cores")
 def test_a_training_holds_two_devices_while_serving_jobs_wait(driver: Driver) -> None:
     """It waits until both are free, has both under one lease with a rank pinned to each, the serving jobs wait with the
     reason and run afterwards; each job once."""
+    before, leased = len(trainings(driver, "gang")), grants_of(driver, "gang")
     first = driver.trigger("job-b", duration_s=4.0)
     driver.running(first, "load")
     gang = driver.trigger("gang")
@@ -194,12 +203,12 @@ def test_a_training_holds_two_devices_while_serving_jobs_wait(driver: Driver) ->
     devices = Cluster(driver.db).devices()
     assert {frozenset(names) for names in held} == {frozenset(d.device_id for d in devices)}
     assert sorted(list(d.cores) for d in devices) in pinned
-    [result] = trainings(driver, "gang")
+    [result, *others] = trainings(driver, "gang")
+    assert len(others) == before
     assert result.engine is not None and result.engine.processes == 2 and result.verdict.measured
     assert {d["device_id"] for d in result.extensions["devices"]} == {d.device_id for d in devices}
     driver.all_is_well()
-    [grant] = [g for g in driver.log_is_sound() if JobKey.parse(g.job_id).dag_id == "gang"]
-    assert len(grant.devices) == 2
+    assert [len(g.devices) for g in grants_of(driver, "gang")] == [2] * (len(leased) + 1)
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two devices need two cores")
@@ -229,21 +238,22 @@ def test_a_failed_start_frees_the_device(driver: Driver) -> None:
     run = driver.trigger("bad")
     assert driver.ended(run) == ["failed"]
     assert driver.tasks(run)["serve"]["try_number"] == 1
-    [found] = driver.db.find_runs({"submission.name": "bad"})
+    found = driver.db.find_runs({"submission.name": "bad"})[0]
     assert str(found.verdict).startswith("failed: serve")
     driver.all_is_well()
 
 
 def test_a_killed_load_is_run_again_on_the_other_device(driver: Driver) -> None:
     """kill -9 of a task and all above it: the job is measured again elsewhere; the killed try has no result."""
-    run = driver.trigger("long", duration_s=6.0)
+    before = len(driver.results("long"))
+    run = driver.trigger("long", duration_s=12.0)
     driver.running(run, "load")
     first = driver.tasks(run)["load"]["queue"]
     driver.kill_task_on(first)
     driver.succeeded(run)
     tasks = driver.tasks(run)
     assert tasks["load"]["try_number"] > 1 and tasks["load"]["queue"] != first
-    assert len(driver.results("long")) == 1
+    assert len(driver.results("long")) == before + 1
     driver.all_is_well()
 
 
@@ -256,13 +266,14 @@ def waited_s(driver: Driver) -> list[float]:
 def test_a_second_pipeline_waits_for_a_device_like_any(driver: Driver) -> None:
     """``kind: probe``, known by its entry point alone, gets a lease: both its tasks run on that device; REST and the
     run's page show its result."""
+    before, leased = len(waited_s(driver)), driver.log_is_sound()
     run = driver.trigger("probe", seconds=0.5)
     driver.succeeded(run)
     tasks = driver.tasks(run)
     assert set(tasks) == {"wait", "note"}
     assert tasks["wait"]["queue"] == tasks["note"]["queue"] != "host"
-    assert [seconds >= 0.5 for seconds in waited_s(driver)] == [True]
-    [record] = driver.db.find_runs({"submission.name": "probe"})
+    assert [seconds >= 0.5 for seconds in waited_s(driver)[before:]] == [True]
+    record = driver.db.find_runs({"submission.name": "probe"})[0]
     assert (record.status, str(record.verdict), record.job["kind"]) == ("done", "valid", "probe")
     client = httpx.Client(headers={"Authorization": f"Bearer {driver.system.token()}"}, timeout=60)
     with client:
@@ -272,7 +283,7 @@ def test_a_second_pipeline_waits_for_a_device_like_any(driver: Driver) -> None:
         assert page.status_code == 200 and "waited s" in page.text
         assert client.get(f"{driver.system.url()}/inferbench/runs").status_code == 200
     driver.all_is_well()
-    assert once_each(driver.log_is_sound(), ["probe"])
+    assert once_each(driver.log_is_sound(), ["probe"], before=leased)
 
 
 def test_a_second_pipeline_that_is_killed_is_run_again(driver: Driver) -> None:
