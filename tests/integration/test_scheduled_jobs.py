@@ -289,7 +289,7 @@ def test_a_second_pipeline_waits_for_a_device_like_any(driver: Driver) -> None:
 def test_a_second_pipeline_that_is_killed_is_run_again(driver: Driver) -> None:
     """kill -9 of its first task and all above it: it waits for a device again, elsewhere, and has one result."""
     before = len(waited_s(driver))
-    run = driver.trigger("probe", seconds=6.0)
+    run = driver.trigger("probe", seconds=10.0)
     driver.running(run, "wait")
     first = driver.tasks(run)["wait"]["queue"]
     driver.kill_task_on(first)
@@ -297,7 +297,7 @@ def test_a_second_pipeline_that_is_killed_is_run_again(driver: Driver) -> None:
     tasks = driver.tasks(run)
     assert tasks["wait"]["try_number"] > 1
     assert tasks["wait"]["queue"] == tasks["note"]["queue"] != first
-    assert [seconds >= 6.0 for seconds in waited_s(driver)[before:]] == [True]
+    assert [seconds >= 10.0 for seconds in waited_s(driver)[before:]] == [True]
     driver.all_is_well()
 
 
@@ -372,7 +372,7 @@ def test_a_job_whose_heartbeat_was_lost_is_run_again(driver: Driver) -> None:
     """What tasks report to stands still for as long as Airflow waits for a heartbeat: the load did its work, Airflow
     calls it failed, and the job is measured again; there is one result."""
     before = len(driver.results("long"))
-    run = driver.trigger("long", duration_s=4.0)
+    run = driver.trigger("long", duration_s=8.0)
     driver.running(run, "load")
     server = psutil.Process(driver.pid("execution-api"))
     family = [server, *server.children(recursive=True)]
@@ -421,7 +421,7 @@ def test_everything_dies_and_comes_back(driver: Driver) -> None:
 def test_a_worker_that_never_comes_back(driver: Driver) -> None:
     """Its job is run again on the other device, and its clean-up blocks nothing."""
     before = len(driver.results("long"))
-    run = driver.trigger("long", duration_s=6.0)
+    run = driver.trigger("long", duration_s=10.0)
     driver.running(run, "load")
     device = driver.tasks(run)["load"]["queue"]
     driver.kill("keeper")
