@@ -1,6 +1,7 @@
-"""A program for tests: one step of one rank, whose gradients rank 0 writes down.
+"""A program for tests: one step of one rank for each order in a folder, whose gradients rank 0 writes down.
 
-``python -m tests.training_gradients ORDER OUTPUT``, by torchrun or by itself.
+``python -m tests.training_gradients FOLDER``, by torchrun or by itself: for each ``NAME.order-PROCESSES.json``
+``NAME.gradients-PROCESSES.npy``.
 """
 
 from __future__ import annotations
@@ -16,21 +17,27 @@ from inferbench_tasks.training.order import Order
 from inferbench_tasks.training.rank import Rank
 
 
-def main(order_path: Path, output: Path) -> None:
-    """Forward and backward of the first batch, as an epoch does them."""
+def main(folder: Path) -> None:
+    """Forward and backward of the first batch, as an epoch does them.
+
+    Batch normalisation keeps the statistics that it started with: in training each process has those of its own
+    batch, which are not those of the batches of all processes together.
+    """
     torch.set_num_threads(1)
-    order = Order.read(order_path)
     number, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     if world > 1:
         torch.distributed.init_process_group("gloo")
-    rank = Rank(order, number, world)
-    images, labels = rank.to_device(next(iter(rank.loader)))
-    rank.criterion(rank.network(images), labels).backward()
-    if number == 0:
-        np.save(output, np.concatenate([p.grad.numpy().ravel() for p in rank.module.parameters()]))
+    for path in sorted(folder.glob(f"*.order-{world}.json")):
+        rank = Rank(Order.read(path), number, world)
+        rank.network.eval()
+        images, labels = rank.to_device(next(iter(rank.loader)))
+        rank.criterion(rank.network(images), labels).backward()
+        if number == 0:
+            gradients = np.concatenate([p.grad.numpy().ravel() for p in rank.module.parameters()])
+            np.save(folder / f"{path.name.partition('.')[0]}.gradients-{world}.npy", gradients)
     if world > 1:
         torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]))

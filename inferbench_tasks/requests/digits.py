@@ -49,7 +49,7 @@ def split() -> Split:
 
 
 def resize(images: NDArray[np.float32], height: int, width: int) -> NDArray[np.float32]:
-    """``n x 8 x 8`` -> ``n x height x width``, bilinear, corners aligned; distinct stay distinct."""
+    """``n x rows x columns`` -> ``n x height x width``, bilinear, corners aligned; distinct stay distinct."""
     rows = _interpolation(images.shape[1], height)
     columns = _interpolation(images.shape[2], width)
     return np.asarray(np.einsum("hi,nij,wj->nhw", rows, images, columns, optimize=True), dtype=np.float32)
@@ -93,10 +93,10 @@ class Digits(Dataset):
 
 
 def fit(images: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Images ``n x 8 x 8`` in a model's input shape; see ``Digits``."""
+    """Square grey images ``n x side x side`` in a model's input shape; see ``Digits``."""
     if len(shape) == 1:
         side = int(np.ceil(np.sqrt(shape[0])))
-        flat = images if side == SIDE else resize(images, side, side)
+        flat = images if side == images.shape[1] else resize(images, side, side)
         return np.ascontiguousarray(flat.reshape(len(images), -1)[:, : shape[0]])
     if len(shape) == 2:
         return np.ascontiguousarray(resize(images, *shape))

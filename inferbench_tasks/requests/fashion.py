@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import zlib
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +23,8 @@ SIDE = 28
 CLASSES = 10
 HELD_OUT = 10_000
 _IMAGES, _LABELS = 2051, 2049
+#: No file of it is larger: 60,000 images and their head. A small archive may unpack to anything.
+_MAX_BYTES = 60_000 * SIDE * SIDE + 16
 
 
 def require_installed(folder: Path = FOLDER) -> None:
@@ -35,25 +38,35 @@ def require_installed(folder: Path = FOLDER) -> None:
 
 @cache
 def part(name: str, folder: Path = FOLDER) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Images ``n x 1 x 28 x 28`` in [0, 1] and labels of "train" or "t10k". StorageError if damaged."""
+    """Images and labels of the package's "train" or "t10k", see ``read``; MissingExtraError without it."""
     require_installed(folder)
+    return read(name, folder)
+
+
+def read(name: str, folder: Path) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Images ``n x 1 x 28 x 28`` in [0, 1] and labels of "train" or "t10k" in any folder. StorageError if damaged."""
     images = _read(folder / f"{name}-images-idx3-ubyte.gz", _IMAGES, 3)
     labels = _read(folder / f"{name}-labels-idx1-ubyte.gz", _LABELS, 1)
     if len(images) != len(labels) or images.shape[1:] != (SIDE, SIDE):
         raise StorageError(f"{folder}: {images.shape} images don't fit {len(labels)} labels")
+    if len(labels) and labels.max() >= CLASSES:
+        raise StorageError(f"{folder}: a label is {labels.max()}; there are {CLASSES} classes, from 0 on")
     return (images[:, None] / np.float32(255)).astype(np.float32), labels.astype(np.int64)
 
 
 def _read(path: Path, magic: int, axes: int) -> NDArray[np.uint8]:
     """One IDX file: big-endian magic number, sizes, then bytes."""
     try:
-        data = gzip.decompress(path.read_bytes())
+        with gzip.open(path) as file:
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise ValueError(f"it unpacks to more than the {_MAX_BYTES:,} bytes of the largest file")
         number, *sizes = struct.unpack_from(f">{1 + axes}I", data)
         values = np.frombuffer(data, dtype=np.uint8, offset=4 * (1 + axes))
         if number != magic:
             raise ValueError(f"magic number {number}, expected {magic}")
         return values.reshape(sizes)
-    except (OSError, EOFError, ValueError, struct.error) as error:
+    except (OSError, EOFError, ValueError, struct.error, zlib.error) as error:
         raise StorageError(f"{path} can't be read: {error}") from error
 
 

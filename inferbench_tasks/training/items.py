@@ -51,12 +51,12 @@ class Items:
         return content
 
     def transform(self, image: Any, index: int) -> Any:
-        """The tensor that goes into the batch, ``channels x side x side`` float32."""
+        """The tensor that goes into the batch, in the shape that the network takes."""
         raise NotImplementedError
 
 
 class ArrayItems(Items):
-    """Copied out of a mapped npy file ``n x channels x side x side``."""
+    """Copied out of a mapped npy file ``n x shape``."""
 
     def __init__(self, images_path: str, labels_path: str) -> None:
         super().__init__(labels_path)

@@ -5,35 +5,55 @@ Only what a run really does stands here: anything else is an unknown key.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from inferbench_tasks.contracts.spec import Count, Spec
-from inferbench_tasks.submission.base import JobBase
+from inferbench_tasks.contracts.spec import Count, RelativePath, Slug, Spec
+from inferbench_tasks.submission.base import JobBase, NamedFile
 
 Timing = Literal["synchronised", "jade"]
 EpochKind = Literal["synchronised", "jade", "bare"]
 #: The samples of scikit-learn's digits that are there to train on: 1,797 less the 450 that are held out.
 DIGITS_SAMPLES = 1347
-USUAL_SAMPLES = {"digits": DIGITS_SAMPLES, "dummy": 1024, "jpeg": 256}
+FASHION_SAMPLES = 60_000
+USUAL_SAMPLES = {
+    "digits": DIGITS_SAMPLES,
+    "fashion-mnist": FASHION_SAMPLES,
+    "dummy": 1024,
+    "jpeg": 256,
+}
+USUAL_SIDE = 28
 
 
 class ModelSpec(Spec):
     """What is trained, from random weights."""
 
-    name: Literal["fashion-cnn", "resnet-18", "resnet-50"] = "fashion-cnn"
-    """``fashion-cnn`` takes grey images of 28 x 28, the ResNets coloured ones of ``data.image_size``."""
+    name: Slug = "fashion-cnn"
+    """Of ``training.networks``."""
+    arguments: Annotated[dict[Slug, int], Field(max_length=20)] = {}
+    """Sizes that it is built by, where they differ from its usual ones."""
+
+    @property
+    def label(self) -> str:
+        """Its name and what differs from its usual sizes: one label, one network."""
+        sizes = ", ".join(f"{name}={value}" for name, value in sorted(self.arguments.items()))
+        return f"{self.name}({sizes})" if sizes else self.name
 
 
 class DataSpec(Spec):
     """What is loaded, item by item, and where it lies."""
 
-    kind: Literal["digits", "dummy", "jpeg"]
-    """``digits``: scikit-learn's, 1,347 of them, resized; ``dummy``: seeded noise with random labels; ``jpeg``: seeded
-    JPEG files of 500 x 375 pixels and about 110 KB in folders by class, decoded, resized, cropped and normalised."""
+    kind: Literal["digits", "fashion-mnist", "dummy", "jpeg"]
+    """``digits``: scikit-learn's, 1,347 of them, resized; ``fashion-mnist``: 60,000 images of 28 x 28, resized;
+    ``dummy``: seeded noise with random labels; ``jpeg``: seeded JPEG files of 500 x 375 pixels and about 110 KB in
+    folders by class, decoded, resized, cropped and normalised."""
+    path: RelativePath | None = None
+    """Of ``fashion-mnist``: the folder with its files, beside the submission; by default where Debian's package
+    ``dataset-fashion-mnist`` puts them."""
     samples: Annotated[int, Field(ge=2, le=100_000)] | None = None
-    """The first so many; by default all digits, 1,024 dummies or 256 JPEG files."""
+    """The first so many; by default all digits or clothes, 1,024 dummies or 256 JPEG files."""
     where: Literal["device", "memory", "disk"] = "disk"
     """``disk``: files, of which each item is read and made; ``memory``: all items are made before, of which batches are
     put together; ``device``: one batch lies on the device and is taken again and again: nothing is loaded or copied."""
@@ -41,8 +61,8 @@ class DataSpec(Spec):
     """``cold``: the files are dropped from the page cache before each epoch; of ``jpeg`` on the disk only."""
     augment: bool = False
     """Crop and mirror at random, by ``train.seed``, instead of cutting the middle out; of ``jpeg``."""
-    image_size: Annotated[int, Field(ge=8, le=512)] = 28
-    """Side of the square images, pixels."""
+    image_size: Annotated[int, Field(ge=8, le=512)] = USUAL_SIDE
+    """Side of the square images, pixels; of networks that take images."""
 
     @property
     def count(self) -> int:
@@ -113,6 +133,8 @@ class TrainingJob(JobBase):
         "data.read": "warm",
         "data.augment": False,
         "devices.count": 1,
+        "model.arguments": {},
+        "data.path": None,
     }
     devices_field: ClassVar[str] = "devices.count"
 
@@ -129,6 +151,11 @@ class TrainingJob(JobBase):
     """The processes."""
     timing: Annotated[tuple[Timing, ...], Field(min_length=1, max_length=2, strict=False)] = ("synchronised",)
     """Instruments, each in epochs of its own. ``synchronised`` is always among them; ``jade``: BenchmarkJade's."""
+
+    def named_files(self) -> Iterator[NamedFile]:
+        """The data's folder."""
+        if self.data.path is not None:
+            yield NamedFile("data.path", self.data.path, may_be_folder=True)
 
     def needed_devices(self) -> int:
         """All that it trains on, at once."""

@@ -15,7 +15,7 @@ IMAGES_FILE, IMAGES_FOLDER, LABELS_FILE = "images.npy", "images", "labels.npy"
 
 
 class Order(BaseModel):
-    """``images_path``: ``n x channels x side x side`` float32 (npy), of JPEG files their folder; ``labels_path``: ``n``
+    """``images_path``: ``n x shape`` as the network takes it (npy), of JPEG files their folder; ``labels_path``: ``n``
     int64 (npy), in the order of the files' paths. ``cores``: those that each rank is pinned to, by rank; empty where
     the job holds no devices, or one, to which its worker is pinned.
     """

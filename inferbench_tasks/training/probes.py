@@ -47,7 +47,7 @@ def _fixed_ms(rank: Rank) -> float | None:
     if size > LARGEST_BATCH or job.smooth:
         return None
     # A network of its own: that of the training has hooks that exchange gradients, and weights that are compared.
-    network = networks.build(job.model.name).to(rank.device)
+    network = networks.build(job).to(rank.device)
     network.train(job.train.benchmark == "train")
     few, many = (size, 2 * size) if size < 4 else (size // 2, size)
     first = _first_items(rank)

@@ -56,7 +56,7 @@ class Rank:
         self._warmed = False
         torch.manual_seed(train.seed)  # the same weights in every rank
         self.device = torch.device(device)
-        self.module = networks.build(self.job.model.name).to(self.device)
+        self.module = networks.build(self.job).to(self.device)
         self.network = self.module
         if train.benchmark == "train":
             if self.ddp:
@@ -154,7 +154,7 @@ class Rank:
         """A sample repeated to a batch, with Gaussian noise on it."""
         import torch
 
-        images = image.unsqueeze(0).repeat(self.job.train.batch_size, 1, 1, 1)
+        images = image.unsqueeze(0).repeat(self.job.train.batch_size, *([1] * image.dim()))
         return images + NOISE * torch.randn_like(images)
 
     def passes(self, images: Any) -> Any:

@@ -21,11 +21,11 @@ class EngineInfo(Document):
 
 
 class NetworkInfo(Document):
-    """The network as it was trained."""
+    """The network as it was trained; ``image_size`` None of one that takes no images."""
 
     name: str
     parameters: int
-    image_size: int
+    image_size: int | None = None
 
 
 class TrainingSummary(Document):

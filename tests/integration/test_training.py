@@ -27,6 +27,7 @@ from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import Order
 from inferbench_tasks.training.result import TrainingResult
 from inferbench_tasks.training.stages import generate, train
+from tests.training_jobs import NETWORKS, small_job
 
 pytestmark = pytest.mark.integration
 YAML = """
@@ -116,11 +117,18 @@ def test_one_process_and_two_train_and_tell_their_phases(
 
 @pytest.mark.timeout(300)
 def test_two_ranks_have_the_gradients_of_one_process_with_the_same_batch(tmp_path: Path) -> None:
-    """Twice 16 samples and once 32 of them: equal to 1e-5."""
-    images, labels = arrays(job(1, 32))
-    np.save(tmp_path / "images.npy", images)
-    np.save(tmp_path / "labels.npy", labels)
-    gradients = []
+    """Twice 2 samples and once 4 of them, of each network: equal to 1e-5."""
+    for name in NETWORKS:
+        samples, labels = arrays(small_job(name), tmp_path)
+        np.save(tmp_path / f"{name}.images.npy", samples)
+        np.save(tmp_path / f"{name}.labels.npy", labels)
+        for processes in (1, 2):
+            order = Order(
+                job=small_job(name, 4 // processes, processes),
+                images_path=str(tmp_path / f"{name}.images.npy"),
+                labels_path=str(tmp_path / f"{name}.labels.npy"),
+            )
+            (tmp_path / f"{name}.order-{processes}.json").write_text(order.model_dump_json())
     torchrun = [
         "-m",
         "torch.distributed.run",
@@ -130,23 +138,16 @@ def test_two_ranks_have_the_gradients_of_one_process_with_the_same_batch(tmp_pat
         "--nproc-per-node",
         "2",
     ]
-    for processes, start in ((1, []), (2, torchrun)):
-        order = Order(
-            job=job(processes, 32 // processes),
-            images_path=str(tmp_path / "images.npy"),
-            labels_path=str(tmp_path / "labels.npy"),
-        )
-        path, output = tmp_path / f"order-{processes}.json", tmp_path / f"gradients-{processes}.npy"
-        path.write_text(order.model_dump_json())
-        command = [sys.executable, *start, "-m", "tests.training_gradients", str(path), str(output)]
+    for start in ([], torchrun):
+        command = [sys.executable, *start, "-m", "tests.training_gradients", str(tmp_path)]
         env = {**os.environ, "OMP_NUM_THREADS": "1"}
         root = Path(__file__).parents[2]
         done = subprocess.run(command, env=env, cwd=root, capture_output=True, text=True, timeout=250)
         assert done.returncode == 0, done.stderr
-        gradients.append(np.load(output))
-    one, two = gradients
-    assert np.abs(one).max() > 1e-3
-    np.testing.assert_allclose(two, one, rtol=0, atol=1e-5)
+    for name in NETWORKS:
+        one, two = (np.load(tmp_path / f"{name}.gradients-{processes}.npy") for processes in (1, 2))
+        assert np.abs(one).max() > 1e-3, name
+        np.testing.assert_allclose(two, one, rtol=0, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.timeout(300)

@@ -39,7 +39,7 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.monitors.records import read_recording
     from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance, SubmissionInfo
     from inferbench_tasks.perfdb.store import PerfDB
-    from inferbench_tasks.training import certificate, disturbance, steps
+    from inferbench_tasks.training import certificate, disturbance, networks, steps
     from inferbench_tasks.training.order import Answer
     from inferbench_tasks.training.result import EngineInfo, NetworkInfo, TrainingResult, TrainingSummary
 
@@ -77,7 +77,9 @@ def run(inp: Input, ctx: Context) -> Output:
         submission=SubmissionInfo(name=job.name, user=job.user, login=ctx.login, digest=job_digest(job)),
         benchmark=job.train.benchmark,
         model=NetworkInfo(
-            name=job.model.name, parameters=answers[0].parameter_count, image_size=job.data.image_size
+            name=job.model.label,
+            parameters=answers[0].parameter_count,
+            image_size=job.data.image_size if networks.of(job).channels else None,
         ),
         data={**job.data.model_dump(mode="json"), "samples": inp.generate.samples},
         loader=job.loader.model_dump(mode="json"),

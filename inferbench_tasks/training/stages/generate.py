@@ -19,7 +19,7 @@ class Input(JobInput):
 
 
 class Output(Handle):
-    """Images ``n x channels x side x side`` float32 as an npy file, or the folder of JPEG files; labels ``n`` int64."""
+    """Samples as the network takes them as an npy file, or the folder of JPEG files; labels ``n`` int64."""
 
     images_path: str
     labels_path: str
@@ -44,7 +44,7 @@ def run(inp: Input, ctx: Context) -> Output:
         shutil.rmtree(images_path, ignore_errors=True)  # of an attempt before
         labels = jpeg.write(images_path, inp.job.data.count, inp.job.train.seed)
     else:
-        images, labels = arrays(inp.job)
+        images, labels = arrays(inp.job, ctx.base_dir)
         np.save(images_path, images, allow_pickle=False)
     np.save(labels_path, labels, allow_pickle=False)
     ctx.progress(1, 1, f"{len(labels):,} samples")

@@ -46,7 +46,9 @@ def test_values_have_bounds_and_choices() -> None:
     """With line, what is allowed and what was written."""
     text = f"{HEAD}data: {{kind: imagenet}}\nloader: {{workers: 99}}\ntrain: {{rounds: 2, batch_size: 0}}\n"
     found = problems(text)
-    assert any(p.startswith("x.yaml:3: data.kind: must be one of: digits, dummy") for p in found)
+    assert any(
+        p.startswith("x.yaml:3: data.kind: must be one of: digits, fashion-mnist, dummy") for p in found
+    )
     assert any(p.startswith("x.yaml:4: loader.workers: must be") and "16" in p for p in found)
     assert any(p.startswith("x.yaml:5: train.rounds: must be") for p in found)
     assert problems(HEAD)[0].startswith("x.yaml:")
@@ -166,7 +168,7 @@ def test_a_round_has_an_epoch_of_each_timing_and_a_bare_one() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("data: {kind: jpeg}\n", "JPEG files have three channels; fashion-cnn takes 1"),
+        ("data: {kind: jpeg}\n", "jpeg files have three channels; fashion-cnn takes 1"),
         ("data: {kind: digits, read: cold}\n", "cold reads are of files"),
         (
             "data: {kind: jpeg, where: memory, read: cold}\nmodel: {name: resnet-18}\n",
@@ -182,3 +184,54 @@ def test_a_round_has_an_epoch_of_each_timing_and_a_bare_one() -> None:
 def test_where_data_lies_must_fit_what_it_is(text: str, message: str) -> None:
     """Each before anything is made."""
     assert any(message in problem for problem in problems(HEAD + text))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        (
+            "model: {name: resnet-19}\n",
+            4,
+            "model.name: unknown network 'resnet-19'; did you mean 'resnet-18'?",
+        ),
+        (
+            "model: {name: lstm, arguments: {layers: 3}}\n",
+            4,
+            "model.arguments.layers: lstm: layers is no argument",
+        ),
+        (
+            "model:\n  name: bert-base\n  arguments:\n    heads: 7\n",
+            7,
+            "model.arguments.heads: bert-base: heads 768 is no multiple",
+        ),
+        ("model: {name: lstm}\ntrain: {benchmark: smooth_inference}\n", 0, ""),
+        (
+            "model: {name: bert-base}\ntrain: {benchmark: smooth_inference}\n",
+            5,
+            "train.benchmark: smooth_inference puts noise on its samples; bert-base takes tokens",
+        ),
+        (
+            "model: {name: resnet-18}\ntrain: {batch_size: 673}\n",
+            5,
+            "train.batch_size: the last batch, of 1,347",
+        ),
+    ],
+)
+def test_networks_take_what_is_theirs(text: str, line: int, message: str) -> None:
+    """Names, sizes and inputs are held against the network before anything is made."""
+    text = f"{HEAD}data: {{kind: digits}}\n{text}"
+    if not message:
+        read_submission_text(text, "x.yaml", INSTALLED)
+        return
+    (problem,) = problems(text)
+    assert problem.startswith(f"x.yaml:{line}: {message}")
+
+
+def test_images_are_of_networks_that_take_some() -> None:
+    """A side that counts for nothing is refused, and an array that is too large for any machine."""
+    assert (
+        "takes no images"
+        in problems(f"{HEAD}data: {{kind: digits, image_size: 32}}\nmodel: {{name: lstm}}\n")[0]
+    )
+    text = f"{HEAD}data: {{kind: fashion-mnist, image_size: 224}}\nmodel: {{name: resnet-18}}\n"
+    assert "60,000 samples of 3 x 224 x 224 have 36,126,720,000 bytes" in problems(text)[0]

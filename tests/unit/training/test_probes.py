@@ -42,7 +42,7 @@ def test_a_rank_probes_without_touching_its_weights(tmp_path: Path, request: pyt
             "train": {"batch_size": 4},
         }
     )
-    images, labels = arrays(job)
+    images, labels = arrays(job, tmp_path)
     paths = {"images_path": str(tmp_path / "images.npy"), "labels_path": str(tmp_path / "labels.npy")}
     np.save(paths["images_path"], images)
     np.save(paths["labels_path"], labels)

@@ -1,0 +1,160 @@
+"""What is impossible about a training although each of its values is allowed: a generator for each aspect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from inferbench_tasks.submission.finding import Finding, unknown
+from inferbench_tasks.training import networks
+from inferbench_tasks.training.job import DIGITS_SAMPLES, FASHION_SAMPLES, USUAL_SIDE, TrainingJob
+from inferbench_tasks.training.networks import NETWORKS
+
+#: Processes of a training, those of all its devices.
+MOST_RANKS: Final = 64
+#: Of a data set that is made or read as one array.
+MOST_ARRAY_BYTES: Final = 8 << 30
+#: Data that lies in files of its own, one an image, and is decoded each time.
+ENCODED: Final = ("jpeg",)
+_MOST: Final = {"digits": DIGITS_SAMPLES, "fashion-mnist": FASHION_SAMPLES}
+
+
+def findings(spec: TrainingJob) -> list[Finding]:
+    """All of them; of a network that nobody knows nothing but that."""
+    if found := list(_network_name(spec)):
+        return found
+    return [finding for aspect in _ASPECTS for finding in aspect(spec)]
+
+
+def _network_name(spec: TrainingJob) -> Iterator[Finding]:
+    if spec.model.name not in NETWORKS:
+        yield Finding(("model.name",), unknown(NETWORKS, spec.model.name))
+
+
+def _network(spec: TrainingJob) -> Iterator[Finding]:
+    model, side, network = spec.model, spec.data.image_size, networks.of(spec)
+    for name, why in network.problems(model.arguments):
+        yield Finding((f"model.arguments.{name}", "model.name"), f"{model.name}: {name} {why}")
+    if network.side not in (None, side):
+        message = f"{model.name} takes images of {network.side} x {network.side}; got {side}"
+        yield Finding(("data.image_size", "model.name"), message)
+    if not network.channels and side != USUAL_SIDE:
+        sizes = ", ".join(network.arguments) or "fixed"
+        message = f"{model.name} takes no images: leave image_size out; its sizes are {sizes}"
+        yield Finding(("data.image_size", "model.name"), message)
+
+
+def _devices(spec: TrainingJob) -> Iterator[Finding]:
+    devices = spec.devices
+    if devices.strategy == "single" and devices.ranks > 1:
+        field = "devices.processes" if devices.processes > 1 else "devices.count"
+        message = f"{devices.ranks} processes need strategy: ddp; single is one process"
+        yield Finding((field, "devices.strategy"), message)
+    if devices.ranks > MOST_RANKS:
+        message = f"{devices.ranks} processes on {devices.count} devices; at most {MOST_RANKS} are possible"
+        yield Finding(("devices.processes", "devices.count"), message)
+
+
+def _data(spec: TrainingJob) -> Iterator[Finding]:
+    data, channels = spec.data, networks.of(spec).channels
+    most = _MOST.get(data.kind)
+    if most is not None and data.count > most:
+        message = f"{data.kind} has {most:,} samples to train on; got {data.count:,}"
+        yield Finding(("data.samples", "data.kind"), message)
+    if data.path is not None and data.kind != "fashion-mnist":
+        yield Finding(("data.path", "data.kind"), f"{data.kind} is made here and has no path")
+    if data.kind in ENCODED and channels != 3:
+        takes = channels or "no images"
+        message = f"{data.kind} files have three channels; {spec.model.name} takes {takes}"
+        yield Finding(("data.kind", "model.name"), message)
+    files = "data.kind: jpeg with data.where: disk"
+    if data.kind not in ENCODED or data.where != "disk":
+        if data.read == "cold":
+            message = f"cold reads are of files: {files}"
+            yield Finding(("data.read", "data.kind", "data.where"), message)
+        if data.augment:
+            message = f"augment changes decoded files each time: {files}"
+            yield Finding(("data.augment", "data.kind", "data.where"), message)
+
+
+def _size(spec: TrainingJob) -> Iterator[Finding]:
+    if spec.data.kind in ENCODED:
+        return
+    shape = networks.takes(spec)
+    size = spec.data.count * math.prod(shape) * (8 if networks.of(spec).tokens else 4)
+    if size > MOST_ARRAY_BYTES:
+        each = " x ".join(map(str, shape))
+        message = (
+            f"{spec.data.count:,} samples of {each} have {size:,} bytes, allowed are {MOST_ARRAY_BYTES:,}; "
+            "give fewer samples, or a smaller image_size"
+        )
+        yield Finding(("data.samples", "data.image_size", "data.kind"), message)
+
+
+def _smooth(spec: TrainingJob) -> Iterator[Finding]:
+    loader, train = spec.loader, spec.train
+    if train.passes > 1 and not spec.smooth:
+        message = "passes are of smooth_inference; the other benchmarks go through the network once"
+        yield Finding(("train.passes", "train.benchmark"), message)
+    if not spec.smooth:
+        return
+    if spec.data.where == "device":
+        message = "smooth_inference loads each sample; a batch on the device leaves nothing to load"
+        yield Finding(("data.where", "train.benchmark"), message)
+    if loader.workers or loader.shuffle:
+        message = (
+            "smooth_inference goes through the data itself, without a loader: leave out workers and shuffle"
+        )
+        field = "loader.workers" if loader.workers else "loader.shuffle"
+        yield Finding((field, "train.benchmark"), message)
+    if networks.of(spec).tokens is not None:
+        message = (
+            f"smooth_inference puts noise on its samples; {spec.model.name} takes tokens, which have none"
+        )
+        yield Finding(("train.benchmark", "model.name"), message)
+
+
+def _loader(spec: TrainingJob) -> Iterator[Finding]:
+    if spec.loader.prefetch is not None and not spec.loader.workers:
+        message = "prefetch is of loader processes: give loader.workers, or leave it out"
+        yield Finding(("loader.prefetch", "loader.workers"), message)
+
+
+def _timing(spec: TrainingJob) -> Iterator[Finding]:
+    if "synchronised" not in spec.timing or len(set(spec.timing)) < len(spec.timing):
+        message = (
+            "timing names each timing once, and synchronised among them: it is what the others are set beside"
+        )
+        yield Finding(("timing",), message)
+
+
+def _batch(spec: TrainingJob) -> Iterator[Finding]:
+    batch, each = spec.train.batch_size, spec.samples_per_process
+    if spec.smooth:
+        return
+    if batch > each:
+        message = (
+            f"a batch of {batch:,} in each of {spec.devices.ranks} process(es) is larger than the "
+            f"{each:,} samples that each has of {spec.data.count:,}"
+        )
+        yield Finding(("train.batch_size", "data.samples"), message)
+        return
+    last = each % batch if spec.steps * batch > each else 0
+    if (
+        spec.train.benchmark == "train"
+        and spec.data.image_size <= networks.of(spec).halved
+        and 1 in (batch, last)
+    ):
+        which = "a batch" if batch == 1 else f"the last batch, of {each:,} samples in batches of {batch:,},"
+        message = (
+            f"{which} has one sample, of which {spec.model.name} is left with one value of a channel at "
+            f"{spec.data.image_size} pixels: nothing to normalise by; take another batch_size, or images of more "
+            f"than {networks.of(spec).halved}"
+        )
+        yield Finding(("train.batch_size", "data.image_size"), message)
+
+
+_ASPECTS: Final[tuple[Callable[[TrainingJob], Iterator[Finding]], ...]] = (
+    _network, _devices, _data, _size, _smooth, _loader, _timing, _batch,
+)  # fmt: skip
