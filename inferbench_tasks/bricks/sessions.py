@@ -29,6 +29,21 @@ def open_network(model: ir.Model) -> Any:
         return ort.InferenceSession(str(path), options, providers=providers)
 
 
+def open_file(path: Path, *, threads: int, optimise: bool) -> Any:
+    """A session on a file with the settings of the servers (``servers/engines/onnxruntime.py``); ``optimise``: whether
+    its graph is still to be optimised, as that of a model that is served is."""
+    import onnxruntime as ort
+
+    options: Any = ort.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+    levels = ort.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimise else levels.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 4
+    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
 def save_network(model: ir.Model, path: Path) -> Path:
     """Write the network with all its weights: in the file, or beside it where they are too many for one."""
     large = weights_bytes(model) >= _MAX_IN_ONE_FILE

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from inferbench_tasks.cli.bricks_model import inputs_of, onnx_of, sizes_of, source_of
+from inferbench_tasks.cli.bricks_options import BATCH, FRAMEWORK, GRANULARITY, SHAPE
+from inferbench_tasks.cli.bricks_predict import predict
 from inferbench_tasks.errors import StageError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
@@ -26,17 +28,11 @@ app = typer.Typer(
 MODEL = typer.Argument(
     ..., metavar="MODEL", help="A built-in model's name, or the path of a model's file or folder."
 )
-GRANULARITY = typer.Option("1", "--granularity", "-G", help="Layers of a brick at most: 1, 2, ... or whole.")
 VIEW = typer.Option(
     "runtime",
     "--view",
     help="runtime: the layers ONNX Runtime executes here; portable; source: as converted.",
 )
-BATCH = typer.Option(1, "--batch", "-b", min=1, help="Samples at once.")
-SHAPE = typer.Option(
-    [], "--shape", metavar="INPUT=SIZES", help="An input's sizes without batch: image=3x224x224."
-)
-FRAMEWORK = typer.Option(None, "--framework", help="torch or tensorflow, of a built-in model that has both.")
 CHECK = typer.Option(
     False, "--check", help="Run the bricks one after the other and compare with the whole model."
 )
@@ -45,9 +41,7 @@ SAVE = typer.Option(
 )
 
 
-@app.callback()
-def bricks() -> None:
-    """Keeps ``decompose`` a subcommand while it is the only one."""
+app.command()(predict)
 
 
 @app.command()

@@ -37,7 +37,7 @@ COMMANDS = {
     "metrics": ("The known metrics with units and formulas.", "metrics"),
     "networks": ("The emulated networks; check that they do what they say.", "networks"),
     "models": ("The model repository: register, update, search, show, delete.", "models"),
-    "bricks": ("What models are made of: decompose.", "bricks"),
+    "bricks": ("What models are made of, and their latency from its parts: decompose, predict.", "bricks"),
     "load": ("Load any server: run, calibrate.", "load"),
     "up": ("Start the whole system on this machine: Airflow, broker, PerfDB, workers.", "up"),
     "login": ("The URL of the local system and its logins, for its owner.", "login"),

@@ -1,0 +1,96 @@
+"""One network with its inputs and outputs in place, timed warm and streamed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.bricks.measure.method import FEWEST_RUNS
+from inferbench_tasks.bricks.sessions import open_file
+from inferbench_tasks.contracts.arrays import Arrays
+
+WARM_UPS = 3
+
+
+class BoundNetwork:
+    """``onto``: (output, input) by position, of outputs that are written onto that input, as they are within the model:
+    a convolution that adds onto a tensor would first copy it, which no model pays.
+
+    Nothing is allocated while it runs. Raises ValueError where the network answers with NaN that it was not fed.
+    """
+
+    def __init__(
+        self, path: Path, feeds: Arrays, *, threads: int, optimise: bool, onto: Sequence[tuple[int, int]] = ()
+    ) -> None:
+        import onnxruntime as ort
+
+        self._session: Any = open_file(path, threads=threads, optimise=optimise)
+        names = [output.name for output in self._session.get_outputs()]
+        answers = self._session.run(names, feeds)
+        fed_nan = any(_has_nan(array) for array in feeds.values())
+        if not fed_nan and any(_has_nan(array) for array in answers):
+            raise ValueError("it answers with NaN")
+        self._feeds, self._names = feeds, names
+        self._binding: Any = None
+        if any(array.dtype.kind in "OUS" for array in (*feeds.values(), *map(np.asarray, answers))):
+            return  # texts can't be bound
+        self._binding = self._session.io_binding()
+        self._values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in feeds.items()}
+        for name, value in self._values.items():
+            self._binding.bind_ortvalue_input(name, value)
+        inputs, targets = list(feeds), dict(onto)
+        for index, (name, answer) in enumerate(zip(names, answers, strict=True)):
+            value = (
+                self._values[inputs[targets[index]]]
+                if index in targets
+                else ort.OrtValue.ortvalue_from_numpy(np.zeros_like(answer))
+            )
+            self._values[f"out {index}"] = value
+            self._binding.bind_ortvalue_output(name, value)
+
+    def warm_ns(self, runs: int, budget_s: float) -> list[int]:
+        """Run after run, after some that are not timed: weights and activations lie where they lay."""
+        for _ in range(WARM_UPS):
+            self._run()
+        return self._timed(runs, budget_s, lambda: None)
+
+    def streamed_ns(self, runs: int, budget_s: float, sweep: np.ndarray[Any, Any]) -> list[int]:
+        """Before each run the caches are filled with ``sweep``, then inputs and outputs are read: as in the middle of a
+        model, whose weights are not in the core's cache and whose activations are."""
+        views = [] if self._binding is None else [_numbers(value.numpy()) for value in self._values.values()]
+
+        def before() -> None:
+            sweep.sum()
+            for view in views:
+                view.sum()
+
+        return self._timed(runs, budget_s, before)
+
+    def _timed(self, runs: int, budget_s: float, before: Any) -> list[int]:
+        times: list[int] = []
+        end_ns = time.monotonic_ns() + int(budget_s * 1e9)
+        while len(times) < runs and (len(times) < FEWEST_RUNS or time.monotonic_ns() < end_ns):
+            before()
+            begin_ns = time.perf_counter_ns()
+            self._run()
+            times.append(time.perf_counter_ns() - begin_ns)
+        return times
+
+    def _run(self) -> None:
+        if self._binding is None:
+            self._session.run(self._names, self._feeds)
+        else:
+            self._session.run_with_iobinding(self._binding)
+
+
+def _has_nan(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype.kind == "f" and bool(np.isnan(array).any())
+
+
+def _numbers(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The bytes of an array, as words where they fill such: reading them is what matters."""
+    return np.frombuffer(np.ascontiguousarray(array).view(np.uint8).reshape(-1), np.uint8)

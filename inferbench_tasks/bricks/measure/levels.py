@@ -1,0 +1,38 @@
+"""The machine's level: reference bricks before and after each round tell which rounds count, and how fast it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+#: A round whose level is further off the session's median, or that waited longer for its cores, is measured again.
+LEVEL_RATIO, WAIT_RATIO = 0.03, 0.01
+#: So many rounds may be measured again before the session says that the machine is not quiet.
+SPARE_ROUNDS = 6
+
+
+@dataclass(frozen=True)
+class Round:
+    """``references_ns``: name -> time, the mean of before and after. ``wait_ratio``: the share of the round that its
+    threads were ready and had no core; None where the kernel does not tell."""
+
+    references_ns: Mapping[str, float]
+    wait_ratio: float | None
+
+
+def level_of(references_ns: Mapping[str, float], base_ns: Mapping[str, float]) -> float:
+    """The geometric mean of the references' times over those of ``base_ns``: 1.1 is a tenth slower."""
+    return float(np.exp(np.mean([np.log(references_ns[name] / base_ns[name]) for name in base_ns])))
+
+
+def good_rounds(rounds: Sequence[Round]) -> list[int]:
+    """The indices of the rounds that count: near the median of all levels, and with their cores to themselves."""
+    if not rounds:
+        return []
+    first = rounds[0].references_ns
+    levels = np.array([level_of(one.references_ns, first) for one in rounds])
+    near = np.abs(levels / np.median(levels) - 1) <= LEVEL_RATIO
+    alone = [one.wait_ratio is None or one.wait_ratio <= WAIT_RATIO for one in rounds]
+    return [index for index in range(len(rounds)) if near[index] and alone[index]]

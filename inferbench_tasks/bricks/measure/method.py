@@ -1,0 +1,57 @@
+"""How bricks are timed: what has to agree before a result is used again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+#: Another way of measuring is another version, and its results are others'.
+VERSION = 1
+#: As in the paper (section 4.1): the mean of what is left when a fifth is taken off, a tenth at either end.
+TRIMMED_RATIO = 0.2
+#: Fewer runs than these are no mean, whatever they take.
+FEWEST_RUNS = 5
+STATES = ("warm", "streamed")
+
+
+class Setting(BaseModel):
+    """What a brick's time depends on beside itself. Results are used again only where all of it agrees."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: int = VERSION
+    processor: str
+    instruction_set: str
+    cores: int
+    threads: int
+    runtime: str
+
+
+class Method(BaseModel):
+    """``runs``: of each brick and state in all rounds together, in a round for at most ``budget_s``."""
+
+    model_config = ConfigDict(frozen=True)
+
+    runs: int = Field(100, ge=FEWEST_RUNS * 3)
+    rounds: int = Field(3, ge=3)
+    budget_s: float = Field(2.0, gt=0)
+
+    @property
+    def runs_each(self) -> int:
+        """Runs in one round."""
+        return math.ceil(self.runs / self.rounds)
+
+
+def trimmed_mean(times: Sequence[float], ratio: float = TRIMMED_RATIO) -> float:
+    """The mean without the ``ratio / 2`` least and as many largest values, rounded down; ValueError for none.
+
+    Of 100 values and a ratio of 0.2 that is the mean of the 80 in the middle.
+    """
+    if not len(times):
+        raise ValueError("no times: nothing has a mean")
+    values = np.sort(np.asarray(times, np.float64))
+    cut = int(len(values) * ratio / 2)
+    return float(values[cut : len(values) - cut].mean())

@@ -1,0 +1,160 @@
+"""A session: networks are timed in a process of its own, on cores of its own, and judged."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.bricks.measure.child import Item, Plan
+from inferbench_tasks.bricks.measure.levels import level_of
+from inferbench_tasks.bricks.measure.method import Method, Setting, trimmed_mean
+from inferbench_tasks.bricks.processor import instruction_set
+from inferbench_tasks.errors import InputError, StageError
+from inferbench_tasks.monitors.environment import hardware
+
+#: The sweep is so many times the core's own cache; where its size is unknown, so many bytes.
+SWEEPS, SWEEP_BYTES = 4, 16 << 20
+
+
+class BrickFailed(StageError):
+    """A network that can't be timed: ``item`` names it, ``why`` is the runtime's word."""
+
+    def __init__(self, item: str, why: str) -> None:
+        super().__init__(f"{item}: {why}")
+        self.item, self.why = item, why
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What one network took. ``rounds_ns``: state -> its trimmed mean in each good round, at the level of ``base``;
+    ``raw_ns``: state -> the times of all runs, as they were, by good round."""
+
+    rounds_ns: dict[str, list[float]]
+    raw_ns: dict[str, list[list[int]]]
+
+
+@dataclass(frozen=True)
+class Session:
+    """``quiet``: whether there were as many good rounds as wanted; ``base_ns``: what the levels are relative to."""
+
+    quiet: bool
+    rounds: int
+    good_rounds: int
+    levels: list[float]
+    base_ns: dict[str, float]
+    timed: dict[str, Timed]
+
+
+def setting(cores: Sequence[int], threads: int) -> Setting:
+    """What results of these cores and threads hold for."""
+    import onnxruntime
+
+    return Setting(
+        processor=str(hardware()["cpu"]),
+        instruction_set=instruction_set(),
+        cores=len(cores),
+        threads=threads,
+        runtime=f"onnxruntime {onnxruntime.__version__}",
+    )
+
+
+def cores_for(threads: int) -> list[int]:
+    """The last of the cores that this process may use, one for each thread. InputError where there are fewer."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if threads > len(allowed):
+        raise InputError(
+            f"{threads} threads need as many cores; {len(allowed)} may be used here", field="threads"
+        )
+    return allowed[-threads:]
+
+
+def run_session(
+    items: Sequence[Item],
+    folder: Path,
+    method: Method,
+    *,
+    threads: int,
+    base_ns: dict[str, float] | None = None,
+    progress: Callable[[float, float, str], None] = lambda done, of, what: None,
+) -> Session:
+    """Time the networks; times are divided by the level of their round over ``base_ns`` (None: this session's median).
+
+    Raises StageError with the item's name where a network can't be run or answers with NaN.
+    """
+    cores = cores_for(threads)
+    plan = Plan(
+        items=list(items), cores=cores, threads=threads, method=method, folder=folder,
+        sweep_bytes=_sweep_bytes(cores[0]), seed=len(items),
+    )  # fmt: skip
+    path = folder / "plan.json"
+    path.write_text(plan.model_dump_json(), encoding="utf-8")
+    last = _follow(path, progress)
+    if (why := last.get("why")) is not None:
+        raise BrickFailed(last["failed"], why)
+    return _judged(last["rounds"], method, base_ns)
+
+
+def _follow(path: Path, progress: Callable[[float, float, str], None]) -> dict[str, Any]:
+    command = [sys.executable, "-m", "inferbench_tasks.bricks.measure.child", str(path)]
+    errors = path.with_suffix(".log")
+    line: dict[str, Any] = {}
+    with (
+        errors.open("wb") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            for text in process.stdout:
+                line = json.loads(text)
+                if "what" in line:
+                    progress(line["done"], line["of"], line["what"])
+        except BaseException:
+            process.kill()
+            raise
+    if "rounds" not in line and "why" not in line:
+        tail = errors.read_text(errors="replace")[-500:]
+        raise StageError(f"the process that times bricks ended with {process.returncode}: {tail.strip()}")
+    return line
+
+
+def _judged(rounds: list[dict[str, Any]], method: Method, base_ns: dict[str, float] | None) -> Session:
+    good = [one for one in rounds if one["good"]]
+    quiet = len(good) >= method.rounds
+    used = good[: method.rounds] if quiet else rounds
+    if base_ns is None:
+        names = used[0]["references_ns"]
+        base_ns = {n: sorted(one["references_ns"][n] for one in used)[len(used) // 2] for n in names}
+    levels = [level_of(one["references_ns"], base_ns) for one in used]
+    timed = {}
+    for name, states in used[0]["times"].items():
+        raw = {state: [one["times"][name][state] for one in used] for state in states}
+        timed[name] = Timed(
+            {
+                state: [trimmed_mean(times) / level for times, level in zip(rows, levels, strict=True)]
+                for state, rows in raw.items()
+            },
+            raw,
+        )
+    return Session(quiet, len(rounds), len(good), levels, base_ns, timed)
+
+
+def _sweep_bytes(core: int) -> int:
+    """A few times what the core's own caches hold, by the kernel's word."""
+    sizes = []
+    for index in glob.glob(f"/sys/devices/system/cpu/cpu{core}/cache/index*"):
+        shared = Path(index, "shared_cpu_list").read_text().strip()
+        if int(Path(index, "level").read_text()) == 2 and shared:
+            sizes.append(_bytes(Path(index, "size").read_text().strip()))
+    return SWEEPS * max(sizes) if sizes else SWEEP_BYTES
+
+
+def _bytes(text: str) -> int:
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    return int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text)

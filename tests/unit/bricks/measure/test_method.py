@@ -1,0 +1,29 @@
+"""The trimmed mean, and how many runs a round has."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from inferbench_tasks.bricks.measure.method import Method, trimmed_mean
+
+
+def test_a_fifth_is_taken_off_half_at_either_end() -> None:
+    """Of 1 to 100 the mean of 11 to 90; of ten values one at either end, however far out it is."""
+    assert trimmed_mean(range(1, 101)) == pytest.approx(50.5)
+    assert trimmed_mean([100, *range(1, 91), *[1e9] * 9]) == pytest.approx(sum(range(11, 91)) / 80)
+    assert trimmed_mean([1, 1, 1, 1, 1, 1, 1, 1, 3, 1000]) == pytest.approx(10 / 8)
+    assert trimmed_mean([2.0, 4.0]) == 3.0
+
+
+def test_of_nothing_there_is_no_mean() -> None:
+    """ValueError, not NaN."""
+    with pytest.raises(ValueError, match="no times"):
+        trimmed_mean([])
+
+
+def test_runs_are_shared_by_the_rounds() -> None:
+    """100 in three rounds are 34 each; fewer than five in each of three are refused."""
+    assert Method(runs=100, rounds=3, budget_s=1).runs_each == 34
+    with pytest.raises(ValidationError, match="greater than or equal to 15"):
+        Method(runs=14, rounds=3, budget_s=1)

@@ -1,0 +1,95 @@
+"""Constructed times and their intervals, against calculations by hand."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from inferbench_tasks.bricks.prediction import by_operators, calibrated, calibration, constructed, measured
+from inferbench_tasks.bricks.results import WHOLE, Results
+from inferbench_tasks.errors import UnknownKindError
+from tests.unit.bricks.builders import SETTING, result
+
+#: Student's for 95% with two degrees of freedom.
+T2 = 4.302652729911275
+
+
+def test_the_sum_and_its_interval() -> None:
+    """Rounds of 11, 12 and 13: 12, with Student's interval of three values."""
+    estimate = constructed([result("a", 1, 2, 3), result("b", 10, 10, 10)], [[], [0]], "warm")
+    assert estimate.ns == 12
+    assert estimate.high_ns - 12 == pytest.approx(T2 / math.sqrt(3))
+    assert 12 - estimate.low_ns == pytest.approx(T2 / math.sqrt(3))
+    assert constructed([result("a", 1, 1, 1)], [[]], "streamed").ns == 2
+
+
+def test_the_critical_path_leaves_out_what_goes_beside() -> None:
+    """a, then b (2) beside c (5), then d: 1 + 5 + 3; the sum is 11."""
+    bricks = [result(name, *[time] * 3) for name, time in zip("abcd", (1, 2, 5, 3), strict=True)]
+    needs = [[], [0], [0], [1, 2]]
+    assert constructed(bricks, needs, "warm", "parallel").ns == 9
+    assert constructed(bricks, needs, "warm").ns == 11
+
+
+def test_a_repeated_brick_counts_as_often_as_it_stands_there() -> None:
+    """Three times 2 and once 10; the table by operator has the same sum."""
+    a, b = result("a", 2, 2, 2), result("b", 10, 10, 10, operator="Gemm")
+    assert constructed([a, b, a, a], [[]] * 4, "warm").ns == 16
+    rows = by_operators([a, b, a, a], "warm")
+    assert [(row["operators"], row["bricks"], row["share_ratio"]) for row in rows] == [
+        ("Gemm", 1, 10 / 16),
+        ("Conv", 3, 6 / 16),
+    ]
+
+
+def test_an_unknown_constructor_is_named() -> None:
+    """With those that there are."""
+    with pytest.raises(UnknownKindError, match="'magic'; known: parallel, sequential"):
+        constructed([result("a", 1, 1)], [[]], "warm", "magic")
+
+
+def test_what_is_judged_never_calibrates(tmp_path: Path) -> None:
+    """Of four models three calibrate the fourth, none of which is itself; with two there is no calibration."""
+    results = Results(tmp_path, SETTING)
+    results.put(result("a", 10, 10, 10))
+    for name, time in (("one", 11), ("two", 12), ("three", 13)):
+        results.put(result(WHOLE + name, *[time] * 3, parts={"1": ("a",)}))
+    assert calibration(results, "1", "warm", WHOLE + "one") is None
+    results.put(result(WHOLE + "four", *[1000] * 3, parts={"1": ("a",)}))
+    by = calibration(results, "1", "warm", WHOLE + "four")
+    assert by is not None and by.models == 3
+    logs = [math.log(1.1), math.log(1.2), math.log(1.3)]
+    assert by.factor == pytest.approx(math.exp(sum(logs) / 3))
+    mean = sum(logs) / 3
+    assert by.spread == pytest.approx(math.sqrt(sum((x - mean) ** 2 for x in logs) / 2))
+    assert calibration(results, "2", "warm", WHOLE + "four") is None  # cut otherwise
+
+
+def test_models_whose_bricks_are_not_all_measured_do_not_calibrate(tmp_path: Path) -> None:
+    """One of four lacks a brick: three remain, and of these one is left out."""
+    results = Results(tmp_path, SETTING)
+    results.put(result("a", 10, 10, 10))
+    for name in ("one", "two", "three"):
+        results.put(result(WHOLE + name, 11, 11, 11, parts={"1": ("a",)}))
+    results.put(result(WHOLE + "four", 99, 99, 99, parts={"1": ("a", "unknown")}))
+    by = calibration(results, "1", "warm", "")
+    assert by is not None and (by.models, by.spread) == (3, 0.0) and by.factor == pytest.approx(1.1)
+
+
+def test_the_calibrated_interval_has_both_parts() -> None:
+    """Rounds without spread, models with one of 10%: the factor's alone, of one more model."""
+    from inferbench_tasks.bricks.prediction import Calibration
+
+    one = calibrated(constructed([result("a", 10, 10, 10)], [[]], "warm"), Calibration(3, 1.2, 0.1))
+    assert one.ns == pytest.approx(12)
+    assert math.log(one.high_ns / one.ns) == pytest.approx(T2 * 0.1 * math.sqrt(4 / 3))
+    assert one.low_ns * one.high_ns == pytest.approx(one.ns**2)
+    two = calibrated(constructed([result("a", 9, 10, 11)], [[]], "warm"), Calibration(3, 1.2, 0.0))
+    assert two.high_ns / two.ns == pytest.approx((10 + T2 / math.sqrt(3)) / 10)
+
+
+def test_a_whole_model_s_own_interval() -> None:
+    """Student's over its rounds."""
+    assert measured(result(WHOLE + "one", 9, 10, 11)).high_ns == pytest.approx(10 + T2 / math.sqrt(3))
