@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 #: Another way of measuring is another version, and its results are others'.
 VERSION = 1
-#: As in the paper (section 4): the 20% trimmed mean, a fifth off at either end, as its authors define it for MLModelScope.
+#: The paper's 20% trimmed mean (section 4): a fifth off at either end, as its authors define it for MLModelScope.
 TRIMMED_RATIO = 0.2
 #: Fewer runs than these are no mean, whatever they take.
 FEWEST_RUNS = 5
