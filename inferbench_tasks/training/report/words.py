@@ -1,8 +1,10 @@
-"""What a report says first: which run is the fastest, and what a step's time goes to."""
+"""What a report says first: which run is the fastest, and what a step's time goes to.
+
+What mends it the diagnosis says.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -10,8 +12,6 @@ from inferbench_tasks.training.report.views import TrainingView
 
 #: So much of a step spent waiting for a core is said.
 WAITED_RATIO = 0.05
-#: So much of a step spent on loading is told with what would mend it.
-LOADING_RATIO = 0.1
 #: More runs than this are told by the tables alone.
 MOST_RUNS = 6
 
@@ -85,58 +85,7 @@ def _where(view: TrainingView) -> str | None:
         waited = sum(waited_ms) / step_ms
         text += f"; {waited:.0%} of it its processes were ready to run and waited for a core"
         text += _more_than_cores(view)
-    return text + "." + _loader(view, step_ms, walls_ms["loading"])
-
-
-def _loader(view: TrainingView, step_ms: float, loading_ms: float) -> str:
-    """How many loader processes it takes at least to make batches as fast as the rest of a step; "" where none waits.
-
-    Both without what they waited for a core, where that is known: with a core for each process there is no such wait.
-    """
-    parts = view.summary.loader.get("parts") if view.summary else None
-    if not parts or loading_ms < LOADING_RATIO * step_ms:
-        return ""
-    workers = int(view.result.loader.get("workers") or 0)
-    wait_ms = _making_wait_ms(view, workers)
-    making_ms = max(parts["making_ms"] - wait_ms, 0.0)
-    rest_ms = max(step_ms - loading_ms - _rest_wait_ms(view), 1e-9)
-    least = max(1, math.ceil(making_ms / rest_ms))
-    alone = ", waits for a core apart," if wait_ms or _rest_wait_ms(view) else ""
-    text = f" A batch{alone} takes {making_ms:.3g} ms to be made, the rest of a step {rest_ms:.3g} ms"
-    if workers < least:
-        return f"{text}: at least {least} loader process(es) for each rank are needed, each with a core."
-    if wait_ms >= WAITED_RATIO * parts["making_ms"]:
-        return (
-            f"{text}: its {workers} loader process(es) are enough by that, but waited {wait_ms:.3g} ms of each batch "
-            "for a core."
-        )
-    return (
-        f"{text}: its {workers} loader process(es) are enough by that; what is waited for is that batches are handed "
-        "over, or that some take longer than others."
-    )
-
-
-def _making_wait_ms(view: TrainingView, workers: int) -> float:
-    """What making a batch has in it of waits for a core: the rank's own while it loads, or the loader processes'; 0
-    where that is not known."""
-    timing, summary = view.timing, view.summary
-    assert timing is not None and summary is not None
-    if not workers:
-        return _waits_ms(view, ["loading"])
-    wait_s, batches = summary.loader.get("wait_s"), timing["steps"] * len(timing["ranks"])
-    return wait_s * 1e3 / batches if wait_s else 0.0
-
-
-def _rest_wait_ms(view: TrainingView) -> float:
-    assert view.timing is not None
-    return _waits_ms(view, [name for name in view.timing["phases"] if name != "loading"])
-
-
-def _waits_ms(view: TrainingView, names: Sequence[str]) -> float:
-    """Of a rank's phases; several threads wait at once, and their sum is no part of the wall clock."""
-    assert view.timing is not None
-    waits_ms = [view.timing["phases"][name]["wait_ms"] for name in names]
-    return sum(waits_ms) if view.threads == 1 and None not in waits_ms else 0.0
+    return text + "."
 
 
 def _more_than_cores(view: TrainingView) -> str:

@@ -16,14 +16,20 @@ OWN = ("loading", "to_device", "processing", "loss", "optimiser")
 _OWN_FORWARD = ("fashion-cnn",)
 #: Steps whose means are compared, so that those of one block say nothing of the next one.
 BLOCK_STEPS = 10
-#: Fewer blocks than this are too few to tell a slow rank from chance.
-_LEAST_BLOCKS = 3
-#: So many times its standard error the excess has to be, and so much of the others' time.
-_ERRORS, _LEAST_EXCESS = 4.0, 0.1
+#: Fewer blocks tell nothing. A short stretch has smaller ones, to have as many as are worth it.
+_LEAST_BLOCKS, _LEAST_BLOCK_STEPS, _ENOUGH_BLOCKS = 5, 5, 10
+#: Of runs with equal ranks so many may have one named, whatever the number of ranks and steps.
+FALSE_ALARMS = 1e-3
+#: So much of the others' time the excess has to be.
+_LEAST_EXCESS = 0.1
 
 
 def find(run: Observation) -> Iterator[Cause]:
     """The rank whose own phases take longer than those of all others, beyond chance; a step waits for it.
+
+    Of all ranks the slowest is looked at, and of all steps those since the best split: ``FALSE_ALARMS`` is divided
+    among the ranks, half of it is for all steps, half for what may have begun later, divided among the blocks in which
+    it may have (Bonferroni).
 
     A rank that is slower by a factor is that in all that it computes: in what it does between exchanges, and in its
     part of backward, for which the CPU time of the others stands.
@@ -38,9 +44,12 @@ def find(run: Observation) -> Iterator[Cause]:
     slow = int(means.argmax())
     others = np.delete(times, slow, axis=0)
     excess = times[slow] - others.mean(axis=0)
+    rate = FALSE_ALARMS / 2 / run.processes
     begins = since(excess)
+    if begins and not beyond_chance(excess[begins:], rate / max(1, count // BLOCK_STEPS)):
+        begins = 0  # nothing begins there beyond chance; all steps together may show more
     after = excess[begins:]
-    if len(after) // BLOCK_STEPS < _LEAST_BLOCKS or not beyond_chance(after):
+    if not begins and not beyond_chance(after, rate):
         return
     others_ms = float(others[:, begins:].mean())
     factor = 1 + float(after.mean()) / others_ms
@@ -102,16 +111,24 @@ def since(excess: NDArray[np.float64]) -> int:
     split = int(at[int(gains.argmax())])
     early, late = float(excess[:split].mean()), float(excess[split:].mean())
     # A rank that is slow all the time has no beginning: its first part is slow as well.
-    return split if late > 0 and early < late / 2 and not beyond_chance(excess[:split], late / 2) else 0
+    slow_before = beyond_chance(excess[:split], FALSE_ALARMS, late / 2)
+    return split if late > 0 and early < late / 2 and not slow_before else 0
 
 
-def beyond_chance(excess: NDArray[np.float64], bound: float = 0.0) -> bool:
-    """Whether the mean is above ``bound`` by four of its standard errors, by means of blocks of steps."""
-    blocks = [part.mean() for part in np.array_split(excess, max(1, len(excess) // BLOCK_STEPS))]
-    if len(blocks) < _LEAST_BLOCKS:
+def beyond_chance(excess: NDArray[np.float64], rate: float, bound: float = 0.0) -> bool:
+    """Whether the mean is above ``bound``, which by chance it seems to be at the given rate.
+
+    Student's t, one-sided, over the means of blocks of steps: a few of them have a standard error that is itself by
+    chance small, so that its multiple must be that of their degrees of freedom.
+    """
+    from scipy.special import stdtrit
+
+    number = max(len(excess) // BLOCK_STEPS, min(_ENOUGH_BLOCKS, len(excess) // _LEAST_BLOCK_STEPS))
+    if number < _LEAST_BLOCKS:
         return False
-    error = float(np.std(blocks, ddof=1)) / len(blocks) ** 0.5
-    return bool(float(np.mean(blocks)) - bound > _ERRORS * error)
+    blocks = np.array([part.mean() for part in np.array_split(excess, number)])
+    error = float(blocks.std(ddof=1)) / number**0.5
+    return bool(float(blocks.mean()) - bound > float(stdtrit(number - 1, 1 - rate)) * error)
 
 
 def blocked_ns(steps: Steps) -> NDArray[np.float64]:

@@ -59,35 +59,3 @@ def test_data_on_the_device_is_no_training_that_is_faster() -> None:
         assert sentences([one, other])[0].startswith("Fastest is b")
         other.result.data[key] = value
         assert not any("astest" in text or "samples/s" in text for text in sentences([one, other])), key
-
-
-def loading(wait_s: float | None = None, **loader: int) -> str:
-    run = view("a")
-    assert run.summary is not None
-    run.summary.loader = {"parts": {"making_ms": 25.0}, "wait_s": wait_s}
-    run.result.loader = loader
-    return sentences([run])[0].partition("core. ")[2] or sentences([run])[0].partition("core: ")[2]
-
-
-def test_as_many_loader_processes_as_are_needed_at_least_are_named() -> None:
-    """25 ms for a batch, 8 ms for the rest of a step, of which 3 were waits for a core and 2 of the batch's 25: with
-    a core each 23 / 5, so 5 processes."""
-    words = "A batch, waits for a core apart, takes 23 ms to be made, the rest of a step 5 ms"
-    assert loading() == f"{words}: at least 5 loader process(es) for each rank are needed, each with a core."
-
-
-def test_loader_processes_that_waited_for_cores_are_not_multiplied() -> None:
-    """Of 25 ms 20 were waits of the loaders (60 steps of a rank, 1.2 s): one process would do, not 5."""
-    assert loading(1.2, workers=1).endswith(
-        "takes 5 ms to be made, the rest of a step 5 ms: its 1 loader process(es) are enough by that, but waited 20 ms "
-        "of each batch for a core."
-    )
-
-
-def test_cores_are_not_blamed_where_no_loader_waited_for_one() -> None:
-    """Six processes are enough and waited for nothing: what is left is not named a lack of cores."""
-    said = loading(0.0, workers=6)
-    assert said.endswith(
-        "its 6 loader process(es) are enough by that; what is waited for is that batches are handed over, or that some "
-        "take longer than others."
-    )
