@@ -61,7 +61,7 @@ def build(folder: Path, factory: str) -> Any:
         raise
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise InputError(
-            f"{_place(error, path)}{type(error).__name__}: {error}", field="model.module"
+            f"{place_of(error, path)}{type(error).__name__}: {error}", field="model.module"
         ) from error
     if not isinstance(network, torch.nn.Module):
         raise InputError(
@@ -71,7 +71,7 @@ def build(folder: Path, factory: str) -> Any:
     return network
 
 
-def _place(error: BaseException, path: Path) -> str:
+def place_of(error: BaseException, path: Path) -> str:
     """The last line of the user's own file that the error went through."""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
     if isinstance(error, SyntaxError) and error.lineno:

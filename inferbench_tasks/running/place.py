@@ -74,13 +74,15 @@ class Place:
         if isinstance(order, StageInput):
             cache = cache_root(ctx.data_dir, resolve(order.job.model, ctx.base_dir))
             cache.mkdir(parents=True, exist_ok=True)
-        writes = [cache, run_dir, Path(SHARED_MEMORY)]
+        writes = [run_dir, Path(SHARED_MEMORY)]
         also = []
         registered = _has_kind(inp, "registry")
         variables = dict(os.environ)
         # Who brings a model may bring code: it is not to write where others' is (see ``install``), and never sees
         # what the package index is asked with.
-        fetches = not registered and not _has_kind(inp, "file")
+        fetches = not registered and not any(_has_kind(inp, kind) for kind in ("file", "folder"))
+        if fetches or isinstance(order, StageInput):
+            writes.append(cache)
         if fetches and lacks_parts():  # a missing part is installed where it is first imported
             writes.append(Path(sys.prefix))
         if not fetches:

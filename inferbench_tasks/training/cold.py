@@ -27,7 +27,12 @@ def warm(paths: Sequence[str]) -> None:
 
 
 def resident_ratio(paths: Sequence[str]) -> float | None:
-    """Which share of these files' pages is in memory (mincore); None where the kernel does not say."""
+    """Which share of these files' pages is in memory (mincore); None where the kernel does not say.
+
+    It says "all" of files that this process neither owns nor may write (Linux since 5.2): that is no answer.
+    """
+    if not all(_tells(path) for path in paths):
+        return None
     libc = ctypes.CDLL(None, use_errno=True)
     mincore = getattr(libc, "mincore", None)
     if mincore is None:
@@ -51,3 +56,7 @@ def resident_ratio(paths: Sequence[str]) -> float | None:
             pages += count
             resident += sum(value & 1 for value in vector)
     return resident / pages if pages else None
+
+
+def _tells(path: str) -> bool:
+    return os.stat(path).st_uid == os.geteuid() or os.access(path, os.W_OK, effective_ids=True)

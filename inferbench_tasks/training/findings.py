@@ -8,15 +8,13 @@ from typing import Final
 
 from inferbench_tasks.submission.finding import Finding, unknown
 from inferbench_tasks.training import networks
-from inferbench_tasks.training.job import DIGITS_SAMPLES, FASHION_SAMPLES, USUAL_SIDE, TrainingJob
+from inferbench_tasks.training.job import DIGITS_SAMPLES, ENCODED, FASHION_SAMPLES, USUAL_SIDE, TrainingJob
 from inferbench_tasks.training.networks import NETWORKS
 
 #: Processes of a training, those of all its devices.
 MOST_RANKS: Final = 64
 #: Of a data set that is made or read as one array.
 MOST_ARRAY_BYTES: Final = 8 << 30
-#: Data that lies in files of its own, one an image, and is decoded each time.
-ENCODED: Final = ("jpeg",)
 _MOST: Final = {"digits": DIGITS_SAMPLES, "fashion-mnist": FASHION_SAMPLES}
 
 
@@ -28,7 +26,23 @@ def findings(spec: TrainingJob) -> list[Finding]:
 
 
 def _network_name(spec: TrainingJob) -> Iterator[Finding]:
-    if spec.model.name not in NETWORKS:
+    model = spec.model
+    if model.kind == "file":
+        if model.module is None:
+            yield Finding(
+                ("model.module", "model.kind"), "kind: file needs module, the Python file of your network"
+            )
+        if model.name in NETWORKS:
+            message = f"{model.name} is a network of ours; give yours a name of its own"
+            yield Finding(("model.name", "model.kind"), message)
+        return
+    for name, usual in (("module", None), ("factory", "build"), ("channels", 3)):
+        if getattr(model, name) != usual:
+            yield Finding(
+                (f"model.{name}", "model.kind"),
+                f"{name} is of your own module: give kind: file, or leave it out",
+            )
+    if model.name not in NETWORKS:
         yield Finding(("model.name",), unknown(NETWORKS, spec.model.name))
 
 
@@ -62,13 +76,19 @@ def _data(spec: TrainingJob) -> Iterator[Finding]:
     if most is not None and data.count > most:
         message = f"{data.kind} has {most:,} samples to train on; got {data.count:,}"
         yield Finding(("data.samples", "data.kind"), message)
-    if data.path is not None and data.kind != "fashion-mnist":
+    if data.kind == "folder" and (data.path is None or data.samples is None):
+        field = "data.path" if data.path is None else "data.samples"
+        message = (
+            "folder needs path, whose folders are the classes, and samples, how many of its images are taken"
+        )
+        yield Finding((field, "data.kind"), message)
+    if data.path is not None and data.kind not in ("fashion-mnist", "folder"):
         yield Finding(("data.path", "data.kind"), f"{data.kind} is made here and has no path")
     if data.kind in ENCODED and channels != 3:
         takes = channels or "no images"
         message = f"{data.kind} files have three channels; {spec.model.name} takes {takes}"
         yield Finding(("data.kind", "model.name"), message)
-    files = "data.kind: jpeg with data.where: disk"
+    files = "data.kind: jpeg or folder with data.where: disk"
     if data.kind not in ENCODED or data.where != "disk":
         if data.read == "cold":
             message = f"cold reads are of files: {files}"

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from inferbench_tasks.training.folder import DECODERS, read_listing, too_large
+from inferbench_tasks.training.job import ENCODED
 from inferbench_tasks.training.jpeg import FILES_SUFFIX
+from inferbench_tasks.training.order import Order
 from inferbench_tasks.training.transforms import Transform
 
 #: What is told of each batch: sums over its items, ns; ``queued`` is from its end to the moment in which it is there.
@@ -23,11 +28,16 @@ class Items:
     """
 
     def __init__(self, labels_path: str) -> None:
-        self._labels = np.load(labels_path, mmap_mode="r", allow_pickle=False)
+        self._labels: NDArray[np.int64] = np.load(labels_path, mmap_mode="r", allow_pickle=False)
         self.timed = False
 
     def __len__(self) -> int:
         return len(self._labels)
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """All of them."""
+        return self._labels
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         label = int(self._labels[index])  # an IndexError ends an iteration over the items
@@ -71,12 +81,12 @@ class ArrayItems(Items):
         return torch.from_numpy(image)
 
 
-class JpegItems(Items):
-    """JPEG files by number in ``folder``, decoded and transformed."""
+class FileItems(Items):
+    """Files with an image each, in the order of the labels, decoded and transformed."""
 
-    def __init__(self, folder: str, labels_path: str, transform: Transform) -> None:
+    def __init__(self, paths: Sequence[str], labels_path: str, transform: Transform) -> None:
         super().__init__(labels_path)
-        self._paths = sorted(str(path) for path in Path(folder).rglob(f"*{FILES_SUFFIX}"))
+        self._paths = list(paths)
         self._transform = transform
 
     @property
@@ -93,7 +103,9 @@ class JpegItems(Items):
 
         from PIL import Image
 
-        with Image.open(io.BytesIO(content), formats=["JPEG"]) as image:
+        with Image.open(io.BytesIO(content), formats=DECODERS) as image:
+            if reason := too_large(image):  # the file was changed since it was looked at
+                raise ValueError(f"a file {reason}")
             return image.convert("RGB")
 
     def transform(self, image: Any, index: int) -> Any:
@@ -112,6 +124,24 @@ class MemoryItems(Items):
 
     def transform(self, image: Any, index: int) -> Any:
         return image
+
+
+def jpeg_paths(folder: str) -> list[str]:
+    """The files of the set of our own making, in the order of its labels."""
+    return sorted(str(path) for path in Path(folder).rglob(f"*{FILES_SUFFIX}"))
+
+
+def items_of(order: Order) -> tuple[Items, Transform | None]:
+    """The data of an order where its job wants it to lie; what changes its images, if they are decoded."""
+    data, transform = order.job.data, None
+    items: Items
+    if data.kind in ENCODED:
+        transform = Transform(data.image_size, augment=data.augment, seed=order.job.train.seed)
+        paths = (jpeg_paths if data.kind == "jpeg" else read_listing)(order.images_path)
+        items = FileItems(paths, order.labels_path, transform)
+    else:
+        items = ArrayItems(order.images_path, order.labels_path)
+    return (MemoryItems(items, order.labels_path) if data.where == "memory" else items), transform
 
 
 def collate(items: list[tuple[Any, ...]]) -> tuple[Any, Any, list[int] | None]:

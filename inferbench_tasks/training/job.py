@@ -6,12 +6,13 @@ Only what a run really does stands here: anything else is an unknown key.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from inferbench_tasks.contracts.spec import Count, RelativePath, Slug, Spec
 from inferbench_tasks.submission.base import JobBase, NamedFile
+from inferbench_tasks.submission.model import FunctionName
 
 Timing = Literal["synchronised", "jade"]
 EpochKind = Literal["synchronised", "jade", "bare"]
@@ -23,15 +24,27 @@ USUAL_SAMPLES = {
     "fashion-mnist": FASHION_SAMPLES,
     "dummy": 1024,
     "jpeg": 256,
+    "folder": 2,
 }
+#: Data that lies in files of its own, one an image, and is decoded each time.
+ENCODED: Final = ("jpeg", "folder")
 USUAL_SIDE = 28
 
 
 class ModelSpec(Spec):
     """What is trained, from random weights."""
 
+    kind: Literal["network", "file"] = "network"
+    """``network``: one of ``training.networks``; ``file``: your own module, which is run in a sandbox."""
     name: Slug = "fashion-cnn"
-    """Of ``training.networks``."""
+    """The network's; of ``file`` what you call it."""
+    module: RelativePath | None = None
+    """Of ``file``: the Python file whose ``factory`` builds the network."""
+    factory: FunctionName = "build"
+    """The function of ``module`` that is called, without arguments, and returns a ``torch.nn.Module``: images ``n x
+    channels x image_size x image_size`` float32 -> ``n x classes`` scores."""
+    channels: Literal[1, 3] = 3
+    """Of ``file``: those of the images that it takes."""
     arguments: Annotated[dict[Slug, int], Field(max_length=20)] = {}
     """Sizes that it is built by, where they differ from its usual ones."""
 
@@ -45,22 +58,23 @@ class ModelSpec(Spec):
 class DataSpec(Spec):
     """What is loaded, item by item, and where it lies."""
 
-    kind: Literal["digits", "fashion-mnist", "dummy", "jpeg"]
+    kind: Literal["digits", "fashion-mnist", "dummy", "jpeg", "folder"]
     """``digits``: scikit-learn's, 1,347 of them, resized; ``fashion-mnist``: 60,000 images of 28 x 28, resized;
     ``dummy``: seeded noise with random labels; ``jpeg``: seeded JPEG files of 500 x 375 pixels and about 110 KB in
-    folders by class, decoded, resized, cropped and normalised."""
+    folders by class, decoded, resized, cropped and normalised; ``folder``: your own images, one folder a class."""
     path: RelativePath | None = None
     """Of ``fashion-mnist``: the folder with its files, beside the submission; by default where Debian's package
-    ``dataset-fashion-mnist`` puts them."""
+    ``dataset-fashion-mnist`` puts them. Of ``folder``: the folder whose folders are the classes."""
     samples: Annotated[int, Field(ge=2, le=100_000)] | None = None
-    """The first so many; by default all digits or clothes, 1,024 dummies or 256 JPEG files."""
+    """The first so many, of ``folder`` by chance, which needs it; by default all digits or clothes, 1,024 dummies or
+    256 JPEG files."""
     where: Literal["device", "memory", "disk"] = "disk"
     """``disk``: files, of which each item is read and made; ``memory``: all items are made before, of which batches are
     put together; ``device``: one batch lies on the device and is taken again and again: nothing is loaded or copied."""
     read: Literal["warm", "cold"] = "warm"
-    """``cold``: the files are dropped from the page cache before each epoch; of ``jpeg`` on the disk only."""
+    """``cold``: the files are dropped from the page cache before each epoch; of ``jpeg`` and ``folder`` on the disk."""
     augment: bool = False
-    """Crop and mirror at random, by ``train.seed``, instead of cutting the middle out; of ``jpeg``."""
+    """Crop and mirror at random, by ``train.seed``, instead of cutting the middle out; of files."""
     image_size: Annotated[int, Field(ge=8, le=512)] = USUAL_SIDE
     """Side of the square images, pixels; of networks that take images."""
 
@@ -133,7 +147,11 @@ class TrainingJob(JobBase):
         "data.read": "warm",
         "data.augment": False,
         "devices.count": 1,
+        "model.kind": "network",
         "model.arguments": {},
+        "model.module": None,
+        "model.factory": "build",
+        "model.channels": 3,
         "data.path": None,
     }
     devices_field: ClassVar[str] = "devices.count"
@@ -153,13 +171,20 @@ class TrainingJob(JobBase):
     """Instruments, each in epochs of its own. ``synchronised`` is always among them; ``jade``: BenchmarkJade's."""
 
     def named_files(self) -> Iterator[NamedFile]:
-        """The data's folder."""
+        """The user's module, which counts with its content, and the data's folder."""
+        if self.model.module is not None:
+            yield NamedFile("model.module", self.model.module, counts=True)
         if self.data.path is not None:
             yield NamedFile("data.path", self.data.path, may_be_folder=True)
 
     def needed_devices(self) -> int:
         """All that it trains on, at once."""
         return self.devices.count
+
+    @property
+    def foreign(self) -> bool:
+        """Whether code or files of the user's are opened, which is left to a sandbox."""
+        return self.model.kind == "file" or self.data.kind == "folder"
 
     @property
     def epoch_kinds(self) -> tuple[EpochKind, ...]:

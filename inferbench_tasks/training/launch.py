@@ -51,6 +51,7 @@ def start(
         # Each rank listens on ports of its own and connects to those of the others; batches of loader processes come
         # through shared memory.
         reach=Reach(
+            reads=tuple(str((ctx.base_dir / file.path).resolve()) for file in job.named_files()),
             writes=(SHARED_MEMORY, str(scratch)),
             binds=None,
             connects=None,

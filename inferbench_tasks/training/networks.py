@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.registry import Registry
 from inferbench_tasks.requests.digits import CLASSES
 
@@ -87,7 +89,9 @@ class Network:
 
 
 def of(job: TrainingJob) -> Network:
-    """What the job names."""
+    """What the job names. The user's own module takes images; how many classes it tells apart it shows itself."""
+    if job.model.kind == "file":
+        return Network(_user_module, channels=job.model.channels)
     return NETWORKS.load(job.model.name)
 
 
@@ -96,9 +100,18 @@ def takes(job: TrainingJob) -> tuple[int, ...]:
     return of(job).takes(job.model.arguments, job.data.image_size)
 
 
-def build(job: TrainingJob) -> Any:
-    """The job's network."""
+def build(job: TrainingJob, module_folder: str | None = None) -> Any:
+    """The job's network. ``module_folder``: where the user's module lies, whose code is run here."""
+    if job.model.kind == "file":
+        from inferbench_tasks.formats import module_file
+
+        assert module_folder is not None
+        return module_file.build(Path(module_folder), job.model.factory)
     return of(job).module(job.model.arguments, job.data.image_size)
+
+
+def _user_module(arguments: Arguments) -> Any:
+    raise InputError("a network of the user's is built by its own module", field="model.kind")
 
 
 def _fashion(arguments: Arguments) -> Any:

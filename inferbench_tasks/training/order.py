@@ -12,12 +12,14 @@ from inferbench_tasks.training.job import EpochKind, TrainingJob
 #: Names below the run's folder.
 FOLDER, ORDER_FILE, PROGRESS_FILE = "training", "order.json", "progress.json"
 IMAGES_FILE, IMAGES_FOLDER, LABELS_FILE = "images.npy", "images", "labels.npy"
+LISTING_FILE, MODULE_FOLDER = "files.json", "module"
 
 
 class Order(BaseModel):
-    """``images_path``: ``n x shape`` as the network takes it (npy), of JPEG files their folder; ``labels_path``: ``n``
+    """``images_path``: ``n x shape`` as the network takes it (npy), of JPEG files their folder,
+    of the user's a list of them; ``labels_path``: ``n``
     int64 (npy), in the order of the files' paths. ``cores``: those that each rank is pinned to, by rank; empty where
-    the job holds no devices, or one, to which its worker is pinned.
+    the job holds no devices, or one, to which its worker is pinned. ``module_folder``: the copy of the user's module.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -26,6 +28,7 @@ class Order(BaseModel):
     images_path: str
     labels_path: str
     cores: tuple[tuple[int, ...], ...] = ()
+    module_folder: str | None = None
 
     @classmethod
     def read(cls, path: Path) -> Order:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inferbench_tasks.training import networks
 from inferbench_tasks.training.items import collate
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def _fixed_ms(rank: Rank) -> float | None:
     if size > LARGEST_BATCH or job.smooth:
         return None
     # A network of its own: that of the training has hooks that exchange gradients, and weights that are compared.
-    network = networks.build(job).to(rank.device)
+    network = rank.build()
     network.train(job.train.benchmark == "train")
     few, many = (size, 2 * size) if size < 4 else (size // 2, size)
     first = _first_items(rank)

@@ -15,11 +15,9 @@ from inferbench_tasks.monitors.schedstat import ThreadWaits, of_processes
 from inferbench_tasks.training import cold, networks
 from inferbench_tasks.training.items import (
     PARTS,
-    ArrayItems,
-    Items,
-    JpegItems,
-    MemoryItems,
+    FileItems,
     collate,
+    items_of,
     parts_ns,
 )
 from inferbench_tasks.training.jade import JadeTimes
@@ -32,7 +30,6 @@ from inferbench_tasks.training.phases import (
     columns_of,
     part_of,
 )
-from inferbench_tasks.training.transforms import Transform
 
 #: A batch that has not come for so long is lost, and the training fails.
 LOADER_PATIENCE_S = 120.0
@@ -50,13 +47,14 @@ class Rank:
         from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, SequentialSampler
 
         self.job, self.rank, self.world = order.job, rank, world
+        self._module_folder = order.module_folder
         train, loader = self.job.train, self.job.loader
         self.ddp = self.job.devices.strategy == "ddp"
         self.loader_ns: list[int | None] = []
         self._warmed = False
         torch.manual_seed(train.seed)  # the same weights in every rank
         self.device = torch.device(device)
-        self.module = networks.build(self.job).to(self.device)
+        self.module = self.build()
         self.network = self.module
         if train.benchmark == "train":
             if self.ddp:
@@ -66,7 +64,8 @@ class Rank:
             )
         self.network.train(train.benchmark == "train")
         self.criterion = torch.nn.CrossEntropyLoss()
-        self.items = items = self._items(order)
+        self.items, self.transform = items_of(order)
+        items = self.items
         generator = torch.Generator().manual_seed(train.seed)
         self.sampler: Any
         if self.ddp:
@@ -91,22 +90,16 @@ class Rank:
             **ahead,
         )
 
+    def build(self) -> Any:
+        """The job's network with new weights, where it is computed."""
+        return networks.build(self.job, self._module_folder).to(self.device)
+
     def synchronise(self) -> None:
         """Wait until the device has done what it was told; a CPU has, always."""
         if self.device.type == "cuda":
             import torch
 
             torch.cuda.synchronize(self.device)
-
-    def _items(self, order: Order) -> Items:
-        data, labels_path = self.job.data, order.labels_path
-        items: Items
-        if data.kind == "jpeg":
-            self.transform = Transform(data.image_size, augment=data.augment, seed=self.job.train.seed)
-            items = JpegItems(order.images_path, labels_path, self.transform)
-        else:
-            items = ArrayItems(order.images_path, labels_path)
-        return MemoryItems(items, labels_path) if data.where == "memory" else items
 
     def load(self, batches: Iterator[Any]) -> Any:
         """The next batch, and the times of its parts."""
@@ -131,7 +124,7 @@ class Rank:
 
     def files_in_memory(self) -> float | None:
         """Which share of the files lies in the page cache, once they were dropped or read there, once for all ranks."""
-        if not self.job.loads or not isinstance(self.items, JpegItems):
+        if not self.job.loads or not isinstance(self.items, FileItems):
             return None
         cold_reads = self.job.data.read == "cold"
         if self.rank == 0 and (cold_reads or not self._warmed):
@@ -211,7 +204,7 @@ class Rank:
         kinds = job.epoch_kinds
         if self.ddp:
             self.sampler.set_epoch(len(kinds) * round_ + kinds.index(kind))
-        if job.data.kind == "jpeg":
+        if self.transform is not None:
             self.transform.epoch = len(kinds) * round_ + kinds.index(kind)
         self.items.timed = kind == "synchronised" and job.loads
         self.loader_ns = []

@@ -16,11 +16,13 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.verdict import MODE
-from inferbench_tasks.errors import InferBenchError, StageError
+from inferbench_tasks.errors import InferBenchError, InputError, StageError
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.running.perform import perform
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.training.datasets import arrays
 from inferbench_tasks.training.job import TrainingJob
@@ -148,6 +150,39 @@ def test_two_ranks_have_the_gradients_of_one_process_with_the_same_batch(tmp_pat
         one, two = (np.load(tmp_path / f"{name}.gradients-{processes}.npy") for processes in (1, 2))
         assert np.abs(one).max() > 1e-3, name
         np.testing.assert_allclose(two, one, rtol=0, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.timeout(300)
+def test_a_module_of_the_users_is_tried_where_it_reaches_nothing(tmp_path: Path, data_dir: Path) -> None:
+    """Its code runs in a sandboxed child, which reads the folder of images and the module, and writes nowhere else."""
+    for name in ("cats", "dogs"):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for number in range(8):
+            pixels = np.full((12, 12, 3), 20 * number, np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "images" / name / f"{number}.png")
+    victim = data_dir / "cache"
+    victim.mkdir(parents=True)
+    network = "nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))"
+    (tmp_path / "net.py").write_text(
+        f"from torch import nn\n\ndef build():\n    return {network}\n\n"
+        f"def steals():\n    open({str(victim / 'x')!r}, 'w')\n    return build()\n"
+    )
+    document = {
+        "kind": "training",
+        "name": "x",
+        "model": {"kind": "file", "name": "own", "module": "net.py"},
+        "data": {"kind": "folder", "path": "images", "samples": 16, "image_size": 8},
+        "train": {"batch_size": 4},
+    }
+    ctx = Context(data_dir=data_dir, base_dir=tmp_path)
+    spec = TrainingJob.model_validate(document)
+    made = perform(generate, generate.Input(run_id="x.000", job_id="x", job=spec), ctx)
+    assert made.samples == 16 and made.left_out == {"broken": 0, "named": [], "others": 0, "classes": 2}
+    document["model"] = {**spec.model.model_dump(), "factory": "steals"}
+    spec = TrainingJob.model_validate(document)
+    with pytest.raises(InputError, match="line 7: PermissionError"):
+        perform(generate, generate.Input(run_id="x.001", job_id="x", job=spec), ctx)
+    assert not (victim / "x").exists()
 
 
 @pytest.mark.timeout(300)

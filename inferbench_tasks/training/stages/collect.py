@@ -58,6 +58,10 @@ def run(inp: Input, ctx: Context) -> Output:
     ledger = disturbance.ledger(recording, answers, job, hardware)
     summary = summarise(answers, job)
     proof = certificate.certify(answers, summary, ledger, job.data.read)
+    left_out = inp.generate.left_out or {}
+    if left_out.get("broken"):
+        named = "; ".join(left_out["named"])
+        proof["warnings"].append(f"{left_out['broken']} image(s) of the folder were left out: {named}")
     verdict = certificate.verdict_of(proof)
     devices = job.devices
     git_sha, dirty = environment.git_state()
@@ -81,7 +85,11 @@ def run(inp: Input, ctx: Context) -> Output:
             parameters=answers[0].parameter_count,
             image_size=job.data.image_size if networks.of(job).channels else None,
         ),
-        data={**job.data.model_dump(mode="json"), "samples": inp.generate.samples},
+        data={
+            **job.data.model_dump(mode="json"),
+            "samples": inp.generate.samples,
+            **({"left_out": left_out} if left_out else {}),
+        },
         loader=job.loader.model_dump(mode="json"),
         device=DeviceInfo(
             kind="cpu",

@@ -1,15 +1,25 @@
-"""Stage ``generate``: the data set as files that all ranks map."""
+"""Stage ``generate``: the data set as files that all ranks map, and the user's module, once it was seen to train."""
 
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
+from typing import Any
 
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.stages.base import Context, JobInput, Stage
 from inferbench_tasks.training.job import TrainingJob
-from inferbench_tasks.training.order import FOLDER, IMAGES_FILE, IMAGES_FOLDER, LABELS_FILE
+from inferbench_tasks.training.order import (
+    FOLDER,
+    IMAGES_FILE,
+    IMAGES_FOLDER,
+    LABELS_FILE,
+    LISTING_FILE,
+    MODULE_FOLDER,
+    Order,
+)
 
-STAGE = Stage(retries=1)
+STAGE = Stage(retries=1, in_child=True)
 
 
 class Input(JobInput):
@@ -19,33 +29,102 @@ class Input(JobInput):
 
 
 class Output(Handle):
-    """Samples as the network takes them as an npy file, or the folder of JPEG files; labels ``n`` int64."""
+    """``images_path``: samples as the network takes them as an npy file, the folder of JPEG files, or a list of the
+    user's; ``labels_path``: ``n`` int64. ``left_out``: of the user's folder, see ``training.folder``.
+    ``module_folder``: the copy of the user's module.
+    """
 
     images_path: str
     labels_path: str
     samples: int
+    left_out: dict[str, Any] | None = None
+    module_folder: str | None = None
+
+
+def without_child(inp: Input, ctx: Context) -> Output | None:
+    """What is ours is made here; what the user brings is opened in a child.
+
+    MissingExtraError where torch is missing, before a device is taken: such a child can't install it.
+    """
+    from inferbench_tasks.extras import require
+
+    require("torch")
+    return None if inp.job.foreign else run(inp, ctx)
 
 
 def run(inp: Input, ctx: Context) -> Output:
-    """Make it; MissingExtraError where torch is missing, before a device is taken."""
+    """Make the data, or look at the user's; see whether the user's module trains on it.
+
+    Raises InputError for data and modules that nothing can be trained with.
+    """
     import numpy as np
 
-    from inferbench_tasks.extras import require
-    from inferbench_tasks.training import jpeg
-    from inferbench_tasks.training.datasets import arrays
-
-    require("torch")
-    ctx.progress(0, 1, f"making {inp.job.data.count:,} samples")
+    job = inp.job
+    ctx.progress(0, 1, f"making {job.data.count:,} samples")
     folder = ctx.run_dir(inp.run_id) / FOLDER
     folder.mkdir(exist_ok=True)
-    images_path, labels_path = folder / IMAGES_FILE, folder / LABELS_FILE
-    if inp.job.data.kind == "jpeg":
-        images_path = folder / IMAGES_FOLDER
-        shutil.rmtree(images_path, ignore_errors=True)  # of an attempt before
-        labels = jpeg.write(images_path, inp.job.data.count, inp.job.train.seed)
-    else:
-        images, labels = arrays(inp.job, ctx.base_dir)
-        np.save(images_path, images, allow_pickle=False)
+    labels_path = folder / LABELS_FILE
+    images_path, labels, left_out = _data(job, folder, ctx)
     np.save(labels_path, labels, allow_pickle=False)
+    output = Output(
+        images_path=str(images_path),
+        labels_path=str(labels_path),
+        samples=len(labels),
+        left_out=left_out,
+        module_folder=_module(job, folder, ctx),
+    )
+    if output.module_folder is not None:
+        from inferbench_tasks.training import trial
+
+        ctx.progress(0, None, f"trying {job.model.name}")
+        trial.check(order_of(job, output))
     ctx.progress(1, 1, f"{len(labels):,} samples")
-    return Output(images_path=str(images_path), labels_path=str(labels_path), samples=len(labels))
+    return output
+
+
+def order_of(job: TrainingJob, made: Output, cores: tuple[tuple[int, ...], ...] = ()) -> Order:
+    """What the ranks are told."""
+    return Order(
+        job=job,
+        images_path=made.images_path,
+        labels_path=made.labels_path,
+        cores=cores,
+        module_folder=made.module_folder,
+    )
+
+
+def _data(job: TrainingJob, folder: Path, ctx: Context) -> tuple[Path, Any, dict[str, Any] | None]:
+    import numpy as np
+
+    if job.data.kind == "jpeg":
+        from inferbench_tasks.training import jpeg
+
+        path = folder / IMAGES_FOLDER
+        shutil.rmtree(path, ignore_errors=True)  # of an attempt before
+        return path, jpeg.write(path, job.data.count, job.train.seed), None
+    if job.data.kind == "folder":
+        from inferbench_tasks.artifacts.safe_files import inside
+        from inferbench_tasks.contracts.models import Watch
+        from inferbench_tasks.training.folder import choose, write_listing
+
+        source = inside(ctx.base_dir, str(job.data.path), "data.path")
+        chosen = choose(source, job.data.count, job.train.seed, Watch(ctx.progress, ctx.cancelled))
+        write_listing(folder / LISTING_FILE, source, chosen)
+        return folder / LISTING_FILE, np.array(chosen.labels, dtype=np.int64), chosen.left_out()
+    from inferbench_tasks.training.datasets import arrays
+
+    samples, labels = arrays(job, ctx.base_dir)
+    np.save(folder / IMAGES_FILE, samples, allow_pickle=False)
+    return folder / IMAGES_FILE, labels, None
+
+
+def _module(job: TrainingJob, folder: Path, ctx: Context) -> str | None:
+    if job.model.kind != "file":
+        return None
+    from inferbench_tasks.formats import module_file
+
+    source = module_file.find(ctx.base_dir, str(job.model.module))
+    target = folder / MODULE_FOLDER
+    target.mkdir(exist_ok=True)
+    shutil.copyfile(source, target / module_file.FILE)
+    return str(target)

@@ -8,7 +8,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.stages.base import Context, JobInput, Stage
 from inferbench_tasks.training.job import TrainingJob
-from inferbench_tasks.training.order import FOLDER, IMAGES_FILE, IMAGES_FOLDER, LABELS_FILE
+from inferbench_tasks.training.order import FOLDER, IMAGES_FILE, IMAGES_FOLDER, LABELS_FILE, LISTING_FILE
 
 STAGE = Stage(needs=("train",), leased=True, retries=2)
 
@@ -31,7 +31,7 @@ def run(inp: Input, ctx: Context) -> Output:
 
     stopped = records.end_run(settings.servers_dir(ctx.data_dir), inp.run_id)
     folder = ctx.run_dir(inp.run_id) / FOLDER
-    for name in (IMAGES_FILE, LABELS_FILE):
+    for name in (IMAGES_FILE, LABELS_FILE, LISTING_FILE):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / IMAGES_FOLDER, ignore_errors=True)
     return Output(stopped=stopped)

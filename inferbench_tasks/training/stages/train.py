@@ -12,7 +12,7 @@ from inferbench_tasks.contracts.held_device import HeldDevice
 from inferbench_tasks.errors import StageError
 from inferbench_tasks.stages.base import Context, JobInput, Stage
 from inferbench_tasks.training.job import TrainingJob
-from inferbench_tasks.training.order import FOLDER, ORDER_FILE, PROGRESS_FILE, Order, answer_path
+from inferbench_tasks.training.order import FOLDER, ORDER_FILE, PROGRESS_FILE, answer_path
 from inferbench_tasks.training.stages import generate
 
 STAGE = Stage(needs=("generate",), leased=True)
@@ -56,12 +56,7 @@ def run(inp: Input, ctx: Context) -> Output:
     for stale in (*answers, folder / PROGRESS_FILE):
         stale.unlink(missing_ok=True)
     order_path = folder / ORDER_FILE
-    order = Order(
-        job=inp.job,
-        images_path=inp.generate.images_path,
-        labels_path=inp.generate.labels_path,
-        cores=rank_cores(inp.job, inp.devices),
-    )
+    order = generate.order_of(inp.job, inp.generate, rank_cores(inp.job, inp.devices))
     order_path.write_text(order.model_dump_json())
     monitors_path = folder / "monitors.parquet"
     scratch = Scratch()

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from inferbench_tasks.training import cold, jpeg
-from inferbench_tasks.training.items import PARTS, ArrayItems, JpegItems, MemoryItems, collate, parts_ns
+from inferbench_tasks.training.items import (
+    PARTS,
+    ArrayItems,
+    FileItems,
+    MemoryItems,
+    collate,
+    jpeg_paths,
+    parts_ns,
+)
 from inferbench_tasks.training.transforms import DEVIATION, MEAN, Transform
 
 pytest.importorskip("torch")
@@ -60,7 +68,7 @@ def test_augmented_places_differ_by_epoch_and_are_those_of_the_seed() -> None:
 
 def test_items_in_memory_are_those_on_the_disk(files: tuple[Path, Path]) -> None:
     """Made once, and timed like the others."""
-    items = JpegItems(str(files[0]), str(files[1]), Transform(32))
+    items = FileItems(jpeg_paths(str(files[0])), str(files[1]), Transform(32))
     memory = MemoryItems(items, str(files[1]))
     assert len(items) == len(memory) == 12
     for index in (0, 11):
@@ -71,7 +79,7 @@ def test_items_in_memory_are_those_on_the_disk(files: tuple[Path, Path]) -> None
 
 def test_a_timed_batch_tells_its_parts(files: tuple[Path, Path]) -> None:
     """Sums over its items; what is not timed tells nothing, and costs nothing."""
-    items = JpegItems(str(files[0]), str(files[1]), Transform(32))
+    items = FileItems(jpeg_paths(str(files[0])), str(files[1]), Transform(32))
     images, labels, nothing = collate([items[0], items[1]])
     assert tuple(images.shape) == (2, 3, 32, 32) and labels.tolist() == [items[0][1], items[1][1]]
     assert nothing is None and parts_ns(None) == [None] * len(PARTS)

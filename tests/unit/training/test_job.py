@@ -174,6 +174,11 @@ def test_a_round_has_an_epoch_of_each_timing_and_a_bare_one() -> None:
             "data: {kind: jpeg, where: memory, read: cold}\nmodel: {name: resnet-18}\n",
             "cold reads are of files",
         ),
+        (
+            "data: {kind: folder, path: images}\nmodel: {name: resnet-18}\n",
+            "folder needs path, whose folders",
+        ),
+        ("data: {kind: dummy, path: images}\n", "dummy is made here and has no path"),
         ("data: {kind: dummy, augment: true}\n", "augment changes decoded files"),
         (
             "data: {kind: dummy, where: device}\ntrain: {benchmark: smooth_inference}\n",
@@ -205,6 +210,13 @@ def test_where_data_lies_must_fit_what_it_is(text: str, message: str) -> None:
             "model.arguments.heads: bert-base: heads 768 is no multiple",
         ),
         ("model: {name: lstm}\ntrain: {benchmark: smooth_inference}\n", 0, ""),
+        (
+            "model: {name: lstm, module: net.py}\n",
+            4,
+            "model.module: module is of your own module: give kind: file",
+        ),
+        ("model: {kind: file, name: net}\n", 4, "model.module: kind: file needs module"),
+        ("model: {kind: file, module: net.py}\n", 4, "model.name: fashion-cnn is a network of ours"),
         (
             "model: {name: bert-base}\ntrain: {benchmark: smooth_inference}\n",
             5,
