@@ -40,6 +40,7 @@ class Prediction:
     calibration: Calibration | None
     calibrated: Estimate | None
     measured: Estimate | None
+    measured_rounds_ns: tuple[float, ...]
     by_operators: list[dict[str, Any]]
     disturbed: str | None
 
@@ -58,6 +59,7 @@ class Prediction:
         }
         if self.measured is not None:
             row["measured_ms"] = self.measured.ns / 1e6
+            row["measured_rounds_ms"] = [ns / 1e6 for ns in self.measured_rounds_ns]
             row["measured_interval_ms"] = [self.measured.low_ns / 1e6, self.measured.high_ns / 1e6]
             row["predicted_over_measured"] = best.ns / self.measured.ns
         return row | {"disturbed": self.disturbed, "by_operators": self.by_operators}
@@ -110,6 +112,7 @@ def predict_model(
         len(bricks), len(distinct), len(missing), 1.0, constructed, by,
         prediction.calibrated(constructed["warm"], by) if by else None,
         prediction.measured(of_whole) if whole and of_whole else None,
+        of_whole.rounds_ns["warm"] if whole and of_whole else (),
         prediction.by_operators(in_order, "warm"), disturbed,
     )  # fmt: skip
 

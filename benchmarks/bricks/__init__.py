@@ -1,0 +1,1 @@
+"""Predictions from bricks against the models themselves."""
