@@ -99,8 +99,10 @@ def _report(rows: list[dict[str, Any]], results: Results) -> int:
         if ratios:
             errors = [abs(ratio - 1) for ratio in ratios]
             mean = math.exp(statistics.fmean(map(math.log, ratios)))
+            near = sum(error <= NEAR_RATIO for error in errors)
             print(
-                f"{name:<11} geometric mean {mean:.3f}, mean absolute error {statistics.fmean(errors):.1%}, within 10%: {sum(e <= NEAR_RATIO for e in errors)} of {len(errors)}"
+                f"{name:<11} geometric mean {mean:.3f}, mean absolute error {statistics.fmean(errors):.1%}, "
+                f"within 10%: {near} of {len(errors)}"
             )
     if holds:
         print(f"intervals hold the measured time for {sum(holds)} of {len(holds)}")
