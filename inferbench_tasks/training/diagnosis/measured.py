@@ -12,6 +12,7 @@ from inferbench_tasks.training.diagnosis.runs import (
     cores,
     exchange,
     fetch,
+    first_epoch,
     preparation,
     small_batch,
     straggler,
@@ -20,6 +21,7 @@ from inferbench_tasks.training.diagnosis.runs import (
 )
 from inferbench_tasks.training.result import TrainingResult
 
+#: Of what holds every epoch up.
 RULES: tuple[RunRule, ...] = (
     preparation.find,
     fetch.find,
@@ -49,8 +51,13 @@ class Diagnosis(Document):
 
 
 def causes_of(run: Observation) -> list[Cause]:
-    """What costs 5% of a step at least, the costliest first; then figures that are wrong."""
-    causes = [cause for rule in RULES for cause in rule(run)]
+    """What costs 5% of a step at least, the costliest first; then figures that are wrong.
+
+    What only the first epoch has is no cause of the others: where it is one, the other rules see the later epochs.
+    """
+    once = list(first_epoch.find(run))
+    steady = first_epoch.later(run) if once else run
+    causes = [*once, *(cause for rule in RULES for cause in rule(steady))]
     least_s = LEAST_SHARE * run.step_ms / 1e3
     held = [cause for cause in causes if cause.kind == "cause" and (cause.cost_s or 0.0) >= least_s]
     wrong = [cause for cause in causes if cause.kind == "wrong"]

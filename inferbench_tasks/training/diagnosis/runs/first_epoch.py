@@ -1,0 +1,102 @@
+"""The first epoch is slower than all that follow: files that are not in memory yet, caches and threads that begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.training.diagnosis.base import Cause
+from inferbench_tasks.training.diagnosis.observation import Observation, PhaseTimes, Steps
+from inferbench_tasks.training.items import PARTS
+
+#: A first epoch like the others is named so in so many runs at most.
+FALSE_ALARMS = 0.01
+
+
+def find(run: Observation) -> Iterator[Cause]:
+    """The mean step of the first round beside the means of the others, waits for a core apart.
+
+    A round resembles itself more than another, so that rounds are what is compared: a value is beyond the prediction
+    interval of the others (Student's t, one-sided, ``mean + t s sqrt(1 + 1/n)`` of n rounds). Two others tell little:
+    only what is many times longer than they differ.
+    """
+    rounds_ms = _rounds_ms(run)
+    if len(rounds_ms) < 3:
+        return
+    from scipy.special import stdtrit
+
+    first_ms, others = float(rounds_ms[0]), rounds_ms[1:]
+    excess_ms = first_ms - float(others.mean())
+    t = float(stdtrit(len(others) - 1, 1 - FALSE_ALARMS))
+    if excess_ms <= t * float(others.std(ddof=1)) * (1 + 1 / len(others)) ** 0.5:
+        return
+    count = run.job.train.rounds
+    cost_ms, more = excess_ms / len(rounds_ms), min(2 * count, 100)
+    yield Cause(
+        rule="first_epoch",
+        kind="cause",
+        sentence=f"The first epoch holds it up: its steps take {first_ms:.3g} ms, those of later epochs "
+        f"{float(others.mean()):.3g}.",
+        evidence=[
+            f"mean step of each round, waits for a core apart, ms: {', '.join(f'{ms:.3g}' for ms in rounds_ms)}",
+            *_grown(run),
+        ],
+        remedy=f"Tell the first epoch apart: of {more} rounds it is a smaller part. A training of many epochs has it "
+        "once.",
+        cost_s=cost_ms / 1e3,
+        changes={"train.rounds": more} if more > count else {},
+        gain_s=cost_ms * (1 - count / more) / 1e3,
+    )
+
+
+def later(run: Observation) -> Observation:
+    """The same run without its first round, for the rules that ask what holds every epoch up."""
+    ranks = [{name: values[steps["round"] > 0] for name, values in steps.items()} for steps in run.ranks]
+
+    def mean_ms(column: str) -> float:
+        return float(np.mean([np.nan_to_num(steps[column]).mean() for steps in ranks])) / 1e6
+
+    phases = {
+        name: PhaseTimes(*(mean_ms(f"{name}_{of}_ns") for of in ("wall", "cpu", "wait")))
+        for name in run.phases
+    }
+    batch = run.batch
+    if batch is not None and all(f"{part}_ns" in ranks[0] for part in PARTS):
+        parts = {part: mean_ms(f"{part}_ns") for part in PARTS if part != "queued"}
+        wait_ms = batch.wait_ms if run.workers else phases["loading"].wait_ms
+        making_ms = max(sum(parts.values()) - wait_ms, 0.0)
+        read_ms = min(parts["read"], making_ms)
+        batch = replace(batch, making_ms=making_ms, read_ms=read_ms, collate_ms=parts["collate"])
+    return replace(run, ranks=ranks, phases=phases, batch=batch, step_ms=mean_ms("step_ns"))
+
+
+def _rounds_ms(run: Observation) -> NDArray[np.float64]:
+    """The mean step of each round over all ranks, ms; empty where the steps do not tell their round."""
+    if not run.ranks or any("round" not in steps or "step_ns" not in steps for steps in run.ranks):
+        return np.array([])
+    rounds = np.unique(run.ranks[0]["round"])
+    means = [[_busy_ms(steps)[steps["round"] == number].mean() for steps in run.ranks] for number in rounds]
+    return np.mean(means, axis=1)  # type: ignore[no-any-return]
+
+
+def _busy_ms(steps: Steps) -> NDArray[np.float64]:
+    waits = [np.nan_to_num(values) for name, values in steps.items() if name.endswith("_wait_ns")]
+    busy: NDArray[np.float64] = np.maximum(0.0, steps["step_ns"] - np.sum(waits, axis=0)) / 1e6
+    return busy
+
+
+def _grown(run: Observation) -> list[str]:
+    """The phase that the first round has most more of."""
+    excess_ms = {
+        name: float(np.mean([_phase_excess_ms(steps, name) for steps in run.ranks])) for name in run.phases
+    }
+    name = max(excess_ms, key=lambda name: excess_ms[name])
+    return [f"most of it in {name.replace('_', ' ')}: {excess_ms[name]:.3g} ms of a step more than later"]
+
+
+def _phase_excess_ms(steps: Steps, phase: str) -> float:
+    wall, first = steps[f"{phase}_wall_ns"], steps["round"] == 0
+    return float(wall[first].mean() - wall[~first].mean()) / 1e6

@@ -1,0 +1,72 @@
+"""An epoch that is slower than all later ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.training.diagnosis.measured import causes_of
+from inferbench_tasks.training.diagnosis.observation import Batch, Observation
+from inferbench_tasks.training.diagnosis.runs import first_epoch
+from tests.unit.training.diagnosis.observations import COMPUTING_MS, first, observe
+
+STEPS = 20
+
+
+def run_of(loading_ms: list[float], read_ms: list[float] | None = None) -> Observation:
+    """A rank of 10 ms of computing and a loading that differs by round; what of it is no read takes no time."""
+    read_ms = loading_ms if read_ms is None else read_ms
+    number = np.repeat(np.arange(len(loading_ms), dtype=np.float64), STEPS)
+    loading, read = (np.repeat(np.array(of), STEPS) * 1e6 for of in (loading_ms, read_ms))
+    steps = {"step": number, "round": number, "step_ns": loading + 10e6, "loading_wall_ns": loading}
+    steps |= {f"{part}_ns": np.zeros(len(number)) for part in ("decode", "transform", "collate", "queued")}
+    steps |= {f"{name}_wall_ns": np.full(len(number), of * 1e6) for name, of in COMPUTING_MS.items()}
+    for name in ("loading", *COMPUTING_MS):
+        steps |= {f"{name}_wait_ns": np.zeros(len(number)), f"{name}_cpu_ns": steps[f"{name}_wall_ns"]}
+    steps |= {"loading_cpu_ns": np.zeros(len(number)), "read_ns": read}
+    mean = float(np.mean(loading_ms))
+    batch = Batch(mean, 0.0, read_ms=float(np.mean(read_ms)))
+    fields = {"train": {"rounds": len(loading_ms), "batch_size": 8}}
+    return observe(batch, loading_ms=mean, fields=fields, ranks=(steps,))
+
+
+def test_files_that_only_the_first_epoch_reads_from_the_disk_are_its_effect() -> None:
+    """40 ms of reads in the first of 5 epochs and 0.2 later: 39.8 / 5 = 7.96 ms of a step, and half in 10 rounds.
+
+    The reads of the first epoch are no fetch stall of the others.
+    """
+    run = run_of([40.0, 0.2, 0.19, 0.21, 0.2])
+    cause = first(run)
+    assert cause.rule == "first_epoch" and cause.changes == {"train.rounds": 10}
+    assert cause.cost_s == pytest.approx(0.00796) and cause.gain_s == pytest.approx(0.00398)
+    assert [each.rule for each in causes_of(run)] == ["first_epoch"]
+    assert "most of it in loading: 39.8 ms" in cause.evidence[1]
+
+
+def test_reads_that_every_epoch_has_are_no_effect_of_the_first() -> None:
+    """30 ms in each of them, a little by chance."""
+    causes = causes_of(run_of([30.5, 30.0, 29.8, 30.2, 30.1]))
+    assert [cause.rule for cause in causes] == ["fetch"]
+
+
+def test_both_are_told_where_both_are() -> None:
+    """100 ms at first, 20 later: 80 / 5 = 16 ms by the first epoch, and 20 ms of each later step by reading."""
+    causes = causes_of(run_of([100.0, 20.0, 20.1, 19.9, 20.0]))
+    assert [(cause.rule, round((cause.cost_s or 0) * 1e3, 1)) for cause in causes] == [
+        ("fetch", 20.0),
+        ("first_epoch", 16.0),
+    ]
+
+
+def test_of_three_rounds_a_moderately_longer_first_one_is_no_cause() -> None:
+    """12 ms beside 10.5 and 10: two later rounds that differ by half a millisecond tell too little."""
+    assert list(first_epoch.find(run_of([2.0, 0.5, 0.0]))) == []
+
+
+def test_equal_rounds_have_a_first_epoch_no_more_often_than_stated() -> None:
+    """Rounds that differ by chance: 1% of 2,000 are 20; more than 34 have a chance of 0.1%."""
+    rng = np.random.default_rng(1)
+    alarms = sum(
+        bool(list(first_epoch.find(run_of(list(5 + 0.5 * rng.standard_normal(4)))))) for _ in range(2000)
+    )
+    assert 5 <= alarms <= 34
