@@ -8,7 +8,14 @@ from typing import Final
 
 from inferbench_tasks.submission.finding import Finding, unknown
 from inferbench_tasks.training import networks
-from inferbench_tasks.training.job import DIGITS_SAMPLES, ENCODED, FASHION_SAMPLES, USUAL_SIDE, TrainingJob
+from inferbench_tasks.training.job import (
+    DIGITS_SAMPLES,
+    ENCODED,
+    FASHION_SAMPLES,
+    USUAL_SIDE,
+    TrainingJob,
+    TrainSpec,
+)
 from inferbench_tasks.training.networks import NETWORKS
 
 #: Processes of a training, those of all its devices.
@@ -135,6 +142,16 @@ def _smooth(spec: TrainingJob) -> Iterator[Finding]:
         yield Finding(("train.benchmark", "model.name"), message)
 
 
+def _backward(spec: TrainingJob) -> Iterator[Finding]:
+    """Settings of the way back, of benchmarks that go forward only."""
+    if spec.train.benchmark == "train":
+        return
+    for name in ("learning_rate", "momentum"):
+        if getattr(spec.train, name) != TrainSpec.model_fields[name].default:
+            message = f"{spec.train.benchmark} goes forward only: {name} is of benchmark: train; leave it out"
+            yield Finding((f"train.{name}", "train.benchmark"), message)
+
+
 def _loader(spec: TrainingJob) -> Iterator[Finding]:
     if spec.loader.prefetch is not None and not spec.loader.workers:
         message = "prefetch is of loader processes: give loader.workers, or leave it out"
@@ -176,5 +193,5 @@ def _batch(spec: TrainingJob) -> Iterator[Finding]:
 
 
 _ASPECTS: Final[tuple[Callable[[TrainingJob], Iterator[Finding]], ...]] = (
-    _network, _devices, _data, _size, _smooth, _loader, _timing, _batch,
+    _network, _devices, _data, _size, _smooth, _backward, _loader, _timing, _batch,
 )  # fmt: skip

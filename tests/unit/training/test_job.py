@@ -211,6 +211,11 @@ def test_where_data_lies_must_fit_what_it_is(text: str, message: str) -> None:
         ),
         ("model: {name: lstm}\ntrain: {benchmark: smooth_inference}\n", 0, ""),
         (
+            "train:\n  benchmark: smooth_inference\n  learning_rate: 0.1\n",
+            6,
+            "train.learning_rate: smooth_inference goes forward only",
+        ),
+        (
             "model: {name: lstm, module: net.py}\n",
             4,
             "model.module: module is of your own module: give kind: file",
