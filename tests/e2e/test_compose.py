@@ -97,12 +97,13 @@ class Deployment:
     def __init__(self, environment: dict[str, str]) -> None:
         self.environment = environment | {"DOCKER_HOST": os.environ["DOCKER_HOST"]}
 
-    def __call__(self, *arguments: str) -> str:
+    def __call__(self, *arguments: str, given: Path | None = None) -> str:
         program = Path(compose.__file__).parent / "docker-compose"
-        done = subprocess.run(
-            [str(program), *FILES, *arguments],
-            capture_output=True, text=True, cwd=ROOT, env=self.environment, timeout=1200,
-        )  # fmt: skip
+        with (given or Path(os.devnull)).open("rb") as stdin:
+            done = subprocess.run(
+                [str(program), *FILES, *arguments], stdin=stdin,
+                capture_output=True, text=True, cwd=ROOT, env=self.environment, timeout=1200,
+            )  # fmt: skip
         if done.returncode:
             logs = self("logs", "--tail", "30") if arguments[0] not in ("logs", "build") else ""
             raise AssertionError(f"{arguments}: {done.stdout[-3000:]} {done.stderr[-3000:]} {logs[-12000:]}")
@@ -203,6 +204,6 @@ def test_what_was_measured_survives_the_loss_of_everything(
     deployment("up", "-d", "--wait")
     run = measured[1].split()[0]
     assert run not in deployment.python("worker-host", LIST)
-    deployment("cp", str(archive), "worker-host:/data/perfdb.tar.gz")
+    deployment("exec", "-T", "worker-host", "sh", "-c", "cat >/data/perfdb.tar.gz", given=archive)
     deployment("exec", "-T", "worker-host", "inferbench", "perfdb", "restore", "/data/perfdb.tar.gz")
     assert run in deployment.python("worker-host", LIST)
