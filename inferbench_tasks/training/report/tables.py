@@ -187,4 +187,7 @@ def _seconds(value: float | None) -> str:
 
 
 def _interval(interval: Sequence[float] | None) -> str:
-    return "–" if interval is None else f"{number(interval[0], 4)} to {number(interval[1], 4)}"
+    """Of a time or a rate, which is never below 0: Student's interval of few rounds far apart may be, as it is stored."""
+    if interval is None:
+        return "–"
+    return f"{number(max(0.0, interval[0]), 4)} to {number(interval[1], 4)}"

@@ -55,6 +55,12 @@ def test_long_courses_are_means_of_neighbours() -> None:
     assert len(line["x"]) == 401 and line["x"][1] == 3 and line["y"][0] == 1.0 and line["y"][-1] == 1200.0
 
 
+def test_no_interval_shown_goes_below_nothing() -> None:
+    """Three rounds far apart have Student's interval of -5 to 20 samples/s: 0 to 20 is what can be."""
+    (row,) = tables.runs([view("a", interval=(-5.0, 20.0))])["rows"]
+    assert row[2] == "0 to 20"
+
+
 def test_jades_columns_stand_beside_the_true_phases() -> None:
     """In seconds; a run without them is left out."""
     (table,) = tables.jade([view("a", jade=JADE), view("b")])
