@@ -187,7 +187,7 @@ def _seconds(value: float | None) -> str:
 
 
 def _interval(interval: Sequence[float] | None) -> str:
-    """Of a time or a rate, which is never below 0: Student's interval of few rounds far apart may be, as it is stored."""
+    """Of a time or a rate, which is never below 0; Student's interval of few rounds may be, as it is stored."""
     if interval is None:
         return "–"
     return f"{number(max(0.0, interval[0]), 4)} to {number(interval[1], 4)}"
