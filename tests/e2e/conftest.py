@@ -143,9 +143,18 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
     finally:
         for child in with_data.children:
             if child.poll() is None:
-                os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
+                _end(child)
             for stream in (child.stdout, child.stderr):
                 if stream:
                     stream.close()
         embedded.stop(with_data.data_dir)
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    """As a user would, so that it ends what it started too, its servers; by force where that does not help."""
+    child.terminate()
+    try:
+        child.wait(30)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
