@@ -51,7 +51,8 @@ def main() -> int:
             if not again:
                 print(f"{model}: {row['measured_now']} of {row['unique']} bricks measured now", flush=True)
             rows.append(row)
-    return _report(rows, Results(settings.data_dir(), setting(cores_for(options.threads), options.threads)))
+    kept = Results(settings.data_dir(), setting(cores_for(options.threads), options.threads))
+    return _report(rows, kept, options.granularity)
 
 
 def _predicted(model: str, common: list[str]) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def _predicted(model: str, common: list[str]) -> dict[str, Any]:
     return dict(row)
 
 
-def _report(rows: list[dict[str, Any]], results: Results) -> int:
+def _report(rows: list[dict[str, Any]], results: Results, granularity: str) -> int:
     print(
         f"\n{'model':<16}{'bricks':>7}{'unique':>7}{'measured ms':>13}{'rounds':>8}{'warm':>8}{'streamed':>10}"
         f"{'calibrated':>12}{'interval':>10}"
@@ -106,7 +107,7 @@ def _report(rows: list[dict[str, Any]], results: Results) -> int:
             )
     if holds:
         print(f"intervals hold the measured time for {sum(holds)} of {len(holds)}")
-    _speed_up(results)
+    _speed_up(results, granularity)
     spread = statistics.median(spreads)
     counts = spread <= LARGEST_SPREAD_RATIO and not any(row["disturbed"] for row in rows)
     word = "counts" if counts else "does NOT count"
@@ -114,11 +115,14 @@ def _report(rows: list[dict[str, Any]], results: Results) -> int:
     return 0 if counts else 1
 
 
-def _speed_up(results: Results) -> None:
-    """The models' times over those of their unique bricks, each once."""
-    wholes = results.wholes()
-    parts = {identity for whole in wholes for some in whole.parts.values() for identity in some}
-    bricks = [found for identity in parts if (found := results.get(identity)) is not None]
+def _speed_up(results: Results, granularity: str) -> None:
+    """The times of all models that are kept with this cut over those of their unique bricks, each once."""
+    wholes = [whole for whole in results.wholes() if granularity in whole.parts]
+    names = sorted({name for whole in wholes for name in whole.parts[granularity]})
+    bricks = [found for name in names if (found := results.get(name)) is not None]
+    if len(bricks) < len(names):
+        print(f"no speed-up: {len(names) - len(bricks)} of {len(names)} unique bricks are not kept")
+        return
     whole_ns = sum(measured(whole).ns for whole in wholes)
     bricks_ns = sum(measured(brick).ns for brick in bricks)
     if bricks_ns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from inferbench_tasks.bricks import prediction
 from inferbench_tasks.bricks.brick import Brick, cut
 from inferbench_tasks.bricks.layers import layer_graph
 from inferbench_tasks.bricks.measure.method import STATES, Method
-from inferbench_tasks.bricks.measure.networks import brick_item, needs_of, whole_item
+from inferbench_tasks.bricks.measure.networks import brick_item, needs_of, timed_as, whole_item
 from inferbench_tasks.bricks.measure.session import BrickFailed, Session, run_session
 from inferbench_tasks.bricks.prediction import Calibration, Estimate
 from inferbench_tasks.bricks.results import WHOLE, Result, Results
@@ -81,9 +81,10 @@ def predict_model(
         raise StageError("the model has no layers: what it answers is constant")
     [entire] = cut(graph, None)
     whole_name = WHOLE + entire.identity
-    parts = tuple(brick.identity for brick in bricks)
-    distinct = {brick.identity: brick for brick in bricks}
-    known = {} if again else {i: found for i in (*distinct, whole_name) if (found := results.get(i))}
+    parts = tuple(timed_as(graph, brick) for brick in bricks)
+    needs = tuple(tuple(before) for before in needs_of(bricks))
+    distinct = dict(zip(parts, bricks, strict=True))
+    known = {} if again else _known(results, (*distinct, whole_name), method)
     missing = [brick for identity, brick in distinct.items() if identity not in known]
     of_whole = known.get(whole_name)
     items = [brick_item(graph, brick, folder) for brick in missing]
@@ -93,7 +94,7 @@ def predict_model(
     if items:
         session = _run(items, folder, results, method, distinct, progress)
         disturbed = _why_not(session, method)
-        fresh = _results_of(session, {**distinct, whole_name: entire}, results)
+        fresh = _results_of(session, {**distinct, whole_name: entire}, results, method)
         known |= fresh
         of_whole = known.get(whole_name)
         if disturbed is None:
@@ -101,13 +102,16 @@ def predict_model(
             for result in fresh.values():
                 results.put(result)
     if whole and of_whole is not None and of_whole.parts.get(granularity) != parts:
-        of_whole = of_whole.model_copy(update={"parts": {**of_whole.parts, granularity: parts}})
+        cuts = {
+            "parts": {**of_whole.parts, granularity: parts},
+            "needs": {**of_whole.needs, granularity: needs},
+        }
+        of_whole = of_whole.model_copy(update=cuts)
         if disturbed is None:
             results.put(of_whole)
     in_order = [known[identity] for identity in parts]
-    needs = needs_of(bricks)
     constructed = {state: prediction.constructed(in_order, needs, state, constructor) for state in STATES}
-    by = prediction.calibration(results, granularity, "warm", whole_name)
+    by = prediction.calibration(results, granularity, "warm", entire.operators, constructor)
     return Prediction(
         len(bricks), len(distinct), len(missing), 1.0, constructed, by,
         prediction.calibrated(constructed["warm"], by) if by else None,
@@ -137,12 +141,20 @@ def _run(
         raise StageError(f"the brick of {names} can't be timed: {error.why}") from error
 
 
-def _results_of(session: Session, bricks: dict[str, Brick], results: Results) -> dict[str, Result]:
+def _known(results: Results, names: Iterable[str], method: Method) -> dict[str, Result]:
+    """What was timed before, in as many runs as are asked for now."""
+    found = ((name, results.get(name)) for name in names)
+    return {name: result for name, result in found if result is not None and result.method.covers(method)}
+
+
+def _results_of(
+    session: Session, bricks: dict[str, Brick], results: Results, method: Method
+) -> dict[str, Result]:
     name = uuid.uuid4().hex
     return {
         identity: Result(
             identity=identity, key=bricks[identity].key, operators=bricks[identity].operators, setting=results.setting,
-            session=name, rounds_ns={s: tuple(times) for s, times in timed.rounds_ns.items()},
+            session=name, method=method, rounds_ns={s: tuple(times) for s, times in timed.rounds_ns.items()},
             raw_ns={s: tuple(tuple(one) for one in rounds) for s, rounds in timed.raw_ns.items()},
         )
         for identity, timed in session.timed.items()

@@ -54,20 +54,24 @@ def measured(whole: Result) -> Estimate:
     return _student(whole.rounds_ns["warm"])
 
 
-def calibration(results: Results, granularity: str, state: str, without: str) -> Calibration | None:
-    """By the whole models that were measured beside ``without`` (an identity): never by what is judged.
+def calibration(
+    results: Results, granularity: str, state: str, without: Sequence[str], constructor: str = "sequential"
+) -> Calibration | None:
+    """By the whole models that were measured, constructed the same way, beside what is judged.
 
-    None where fewer than ``FEWEST_CALIBRATING`` have all their bricks measured.
+    ``without``: the operators of its layers. A model of the same ones in the same order is the same at another batch
+    size, with other inputs or of another framework, and says nothing of how far off others are. None where fewer than
+    ``FEWEST_CALIBRATING`` have all their bricks measured.
     """
     logs = []
     for whole in results.wholes():
-        parts = whole.parts.get(granularity)
-        if whole.identity == without or parts is None:
+        parts, needs = whole.parts.get(granularity), whole.needs.get(granularity)
+        if whole.operators == tuple(without) or parts is None or needs is None:
             continue
         known = {identity: results.get(identity) for identity in set(parts)}
         bricks = [found for identity in parts if (found := known[identity]) is not None]
         if len(bricks) == len(parts):
-            predicted = constructed(bricks, [[]] * len(bricks), state)
+            predicted = constructed(bricks, needs, state, constructor)
             logs.append(math.log(measured(whole).ns / predicted.ns))
     if len(logs) < FEWEST_CALIBRATING:
         return None

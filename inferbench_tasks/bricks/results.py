@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from inferbench_tasks.bricks.measure.method import Setting
+from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.errors import InputError
 
 #: Before the identity of a whole model, which is timed as it is served: the brick of all its layers is another network.
@@ -31,10 +31,14 @@ class Result(BaseModel):
     operators: tuple[str, ...]
     setting: Setting
     session: str
+    method: Method
+    """How much was asked for when it was timed."""
     rounds_ns: dict[str, tuple[float, ...]]
     raw_ns: dict[str, tuple[tuple[int, ...], ...]]
     parts: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Of a whole model: granularity -> the identities of its bricks, in order."""
+    needs: dict[str, tuple[tuple[int, ...], ...]] = Field(default_factory=dict)
+    """Of a whole model: granularity -> for each brick the positions of those that it takes from."""
     measured_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
 
     @model_validator(mode="after")

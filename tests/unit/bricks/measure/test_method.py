@@ -22,6 +22,13 @@ def test_of_nothing_there_is_no_mean() -> None:
         trimmed_mean([])
 
 
+def test_fewer_runs_are_no_answer_to_who_asks_for_more() -> None:
+    """What was timed in fewer runs, fewer rounds or less time is timed again."""
+    assert Method().covers(Method(runs=50)) and Method().covers(Method())
+    for more in (Method(runs=200), Method(rounds=5), Method(budget_s=3)):
+        assert not Method().covers(more) and more.covers(Method())
+
+
 def test_runs_are_shared_by_the_rounds() -> None:
     """100 in three rounds are 34 each; fewer than five in each of three are refused."""
     assert Method(runs=100, rounds=3, budget_s=1).runs_each == 34
