@@ -81,7 +81,7 @@ def diagnose(result: TrainingResult, ranks: Sequence[Steps] = ()) -> Diagnosis:
     sentence = (
         f"{first.sentence} That costs {(first.cost_s or 0.0) * 1e3:.3g} ms of a step of {run.step_ms:.3g} ms."
         if first
-        else f"Nothing holds it up: no rule names {LEAST_SHARE:.0%} of its step of {run.step_ms:.3g} ms or more."
+        else f"No rule finds what holds it up: none names {LEAST_SHARE:.0%} of a step of {run.step_ms:.3g} ms or more."
     )
     return Diagnosis(run_id=result.run_id, sentence=sentence, step_s=run.step_ms / 1e3, causes=causes)
 
