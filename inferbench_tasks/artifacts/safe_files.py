@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from inferbench_tasks.artifacts import exported_program, saved_model, torchscript
 from inferbench_tasks.errors import InputError
@@ -42,7 +44,7 @@ def check_size(path: Path) -> None:
 
 
 def external_data(path: Path) -> list[Path]:
-    """The files that an ONNX model keeps its weights in; InputError where one is missing or elsewhere."""
+    """The files that an ONNX model keeps its weights in; InputError where one is missing, elsewhere or no file."""
     import onnx
     from google.protobuf.message import DecodeError
     from onnx.external_data_helper import ExternalDataInfo, uses_external_data
@@ -56,16 +58,43 @@ def external_data(path: Path) -> list[Path]:
     if not model.graph.node:
         raise InputError(f"{path} is damaged or no ONNX model: its graph is empty", field="model.path")
     files: set[Path] = set()
-    for tensor in model.graph.initializer:
+    for tensor in _tensors(model):
         if uses_external_data(tensor):
+            field = f"model.path: the external data of {tensor.name or 'a constant'}"
             location = ExternalDataInfo(tensor).location
-            files.add(inside(path.parent, location, f"model.path: the external data of {tensor.name}"))
+            file = inside(path.parent, location, field)
+            if not file.is_file():
+                raise InputError(f"{location} is no file", field=field)
+            files.add(file)
     total = sum(file.stat().st_size for file in files)
     if total > MAX_BYTES:
         raise InputError(
             f"{path} has {total:,} bytes of external data, allowed: {MAX_BYTES:,}", field="model.path"
         )
     return sorted(files)
+
+
+def _tensors(model: Any) -> Iterator[Any]:
+    """Every tensor of an ``onnx.ModelProto`` that a reader may load: constants, bodies, functions, training steps."""
+    graphs = [model.graph]
+    for step in model.training_info:
+        graphs += [step.initialization, step.algorithm]
+    nodes = [node for function in model.functions for node in function.node]
+    attributes = [default for function in model.functions for default in function.attribute_proto]
+    while graphs or nodes or attributes:
+        sparse = [tensor for graph in graphs for tensor in graph.sparse_initializer]
+        for graph in graphs:
+            yield from graph.initializer
+            nodes += graph.node
+        attributes += [attribute for node in nodes for attribute in node.attribute]
+        graphs, nodes = [], []
+        for attribute in attributes:
+            yield from (attribute.t, *attribute.tensors)
+            sparse += [attribute.sparse_tensor, *attribute.sparse_tensors]
+            graphs += [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+        for tensor in sparse:
+            yield from (tensor.values, tensor.indices)
+        attributes = []
 
 
 def check_torch_archive(path: Path, form: str) -> None:

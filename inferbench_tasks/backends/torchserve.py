@@ -45,6 +45,10 @@ RESPONSE_TIMEOUT_S = 60
 ASK_EVERY_S = 0.05
 #: The socket of its management API, in its folder.
 MANAGEMENT = "manage.sock"
+#: The class that says what its gRPC ports serve, what it names for the management, and what it shall name instead.
+_SERVICES = "org/pytorch/serve/grpcimpl/GRPCServiceFactory.class"
+_MANAGES = "org/pytorch/serve/grpcimpl/ManagementImpl"
+_INFERS = "org/pytorch/serve/grpcimpl/InferenceImpl"
 #: What its log says of a worker that could not load its model.
 DIED = "Backend worker process died."
 
@@ -159,9 +163,10 @@ class TorchServe(Backend):
         self._management, self._folder, self._instances = short / MANAGEMENT, folder, spec.instances
         site = site_packages(home)
         argv = [str(java()), "-XX:-UsePerfData", f"-Dmodel_server_home={site}", f"-Djava.io.tmpdir={short}"]
+        unmanaged = write_unmanaged(site / "ts" / "frontend" / "model-server.jar", folder / "unmanaged")
         argv += [
             "-cp",
-            f"{site}/ts/frontend/*",
+            f"{unmanaged}:{site}/ts/frontend/*",
             "org.pytorch.serve.ModelServer",
             "--python",
             str(python(home)),
@@ -235,6 +240,27 @@ def _batching(deployment: Deployment) -> tuple[int, int]:
     if batching.preferred_batch_sizes:
         raise InputError("TorchServe has none; leave them out", field="serve.batching.preferred_batch_sizes")
     return batching.max_batch_size, math.ceil(batching.max_delay_ms)
+
+
+def write_unmanaged(jar: Path, folder: Path) -> Path:
+    """A folder for the class path, before TorchServe's own: with it both gRPC ports serve inference, and none manages.
+
+    It opens a port for its management whatever it is told, on which any user of the machine could take its workers
+    away; its token would be asked of each request of the load too. ServerError for another TorchServe.
+    """
+    with zipfile.ZipFile(jar) as archive:
+        code = archive.read(_SERVICES)
+    if code.count(_constant(_MANAGES)) != 1 or code.count(_constant(_INFERS)) != 1:
+        raise ServerError(f"{jar} is not of TorchServe {TORCHSERVE}: its gRPC management can't be left out")
+    path = folder / _SERVICES
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(code.replace(_constant(_MANAGES), _constant(_INFERS)))
+    return folder
+
+
+def _constant(text: str) -> bytes:
+    """A text among a class's constants: tag 1, its length, itself (JVM specification, 4.4.7)."""
+    return struct.pack(">BH", 1, len(text)) + text.encode()
 
 
 def write_archive(deployment: Deployment, folder: Path) -> None:

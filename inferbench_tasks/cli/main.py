@@ -120,7 +120,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         command(args=arguments, prog_name="inferbench")
     except InferBenchError as error:
-        typer.echo(str(error), err=True)
+        from inferbench_tasks.output import say
+
+        say(str(error))  # it may quote a file of a stranger, which must not steer the terminal
         sys.exit(error.exit_code)
     finally:
         os.umask(mask)

@@ -10,6 +10,7 @@ from inferbench_tasks.clients.grpc_connection import GrpcConnection
 from inferbench_tasks.clients.grpc_form import RequestForm
 from inferbench_tasks.clients.grpc_message import METHODS
 from inferbench_tasks.clients.pool import Pool
+from inferbench_tasks.contracts.handles import Endpoint
 
 #: One request in so many goes round the connections, so that a new connection fills up.
 _ROUND = 16
@@ -27,19 +28,7 @@ class GrpcClient(Pool[GrpcConnection]):
         endpoint = self.settings.endpoint
         self.loop = self._loop
         self.blocks = http2.HeaderBlocks()
-        self.request = RequestForm(
-            b"".join(
-                (
-                    b"\x83\x86",  # :method POST, :scheme http (from the static table)
-                    http2.literal(":path", METHODS[endpoint.protocol]),
-                    http2.literal(":authority", endpoint.url),
-                    http2.literal("te", "trailers"),
-                    http2.literal("content-type", "application/grpc"),
-                    http2.literal("grpc-timeout", _timeout(self.settings.timeout_ns)),
-                    http2.literal("user-agent", "inferbench"),
-                )
-            )
-        )
+        self.request = request_form(endpoint, METHODS[endpoint.protocol], self.settings.timeout_ns)
         self._usable: list[GrpcConnection] = []
         #: Take no more requests, but some are under way on them.
         self.retired: set[GrpcConnection] = set()
@@ -98,6 +87,23 @@ class GrpcClient(Pool[GrpcConnection]):
         """Open as many connections as are missing."""
         if not self._closed:
             self.want(self.settings.connections - len(self._all))
+
+
+def request_form(endpoint: Endpoint, path: str, timeout_ns: int) -> RequestForm:
+    """The head of every request for a method; ``timeout_ns`` is what the server is told."""
+    return RequestForm(
+        b"".join(
+            (
+                b"\x83\x86",  # :method POST, :scheme http (from the static table)
+                http2.literal(":path", path),
+                http2.literal(":authority", endpoint.url),
+                http2.literal("te", "trailers"),
+                http2.literal("content-type", "application/grpc"),
+                http2.literal("grpc-timeout", _timeout(timeout_ns)),
+                http2.literal("user-agent", "inferbench"),
+            )
+        )
+    )
 
 
 def _timeout(timeout_ns: int) -> str:

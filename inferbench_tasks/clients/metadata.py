@@ -10,16 +10,14 @@ from typing import Any
 
 import orjson
 
+from inferbench_tasks.clients import unary
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.extras import require
 from inferbench_tasks.problem import show
 from inferbench_tasks.protocols.bounded_http import BoundedConnection
 from inferbench_tasks.protocols.datatypes import NUMPY_OF
 
-_TIMEOUT_S = 10.0
-#: grpcio keeps what a hostile server sends beside the answer (windows, settings): 70 MB in each second, seen.
-_GRPC_TIMEOUT_S = 3.0
+_TIMEOUT_S = 5.0
 #: gRPC's own bound of a message too.
 _MAX_BYTES = 4 << 20
 _MAX_NAME_CHARACTERS = 1000
@@ -138,18 +136,13 @@ def _ask(endpoint: Endpoint, method: str, path: str, body: bytes | None = None) 
 
 
 def _unary(endpoint: Endpoint, method: str, request: bytes) -> bytes:
-    require("grpc")
-    import grpc
-
-    with grpc.insecure_channel(endpoint.url) as channel:
-        try:
-            answer: bytes = channel.unary_unary(method)(request, timeout=_GRPC_TIMEOUT_S)
-        except grpc.RpcError as error:
-            raise InputError(
-                f"{endpoint.url}{method} answers {error.code().name}: {error.details()}. Is the model's name right? "
-                "With --input FILE.npz no metadata is needed."
-            ) from error
-    return answer
+    try:
+        return unary.ask(endpoint, method, request, timeout_s=_TIMEOUT_S, max_bytes=_MAX_BYTES)
+    except (OSError, unary.RefusedCall) as error:
+        raise InputError(
+            f"{endpoint.url}{method} answers {error}. Is the model's name right? "
+            "With --input FILE.npz no metadata is needed."
+        ) from error
 
 
 def _grpc(endpoint: Endpoint) -> ModelMetadata:

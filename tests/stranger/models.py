@@ -23,6 +23,8 @@ CALLS = {
     "/tensorflow.serving.ModelService/HandleReloadConfigRequest": 0,
     "/org.pytorch.serve.grpc.management.ManagementAPIsService/RegisterModel": 5,
     "/org.pytorch.serve.grpc.management.ManagementAPIsService/UnregisterModel": 1,
+    "/org.pytorch.serve.grpc.management.ManagementAPIsService/ScaleWorker": 1,
+    "/org.pytorch.serve.grpc.management.ManagementAPIsService/SetDefault": 1,
 }
 
 

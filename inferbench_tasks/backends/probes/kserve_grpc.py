@@ -16,7 +16,7 @@ from inferbench_tasks.protocols.kserve_proto import SERVICE, message
 
 
 class KserveGrpc:
-    """A probe of a KServe v2 server over one gRPC channel."""
+    """A probe of a KServe v2 server over gRPC."""
 
     def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
         self._endpoint = endpoint
@@ -69,8 +69,7 @@ class KserveGrpc:
         return integers
 
     def close(self) -> None:
-        """Close the gRPC channel to the server."""
-        self._channel.close()
+        """Nothing stays open between two calls."""
 
     def _call(self, method: str, **fields: Any) -> Any:
         return self._send(method, message(f"{method}Request")(**fields))

@@ -13,7 +13,7 @@ from inferbench_tasks.protocols import tfs_proto
 
 
 class TfsGrpc:
-    """A probe of TensorFlow Serving's protocol over one gRPC channel."""
+    """A probe of TensorFlow Serving's protocol over gRPC."""
 
     def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
         self._endpoint = endpoint
@@ -52,8 +52,7 @@ class TfsGrpc:
         return None
 
     def close(self) -> None:
-        """Close the gRPC channel to the server."""
-        self._channel.close()
+        """Nothing stays open between two calls."""
 
     def _status(self) -> Any:
         request = tfs_proto.message("GetModelStatusRequest")()

@@ -19,8 +19,9 @@ _LONGER, _LEAST_SHARE = 2.0, 0.05
 
 def find(content: Import) -> Iterator[Cause]:
     """Rows of the same work on clusters and devices that ``expected_speed.yaml`` sets beside each other."""
+    counts = {id(row): _devices(row, content) for row in content.rows}
     for slow, fast in _pairs(content):
-        count = _devices(slow, content)
+        count = counts[id(slow)]
         names = (f"{slow.cluster}/{slow.device}", slow.device), (f"{fast.cluster}/{fast.device}", fast.device)
         should = next(
             (
@@ -31,7 +32,7 @@ def find(content: Import) -> Iterator[Cause]:
             ),
             None,
         )
-        if should is None or should.speed >= 1 or _devices(fast, content) != count:
+        if should is None or should.speed >= 1 or counts[id(fast)] != count:
             continue
         yield _compare(slow, fast, 1 / should.speed, should.steps, count)
 

@@ -9,12 +9,14 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.training.imported import log, table
 from inferbench_tasks.training.imported.rows import Import
 
-#: A table and its logs have some kilobytes.
+#: A table and its logs have some kilobytes, and less than a hundred rows.
 MAX_BYTES = 2 << 20
+#: Rules set rows beside rows and logs.
+MAX_ROWS, MAX_LOGS = 200, 500
 
 
 def read(paths: Sequence[Path]) -> Import:
-    """Tables and logs; InputError for a file that can't be read, is too large, or is neither."""
+    """Tables and logs; InputError for a file that can't be read, is too large, or is neither, and for too many."""
     content = Import()
     for path in paths:
         text = _text(path)
@@ -26,6 +28,11 @@ def read(paths: Sequence[Path]) -> Import:
             raise InputError(
                 f"{path} is neither a log of BenchmarkJade (with its benchmark results) nor a Markdown table with the "
                 f"columns {' | '.join(table.COLUMNS)}"
+            )
+        if len(content.rows) > MAX_ROWS or len(content.logs) > MAX_LOGS:
+            raise InputError(
+                f"an import has at most {MAX_ROWS} rows and {MAX_LOGS} logs; with {path} these have "
+                f"{len(content.rows)} and {len(content.logs)}: import them in parts"
             )
     return content
 

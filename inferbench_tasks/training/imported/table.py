@@ -18,7 +18,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "inference": "inference",
     "smooth inference": "smooth_inference",
 }
-_HEADING = re.compile(r"^#+\s*(?P<model>[\w\- ]+?)\s*(?:\((?P<precision>fp32|fp16|bf16|tf32)\))?\s*$")
+_MODEL = re.compile(r"[\w\- ]+")
+_PRECISIONS = ("fp32", "fp16", "bf16", "tf32")
 _RULE = re.compile(r"^\|?[\s:|-]+\|?$")
 
 
@@ -36,8 +37,8 @@ def read(text: str, name: str) -> list[TableRow]:
     model = precision = None
     inside = False
     for number, line in enumerate(text.splitlines(), 1):
-        if heading := _HEADING.match(line.strip()):
-            model, precision, inside = heading["model"], heading["precision"], False
+        if heading := _heading(line):
+            (model, precision), inside = heading, False
             continue
         cells = _cells(line)
         if not cells:
@@ -50,6 +51,20 @@ def read(text: str, name: str) -> list[TableRow]:
     if not rows:
         raise InputError(f"{name} has no row of a table with the columns {' | '.join(COLUMNS)}")
     return rows
+
+
+def _heading(line: str) -> tuple[str, str | None] | None:
+    """Model and precision of a Markdown heading; None for any other line."""
+    text = line.strip()
+    if not text.startswith("#"):
+        return None
+    text = text.lstrip("#").strip()
+    name, _, last = text.rpartition("(")
+    precision = last.removesuffix(")") if last.endswith(")") else None
+    if precision not in _PRECISIONS:
+        name, precision = text, None
+    name = name.rstrip()
+    return (name, precision) if _MODEL.fullmatch(name) else None
 
 
 def _cells(line: str) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from inferbench_tasks.backends import torchserve
 from inferbench_tasks.backends.base import Deployment
-from inferbench_tasks.backends.torchserve import TorchServe, write_archive
+from inferbench_tasks.backends.torchserve import TorchServe, write_archive, write_unmanaged
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.submission.schema import ServeSpec
 from tests.serving_cases import dense_case
@@ -45,6 +45,30 @@ def test_the_archive_holds_model_handler_and_signature(tmp_path: Path) -> None:
         assert b"class Handler" in archive.read(manifest["model"]["handler"])
     assert told["threads"] == 2
     assert told["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 6]}]
+
+
+def test_its_grpc_management_serves_inference_and_another_torchserve_is_refused(tmp_path: Path) -> None:
+    """The one class that names it names the other service instead, first on the class path; all else is as it was."""
+    import zipfile
+
+    parts = [
+        "org/pytorch/serve/grpcimpl/ManagementImpl",
+        "()V",
+        "org/pytorch/serve/grpcimpl/InferenceImpl",
+        "code",
+    ]
+    jar, name = tmp_path / "model-server.jar", "org/pytorch/serve/grpcimpl/GRPCServiceFactory.class"
+    for given, taken in ((parts, True), (parts[1:], False), ([*parts, parts[0]], False)):
+        with zipfile.ZipFile(jar, "w") as archive:
+            archive.writestr(name, b"".join(b"\x01" + struct.pack(">H", len(p)) + p.encode() for p in given))
+        if not taken:
+            with pytest.raises(ServerError, match="can't be left out"):
+                write_unmanaged(jar, tmp_path / "other")
+            continue
+        folder = write_unmanaged(jar, tmp_path / "unmanaged")
+        expected = [parts[2], *parts[1:]]
+        code = b"".join(b"\x01" + struct.pack(">H", len(p)) + p.encode() for p in expected)
+        assert (folder / name).read_bytes() == code
 
 
 def test_what_its_batching_can_not_do_is_refused(tmp_path: Path) -> None:
