@@ -50,12 +50,18 @@ def planned(quick: bool, only: str | None, seed: int) -> list[tuple[int, Case]]:
 
 
 def run_case(case: Case, verify: bool) -> Row:
-    """A row; of a run that failed with its end."""
+    """A row; of a run that failed, or took longer than it can, with its end."""
     command = [sys.executable, "-m", "benchmarks.training.one_run", case.name, *(["--verify"] * verify)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
-    if ended.returncode:
-        return {"case": case.name, "rule": case.rule, "failed": ended.stderr[-2000:]}
-    row: Row = json.loads(ended.stdout.splitlines()[-1])
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            out, errors = running.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            running.terminate()  # it ends its training, and takes the fault and its PerfDB away
+            out, errors = running.communicate()
+            errors = f"no end within {PATIENCE_S:g} s\n{errors}"
+    if running.returncode:
+        return {"case": case.name, "rule": case.rule, "failed": errors[-2000:]}
+    row: Row = json.loads(out.splitlines()[-1])
     return row
 
 

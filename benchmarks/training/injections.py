@@ -24,7 +24,7 @@ from inferbench_tasks.training.stages import generate
 _BLKIO = Path("/sys/fs/cgroup/blkio")
 _CLONE_NEWNET = 0x40000000
 #: A rank is held back in pieces of this length, s: shorter than its steps, so that all of them are.
-_PIECE_S = 0.01
+_PIECE_S = 0.002
 
 
 class Impossible(Exception):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+import psutil
 
 from benchmarks.regression.workplace import workplace
 from benchmarks.training.cases import Case, cases, clean
@@ -66,8 +70,20 @@ def row_of(case: Case, verify: bool) -> dict[str, Any]:
     return row | {"seconds": time.monotonic() - started_s}
 
 
+def end(number: int, frame: object) -> None:
+    """SIGTERM: the training's processes end, then what waits for them unwinds: the fault, the leases, PerfDB."""
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if any(
+                word in " ".join(child.cmdline()) for word in ("torchrun", "torch.distributed", "rank_main")
+            ):
+                child.kill()
+    raise SystemExit(128 + number)
+
+
 def main() -> None:
     """Print the row as the last line."""
+    signal.signal(signal.SIGTERM, end)
     name = sys.argv[1]
     case = next(case for case in [*cases(), *clean()] if case.name == name)
     try:

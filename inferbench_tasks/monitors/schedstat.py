@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Hashable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -73,6 +74,10 @@ class RunDelays:
             longest_ns = max(longest_ns, wait_ns)
         return longest_ns if self._files else None
 
+    def last(self, thread: Hashable) -> SchedStat | None:
+        """What was last read of a thread; None of one that is not watched."""
+        return self._last.get(thread)
+
     def each_ns(self) -> dict[Hashable, int]:
         """What each thread that is watched has waited in its life, as last read, ns."""
         return {thread: stat.waited_ns for thread, stat in self._last.items()}
@@ -89,9 +94,13 @@ class RunDelays:
 
 
 class ThreadWaits:
-    """The waits for a core of this process's threads; each counts from when it is found (``find``)."""
+    """The waits for a core of this process's threads; each counts from when it is found (``find``).
+
+    The thread that makes it is the one that ``read_ns`` tells apart.
+    """
 
     def __init__(self, proc: Path = _PROC / "self") -> None:
+        self._own = str(threading.get_native_id())
         self._tasks = proc / "task"
         self._delays = RunDelays()
         self.find()
@@ -110,6 +119,11 @@ class ThreadWaits:
     def read_ns(self) -> int | None:
         """All waits since the threads were found; None where the kernel keeps no such statistics."""
         return None if self._delays.read() is None else self._delays.waited_ns
+
+    def own_ns(self) -> int | None:
+        """Of them, in its whole life, what the thread that made this had waited at the last reading."""
+        last = self._delays.last(self._own)
+        return None if last is None else last.waited_ns
 
     def each_ns(self) -> dict[Hashable, int]:
         """Read again, then what each living thread has waited in its life."""

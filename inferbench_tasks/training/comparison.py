@@ -64,7 +64,7 @@ def compare(first: TrainingResult, second: TrainingResult) -> Comparison:
 
 
 @dataclass(frozen=True)
-class _Mean:
+class Mean:
     """A mean with the 95% interval that it is stored with, of so many independent values."""
 
     value: float
@@ -73,17 +73,17 @@ class _Mean:
     higher_is_better: bool = False
 
 
-def _means(result: TrainingResult) -> dict[str, _Mean]:
+def _means(result: TrainingResult) -> dict[str, Mean]:
     assert result.summary is not None
     bare, timing = result.summary.bare, result.summary.synchronised
     means = {}
     if bare["samples_per_s"] is not None:
-        means["samples/s"] = _Mean(
+        means["samples/s"] = Mean(
             bare["samples_per_s"], _pair(bare["samples_per_s_ci95"]), bare["rounds"], higher_is_better=True
         )
     blocks = {"step": timing["step_ms"], **{name: of["wall_ms"] for name, of in timing["phases"].items()}}
     for name, of in blocks.items():
-        means[f"{name.replace('_', ' ')}, ms"] = _Mean(
+        means[f"{name.replace('_', ' ')}, ms"] = Mean(
             of["mean"], _pair(of["ci95"]), timing.get("rounds") or 0
         )
     return means
@@ -93,9 +93,9 @@ def _pair(interval: list[float] | None) -> tuple[float, float] | None:
     return None if interval is None else (interval[0], interval[1])
 
 
-def _compared(name: str, first: _Mean, second: _Mean, level: float) -> Compared:
+def _compared(name: str, first: Mean, second: Mean, level: float) -> Compared:
     ratio = second.value / first.value if first.value else math.inf
-    interval = _ratio_interval(first, second, level)
+    interval = ratio_interval(first, second, level)
     verdict = "not told apart"
     if interval is None:
         verdict = "no interval"
@@ -105,7 +105,8 @@ def _compared(name: str, first: _Mean, second: _Mean, level: float) -> Compared:
     return Compared(name, first.value, second.value, ratio, interval, verdict)
 
 
-def _ratio_interval(first: _Mean, second: _Mean, level: float) -> tuple[float, float] | None:
+def ratio_interval(first: Mean, second: Mean, level: float) -> tuple[float, float] | None:
+    """Of the second mean by the first; None where one of them has no interval, or too few values for one."""
     from scipy import stats
 
     squares = 0.0

@@ -57,6 +57,11 @@ class Network:
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     divides: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def has_statistics(self) -> bool:
+        """Whether it keeps running statistics, which DistributedDataParallel sends to all ranks before each forward."""
+        return bool(self.halved)
+
     def all_of(self, given: Arguments) -> dict[str, int]:
         """Every argument, the usual ones with them."""
         return {name: given.get(name, argument.usual) for name, argument in self.arguments.items()}

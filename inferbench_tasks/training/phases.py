@@ -1,8 +1,9 @@
 """The phases of a step and the clocks that time them; nothing here knows torch.
 
 Each phase has three times: wall clock, CPU time of the process (all its threads), and the time in which its threads
-were ready to run and waited for a core. The clocks are read so that their own cost lies between phases: it is part of
-what a step's time has beyond the sum of its phases.
+were ready to run and waited for a core. Of the thread that runs the step the latter two stand apart (``own``): its CPU
+time, its waits for a core and what blocks it add up to the wall clock, as those of many threads do not. The clocks are
+read so that their own cost lies between phases: it is part of what a step's time has beyond the sum of its phases.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ TRAIN: Final = ("loading", "to_device", "forward", "loss", "backward", "optimise
 INFERENCE: Final = ("loading", "to_device", "forward")
 #: ``processing`` makes a batch of the sample; ``gather`` brings the answers of all ranks together, where several are.
 SMOOTH: Final = ("loading", "to_device", "processing", "forward")
-TIMES: Final = ("start_ns", "wall_ns", "cpu_ns", "wait_ns")
+TIMES: Final = ("start_ns", "wall_ns", "cpu_ns", "wait_ns", "own_cpu_ns", "own_wait_ns")
 #: What a step's row begins with. ``part``: 0 of the warm-up, 1 measured, 2 the last, smaller batch.
 HEAD: Final = ("step", "part", "samples", "step_start_ns", "step_ns")
 WARMUP, MEASURED, LAST = 0, 1, 2
@@ -33,7 +34,7 @@ def phases_of(benchmark: str, strategy: str = "single") -> tuple[str, ...]:
 
 
 def columns_of(benchmark: str, strategy: str = "single") -> list[str]:
-    """The columns of a row: the step's own, then four of each phase."""
+    """The columns of a row: the step's own, then those of each phase."""
     return [*HEAD, *(f"{phase}_{of}" for phase in phases_of(benchmark, strategy) for of in TIMES)]
 
 
@@ -84,16 +85,20 @@ class Synchronised(NoInstrument):
     def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         """The work of the next phase, with its times. The wall clock is read last before it and first after it."""
         self._synchronise()
-        wait_ns, cpu_ns = self._waits.read_ns(), time.process_time_ns()
+        before = self._clocks()
         start_ns = time.monotonic_ns()
         result = work(*arguments)
         self._synchronise()
         wall_ns = time.monotonic_ns() - start_ns
-        cpu_ns = time.process_time_ns() - cpu_ns
-        after_ns = self._waits.read_ns()
-        waited_ns = None if wait_ns is None or after_ns is None else after_ns - wait_ns
-        self._row += (start_ns, wall_ns, cpu_ns, waited_ns)
+        after = self._clocks()
+        self._row += (start_ns, wall_ns)
+        self._row += (None if a is None or b is None else b - a for a, b in zip(before, after, strict=True))
         return result
+
+    def _clocks(self) -> tuple[int | None, ...]:
+        """CPU time and waits of all threads, then those of this one."""
+        waits_ns = self._waits.read_ns()
+        return time.process_time_ns(), waits_ns, time.thread_time_ns(), self._waits.own_ns()
 
     def step_ends(self, step: int, samples: int, part: int, loader_ns: Sequence[int | None] = ()) -> None:
         """The row is whole; threads that began meanwhile are looked for within the step's own time."""

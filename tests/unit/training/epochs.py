@@ -27,7 +27,8 @@ def epoch(kind: str, round_: int, steps: int, factor: int = 1, batch: int = 8, w
             STEP_MS * factor * MS,
         ]
         for wall, cpu, wait in PHASES_MS.values():
-            row += [0, wall * factor * MS, cpu * factor * MS, wait * factor * MS]
+            times = wall, cpu, wait, cpu, wait
+            row += [0, *(time * factor * MS for time in times)]
         rows.append(row)
     bare = kind == "bare"
     return Epoch(

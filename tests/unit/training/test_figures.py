@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
+import threading
 
 import numpy as np
 import pytest
 
 from inferbench_tasks.monitors.schedstat import ThreadWaits
 from inferbench_tasks.training import figures, steps
-from inferbench_tasks.training.phases import LAST, MEASURED, WARMUP, NoInstrument, Synchronised, part_of
+from inferbench_tasks.training.phases import (
+    HEAD,
+    LAST,
+    MEASURED,
+    TIMES,
+    WARMUP,
+    NoInstrument,
+    Synchronised,
+    part_of,
+)
 from inferbench_tasks.training.statistics import interval, of_steps
 from tests.unit.training.epochs import answer
 
@@ -98,6 +108,24 @@ def test_the_interval_of_a_step_holds_where_rounds_differ() -> None:
         assert 0.92 <= held / 400 <= 0.98, (sd, held)
 
 
+def test_the_thread_that_runs_a_step_has_its_own_clocks() -> None:
+    """What another thread of the process computes and waits is in the sums, and not in those."""
+    instrument = Synchronised(lambda: None, ThreadWaits(), TIMES)
+
+    def beside() -> None:
+        other = threading.Thread(target=sum, args=(range(3_000_000),))
+        other.start()
+        other.join()
+
+    instrument.step_begins()
+    instrument.run(beside)
+    instrument.step_ends(0, 8, MEASURED)
+    times = [value for value in instrument.rows[0][len(HEAD) :] if value is not None]
+    phase = dict(zip(TIMES, times, strict=True))
+    assert phase["cpu_ns"] > 3 * phase["own_cpu_ns"] > 0
+    assert phase["wall_ns"] > 3 * phase["own_cpu_ns"] and phase["own_wait_ns"] <= phase["wall_ns"]
+
+
 def test_a_mean_is_within_its_interval_however_the_steps_divide() -> None:
     """The middle is that of the rounds, which all have as many steps."""
     of = figures.of_timing([answer(0, steps=31)], "inference", "single")["step_ms"]
@@ -113,7 +141,7 @@ def test_a_loss_counts_each_sample_once() -> None:
 
 
 def test_a_phase_s_own_clocks_lie_outside_of_it() -> None:
-    """Each phase has four figures, and the step is at least as long as their sum."""
+    """Each phase has six figures, and the step is at least as long as their sum."""
     calls: list[int] = []
     instrument = Synchronised(lambda: calls.append(1), ThreadWaits())
     instrument.step_begins()
@@ -121,8 +149,8 @@ def test_a_phase_s_own_clocks_lie_outside_of_it() -> None:
     assert instrument.run(max, 1, 2) == 2
     instrument.step_ends(0, 8, MEASURED)
     (row,) = instrument.rows
-    assert len(row) == 5 + 2 * 4 and len(calls) == 4
-    assert isinstance(row[4], int) and isinstance(row[6], int) and isinstance(row[10], int)
-    assert row[4] >= row[6] + row[10] > 0
+    assert len(row) == 5 + 2 * 6 and len(calls) == 4
+    assert isinstance(row[4], int) and isinstance(row[6], int) and isinstance(row[12], int)
+    assert row[4] >= row[6] + row[12] > 0
     bare = NoInstrument()
     assert bare.run(max, 1, 2) == 2 and bare.rows == []

@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inferbench_tasks.training.diagnosis.base import Cause
-from inferbench_tasks.training.diagnosis.observation import Observation
-from inferbench_tasks.training.diagnosis.runs.straggler import blocked_ns
+from inferbench_tasks.training.diagnosis.observation import Observation, Steps
+from inferbench_tasks.training.diagnosis.thread_times import blocked_ns, held_ns, stopped_ratio
 from inferbench_tasks.training.statistics import LEAST_STEPS
 
 
 def find(run: Observation) -> Iterator[Cause]:
     """What of backward every rank spent neither computing nor waiting for a core: the least of the ranks in each step.
 
-    The rank that comes last waits for the exchange alone, the others for it as well. CPU time of the threads that
-    exchange is not in it, so that it is a lower bound. A larger batch exchanges as much for more samples.
+    The rank that comes last waits for the exchange alone, the others for it as well. Of a rank that something stops
+    (``stopped_ratio``) as much of backward is taken off. A larger batch exchanges as much for more samples.
     """
     if run.processes < 2 or len(run.ranks) != run.processes or run.threads > 1:
         return
     if any("backward_wall_ns" not in steps for steps in run.ranks):
         return
     count = min(len(steps["step"]) for steps in run.ranks)
-    blocked = np.array([blocked_ns(steps)[:count] for steps in run.ranks])
+    blocked = np.array([_blocked_ns(run, steps)[:count] for steps in run.ranks])
     exchange_ms = float(blocked.min(axis=0).mean()) / 1e6
     backward = run.phases["backward"]
     size = run.job.train.batch_size
@@ -45,3 +46,9 @@ def find(run: Observation) -> Iterator[Cause]:
         changes={"train.batch_size": 2 * size} if enough else {},
         gain_s=gain_ms / 1e3,
     )
+
+
+def _blocked_ns(run: Observation, steps: Steps) -> NDArray[np.float64]:
+    stopped_ns = stopped_ratio(run, steps) * held_ns(steps, "backward")
+    left: NDArray[np.float64] = np.maximum(0.0, blocked_ns(steps, "backward") - stopped_ns)
+    return left

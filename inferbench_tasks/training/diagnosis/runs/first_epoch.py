@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.observation import Observation, PhaseTimes, Steps
+from inferbench_tasks.training.diagnosis.thread_times import waited_ns
 from inferbench_tasks.training.items import PARTS
 
 #: A first epoch like the others is named so in so many runs at most.
@@ -83,8 +84,9 @@ def _rounds_ms(run: Observation) -> NDArray[np.float64]:
 
 
 def _busy_ms(steps: Steps) -> NDArray[np.float64]:
-    waits = [np.nan_to_num(values) for name, values in steps.items() if name.endswith("_wait_ns")]
-    busy: NDArray[np.float64] = np.maximum(0.0, steps["step_ns"] - np.sum(waits, axis=0)) / 1e6
+    phases = [name.removesuffix("_wall_ns") for name in steps if name.endswith("_wall_ns")]
+    waits = np.sum([waited_ns(steps, phase) for phase in phases], axis=0)
+    busy: NDArray[np.float64] = np.maximum(0.0, steps["step_ns"] - waits) / 1e6
     return busy
 
 

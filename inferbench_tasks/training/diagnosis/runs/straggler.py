@@ -9,76 +9,64 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.training.diagnosis.base import LEAST_SHARE, Cause
 from inferbench_tasks.training.diagnosis.observation import Observation, Steps
+from inferbench_tasks.training.diagnosis.thread_times import (
+    blocked_ns,
+    cpu_ns,
+    held_ns,
+    stopped_ratio,
+    unblocked_phases,
+)
 
-#: Phases in which no rank waits for another.
-OWN = ("loading", "to_device", "processing", "loss", "optimiser")
-#: Networks without running statistics: of the others forward begins with the exchange of these.
-_OWN_FORWARD = ("fashion-cnn",)
+#: Phases in which no rank waits for another, and those that only compute.
+_APART = ("loading", "to_device", "processing")
 #: Steps whose means are compared, so that those of one block say nothing of the next one.
 BLOCK_STEPS = 10
 #: Fewer blocks tell nothing. A short stretch has smaller ones, to have as many as are worth it.
 _LEAST_BLOCKS, _LEAST_BLOCK_STEPS, _ENOUGH_BLOCKS = 5, 5, 10
 #: Of runs with equal ranks so many may have one named, whatever the number of ranks and steps.
 FALSE_ALARMS = 1e-3
+#: And so many by what stops a rank, which is next to nothing where nothing does: little is enough to tell it.
+STOP_ALARMS = 1e-4
 #: So much of the others' time the excess has to be.
 _LEAST_EXCESS = 0.1
 
 
 def find(run: Observation) -> Iterator[Cause]:
-    """The rank whose own phases take longer than those of all others, beyond chance; a step waits for it.
+    """The rank that takes longer by itself than all others, or that is stopped as they are not, beyond chance; a step
+    waits for it.
 
-    Of all ranks the slowest is looked at, and of all steps those since the best split: ``FALSE_ALARMS`` is divided
-    among the ranks, half of it is for all steps, half for what may have begun later, divided among the blocks in which
-    it may have (Bonferroni).
-
-    A rank that is slower by a factor is that in all that it computes: in what it does between exchanges, and in its
-    part of backward, for which the CPU time of the others stands.
+    Own is what a rank does between exchanges, by the wall clock without waits for a core, which are the rule
+    ``cores``'; and what it computes beside them, by CPU time: there the others wait for it, and for the exchange. What
+    stops it shows where it only computes and is blocked; as much of the rest of its step is lost.
     """
     if run.processes < 2 or len(run.ranks) != run.processes or run.threads > 1:
         return
-    phases = (*OWN, "forward") if run.job.model.name in _OWN_FORWARD else OWN
-    own_ms = [own_of(steps, phases) for steps in run.ranks]
-    count = min(map(len, own_ms))
-    times = np.array([of[:count] for of in own_ms])
-    means = times.mean(axis=1)
-    slow = int(means.argmax())
-    others = np.delete(times, slow, axis=0)
-    excess = times[slow] - others.mean(axis=0)
-    rate = FALSE_ALARMS / 2 / run.processes
-    begins = since(excess)
-    if begins and not beyond_chance(excess[begins:], rate / max(1, count // BLOCK_STEPS)):
-        begins = 0  # nothing begins there beyond chance; all steps together may show more
-    after = excess[begins:]
-    if not begins and not beyond_chance(after, rate):
+    count = min(len(steps["step"]) for steps in run.ranks)
+    own_ms, stops_ms = (
+        np.array([of(run, steps)[:count] for steps in run.ranks]) for of in (own_of, stops_of)
+    )
+    tried = ((own_ms, FALSE_ALARMS), (stops_ms, STOP_ALARMS))
+    found = [one for times, rate in tried if (one := _slowest(times, rate))]
+    costs = [(_cost_ms(run, own_ms, slow, begins), slow, begins) for slow, begins in found]
+    if not costs:
         return
-    others_ms = float(others[:, begins:].mean())
-    factor = 1 + float(after.mean()) / others_ms
-    if factor < 1 + _LEAST_EXCESS:
+    (lost_ms, others_ms), slow, begins = max(costs)
+    factor = 1 + lost_ms / others_ms if others_ms else float("inf")
+    cost_ms = lost_ms * (count - begins) / count
+    if factor < 1 + _LEAST_EXCESS or cost_ms < LEAST_SHARE * run.step_ms:
         return
-    backward_ms = [
-        float(steps["backward_cpu_ns"][:count][begins:].mean()) / 1e6
-        for rank, steps in enumerate(run.ranks)
-        if rank != slow and "backward_cpu_ns" in steps
-    ]
-    lost_ms = (factor - 1) * (others_ms + (float(np.mean(backward_ms)) if backward_ms else 0.0))
-    cost_ms = lost_ms * len(after) / count
-    if cost_ms < LEAST_SHARE * run.step_ms:
-        return
-    waits = [
-        f"rank {rank} {float(blocked_ns(steps)[begins:].mean()) / 1e6:.3g}"
-        for rank, steps in enumerate(run.ranks)
-        if "backward_wall_ns" in steps
-    ]
     when = "all the time" if begins == 0 else f"since measured step {begins}"
+    stopped = [stopped_ratio(run, steps, begins) for steps in run.ranks]
     yield Cause(
         rule="straggler",
         kind="cause",
         sentence=f"Rank {slow} is a straggler {when}: it takes {factor:.2f} times as long as the others for what each "
         "rank does by itself, and they wait for it.",
         evidence=[
-            f"between exchanges, ms of a step: rank {slow} {float(times[slow, begins:].mean()):.3g}, the others "
-            f"{others_ms:.3g}, over {len(after)} steps",
-            f"in backward neither computing nor waiting for a core, ms: {', '.join(waits) or 'no backward'}",
+            f"what each does by itself, ms of a step: rank {slow} {float(own_ms[slow, begins:].mean()):.3g}, the "
+            f"others {others_ms:.3g}, over {count - begins} steps",
+            f"stopped where it only computes, % of that time: {_by_rank([100 * ratio for ratio in stopped])}",
+            f"in backward neither computing nor waiting for a core, ms: {_waits(run, begins) or 'no backward'}",
         ],
         remedy=f"See what else runs on the core, device or host of rank {slow}, and train without it.",
         cost_s=cost_ms / 1e3,
@@ -86,15 +74,60 @@ def find(run: Observation) -> Iterator[Cause]:
     )
 
 
-def own_of(steps: Steps, phases: Sequence[str]) -> NDArray[np.float64]:
-    """What these phases of a rank take in each step, ms, without waits for a core, which are the rule ``cores``'."""
-    walls = [
-        np.maximum(0.0, steps[f"{phase}_wall_ns"] - np.nan_to_num(steps[f"{phase}_wait_ns"]))
-        for phase in phases
-        if f"{phase}_wall_ns" in steps
-    ]
+def _slowest(times: NDArray[np.float64], rate: float) -> tuple[int, int] | None:
+    """The rank with the most of ``times`` (ranks x steps) and the step from which on; None where chance explains it.
+
+    Of all ranks the slowest is looked at, and of all steps those since the best split: ``rate`` is divided among the
+    ranks, half of it is for all steps, half for what may have begun later, divided among the blocks in which it may
+    have (Bonferroni).
+    """
+    count = times.shape[1]
+    slow = int(times.mean(axis=1).argmax())
+    excess = times[slow] - np.delete(times, slow, axis=0).mean(axis=0)
+    rate = rate / 2 / len(times)
+    begins = since(excess)
+    if begins and beyond_chance(excess[begins:], rate / max(1, count // BLOCK_STEPS)):
+        return slow, begins
+    # Nothing begins there beyond chance; all steps together may show more.
+    return (slow, 0) if beyond_chance(excess, rate) else None
+
+
+def _cost_ms(run: Observation, own_ms: NDArray[np.float64], slow: int, begins: int) -> tuple[float, float]:
+    """What a step loses by that rank from there on, and what the others take by themselves, ms."""
+    after = own_ms[:, begins:]
+    others_ms = float(np.delete(after, slow, axis=0).mean())
+    longer_ms = float(after[slow].mean()) - others_ms
+    ratios = [stopped_ratio(run, steps, begins) for steps in run.ranks]
+    least = min(ratio for rank, ratio in enumerate(ratios) if rank != slow)
+    stopped = min(0.99, max(0.0, ratios[slow] - least))
+    return max(longer_ms, others_ms * stopped / (1 - stopped)), others_ms
+
+
+def own_of(run: Observation, steps: Steps) -> NDArray[np.float64]:
+    """What a rank takes for itself in each step, ms."""
+    alone = unblocked_phases(run)
+    walls = [held_ns(steps, phase) for phase in (*_APART, *alone) if f"{phase}_wall_ns" in steps]
+    beside = (phase for phase in ("forward", "backward") if phase not in alone)
+    walls += [cpu_ns(steps, phase) for phase in beside if f"{phase}_wall_ns" in steps]
     total: NDArray[np.float64] = np.sum(walls, axis=0) / 1e6
     return total
+
+
+def stops_of(run: Observation, steps: Steps) -> NDArray[np.float64]:
+    """What a rank was blocked in each step where it only computes, ms."""
+    phases = [phase for phase in unblocked_phases(run) if f"{phase}_wall_ns" in steps]
+    total: NDArray[np.float64] = np.sum([blocked_ns(steps, phase) for phase in phases], axis=0) / 1e6
+    return total
+
+
+def _waits(run: Observation, begins: int) -> str:
+    if any("backward_wall_ns" not in steps for steps in run.ranks):
+        return ""
+    return _by_rank([float(blocked_ns(steps, "backward")[begins:].mean()) / 1e6 for steps in run.ranks])
+
+
+def _by_rank(values: Sequence[float]) -> str:
+    return ", ".join(f"rank {rank} {value:.3g}" for rank, value in enumerate(values))
 
 
 def since(excess: NDArray[np.float64]) -> int:
@@ -129,10 +162,3 @@ def beyond_chance(excess: NDArray[np.float64], rate: float, bound: float = 0.0) 
     blocks = np.array([part.mean() for part in np.array_split(excess, number)])
     error = float(blocks.std(ddof=1)) / number**0.5
     return bool(float(blocks.mean()) - bound > float(stdtrit(number - 1, 1 - rate)) * error)
-
-
-def blocked_ns(steps: Steps) -> NDArray[np.float64]:
-    """What a rank in each backward neither computed nor waited for a core."""
-    waits = np.nan_to_num(steps["backward_wait_ns"])
-    left: NDArray[np.float64] = np.maximum(0.0, steps["backward_wall_ns"] - steps["backward_cpu_ns"] - waits)
-    return left

@@ -1,0 +1,61 @@
+"""What the thread that runs the steps did in a phase: computed, waited for a core, or was blocked by something else."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.training import networks
+from inferbench_tasks.training.diagnosis.observation import Observation, Steps
+
+
+def cpu_ns(steps: Steps, phase: str) -> NDArray[np.float64]:
+    """Its CPU time in each step; of older runs that of all threads of the process."""
+    own = steps.get(f"{phase}_own_cpu_ns")
+    return np.nan_to_num(own if own is not None else steps[f"{phase}_cpu_ns"])
+
+
+def waited_ns(steps: Steps, phase: str) -> NDArray[np.float64]:
+    """Its waits for a core in each step.
+
+    Other threads of the process wait beside it, not before it: the sum of all threads, which is all that older runs
+    have, counts at most as far as the wall time has room for it.
+    """
+    own = steps.get(f"{phase}_own_wait_ns")
+    if own is not None:
+        return np.nan_to_num(own)
+    room = np.maximum(0.0, steps[f"{phase}_wall_ns"] - cpu_ns(steps, phase))
+    return np.minimum(np.nan_to_num(steps[f"{phase}_wait_ns"]), room)
+
+
+def blocked_ns(steps: Steps, phase: str) -> NDArray[np.float64]:
+    """What it in each step neither computed nor waited for a core: for other ranks, a disk, a device, or stopped."""
+    left = steps[f"{phase}_wall_ns"] - cpu_ns(steps, phase) - waited_ns(steps, phase)
+    blocked: NDArray[np.float64] = np.maximum(0.0, left)
+    return blocked
+
+
+def held_ns(steps: Steps, phase: str) -> NDArray[np.float64]:
+    """The wall time of each step without waits for a core."""
+    held: NDArray[np.float64] = np.maximum(0.0, steps[f"{phase}_wall_ns"] - waited_ns(steps, phase))
+    return held
+
+
+def unblocked_phases(run: Observation) -> tuple[str, ...]:
+    """The phases that compute only: what blocks a thread there is no disk, loader or other rank.
+
+    Forward is one of a network of ours without running statistics, which are exchanged at its begin.
+    """
+    job = run.job
+    own_forward = job.model.kind == "network" and not networks.of(job).has_statistics
+    return ("forward", "loss", "optimiser") if own_forward else ("loss", "optimiser")
+
+
+def stopped_ratio(run: Observation, steps: Steps, begins: int = 0) -> float:
+    """The share of its time (waits for a core apart) in which something stopped a rank: what of the phases that compute
+    only it was blocked, and so of all the others. A debugger, a freezer, a hypervisor.
+    """
+    phases = [phase for phase in unblocked_phases(run) if f"{phase}_wall_ns" in steps]
+    held = sum(float(held_ns(steps, phase)[begins:].sum()) for phase in phases)
+    blocked = sum(float(blocked_ns(steps, phase)[begins:].sum()) for phase in phases)
+    return blocked / held if held else 0.0
