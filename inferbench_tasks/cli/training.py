@@ -13,6 +13,7 @@ import typer
 
 from inferbench_tasks import settings
 from inferbench_tasks.analysis.report.page import as_yaml
+from inferbench_tasks.cli.training_scaling import scaling
 from inferbench_tasks.errors import InputError, StageError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, safe, say
 from inferbench_tasks.perfdb.store import PerfDB
@@ -67,6 +68,9 @@ def compare_(
             say(note)
         if any(compared.verdict == "not told apart" for compared in comparison.figures):
             say("What is not told apart may differ by as much as its interval; more train.rounds narrow it.")
+
+
+app.command()(scaling)
 
 
 @app.command("import")

@@ -144,6 +144,11 @@ class InferBench:
         """Two to six trainings, each further one by the first, with corrected intervals."""
         return self._get("/trainings/compare", run=list(runs))
 
+    def training_scaling(self, **filters: str) -> list[Answer]:
+        """Trainings over their number of ranks, strong and weak; ``filters`` as of ``trainings``."""
+        curves: list[Answer] = self._get("/trainings/scaling", **filters)["curves"]
+        return curves
+
     def cluster(self) -> Answer:
         """Devices with their leases, queues in expected seconds, and why each job waits."""
         return self._get("/cluster")

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 
 import pyarrow
 import pyarrow.parquet
 import pytest
 from fastapi.testclient import TestClient
+from typer.testing import CliRunner
 
+from inferbench_tasks import settings
+from inferbench_tasks.cli.training import app
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.training import steps
 from tests.unit.training.epochs import JOB, answer
 from tests.unit.training.report.results import view
+from tests.unit.training.scaling.made import result as scaling_result
 
 pytestmark = [pytest.mark.integration, pytest.mark.airflow]
 API = "/inferbench/api/trainings"
@@ -102,3 +108,34 @@ def test_the_page_of_a_run_draws_its_phases(http: TestClient, trainings: dict[st
     sections = http.get(f"/inferbench/api/runs/{trainings['fast']}/charts").json()["sections"]
     assert [section["title"] for section in sections] == ["What holds it up", "Steps", "Phases"]
     assert len(sections[1]["charts"]) == 2, "the phases, and the steps over time"
+
+
+@pytest.fixture
+def scaled(perfdb: PerfDB, tmp_path: Path) -> None:
+    """One rank with 1,000 samples/s, and two with 1,600: 8 and 10 ms a step."""
+    for label, ranks, rate in (("one", 1, 1000.0), ("two", 2, 1600.0)):
+        result = scaling_result(f"s-1.{label}", ranks, 8, rate)
+        path = tmp_path / f"{label}.parquet"
+        steps.write([answer(rank) for rank in range(ranks)], path)
+        perfdb.start_run(result.run_id, "s-1", "x", JOB.model_dump(mode="json"))
+        perfdb.save_result(result, path)
+        perfdb.end_run(result.run_id, result.verdict)
+
+
+def test_scaling_is_the_same_over_rest_and_by_the_command_line(
+    http: TestClient, scaled: None, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weak scaling of 1.6 on two ranks; no run has that path; a filter that leaves nothing is a 422 with the remedy."""
+    (curve,) = http.get(f"{API}/scaling").json()["curves"]
+    assert curve["kind"] == "weak" and [point["ranks"] for point in curve["points"]] == [1, 2]
+    assert curve["points"][1]["speedup"] == pytest.approx(1.6)
+    assert {of["ranks"] for of in curve["forecast"]} == {4, 8, 16, 32, 64}
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+    told = CliRunner().invoke(app, ["scaling", "-o", "json"])
+    assert json.loads(told.stdout) == [curve]
+    assert "Prediction, not measured" in CliRunner().invoke(app, ["scaling", "--ranks", "3"]).stdout
+    rows = list(csv.DictReader(io.StringIO(http.get(f"{API}/scaling?format=csv").text)))
+    assert [row["efficiency"] for row in rows] == ["1.0", "0.8"]
+    refused = http.get(f"{API}/scaling", params={"submission": "other"})
+    assert refused.status_code == 422 and "devices.processes: [1, 2]" in refused.text
+    assert isinstance(CliRunner().invoke(app, ["scaling", "--ranks", "1"]).exception, InputError)

@@ -18,6 +18,7 @@ from inferbench_tasks.training.comparison import Comparison
 from inferbench_tasks.training.comparison import compare as compared
 from inferbench_tasks.training.listing import COLUMNS, SORTS, comparison_rows, listed, result_of, row
 from inferbench_tasks.training.result import TrainingResult
+from inferbench_tasks.training.scaling.rows import documents
 
 router = APIRouter(tags=["trainings"], prefix="/trainings")
 Text = Annotated[str, Query(max_length=300)]
@@ -100,6 +101,19 @@ def compare_runs(db: PerfDB, runs: list[str]) -> list[tuple[str, str, Comparison
     first, *others = [find(db, text) for text in runs]
     with blame("run"):
         return [(first.run_id, other.run_id, compared(first, other)) for other in others]
+
+
+@router.get("/scaling", summary="Trainings over their number of ranks")
+def scaling(request: Request, db: Store, filters: Filters, format: Format = None) -> Response:
+    """``curves``, strong and weak, of the newest valid runs that differ in their number of ranks only.
+
+    Each has ``points`` (speed-up with its 95% interval, efficiency, what a step lost to what, ms) and a ``forecast`` of
+    more ranks, or why there is none (``no_forecast``).
+    """
+    with blame("submission"):
+        curves = documents(db, filters)
+    rows = [{"kind": of["kind"], "work": of["work"], **point} for of in curves for point in of["points"]]
+    return table(request, format, rows, {"curves": curves}, name="scaling")
 
 
 @router.get("/{run}", summary="One training, with everything that is known of it")

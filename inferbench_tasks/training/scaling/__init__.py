@@ -1,0 +1,1 @@
+"""How a training scales over ranks: what was measured, where the rest of it went, and what to expect of more."""

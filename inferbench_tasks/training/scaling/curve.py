@@ -1,0 +1,183 @@
+"""Speed-up and efficiency over ranks, and what the difference to the ideal went to.
+
+Strong scaling: the ranks share one batch; weak scaling: each has a batch of the same size. Speed-up is by samples/s of
+the epochs without instruments; its interval is that of a ratio of two means (``comparison``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from inferbench_tasks.training.comparison import Mean, ratio_interval
+from inferbench_tasks.training.diagnosis.observation import Steps
+from inferbench_tasks.training.result import TrainingResult
+from inferbench_tasks.training.scaling.parts import Parts, parts_of
+
+Kind = Literal["strong", "weak"]
+#: What does not change the work of a step, or is what scaling is over.
+_APART = {
+    "train": ("batch_size", "max_steps", "warmup_steps", "rounds"),
+    "devices": ("count", "processes", "strategy"),
+}
+_HEAD = (
+    "name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s", "block", "timing",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Point:
+    """One number of ranks. ``speedup`` is over the least number, ``lost_ms`` of each step beside the ideal by its part
+    (negative: faster than ideal), None of a run without raw steps.
+    """
+
+    ranks: int
+    run_id: str
+    batch_size: int
+    cores: float | None
+    threads: int
+    samples_per_s: float
+    ideal_step_ms: float
+    step_ms: float
+    speedup: float
+    speedup_ci95: tuple[float, float] | None
+    efficiency: float
+    parts: Parts | None
+    lost_ms: Mapping[str, float] | None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """``work``: what all points have in common, for people; ``points`` by their number of ranks."""
+
+    kind: Kind
+    work: str
+    points: tuple[Point, ...]
+    base_ci95_ratio: float
+    """Half of the 95% interval of the first point's samples/s by its mean."""
+
+
+def curves(
+    results: Iterable[TrainingResult], ranks_of: Callable[[TrainingResult], Sequence[Steps]]
+) -> list[Curve]:
+    """All series of two or more numbers of ranks among valid results; of equal ones the newest counts.
+
+    ``results``: the newest first; ``ranks_of`` gives the raw steps of one (``diagnosis.raw``).
+    """
+    series: dict[tuple[Kind, str], dict[int, TrainingResult]] = defaultdict(dict)
+    for result in results:
+        if not counts(result):
+            continue
+        ranks, size = _ranks(result), _batch_size(result)
+        series["weak", _key(result, size)].setdefault(ranks, result)
+        series["strong", _key(result, size * ranks)].setdefault(ranks, result)
+    return [
+        _curve(kind, [of[ranks] for ranks in sorted(of)], ranks_of)
+        for (kind, _), of in series.items()
+        if len(of) > 1
+    ]
+
+
+def counts(result: TrainingResult) -> bool:
+    """Whether it is valid and has the figures that a curve needs."""
+    summary = result.summary
+    return (
+        result.verdict.valid
+        and summary is not None
+        and summary.bare["samples_per_s"] is not None
+        and summary.synchronised["step_ms"] is not None
+        and bool(_job(result))
+    )
+
+
+def _curve(
+    kind: Kind, results: Sequence[TrainingResult], ranks_of: Callable[[TrainingResult], Sequence[Steps]]
+) -> Curve:
+    base = results[0]
+    rate = _rate(base)
+    base_parts = parts_of(ranks_of(base))
+    points = []
+    for result in results:
+        share = _batch_size(result) / _batch_size(base)
+        ratio = _rate(result).value / rate.value
+        parts = base_parts if result is base else parts_of(ranks_of(result))
+        ideal_ms = _step_ms(base) * share
+        points.append(
+            Point(
+                ranks=_ranks(result),
+                run_id=result.run_id,
+                batch_size=_batch_size(result),
+                cores=result.device.cores if result.device else None,
+                threads=int(_job(result)["devices"]["threads"]),
+                samples_per_s=_rate(result).value,
+                ideal_step_ms=ideal_ms,
+                step_ms=_step_ms(result),
+                speedup=ratio,
+                speedup_ci95=None if result is base else ratio_interval(rate, _rate(result), 0.95),
+                efficiency=ratio * _ranks(base) / _ranks(result),
+                parts=parts,
+                lost_ms=_lost(base_parts, parts, share) if parts and base_parts else None,
+            )
+        )
+    half = (rate.interval[1] - rate.interval[0]) / 2 / rate.value if rate.interval else float("nan")
+    return Curve(kind, _work(base, kind), tuple(points), half)
+
+
+def _lost(base: Parts, parts: Parts, share: float) -> dict[str, float]:
+    """What each part takes beyond its share of the first point's: they add up to the step beyond the ideal one."""
+    return {name: parts.of(name) - share * base.of(name) for name in Parts.NAMES}
+
+
+def _rate(result: TrainingResult) -> Mean:
+    assert result.summary is not None
+    bare = result.summary.bare
+    low_high = bare["samples_per_s_ci95"]
+    interval = (low_high[0], low_high[1]) if low_high else None
+    return Mean(bare["samples_per_s"], interval, bare["rounds"], higher_is_better=True)
+
+
+def _step_ms(result: TrainingResult) -> float:
+    assert result.summary is not None
+    return float(result.summary.synchronised["step_ms"]["mean"])
+
+
+def _job(result: TrainingResult) -> dict[str, Any]:
+    return dict(result.provenance.model_dump().get("job") or {})
+
+
+def _batch_size(result: TrainingResult) -> int:
+    return int(_job(result)["train"]["batch_size"])
+
+
+def _ranks(result: TrainingResult) -> int:
+    devices = _job(result)["devices"]
+    return int(devices.get("count", 1)) * int(devices["processes"])
+
+
+def _key(result: TrainingResult, batch: int) -> str:
+    """The same of runs whose steps do the same work for each sample, on the same kind of device by the same torch."""
+    job = {name: value for name, value in _job(result).items() if name not in _HEAD}
+    for block, names in _APART.items():
+        job[block] = {name: value for name, value in job[block].items() if name not in names}
+    device, engine = result.device, result.engine
+    return json.dumps(
+        [job, batch, device and device.name, engine and engine.version], sort_keys=True, default=str
+    )
+
+
+def _work(result: TrainingResult, kind: Kind) -> str:
+    job, size = _job(result), _batch_size(result)
+    batch = (
+        f"batches of {size} for each rank"
+        if kind == "weak"
+        else f"batches of {size * _ranks(result)} for all ranks"
+    )
+    model = result.model.name if result.model else "?"
+    device = result.device.name if result.device else None
+    on = f" on {device}" if device else ""
+    return (
+        f"{job['train']['benchmark']} of {model}, {job['data']['kind']} ({job['data']['where']}), {batch}{on}"
+    )

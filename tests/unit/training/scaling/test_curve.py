@@ -1,0 +1,75 @@
+"""Speed-up over ranks and where the rest went, against sums worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from inferbench_tasks.training.scaling.curve import Curve, curves
+from inferbench_tasks.training.scaling.parts import Parts, parts_of
+from tests.unit.training.scaling.made import invalid, raw, result
+
+RAW = {
+    "one": raw(1, 30, 2),
+    "weak": raw(2, 30, 2, exchange=4, imbalance=3, cores=1),
+    "strong": raw(2, 17, 1, exchange=4, imbalance=3, cores=1),
+}
+
+
+def of(kind: str) -> Curve:
+    """32 ms for 64 samples on one rank; two take 40 ms for 64 each, and 26 ms for 32 each."""
+    results = [
+        result("one", 1, 64, 2000), result("weak", 2, 64, 3200), result("strong", 2, 32, 64 / 0.026),
+    ]  # fmt: skip
+    (found,) = [curve for curve in curves(results, lambda made: RAW[made.run_id]) if curve.kind == kind]
+    return found
+
+
+def test_parts_add_up_to_the_step() -> None:
+    """Blocked in backward as little as the last rank is the exchange, what others are beyond it is waiting for it."""
+    parts = parts_of(RAW["weak"])
+    assert parts is not None
+    assert [parts.of(name) for name in Parts.NAMES] == pytest.approx([30, 2, 4, 3, 1])
+    assert parts.step_ms == pytest.approx(40)
+    assert parts_of([]) is None
+
+
+def test_weak_scaling_keeps_the_batch_of_each_rank() -> None:
+    """3,200 by 2,000 samples/s are 1.6 times on two ranks; 8 ms of the step are lost, to what the parts grew by."""
+    first, second = of("weak").points
+    assert (first.ranks, first.speedup, first.efficiency, first.speedup_ci95) == (1, 1, 1, None)
+    assert second.speedup == pytest.approx(1.6) and second.efficiency == pytest.approx(0.8)
+    half = 4.302653 * math.sqrt(2) * 0.01 / 4.302653  # t(2) of both: each 1% is its own half interval
+    assert second.speedup_ci95 == pytest.approx((1.6 * math.exp(-half), 1.6 * math.exp(half)), rel=1e-6)
+    assert second.lost_ms == pytest.approx(
+        {"computing": 0, "loading": 0, "exchange": 4, "imbalance": 3, "cores": 1}
+    )
+    assert second.ideal_step_ms == pytest.approx(32)
+
+
+def test_strong_scaling_keeps_the_batch_of_all_ranks() -> None:
+    """Half of 32 ms are the ideal step of 16; it takes 26, of which 2 are computing that did not halve."""
+    _, second = of("strong").points
+    assert second.ideal_step_ms == pytest.approx(16) and second.speedup == pytest.approx(32 / 26)
+    assert second.efficiency == pytest.approx(16 / 26)
+    assert second.lost_ms == pytest.approx(
+        {"computing": 2, "loading": 0, "exchange": 4, "imbalance": 3, "cores": 1}
+    )
+    assert sum(second.lost_ms.values()) == pytest.approx(second.step_ms - second.ideal_step_ms)
+
+
+def test_runs_of_other_work_and_runs_that_do_not_count_are_no_points() -> None:
+    """Neither an invalid run nor one with other loader processes; of equal ones the first, the newest, counts."""
+    one, two = result("one", 1, 64, 2000), result("weak", 2, 64, 3200)
+    assert curves([one, invalid(two)], lambda _: []) == []
+    fields = two.provenance.model_dump()["job"]
+    other = two.model_copy(
+        update={
+            "provenance": type(two.provenance)(job=fields | {"loader": {**fields["loader"], "workers": 2}})
+        }
+    )
+    assert curves([one, other], lambda _: []) == []
+    newer = result("weak", 2, 64, 3000)
+    (curve,) = curves([newer, one, two], lambda _: [])
+    assert curve.points[1].samples_per_s == 3000 and curve.points[1].lost_ms is None

@@ -1,0 +1,57 @@
+"""Predictions for more ranks, against the bounds worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from inferbench_tasks.training.scaling.curve import Curve, curves
+from inferbench_tasks.training.scaling.forecast import forecast, greatest
+from tests.unit.training.scaling.made import raw, result
+
+
+def weak(cores: float = 64, imbalance: float = 0.0) -> Curve:
+    """10 ms on one rank; on two 2 ms of exchange more."""
+    steps = {"one": raw(1, 10), "two": raw(2, 10, exchange=2, imbalance=imbalance)}
+    step_ms = 12 + imbalance
+    results = [
+        result("one", 1, 64, 6400, cores=cores),
+        result("two", 2, 64, 128 / step_ms * 1e3, cores=cores),
+    ]
+    (curve,) = curves(results, lambda made: steps[made.run_id])
+    return curve
+
+
+def test_the_exchange_grows_by_bandwidth_at_least_and_by_latency_at_most() -> None:
+    """Of 2 ms on two ranks four make 3 (1.5 times as much is sent) to 6 ms (three times the messages); 1% of noise."""
+    (four,), reason = forecast(weak(), [2, 4])
+    assert reason is None and four.ranks == 4
+    assert four.efficiency == pytest.approx((0.99 * 10 / 16, 1.01 * 10 / 13))
+    assert four.speedup == pytest.approx((4 * 0.99 * 10 / 16, 4 * 1.01 * 10 / 13))
+
+
+def test_the_wait_for_the_last_rank_grows_with_their_number_at_most() -> None:
+    """As the greatest of four normal deviates by that of two: 1.0294 by 0.5642; it stays as it is at least."""
+    assert greatest(2) == pytest.approx(0.5642, abs=1e-4) and greatest(4) == pytest.approx(1.0294, abs=1e-4)
+    (four,), _ = forecast(weak(imbalance=1), [4])
+    assert four.efficiency == pytest.approx((0.99 * 10 / (16 + 1.0294 / 0.5642), 1.01 * 10 / 14), rel=1e-4)
+
+
+def test_strong_scaling_has_a_part_that_does_not_shrink() -> None:
+    """12 ms for 64 samples and 7 for 32 are 2 ms and 10 for 64: a quarter of the batch takes 4.5 ms."""
+    steps = {"one": raw(1, 12), "two": raw(2, 7, exchange=1)}
+    results = [result("one", 1, 64, 64 / 0.012), result("two", 2, 32, 64 / 0.008)]
+    (curve,) = curves(results, lambda made: steps[made.run_id])
+    (four,), _ = forecast(curve, [4])
+    assert four.efficiency == pytest.approx((0.99 * 3 / (4.5 + 3), 1.01 * 3 / (4.5 + 1.5)))
+
+
+def test_ranks_that_share_cores_predict_nothing() -> None:
+    """Two ranks on one core say nothing of four with one each."""
+    found, reason = forecast(weak(cores=1), [4])
+    assert found == [] and reason is not None and reason.startswith("2 ranks had fewer cores than threads")
+
+
+def test_raw_steps_that_are_gone_predict_nothing() -> None:
+    """Without them nobody knows what the exchange took."""
+    (curve,) = curves([result("one", 1, 64, 6400), result("two", 2, 64, 9000)], lambda _: [])
+    assert forecast(curve, [4]) == ([], "the raw steps of a run are missing")
