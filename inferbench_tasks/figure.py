@@ -57,6 +57,8 @@ class Figure:
     #: Its place among what a process holds of every valid result (``perfdb.indexes``); None: with an index of its own.
     held: int | None = None
     views: tuple[View, ...] = ("report", "sweep")
+    #: Only answers that are streams of tokens have it: it is not offered for runs of others, nor may it bound them.
+    streamed: bool = False
     #: Names of earlier versions and short ones; accepted wherever figures are named.
     aliases: tuple[str, ...] = ()
     #: The figure that it stands behind in every list; without one it stands at the end.

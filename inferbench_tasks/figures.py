@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Protocol
 from inferbench_tasks.dotted import contains, value_at
 from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.figure import Figure, View
+from inferbench_tasks.figures_of_tokens import TOKEN_FIGURES
 from inferbench_tasks.problem import did_you_mean
 from inferbench_tasks.registry import Registry
 
@@ -95,7 +96,8 @@ SHIPPED: tuple[Figure, ...] = (
     ),
     Figure(
         "goodput_rps", "goodput_rps", "requests/s", "Goodput", "higher",
-        "good answers in the window within the objective's bound of its highest percentile / the window's length",
+        "good answers in the window within the objective's bound of its highest percentile / the window's length; of "
+        "streamed tokens requests that kept every bound / the window's length",
         noun="goodput", counted="ok", held=8, rate_free=True, aliases=("goodput",), views=("report",),
     ),
     Figure(
@@ -180,6 +182,7 @@ SHIPPED: tuple[Figure, ...] = (
     _quiet("p50"),
     _quiet("p95"),
     _quiet("p99"),
+    *TOKEN_FIGURES,
 )  # fmt: skip
 
 
@@ -240,6 +243,10 @@ class Figures(Mapping[str, Figure]):
             allowed = ", ".join(f.name for f in self._ordered if f.better is not None)
             raise InputError(f"{figure.name}: neither more nor less of it is better; allowed: {allowed}")
         return figure
+
+    def offered(self) -> tuple[Figure, ...]:
+        """Those by which the runs that are stored can be ranked or bounded: answers are whole there, not streamed."""
+        return tuple(figure for figure in self._ordered if figure.better and not figure.streamed)
 
     def on(self, view: View) -> tuple[Figure, ...]:
         """Those that are shown there, in their order."""

@@ -6,19 +6,26 @@ import signal
 import time
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import typer
 from pydantic import ValidationError
 
 from inferbench_tasks import settings
+from inferbench_tasks.cli.load_table import print_result
+from inferbench_tasks.cli.load_tokens import token_options
 from inferbench_tasks.errors import InputError, LoadError
 from inferbench_tasks.loadgen.live import Snapshot
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
 app = typer.Typer(no_args_is_help=True)
 
-_URL = typer.Option(..., "--url", help="[http|grpc|tfs]://host:port[/model]; http without a scheme.")
+_URL = typer.Option(
+    ...,
+    "--url",
+    help="[http|grpc|tfs]://host:port[/model]; http without a scheme. With --protocol openai "
+    "http[s]://host[:port][/base], /v1 without a base.",
+)
+_OPENAI = "With --protocol openai"
 _ARRIVALS = typer.Option(
     ...,
     "--arrivals",
@@ -36,7 +43,7 @@ def run(
         None, help="The model's version; the server's choice by default."
     ),
     protocol: str | None = typer.Option(
-        None, help="http, grpc (both KServe v2) or tfs (TensorFlow Serving)."
+        None, help="http, grpc (both KServe v2), tfs (TensorFlow Serving) or openai (streamed tokens)."
     ),
     duration_s: float = typer.Option(10.0, "--duration", help="Seconds to measure."),
     warmup_s: float = typer.Option(2.0, "--warmup", help="Seconds of load before that."),
@@ -48,7 +55,9 @@ def run(
         "1", help="Samples per request; 1:3,8:1 is a mix (three of size 1 to one of 8)."
     ),
     json_tensors: bool = typer.Option(False, "--json-tensors", help="HTTP with tensors as JSON, not binary."),
-    timeout_ms: float = typer.Option(10_000.0, help="A request's deadline."),
+    timeout_ms: float | None = typer.Option(
+        None, help="A request's deadline; 10,000 unless given, with openai 120,000."
+    ),
     max_requests: int | None = typer.Option(None, help="Stop after so many measured requests."),
     max_error_ratio: float = typer.Option(0.5, help="Stop when this share of the requests has failed."),
     max_backlog: int | None = typer.Option(None, help="Stop when more requests than this are in flight."),
@@ -64,6 +73,56 @@ def run(
         None, "--target-latency", help="ms that 99% of the queries must keep, for LoadGen's server scenario."
     ),
     seed: int = typer.Option(1, help="The same seed gives the same schedule and inputs."),
+    expect: str | None = typer.Option(
+        None, help="overload: more than the server can answer is meant; latencies then stand."
+    ),
+    api: str | None = typer.Option(
+        None, help="openai: chat (by default) or completions.", rich_help_panel=_OPENAI
+    ),
+    api_key_env: str | None = typer.Option(
+        None,
+        help="The environment variable that holds the API key; the key itself is written nowhere.",
+        rich_help_panel=_OPENAI,
+    ),
+    input_tokens: str | None = typer.Option(
+        None,
+        help="Length of prompts: 200 (by default), lognormal:mean=200,cv=0.8,min=16,max=1024, "
+        "uniform:min=10,max=50, normal:mean=100, empirical:path=lengths.csv,column=input.",
+        rich_help_panel=_OPENAI,
+    ),
+    output_tokens: str | None = typer.Option(
+        None,
+        help="Length of answers, asked for as max_tokens: 64 by default, or a law as above.",
+        rich_help_panel=_OPENAI,
+    ),
+    prompts: Path | None = typer.Option(
+        None, help="JSON Lines with a `prompt` each, instead of made-up prose.", rich_help_panel=_OPENAI
+    ),
+    salt: bool = typer.Option(
+        True,
+        help="Begin each prompt with a word of this load: no cached prefix of an earlier one is found.",
+        rich_help_panel=_OPENAI,
+    ),
+    ignore_eos: bool = typer.Option(
+        False,
+        "--ignore-eos",
+        help="Ask for answers of full length (vLLM, llama.cpp).",
+        rich_help_panel=_OPENAI,
+    ),
+    extra_body: str | None = typer.Option(
+        None,
+        help='JSON with more fields of each request: {"temperature": 0}; null leaves one out.',
+        rich_help_panel=_OPENAI,
+    ),
+    ttft_ms: float | None = typer.Option(
+        None, min=0, help="A good answer's first token, from the intended moment.", rich_help_panel=_OPENAI
+    ),
+    tpot_ms: float | None = typer.Option(
+        None, min=0, help="A good answer's time per token after the first chunk.", rich_help_panel=_OPENAI
+    ),
+    latency_ms: float | None = typer.Option(
+        None, min=0, help="A good answer's last token, from the intended moment.", rich_help_panel=_OPENAI
+    ),
     realtime: bool = typer.Option(False, "--realtime", help="SCHED_FIFO for the senders, where permitted."),
     allow_unsafe_load: bool = typer.Option(
         False, "--allow-unsafe-load", help="Also above half of what this client can send."
@@ -76,15 +135,23 @@ def run(
     """Load a server; print the figures and the certificate of the traffic; keep every record."""
     from inferbench_tasks.loadgen import standalone
 
+    tokens = token_options(
+        protocol,
+        api=api, api_key_env=api_key_env, input_tokens=input_tokens, output_tokens=output_tokens, prompts=prompts,
+        salt=salt, ignore_eos=ignore_eos, extra_body=extra_body,
+        each={"ttft_ms": ttft_ms, "tpot_ms": tpot_ms, "latency_ms": latency_ms},
+    )  # fmt: skip
+    usual_ms = 120_000.0 if tokens else 10_000.0
     order = standalone.Asked(
         url=url, arrivals=arrivals, model=model, model_version=model_version, protocol=protocol,
         input_file=input_file, shapes=tuple(shape), batch_size=batch_size, binary=not json_tensors,
-        max_backlog=max_backlog, target_latency_ms=target_latency_ms,
+        max_backlog=max_backlog, target_latency_ms=target_latency_ms, tokens=tokens,
         options={
-            "duration_s": duration_s, "warmup_s": warmup_s, "timeout_ms": timeout_ms, "max_requests": max_requests,
+            "duration_s": duration_s, "warmup_s": warmup_s, "timeout_ms": timeout_ms or usual_ms,
+            "max_requests": max_requests,
             "max_error_ratio": max_error_ratio, "shards": shards if shards == "auto" else _number("--shards", shards),
             "connections": connections, "client": client, "engine": engine, "seed": seed, "realtime": realtime,
-            "allow_unsafe_load": allow_unsafe_load,
+            "allow_unsafe_load": allow_unsafe_load, "expect": expect,
         },
     )  # fmt: skip
     data_dir = settings.writable(settings.data_dir())
@@ -103,8 +170,12 @@ def run(
             allow_unsafe_load,
             bar.show,
             lambda: interrupt.asked,
+            tokens.each if tokens else None,
         )
-    emit(result.document(), output) if output is not OutputFormat.table else _print(result)
+    if output is OutputFormat.table:
+        print_result(result)
+    else:
+        emit(result.document(), output)
     if result.problem:
         raise LoadError(result.problem)
     if not result.stimulus.valid:
@@ -194,66 +265,3 @@ class _Bar:
                 return
             self._told_s = done_s or 1e-9
             say(f"{phase}: {text}" if text else phase)
-
-
-def _print(result: Any) -> None:
-    document = result.document()
-    summary = document["summary"]
-    rows = [
-        {
-            "latency": label,
-            **{k: summary[key].get(k) for k in ("mean", "p50", "p90", "p95", "p99", "p999", "max")},
-        }
-        for label, key in (
-            ("ms from the intended moment", "e2e_latency_ms"),
-            ("ms from the send", "send_latency_ms"),
-            ("us of lateness", "lateness_us"),
-        )
-        if summary
-    ]
-    emit(rows, OutputFormat.table)
-    if summary:
-        emit(
-            [
-                {
-                    key: summary[key]
-                    for key in ("requests", "ok", "offered_rps", "throughput_rps", "in_flight_mean")
-                }
-            ],
-            OutputFormat.table,
-        )
-        if summary["errors"]:
-            emit(
-                [{"error": kind, "count": count} for kind, count in summary["errors"].items()],
-                OutputFormat.table,
-            )
-    certificate = document["certificate"]
-    if certificate:
-        emit(
-            [
-                {
-                    "check": c["name"],
-                    "value": c["value"],
-                    "limit": c["limit"],
-                    "unit": c["unit"],
-                    "ok": c["ok"],
-                }
-                for c in certificate["checks"]
-            ],
-            OutputFormat.table,
-        )
-        said = result.outcome.mlperf.words() if result.outcome.mlperf else None
-        for name, reason in certificate["withheld"].get("e2e_latency_ms", {}).items():
-            say(f"{name} is withheld: {reason}")
-        for warning in certificate["warnings"]:
-            if warning != said:  # told below
-                say(f"warning: {warning}")
-        typer.echo(f"steady state {certificate['figures']['steady_state']}")
-    if result.outcome.mlperf:
-        typer.echo(f"loadgen      {result.outcome.mlperf.words()}")
-        for log in result.outcome.mlperf.logs:
-            typer.echo(f"             {log}")
-    typer.echo(f"certificate  {result.stimulus}")
-    if result.stimulus.valid:
-        typer.echo(f"verdict      {document['verdict']}")
-    typer.echo(f"samples      {document['samples_path']}")

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferbench_tasks.clients.answers import AnswerCheck
+from inferbench_tasks.clients.openai_form import StreamTarget
+from inferbench_tasks.clients.stream_file import Streams
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
@@ -78,6 +80,9 @@ class ClientSettings:
     timeout_ns: int = 10_000_000_000
     connect_timeout_s: float = 5.0
     server_spans: bool = False
+    #: Of streams of tokens: how they are asked for, and who keeps what came; None keeps nothing.
+    target: StreamTarget | None = None
+    streams: Streams | None = None
 
 
 class Sink(ABC):
@@ -146,9 +151,11 @@ CLIENTS: Registry[ClientFactory] = Registry(
         "http": "inferbench_tasks.clients.http:HttpClient",
         "grpc": "inferbench_tasks.clients.grpc:GrpcClient",
         "grpc_tfs": "inferbench_tasks.clients.grpc:GrpcClient",
+        "openai": "inferbench_tasks.clients.openai:OpenAIClient",
         "http-reference": "inferbench_tasks.clients.reference_http:ReferenceHttpClient",
         "grpc-reference": "inferbench_tasks.clients.reference_grpc:ReferenceGrpcClient",
         "grpc_tfs-reference": "inferbench_tasks.clients.reference_grpc:ReferenceGrpcClient",
+        "openai-reference": "inferbench_tasks.clients.reference_openai:ReferenceOpenAIClient",
         "http-tritonclient": "inferbench_tasks.clients.tritonclient:TritonHttpClient",
         "grpc-tritonclient": "inferbench_tasks.clients.tritonclient:TritonGrpcClient",
     },

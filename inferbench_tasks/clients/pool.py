@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from abc import abstractmethod
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -36,6 +37,8 @@ class Pool(Client, Generic[C]):
         self._retry: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+        #: Of connections that are encrypted.
+        self.tls: ssl.SSLContext | None = None
         self.finish = self._sink.finish
         self.explain = self._sink.explain
         self.check = self._check
@@ -89,7 +92,9 @@ class Pool(Client, Generic[C]):
         async def establish() -> C:
             # A protocol object is what the loop wants; ours says so by what it does.
             factory: Any = self.make
-            _, connection = await self._loop.create_connection(factory, endpoint.host, endpoint.port)
+            _, connection = await self._loop.create_connection(
+                factory, endpoint.host, endpoint.port, ssl=self.tls
+            )
             protocol: C = connection
             try:
                 await protocol.established()

@@ -16,11 +16,12 @@ class TaskClient(Client):
     """As many requests at once as ``in_flight_limit`` allows."""
 
     #: The optional part of InferBench that brings the library.
-    extra: ClassVar[str]
+    extra: ClassVar[str | None]
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        require(self.extra)
+        if self.extra:
+            require(self.extra)
         self._tasks: set[asyncio.Task[None]] = set()
         self.in_flight_limit = self.settings.connections
 
@@ -63,14 +64,17 @@ class TaskClient(Client):
         done_ns = time.monotonic_ns()
         call.connection = None
         if status == OK:
-            batch_size = call.payload.batch_size
-            size = len(answer) if isinstance(answer, bytes) else call.bytes_received
-            if not self._check.known(batch_size, size) and (
-                problem := self._check.problem(batch_size, size, answer)
-            ):
+            problem = self.problem(call, answer)
+            if problem:
                 status = BAD_RESPONSE
                 self._sink.explain(status, problem)
         self._sink.finish(call, status, done_ns)
+
+    def problem(self, call: Call, answer: bytes | Outputs) -> str | None:
+        """What is wrong with an answer; None if it is good."""
+        batch_size = call.payload.batch_size
+        size = len(answer) if isinstance(answer, bytes) else call.bytes_received
+        return None if self._check.known(batch_size, size) else self._check.problem(batch_size, size, answer)
 
 
 async def knock(settings: ClientSettings) -> None:

@@ -118,10 +118,10 @@ class Endpoint(Handle):
     """Address and protocol of a live backend.
 
     ``protocol``: "http" = KServe v2 over HTTP with the binary-tensor extension, "grpc" = KServe v2
-    over gRPC, "grpc_tfs" = TensorFlow Serving's Predict.
+    over gRPC, "grpc_tfs" = TensorFlow Serving's Predict, "openai" = OpenAI's API of language models, as streams.
     """
 
-    protocol: Literal["http", "grpc", "grpc_tfs"]
+    protocol: Literal["http", "grpc", "grpc_tfs", "openai"]
     host: str
     port: int
     model_name: str

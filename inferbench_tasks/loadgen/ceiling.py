@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from inferbench_tasks.arrivals.closed_loop import ClosedLoop
 from inferbench_tasks.arrivals.poisson import Poisson
+from inferbench_tasks.clients.openai_form import StreamTarget
 from inferbench_tasks.errors import InputError, LoadError
 from inferbench_tasks.loadgen.null_server import null_server
 from inferbench_tasks.loadgen.outcome import Outcome, apply_load
@@ -75,6 +76,7 @@ def measure_ceiling(plan: LoadPlan, answer_bytes: int) -> Ceiling:
                     batches=plan.batches,
                     batched=plan.batched,
                     binary=plan.binary,
+                    stream=plan.stream and StreamTarget(path=plan.stream.path),  # the key stays here
                 )
                 outcome = apply_load(load_plan, where / f"{name}.parquet")
                 if outcome.applied.problem or outcome.applied.stopped_early:

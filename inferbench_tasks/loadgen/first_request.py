@@ -6,6 +6,8 @@ import asyncio
 
 from inferbench_tasks.backends.probes.base import Refused
 from inferbench_tasks.clients.base import OK, Call, ClientSettings, Sink, client_factory
+from inferbench_tasks.clients.openai_form import read_stream, without_key
+from inferbench_tasks.clients.stream_file import KeptStreams
 from inferbench_tasks.loadgen.payloads import answer_check, build_payloads
 from inferbench_tasks.loadgen.plan import LoadPlan
 
@@ -32,17 +34,28 @@ class _One(Sink):
         self.words = self.words or text
 
 
+def _stream_problem(plan: LoadPlan, streams: KeptStreams) -> str | None:
+    """Why what came is no answer; None if it is one."""
+    assert plan.stream is not None
+    body = bytes(streams[0].body) if 0 in streams else b""
+    problem = read_stream(body).problem
+    return without_key(": ".join(problem), plan.stream.key()) if problem else None
+
+
 def ask_once(plan: LoadPlan) -> None:
     """Send the plan's first request; Refused with the server's words, or OSError, if it has no good answer."""
 
     async def ask() -> None:
         loop = asyncio.get_running_loop()
         sink = _One(loop)
+        streams = KeptStreams()
         settings = ClientSettings(
             plan.endpoint,
             connections=1,
             timeout_ns=plan.timeout_ns,
             connect_timeout_s=min(5.0, plan.timeout_ns / 1e9),
+            target=plan.stream,
+            streams=streams,
         )
         factory = client_factory(plan.endpoint.protocol, plan.client)
         client = factory(settings, loop, sink, answer_check(plan))
@@ -53,6 +66,8 @@ def ask_once(plan: LoadPlan) -> None:
             status = await asyncio.wait_for(sink.ended, plan.timeout_ns / 1e9)
             if status != OK:
                 raise Refused(f"{status}: {sink.words}")
+            if plan.stream is not None and (problem := _stream_problem(plan, streams)):
+                raise Refused(problem)
         except TimeoutError as error:
             raise TimeoutError(f"no answer in {plan.timeout_ns / 1e9:g} s") from error
         finally:

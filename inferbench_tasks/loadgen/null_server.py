@@ -23,6 +23,8 @@ from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import LoadError
 
 _OUTPUT = "output"
+#: Of an event with one token, as servers write it.
+EVENT_BYTES = 256
 _START_TIMEOUT_S = 20.0
 
 
@@ -58,6 +60,31 @@ class NullHttp(asyncio.Protocol):
                 data = body[size:]
             if not self._missing:
                 self._transport.write(self._answer)
+
+
+class NullStream(NullHttp):
+    """Streams of tokens: each event is written by itself, as fast as the reader takes them."""
+
+    def __init__(self, answer: bytes) -> None:
+        super().__init__(answer)
+        head, _, body = answer.partition(b"\r\n\r\n")
+        events = body.split(b"\n\n")[:-1]
+        self._pieces = [head + b"\r\n\r\n", *(event + b"\n\n" for event in events)]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._out: Any = transport
+        self._transport = self  # what would be written as a whole comes here
+
+    def write(self, _: bytes) -> None:
+        """Write the next piece, and the one after it at the loop's next turn."""
+        self._next(0)
+
+    def _next(self, index: int) -> None:
+        if self._out.is_closing():
+            return
+        self._out.write(self._pieces[index])
+        if index + 1 < len(self._pieces):
+            asyncio.get_running_loop().call_soon(self._next, index + 1)
 
 
 class NullGrpc(asyncio.Protocol):
@@ -128,6 +155,8 @@ class NullGrpc(asyncio.Protocol):
 
 def answer_message(protocol: str, answer_bytes: int) -> bytes:
     """A true answer of the protocol with one output of about so many bytes."""
+    if protocol == "openai":
+        return stream_answer(max(1, answer_bytes // EVENT_BYTES))
     values = np.zeros(max(1, answer_bytes // 4), np.float32)
     if protocol == "grpc":
         from inferbench_tasks.protocols.kserve_proto import message
@@ -157,12 +186,29 @@ def answer_message(protocol: str, answer_bytes: int) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + head + raw
 
 
+def stream_answer(tokens: int) -> bytes:
+    """A true stream with so many token chunks, of the size that servers write."""
+    padding = "chatcmpl-" + "0" * 100
+
+    def event(delta: dict[str, str], finish: str | None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        document = {"id": padding, "object": "chat.completion.chunk", "model": "null", "choices": [choice]}
+        return b"data: " + orjson.dumps(document) + b"\n\n"
+
+    body = event({"content": "null"}, None) * tokens + event({}, "length") + b"data: [DONE]\n\n"
+    lines = ["HTTP/1.1 200 OK", "Content-Type: text/event-stream", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
 async def _serve(protocol: str, answer_bytes: int) -> None:
     loop = asyncio.get_running_loop()
     answer = answer_message(protocol, answer_bytes)
-    make: Callable[[], asyncio.Protocol] = (
-        (lambda: NullHttp(answer)) if protocol == "http" else (lambda: NullGrpc(answer))
-    )
+    kinds: dict[str, Callable[[bytes], asyncio.Protocol]] = {"http": NullHttp, "openai": NullStream}
+    kind = kinds.get(protocol, NullGrpc)
+
+    def make() -> asyncio.Protocol:
+        return kind(answer)
+
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", 0))

@@ -25,6 +25,7 @@ from inferbench_tasks.loadgen.spool import Spool, merge
 from inferbench_tasks.loadgen.stability import NOT_KNOWN, OVERLOAD
 from inferbench_tasks.loadgen.steady import steady_state_of
 from inferbench_tasks.loadgen.thresholds import Thresholds
+from inferbench_tasks.loadgen.token_streams import Judged, judge_streams
 from inferbench_tasks.loadgen.window import WINDOW_COLUMNS
 
 #: What a steady window is called.
@@ -50,6 +51,8 @@ class Outcome:
     mlperf: MlperfVerdict | None = None
     #: When MLPerf LoadGen was to issue its queries, see ``mlperf_schedule``.
     schedule_ns: NDArray[np.int64] | None = field(default=None, repr=False)
+    #: The records of streams of tokens, where that is what the answers are.
+    streams: Judged | None = None
 
     def certificate(
         self,
@@ -118,6 +121,10 @@ def apply_load(
     if plan.mlperf:
         forget(Path(plan.folder))
     applied = Controller(plan, progress=progress, cancelled=cancelled).apply()
+    streams = None
+    if plan.stream is not None:
+        streams = judge_streams(plan, applied.spools, samples_path)
+        applied = replace(applied, explanations={**applied.explanations, **streams.explanations})
     start_ns = applied.start_ns + plan.measure_start_ns
     end_ns = _end_ns(plan, applied, start_ns)
     whole = not (applied.stopped_early or applied.cancelled or applied.problem)
@@ -151,6 +158,7 @@ def apply_load(
         steady,
         verdict,
         schedule_ns,
+        streams,
     )
 
 

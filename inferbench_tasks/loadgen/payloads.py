@@ -49,6 +49,11 @@ def protocol_codec(plan: LoadPlan) -> tuple[Encode, Decode]:
         return lambda inputs: kserve_http.encode_request(
             endpoint, inputs, binary=plan.binary
         ), kserve_http.decode_answer
+    if endpoint.protocol == "openai":
+        from inferbench_tasks.clients import openai_form
+
+        target = plan.stream or openai_form.StreamTarget(path="/v1/chat/completions")
+        return lambda inputs: openai_form.encode_request(endpoint, target, inputs), openai_form.decode_answer
     if endpoint.protocol == "grpc":
         from inferbench_tasks.clients import kserve_grpc
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from inferbench_tasks.clients.openai_form import StreamTarget
 from inferbench_tasks.contracts.handles import Endpoint, ProcessorStep
 
 
@@ -117,10 +118,16 @@ class LoadPlan(_Data):
     expect_overload: bool = False
     #: MLPerf LoadGen makes the measured part, instead of its segment.
     mlperf: MlperfSettings | None = None
+    #: How streams of tokens are asked for; None for answers that come whole.
+    stream: StreamTarget | None = None
 
     def spool_path(self, shard: int) -> Path:
         """The file into which a shard writes its records."""
         return Path(self.folder) / f"shard-{shard}.spool"
+
+    def streams_path(self, shard: int) -> Path:
+        """The file into which a shard writes streams as they come."""
+        return Path(self.folder) / f"shard-{shard}.streams"
 
     def log_path(self, shard: int) -> Path:
         """Where a shard's own words go."""

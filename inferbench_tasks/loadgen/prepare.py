@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from inferbench_tasks.arrivals.base import ArrivalProcess
 from inferbench_tasks.arrivals.closed import ClosedProcess
 from inferbench_tasks.clients.base import client_factory
+from inferbench_tasks.clients.openai_form import StreamTarget
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
@@ -36,6 +37,7 @@ _RATE_PER_SHARD_RPS = 8_000.0
 _USERS_PER_SHARD = 512
 _NS = 1_000_000_000
 #: Connections of HTTP/1.1 that an open loop may hold, and with how many it begins.
+_HTTP = ("http", "openai")
 _HTTP_LIMIT = 1024
 _HTTP_FIRST = 16
 #: A gRPC connection carries many requests at once; a few spread them over the server's threads.
@@ -59,6 +61,7 @@ def prepare(
     max_backlog: int | None = None,
     target_latency_ms: float | None = None,
     processing: ClientProcessing | None = None,
+    stream: StreamTarget | None = None,
 ) -> LoadPlan:
     """The plan of a load; its schedule is written to ``folder``. InputError where it can't be.
 
@@ -109,6 +112,7 @@ def prepare(
         unsteady=None if arrivals.stationary else f"{arrivals.kind} arrivals change with time by themselves",
         expect_overload=spec.expect == OVERLOAD,
         mlperf=_mlperf(spec, arrivals, target_latency_ms),
+        stream=stream,
     )
 
 
@@ -238,7 +242,7 @@ def _shards(spec: LoadSpec, arrivals: ArrivalProcess, users: int) -> int:
 
 def _connections(spec: LoadSpec, protocol: str, users: int, shards: int) -> tuple[int, int]:
     """The most connections, and how many are there from the start; all shards together."""
-    if protocol != "http":
+    if protocol not in _HTTP:
         count = spec.connections or max(shards, min(_GRPC_CONNECTIONS, users or _GRPC_CONNECTIONS))
         return max(count, shards), max(count, shards)
     if users:

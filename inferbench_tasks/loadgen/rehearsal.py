@@ -17,8 +17,9 @@ def rehearse(plan: LoadPlan) -> None:
     """Decode an answer of the plan's protocol; import what the load will need."""
     protocol = plan.endpoint.protocol
     raw = answer_message(protocol, 64)
-    protocol_codec(plan)[1](raw if protocol == "http" else frame(raw))
-    if protocol != "http":
+    plain = protocol in ("http", "openai")
+    protocol_codec(plan)[1](raw if plain else frame(raw))
+    if not plain:
         HeaderBlocks().read(b"\x88" + literal("content-type", "application/grpc"))
     if plan.mlperf is not None:
         import mlperf_loadgen  # noqa: F401

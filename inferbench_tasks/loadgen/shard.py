@@ -14,12 +14,14 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import numpy as np
 import uvloop
 
 from inferbench_tasks.clients.base import ClientSettings, client_factory
+from inferbench_tasks.clients.stream_file import StreamWriter
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.loadgen.closed_loop import ClosedLoop
 from inferbench_tasks.loadgen.dispatcher import Dispatcher
@@ -43,7 +45,12 @@ class Shard:
     """Everything that one sender has: payloads, client, drivers, records."""
 
     def __init__(
-        self, plan: LoadPlan, index: int, loop: asyncio.AbstractEventLoop, recorder: Recorder
+        self,
+        plan: LoadPlan,
+        index: int,
+        loop: asyncio.AbstractEventLoop,
+        recorder: Recorder,
+        streams: StreamWriter | None = None,
     ) -> None:
         self._plan = plan
         self._index = index
@@ -61,6 +68,8 @@ class Shard:
             connect_timeout_s=min(5.0, plan.timeout_ns / 1e9),
             timeout_ns=plan.timeout_ns,
             server_spans=plan.server_spans,
+            target=plan.stream,
+            streams=streams,
         )
         factory = client_factory(plan.endpoint.protocol, plan.client)
         if plan.processing is not None:
@@ -214,8 +223,12 @@ def main(plan_path: str, index: int) -> int:
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
-        with Recorder(plan.spool_path(index), index, spans=plan.spans) as recorder:
-            await Shard(plan, index, loop, recorder).run()
+        with ExitStack() as stack:
+            recorder = stack.enter_context(Recorder(plan.spool_path(index), index, spans=plan.spans))
+            streams = None
+            if plan.stream is not None:
+                streams = stack.enter_context(closing(StreamWriter(plan.streams_path(index))))
+            await Shard(plan, index, loop, recorder, streams).run()
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

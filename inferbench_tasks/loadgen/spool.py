@@ -122,11 +122,15 @@ class Recorder:
         self.close()
 
     def _write_header(self) -> None:
-        header = {"magic": _MAGIC, "shard": self._shard, "spans": self._spans, "statuses": [*self._statuses]}
-        data = json.dumps(header).encode()
-        if len(data) > _HEADER_BYTES:
-            raise ValueError(f"{len(self._statuses)} kinds of status: errors must be recorded by kind")
-        os.pwrite(self._file.fileno(), data.ljust(_HEADER_BYTES), 0)
+        os.pwrite(self._file.fileno(), _header(self._shard, self._spans, [*self._statuses]), 0)
+
+
+def _header(shard: int, spans: bool, statuses: Sequence[str]) -> bytes:
+    header = {"magic": _MAGIC, "shard": shard, "spans": spans, "statuses": [*statuses]}
+    data = json.dumps(header).encode()
+    if len(data) > _HEADER_BYTES:
+        raise ValueError(f"{len(statuses)} kinds of status: errors must be recorded by kind")
+    return data.ljust(_HEADER_BYTES)
 
 
 class Spool:
@@ -157,6 +161,12 @@ class Spool:
     def rows_in_place(self) -> np.memmap[Any, np.dtype[Any]]:
         """All rows as they lie in the file: what is written to them is written there."""
         return np.memmap(self.path, self._dtype, "r+", offset=_HEADER_BYTES, shape=(self.rows,))
+
+    def add_statuses(self, names: Iterable[str]) -> None:
+        """Give further names their numbers, behind those that the sender knew."""
+        self.statuses += [name for name in names if name not in self.statuses]
+        with open(self.path, "r+b") as file:
+            file.write(_header(self.shard, self.spans, self.statuses))
 
     def pieces(self) -> Iterator[NDArray[Any]]:
         """All rows, a row group's worth at a time."""

@@ -26,6 +26,15 @@ from inferbench_tasks.loadgen.plan import BatchShare, LoadPlan
 from inferbench_tasks.loadgen.prepare import prepare
 from inferbench_tasks.loadgen.summary import summarise
 from inferbench_tasks.loadgen.target import inputs_for, parse_arrivals, parse_url
+from inferbench_tasks.loadgen.token_load import (
+    TokenOptions,
+    check_chunk_ceiling,
+    parse_target,
+    token_figures,
+    write_requests,
+)
+from inferbench_tasks.loadgen.token_load import words as token_words
+from inferbench_tasks.loadgen.token_summary import Each
 from inferbench_tasks.submission.schema import CLIENT_NAMES, LoadSpec
 
 #: What holds against every load of this kind, however right its stimulus was.
@@ -54,6 +63,8 @@ class Asked:
     binary: bool = True
     max_backlog: int | None = None
     target_latency_ms: float | None = None
+    #: Of ``protocol: openai``.
+    tokens: TokenOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -123,12 +134,9 @@ def plan(options: Asked, folder: Path) -> LoadPlan:
         "batch_size": batches[0].batch_size,
     }
     spec = LoadSpec.model_validate(fields)
-    if isinstance(spec.arrivals, MaxRate):
-        raise InputError(
-            "--arrivals: max_rate needs an objective and judges several loads; write a submission with slo.p99_ms, or "
-            "give a rate (poisson:100)"
-        )
-    spec.arrivals.bind(Path.cwd())  # what is wrong with a trace is told before the server is asked
+    _check_arrivals(spec)
+    if options.protocol == "openai":
+        return _plan_tokens(options, spec, folder)
     endpoint = parse_url(options.url, options.model, options.model_version, options.protocol)
     inputs = inputs_for(endpoint, options.input_file, _shapes(options.shapes), folder, spec.seed)
     read_inputs(str(inputs.path))
@@ -148,6 +156,36 @@ def plan(options: Asked, folder: Path) -> LoadPlan:
         max_backlog=options.max_backlog,
         target_latency_ms=options.target_latency_ms,
     )
+
+
+def _plan_tokens(options: Asked, spec: LoadSpec, folder: Path) -> LoadPlan:
+    """The plan of a load of streamed tokens: each request carries a prompt."""
+    if spec.samples_per_request != 1:
+        raise InputError("--batch-size: a request of --protocol openai is one prompt")
+    if spec.engine != "inferbench":
+        raise InputError("--engine: MLPerf's LoadGen does not send with --protocol openai")
+    tokens = options.tokens or TokenOptions()
+    endpoint, stream = parse_target(options.url, options.model, tokens)
+    inputs_path = folder / "requests.npz"
+    write_requests(tokens, endpoint, spec, inputs_path)
+    return prepare(
+        spec,
+        folder=folder / "load",
+        endpoint=endpoint,
+        inputs_path=str(inputs_path),
+        base_dir=Path.cwd(),
+        max_backlog=options.max_backlog,
+        stream=stream,
+    )
+
+
+def _check_arrivals(spec: LoadSpec) -> None:
+    if isinstance(spec.arrivals, MaxRate):
+        raise InputError(
+            "--arrivals: max_rate needs an objective and judges several loads; write a submission with slo.p99_ms, or "
+            "give a rate (poisson:100)"
+        )
+    spec.arrivals.bind(Path.cwd())  # what is wrong with a trace is told before the server is asked
 
 
 def parse_batches(text: str) -> tuple[BatchShare, ...]:
@@ -194,10 +232,14 @@ def apply(
     allow_unsafe: bool,
     show: Show,
     cancelled: Callable[[], bool],
+    each: Each | None = None,
 ) -> Result:
-    """Apply a plan and sum up what was recorded."""
+    """Apply a plan and sum up what was recorded; ``each``: what streamed answers must keep to be good."""
     show("measuring this client's ceiling", 0.0, 1.0, None)
-    limit = check_ceiling(load_plan, 64, cache, allow_unsafe=allow_unsafe)
+    if load_plan.stream is None:
+        limit = check_ceiling(load_plan, 64, cache, allow_unsafe=allow_unsafe)
+    else:
+        limit = check_chunk_ceiling(load_plan, cache, allow_unsafe=allow_unsafe)
 
     def progress(done_s: float, total_s: float, snapshot: Snapshot | None) -> None:
         phase = "warm-up" if done_s * 1e9 < load_plan.measure_start_ns else "measuring"
@@ -214,10 +256,15 @@ def apply(
         if outcome.applied.usages:
             certificate = outcome.certificate(load_plan)
             withhold(summary, certificate.withheld)
+    said: list[str] = []
+    if summary is not None and load_plan.stream is not None:
+        tokens = token_figures(load_plan, outcome, each or Each())
+        summary |= {"tokens": tokens, "goodput_rps": tokens["goodput_rps"]}
+        said = token_words(load_plan, tokens)
     words = [f"first {kind}: {text}" for kind, text in outcome.applied.explanations.items()]
     if near := near_ceiling(summary, limit):
         words.append(near)
-    return Result(load_plan, outcome, summary, certificate, limit, (*outcome.warnings, *words))
+    return Result(load_plan, outcome, summary, certificate, limit, (*outcome.warnings, *said, *words))
 
 
 def near_ceiling(summary: dict[str, Any] | None, limit: Ceiling) -> str | None:

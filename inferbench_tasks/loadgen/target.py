@@ -19,6 +19,8 @@ from inferbench_tasks.contracts.archive import write_archive
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.plan import OutputShape
+from inferbench_tasks.registry import Registry
+from inferbench_tasks.requests.token_lengths import LENGTHS
 
 Protocol = Literal["http", "grpc", "grpc_tfs"]
 _SCHEMES: dict[str, Protocol] = {"http": "http", "grpc": "grpc", "tfs": "grpc_tfs", "grpc_tfs": "grpc_tfs"}
@@ -64,19 +66,29 @@ def parse_url(url: str, model: str | None, version: str | None, protocol: str | 
 
 
 def parse_arrivals(text: str) -> dict[str, Any]:
-    """``poisson:rate_rps=100`` (more parameters after commas), ``poisson:100``, or JSON, as plain data.
+    """``poisson:rate_rps=100`` (more parameters after commas), ``poisson:100``, or JSON, as plain data."""
+    return parse_kind(text, "--arrivals", ARRIVALS, "poisson, rate_rps: 100")
 
-    A number alone is the process's first parameter that must be given.
+
+def parse_lengths(text: str, option: str) -> dict[str, Any]:
+    """``lognormal:mean=200,cv=0.8``, ``fixed:64``, ``64``, or JSON, as plain data."""
+    if text.strip().isdigit():
+        return {"kind": "fixed", "value": int(text)}
+    return parse_kind(text, option, LENGTHS, "lognormal, mean: 200, cv: 0.8")
+
+
+def parse_kind(text: str, option: str, kinds: Registry[Any], example: str) -> dict[str, Any]:
+    """A kind and its parameters: ``kind:name=value,...``, or JSON, as plain data.
+
+    A number alone is the kind's first parameter that must be given.
     """
     if text.lstrip().startswith("{"):
-        document = _yaml(text)
+        document = _yaml(text, option)
         if not isinstance(document, dict) or "kind" not in document:
-            raise InputError(
-                f"--arrivals: {text!r} has no kind; for instance {{kind: poisson, rate_rps: 100}}"
-            )
+            raise InputError(f"{option}: {text!r} has no kind; for instance {{kind: {example}}}")
         return dict(document)
     kind, _, rest = text.partition(":")
-    cls = ARRIVALS.load(kind, "--arrivals")
+    cls = kinds.load(kind, option)
     fields: dict[str, Any] = {"kind": kind}
     first = next(
         (name for name, field in cls.model_fields.items() if name != "kind" and field.is_required()), None
@@ -85,19 +97,18 @@ def parse_arrivals(text: str) -> dict[str, Any]:
         name, equals, value = part.partition("=")
         if not equals:
             if first is None or first in fields:
-                raise InputError(
-                    f"--arrivals: {part!r} has no name; write name=value, for instance {kind}:rate_rps=100"
-                )
+                instance = f"{kind}:{first or 'name'}=100"
+                raise InputError(f"{option}: {part!r} has no name; write name=value, for instance {instance}")
             name, value = first, name
-        fields[name.strip()] = _yaml(value)
+        fields[name.strip()] = _yaml(value, option)
     return fields
 
 
-def _yaml(text: str) -> Any:
+def _yaml(text: str, option: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise InputError(f"--arrivals: {text!r} can't be read: {' '.join(str(error).split())}") from error
+        raise InputError(f"{option}: {text!r} can't be read: {' '.join(str(error).split())}") from error
 
 
 @dataclass(frozen=True)

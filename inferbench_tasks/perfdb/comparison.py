@@ -30,7 +30,7 @@ def compare(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
     ]
     table += _settings(results, names)
     for name in FIGURES:
-        values = [row[name] for row in rows]
+        values = [row.get(name) for row in rows]
         if any(value is not None for value in values):
             ratios = {
                 f"{column} ratio": _ratio(values[0], value)

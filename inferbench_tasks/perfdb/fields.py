@@ -110,7 +110,7 @@ def all_fields() -> tuple[Field, ...]:
 
     A third party's figure that took the name of one of the others is left out: nobody could ask for it.
     """
-    figures = [figure for figure in FIGURES.values() if figure.name not in _OTHERS]
+    figures = [figure for figure in FIGURES.values() if figure.name not in _OTHERS and not figure.streamed]
     return (*SETTINGS, *map(of_figure, figures), VERDICT)
 
 

@@ -87,13 +87,17 @@ def _known(name: str) -> str:
         raise ValueError(f"unknown key{hint} allowed: {', '.join(_bounded(FIGURES.values()))}")
     if figure.name != name:
         raise ValueError(f"another name of {figure.name}, which is given too; keep one of them")
+    if figure.streamed:
+        raise ValueError(
+            f"{name} can't be bounded: only streamed tokens have it, and a submission's answers are whole"
+        )
     if figure.better is None:
         raise ValueError(f"{name} can't be bounded: neither more nor less of it is better")
     return name
 
 
 def _bounded(figures: Any) -> list[str]:
-    return [figure.name for figure in figures if figure.better is not None]
+    return [figure.name for figure in figures if figure.better is not None and not figure.streamed]
 
 
 class Bounds(Spec):
@@ -149,5 +153,5 @@ else:
         __base__=Bounds,
         __doc__=Bounds.__doc__,
         __module__=__name__,
-        **{figure.name: _field(figure) for figure in SHIPPED if figure.better is not None},
+        **{figure.name: _field(figure) for figure in SHIPPED if figure.better and not figure.streamed},
     )

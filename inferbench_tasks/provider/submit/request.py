@@ -144,5 +144,5 @@ def _read(request: SubmissionRequest, folder: Path, abilities: Abilities) -> tup
 
 
 def _unknown_bound(name: str) -> str:
-    bounds = [figure.name for figure in FIGURES.values() if figure.better]
+    bounds = [figure.name for figure in FIGURES.offered()]
     return f"unknown bound{did_you_mean(name, bounds)}; known: {', '.join(bounds)}"

@@ -57,7 +57,7 @@ def leaderboard(db: Store, filters: Filters, by: str = "", all: bool = False, ma
         """A column that no row fills only takes room."""
         return any(row.get(name) is not None for row in listed)
 
-    ranking = [f for f in FIGURES.values() if f.better]
+    ranking = list(FIGURES.offered())
     parameters = {**filters.as_dict(), "mark": mark, "all": "1" if all else ""}
     return page(
         "leaderboard.html",
@@ -100,7 +100,7 @@ def runs(
         rows=rows,
         given=filters,
         known=suggestions(db),
-        figures=FIGURES.values(),
+        figures=[f for f in FIGURES.values() if not f.streamed],
         shown=FIGURES.on("list"),
         sort=sort,
         problem=problem,
@@ -146,7 +146,7 @@ def recommend(
     return page(
         "recommend.html",
         here="recommend",
-        objectives=[f.name for f in FIGURES.values() if f.better],
+        objectives=[f.name for f in FIGURES.offered()],
         by=FIGURES[by].name if by in FIGURES else by,
         slots=(slo + [""] * 3)[:3],
         load=load,

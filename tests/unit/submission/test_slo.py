@@ -29,8 +29,15 @@ def slo(**bounds: Any) -> SloSpec:
 
 def test_every_figure_of_the_table_may_be_bounded() -> None:
     """On the side that is the worse one."""
-    bounds = {name: 0.5 for name, figure in FIGURES.items() if figure.better}
+    bounds = {figure.name: 0.5 for figure in FIGURES.offered()}
     assert slo(**bounds).bounds() == bounds
+
+
+@pytest.mark.parametrize("name", [figure.name for figure in FIGURES.values() if figure.streamed])
+def test_figures_of_streamed_tokens_bound_no_whole_answers(name: str) -> None:
+    """A submission's answers are whole: such a bound could never be met."""
+    with pytest.raises(ValidationError, match="only streamed tokens have it"):
+        slo(**{name: 0.5})
 
 
 def test_only_what_is_bounded_is_dumped() -> None:

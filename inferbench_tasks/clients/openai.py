@@ -1,0 +1,153 @@
+"""Streams of tokens over HTTP/1.1: each read is stamped and kept, and nothing is decoded while the load runs.
+
+What a read costs does not depend on how long its stream is. The bytes go to ``ClientSettings.streams``; what they say
+is found out after the load (``loadgen.token_streams``), which then knows more failures than this client: here an
+answer is good when HTTP says that it is complete.
+"""
+
+from __future__ import annotations
+
+import array
+import ssl
+import time
+from typing import Any
+
+import httptools
+
+from inferbench_tasks.clients.base import OK, Call
+from inferbench_tasks.clients.http import HttpClient, HttpConnection
+from inferbench_tasks.clients.openai_form import without_key
+from inferbench_tasks.protocols.bounds import HEAD_BYTES
+
+#: What a stream may have in memory; then it is written, and its sender's memory does not grow with it.
+_PIECE_BYTES = 64 * 1024
+_PIECE_READS = 4096
+#: What is kept of an answer that is no stream: enough for the server's words.
+_WORDS_BYTES = 4096
+TOO_LARGE = "stream_too_large"
+
+
+class StreamConnection(HttpConnection):
+    """One connection. The parser takes HTTP's own framing off, whatever pieces the bytes come in."""
+
+    def __init__(self, client: OpenAIClient) -> None:
+        super().__init__(client)
+        self._owner = client
+        self._body = bytearray()
+        self._reads = array.array("q")
+        self._body_bytes = 0
+        self._in_head = True
+        #: Whether the body ends with the connection.
+        self._until_end = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Called by the parser for each header."""
+        if name.lower() in (b"content-length", b"transfer-encoding"):
+            self._until_end = False
+
+    def on_headers_complete(self) -> None:
+        """Called by the parser."""
+        self._in_head = self._parser.get_status_code() < 200
+
+    def on_body(self, body: bytes) -> None:
+        """Called by the parser for each piece of the body."""
+        self._body += body
+
+    def data_received(self, data: bytes) -> None:
+        now_ns = time.monotonic_ns()
+        call = self.call
+        if call is None:
+            self.transport.abort()  # an answer that nobody asked for: the rest can't be trusted either
+            return
+        if call.first_byte_ns < 0:
+            call.first_byte_ns = now_ns
+        call.bytes_received += len(data)
+        before = len(self._body)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._refuse(call, f"not HTTP: {error}", now_ns)
+            return
+        body = self._body
+        if len(body) > before:
+            self._body_bytes += len(body) - before
+            self._reads.append(now_ns)
+            self._reads.append(len(body))
+        if self._complete:
+            self._complete = False
+            self._answered(call, now_ns)
+        elif self._in_head:
+            if call.bytes_received > HEAD_BYTES:
+                self._refuse(call, f"the headers have more than {HEAD_BYTES:,} bytes", now_ns)
+        elif self._body_bytes > self._owner.check.max_bytes:
+            self._owner.explain(TOO_LARGE, f"more than {self._owner.check.max_bytes:,} bytes")
+            self._end(call, TOO_LARGE, now_ns, reuse=False)
+        elif len(body) > _PIECE_BYTES or len(self._reads) > 2 * _PIECE_READS:
+            self._keep(call)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        call = self.call
+        if call is not None and error is None and not self._in_head and self._until_end:
+            self._reuse = False
+            self._answered(call, time.monotonic_ns())  # HTTP/1.0's way of ending a body
+            return
+        super().connection_lost(error)
+
+    def _keep(self, call: Call) -> None:
+        """Hand over what came, as one piece."""
+        streams = self._owner.settings.streams
+        if streams is not None and self._body:
+            streams.keep(call.request_id, self._reads, self._body)
+        self._body = bytearray()
+        self._reads = array.array("q")
+
+    def _answered(self, call: Call, now_ns: int) -> None:
+        code = self._parser.get_status_code()
+        status = OK
+        if code != 200:
+            status = f"http_{code // 100}xx"
+            words = bytes(self._body[:_WORDS_BYTES]).decode(errors="replace")[:300]
+            self._owner.explain(status, f"HTTP {code}: {words}")
+        self._end(call, status, now_ns, reuse=self._reuse)
+
+    def _end(self, call: Call, status: str, now_ns: int, *, reuse: bool) -> None:
+        if status == OK or not status.startswith("http_"):
+            self._keep(call)
+        self._renew()
+        super()._end(call, status, now_ns, reuse=reuse)
+
+    def _forget(self) -> None:
+        """The connection is no more; what came of a stream is kept all the same."""
+        if self.call is not None and not self._in_head:
+            self._keep(self.call)
+        super()._forget()
+
+    def drop(self) -> None:
+        self._forget()
+        super().drop()
+
+    def _renew(self) -> None:
+        """The next answer begins."""
+        self._body = bytearray()
+        self._reads = array.array("q")
+        self._body_bytes = 0
+        self._in_head = True
+        self._until_end = True
+
+
+class OpenAIClient(HttpClient):
+    """Its failures never show the API key, which a server may repeat."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._kind = StreamConnection  # type: ignore[assignment]
+        target = self.settings.target
+        self._key = target.key() if target else None
+        if target and target.tls:
+            self.tls = ssl.create_default_context()
+        explain = self._sink.explain
+
+        def explain_without_key(status: str, text: str) -> None:
+            explain(status, without_key(text, self._key))
+
+        self.explain = explain_without_key

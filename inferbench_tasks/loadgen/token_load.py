@@ -1,0 +1,182 @@
+"""A load of streamed tokens without a submission: its target, its requests, its ceiling and its figures."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import orjson
+
+from inferbench_tasks.arrivals.closed import ClosedProcess
+from inferbench_tasks.clients.openai_form import PATHS, Api, StreamTarget
+from inferbench_tasks.clients.openai_models import list_models
+from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.loadgen.ceiling import SAFE_SHARE, Ceiling, ceiling, peak_rate_rps
+from inferbench_tasks.loadgen.null_server import EVENT_BYTES
+from inferbench_tasks.loadgen.outcome import Outcome
+from inferbench_tasks.loadgen.payloads import read_inputs
+from inferbench_tasks.loadgen.plan import LoadPlan
+from inferbench_tasks.loadgen.thresholds import Thresholds
+from inferbench_tasks.loadgen.token_records import CHUNKS, STREAMS, read_table
+from inferbench_tasks.loadgen.token_summary import Each, summarise_tokens, withhold_from_tokens
+from inferbench_tasks.loadgen.token_window import TokenWindow
+from inferbench_tasks.loadgen.window import Window
+from inferbench_tasks.requests.prompts import PromptSet, write_prompts
+from inferbench_tasks.requests.token_lengths import lengths_of
+from inferbench_tasks.submission.schema import LoadSpec
+
+#: Token chunks of the answers by which the client's ceiling is measured.
+_CEILING_CHUNKS = 64
+#: Different prompts of a load whose number of requests nobody knows, and the most of any.
+_PROMPTS_OF_CLOSED, _MOST_PROMPTS = 4096, 100_000
+_HTTP = {"http": 80, "https": 443}
+_PLAIN = re.compile(r"[\x21-\x7e]{1,2000}")
+
+
+@dataclass(frozen=True)
+class TokenOptions:
+    """The command line's part that is of streams of tokens. ``input_tokens`` and ``output_tokens``: laws of lengths."""
+
+    api: Api = "chat"
+    api_key_env: str | None = None
+    input_tokens: dict[str, Any] = field(default_factory=lambda: {"kind": "fixed", "value": 200})
+    output_tokens: dict[str, Any] = field(default_factory=lambda: {"kind": "fixed", "value": 64})
+    prompts: Path | None = None
+    salt: bool = True
+    ignore_eos: bool = False
+    extra_body: str | None = None
+    each: Each = field(default_factory=Each)
+
+
+def parse_target(url: str, model: str | None, options: TokenOptions) -> tuple[Endpoint, StreamTarget]:
+    """``http[s]://host[:port][/base]``, ``/v1`` without a base. A server of a single model is asked for its name."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if parts.scheme not in _HTTP:
+        raise InputError(f"--url: {parts.scheme!r} is not spoken with --protocol openai; http or https")
+    if parts.username or parts.password or parts.query:
+        raise InputError("--url: no user, password or query may stand in it; a key comes by --api-key-env")
+    try:
+        host, port = parts.hostname, parts.port or _HTTP[parts.scheme]
+    except ValueError as error:
+        raise InputError(f"--url: {error}") from error
+    if not host:
+        raise InputError(f"--url: no host in {url!r}; for instance http://127.0.0.1:8000/v1")
+    base = parts.path.rstrip("/") or "/v1"
+    if not _PLAIN.fullmatch(host + base):
+        raise InputError(f"--url: {url!r} has characters that no address has")
+    for path in PATHS.values():
+        base = base.removesuffix(f"/{path}")
+    target = StreamTarget(
+        path=f"{base}/{PATHS[options.api]}", api_key_env=options.api_key_env, tls=parts.scheme == "https"
+    )
+    endpoint = Endpoint(protocol="openai", host=host, port=port, model_name=model or "")
+    if model:
+        target.key()
+        return endpoint, target
+    models = list_models(endpoint, target, base)
+    if len(models) != 1:
+        text = f"the server has: {', '.join(models[:20])}" if models else "the server lists none"
+        raise InputError(f"Which model? Name it with --model; {text}")
+    return endpoint.model_copy(update={"model_name": models[0]}), target
+
+
+def write_requests(options: TokenOptions, endpoint: Endpoint, spec: LoadSpec, path: Path) -> None:
+    """The inputs of the load: as many different prompts as it will send, where that is known."""
+    wanted = PromptSet(
+        model=endpoint.model_name,
+        api=options.api,
+        input_tokens=lengths_of(options.input_tokens, "--input-tokens"),
+        output_tokens=lengths_of(options.output_tokens, "--output-tokens"),
+        salt=options.salt,
+        more={**({"ignore_eos": True} if options.ignore_eos else {}), **_extra(options.extra_body)},
+        file=options.prompts,
+    )
+    count = _PROMPTS_OF_CLOSED
+    if not isinstance(spec.arrivals, ClosedProcess):
+        rate = spec.arrivals.mean_rate_rps(spec.duration_s) or 0.0
+        count = int(1.2 * rate * (spec.duration_s + spec.warmup_s)) + 64
+    write_prompts(wanted, min(count, _MOST_PROMPTS), path, spec.seed)
+
+
+def _extra(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    try:
+        fields = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"--extra-body: {text[:80]!r} is no JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise InputError("--extra-body: no JSON object")
+    return fields
+
+
+def check_chunk_ceiling(plan: LoadPlan, cache: Path, *, allow_unsafe: bool) -> Ceiling:
+    """InputError if the load's tokens, each a chunk, are more than the safe share of what this client can take."""
+    limit = ceiling(plan, _CEILING_CHUNKS * EVENT_BYTES, cache)
+    rate = peak_rate_rps(plan)
+    asked = read_inputs(plan.inputs_path)["max_tokens"]
+    chunks = float(np.maximum(asked, _CEILING_CHUNKS).mean())
+    most = limit.requests_per_s * _CEILING_CHUNKS
+    if rate is not None and rate * chunks > SAFE_SHARE * most and not allow_unsafe:
+        raise InputError(
+            f"{rate:,.1f} requests/s of {asked.mean():,.0f} tokens are {rate * chunks / most:.0%} of the chunks that "
+            f"this client can take ({most:,.0f}/s from a server that does nothing, {limit.shards} sender(s)); above "
+            f"{SAFE_SHARE:.0%} the client itself is measured. Lower the rate, raise --shards, or --allow-unsafe-load"
+        )
+    return limit
+
+
+def token_figures(plan: LoadPlan, outcome: Outcome, each: Each) -> dict[str, Any]:
+    """The figures of a load's streams, without those that the client made."""
+    assert outcome.streams is not None
+    window = Window.of(outcome.table(for_figures=True), outcome.measure_start_ns, outcome.measure_end_ns)
+    streams, metadata = read_table(outcome.streams.streams_path, STREAMS)
+    chunks, _ = read_table(outcome.streams.chunks_path, CHUNKS)
+    tokens = TokenWindow.of(window, streams, chunks)
+    summary = summarise_tokens(tokens, each, stamp=metadata.get("stamp", ""))
+    if outcome.applied.usages:
+        paced = plan.segments[-1].kind == "closed" or plan.segments[-1].paced
+        withhold_from_tokens(summary, tokens, outcome.applied.usages, Thresholds(), paced=paced)
+    asked = read_inputs(plan.inputs_path)["request"]
+    measured = int(window.measured.sum())
+    return {
+        "server": list(outcome.streams.said),
+        "prompts": {"different": len(asked), "sent_again": max(0, len(window.request_id) - len(asked))},
+        "requests": measured,
+        **summary,
+        "streams_path": str(outcome.streams.streams_path),
+        "chunks_path": str(outcome.streams.chunks_path),
+    }
+
+
+def words(plan: LoadPlan, tokens: dict[str, Any]) -> list[str]:
+    """What a reader of the figures should know first."""
+    said = [f"{name}: {reason}" for name, reason in tokens["reasons"].items()]
+    if any("no model" in name for name in tokens["server"]):
+        said.append(f"the server says that it is no model: {', '.join(tokens['server'])}")
+    by = tokens["first_chunk_tokens_by"]
+    if by["text"]:
+        said.append(
+            f"in {by['text']} streams the tokens of the first chunk are known by its share of the text only: the time "
+            "per token is that much less sure"
+        )
+    if again := tokens["prompts"]["sent_again"]:
+        said.append(
+            f"{again} requests carried a prompt that had been sent before: a prefix cache may have known it"
+        )
+    if plan.stream and plan.stream.api_key_env and not plan.stream.tls and not _local(plan.endpoint.host):
+        said.append("the API key went over the network unencrypted (http)")
+    if (ratio := tokens["stamp"]["shared_read_ratio"]) is not None and ratio > 0.01:
+        said.append(
+            f"{ratio:.1%} of the chunks came together with another one and carry its moment: gaps are less sure"
+        )
+    return said
+
+
+def _local(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")

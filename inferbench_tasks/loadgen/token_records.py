@@ -1,0 +1,137 @@
+"""The records of streams of tokens, beside those of the requests: two Parquet files, and how they are read back.
+
+``streams.parquet`` has a row for each request of which a stream came, whole or not; ``chunks.parquet`` one for each
+event of it, as cheaply as they compress. Moments are CLOCK_MONOTONIC ns; -1 is what did not happen or nobody told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from inferbench_tasks.errors import StorageError
+
+#: How the tokens of a first chunk are known: not at all; by the server's count; by its share of the text's bytes.
+FIRST_BY = ("unknown", "usage", "text")
+
+STREAMS = pa.schema(
+    [
+        pa.field(name, kind, nullable=False)
+        for name, kind in {
+            "request_id": pa.int64(),
+            #: Events with tokens, and the reads that brought them.
+            "chunks": pa.int32(),
+            "reads": pa.int32(),
+            #: By the server's usage.
+            "prompt_tokens": pa.int32(),
+            "cached_tokens": pa.int32(),
+            "output_tokens": pa.int32(),
+            "first_chunk_tokens": pa.int32(),
+            "first_chunk_by": pa.int8(),
+            "first_token_ns": pa.int64(),
+            #: The first that is not reasoning.
+            "first_output_ns": pa.int64(),
+            "last_token_ns": pa.int64(),
+        }.items()
+    ]
+)
+CHUNKS = pa.schema(
+    [
+        pa.field(name, kind, nullable=False)
+        for name, kind in {
+            "request_id": pa.int64(),
+            "arrival_ns": pa.int64(),
+            #: Of its text, UTF-8.
+            "bytes": pa.int32(),
+            #: A number of ``openai_form.KINDS``.
+            "kind": pa.int8(),
+        }.items()
+    ]
+)
+_ROW_GROUP = 1 << 16
+
+
+class TableWriter:
+    """Streams rows of a schema into one file, which appears under its name when it is complete."""
+
+    def __init__(self, path: Path, schema: pa.Schema, metadata: Mapping[str, str] | None = None) -> None:
+        import pyarrow.parquet as pq
+
+        self._path = path
+        self._partial = path.with_name(path.name + ".partial")
+        self._schema = schema.with_metadata(dict(metadata or {}))
+        self._held: list[tuple[NDArray[Any], ...]] = []
+        self._rows = 0
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(
+                self._partial,
+                self._schema,
+                compression="zstd",
+                use_dictionary=False,
+                column_encoding={
+                    field.name: "PLAIN" if field.type == pa.int8() else "DELTA_BINARY_PACKED"
+                    for field in schema
+                },
+            )
+        except OSError as error:
+            raise StorageError(f"The records can't be written to {path}: {error}") from error
+
+    def add(self, *columns: NDArray[Any]) -> None:
+        """Add rows: an array for each column."""
+        self._held.append(columns)
+        self._rows += len(columns[0])
+        if self._rows >= _ROW_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._rows:
+            return
+        arrays = []
+        for index, field in enumerate(self._schema):
+            values = np.concatenate([columns[index] for columns in self._held])
+            exact = np.ascontiguousarray(values, field.type.to_pandas_dtype())
+            # As they lie in memory: ``pa.array`` would import pandas first, for a second of CPU.
+            arrays.append(pa.Array.from_buffers(field.type, len(exact), [None, pa.py_buffer(exact)]))
+        self._held, self._rows = [], 0
+        try:
+            self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        except OSError as error:
+            raise StorageError(f"The records can't be written to {self._path}: {error}") from error
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
+        if kind is None:
+            self._flush()
+        self._writer.close()
+        if kind is None:
+            self._partial.replace(self._path)
+        else:
+            self._partial.unlink(missing_ok=True)
+
+
+def read_table(path: Path, schema: pa.Schema) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """The columns of such a file as arrays, and its metadata; StorageError where it is none."""
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            if missing := [name for name in schema.names if name not in names]:
+                raise StorageError(f"{path} holds no records of streams: no column {', '.join(missing)}")
+            pieces = {name: file.read([name]).column(0).combine_chunks() for name in schema.names}
+            metadata = file.schema_arrow.metadata or {}
+    except (OSError, pa.ArrowInvalid) as error:
+        raise StorageError(f"{path} can't be read as records of streams: {error}") from error
+    arrays = {
+        name: np.from_dlpack(piece) if len(piece) else np.empty(0, np.int64) for name, piece in pieces.items()
+    }
+    return arrays, {key.decode(): value.decode() for key, value in metadata.items() if key != b"ARROW:schema"}

@@ -1,0 +1,161 @@
+"""After the load: what the streams say. Which were no answers is written into the requests' records.
+
+While the load runs nothing is decoded, so that a sender's loop is never held up by JSON. Here each stream is read and
+judged (``clients.openai_form``); its chunks get the moments of the reads that completed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.clients.base import OK
+from inferbench_tasks.clients.openai_form import BAD, NONE, REASONING, StreamText, read_stream, without_key
+from inferbench_tasks.clients.stream_file import KeptStream, StreamFile
+from inferbench_tasks.errors import StorageError
+from inferbench_tasks.loadgen.payloads import read_inputs
+from inferbench_tasks.loadgen.plan import LoadPlan
+from inferbench_tasks.loadgen.spool import Spool
+from inferbench_tasks.loadgen.token_records import CHUNKS, FIRST_BY, STREAMS, TableWriter
+
+#: What a token may take of a stream, with all that a server writes around it.
+_TOKEN_BYTES = 4096
+_LEAST_BYTES = 64 * 1024
+_UNKNOWN, _BY_USAGE, _BY_TEXT = range(len(FIRST_BY))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """``explanations``: the first words on each kind of bad stream. ``said``: models that the server named."""
+
+    streams_path: Path
+    chunks_path: Path
+    explanations: dict[str, str]
+    said: tuple[str, ...]
+
+
+def judge_streams(plan: LoadPlan, spools: tuple[Path, ...], samples_path: Path) -> Judged:
+    """Read what every sender kept; write both files beside the samples and the failures into the spools.
+
+    The senders' raw bytes are removed afterwards.
+    """
+    assert plan.stream is not None
+    key = plan.stream.key()
+    asked = read_inputs(plan.inputs_path).get("max_tokens")
+    judged = Judged(
+        samples_path.with_name("streams.parquet"), samples_path.with_name("chunks.parquet"), {}, ()
+    )
+    said: dict[str, None] = {}
+    stamp = {"stamp": "read"}
+    with (
+        TableWriter(judged.streams_path, STREAMS, stamp) as streams,
+        TableWriter(judged.chunks_path, CHUNKS, stamp) as chunks,
+    ):
+        for path in spools:
+            spool = Spool(path)
+            if not spool.rows:
+                continue
+            spool.add_statuses(BAD)
+            rows = spool.rows_in_place()
+            for row, request_id, kept in _of_rows(plan, spool, rows):
+                tokens = int(asked[rows["sample_index"][row]]) if asked is not None else None
+                stream = _read(kept, tokens)
+                if kept is not None and stream.kinds:
+                    chunks.add(*_chunk_rows(request_id, stream, kept))
+                    streams.add(*_stream_row(request_id, stream, kept))
+                    said.update(dict.fromkeys(filter(None, stream.said)))
+                if rows["status"][row] == spool.statuses.index(OK) and stream.problem:
+                    status, words = stream.problem
+                    rows["status"][row] = spool.statuses.index(status)
+                    judged.explanations.setdefault(status, without_key(words, key))
+            rows.flush()
+    for index in range(plan.shards):
+        plan.streams_path(index).unlink(missing_ok=True)
+    names = tuple(without_key(name, key)[:200] for name in list(said)[:8])
+    return Judged(judged.streams_path, judged.chunks_path, judged.explanations, names)
+
+
+def _of_rows(
+    plan: LoadPlan, spool: Spool, rows: NDArray[Any]
+) -> Iterator[tuple[int, int, KeptStream | None]]:
+    """Each record whose request was answered with a stream, or should have been: its row, its id, what came."""
+    place = {int(request_id): row for row, request_id in enumerate(rows["request_id"])}
+    refused = {code for code, name in enumerate(spool.statuses) if name.startswith("http_")}
+    try:
+        with StreamFile(plan.streams_path(spool.shard)) as file:
+            for request_id, kept in file:
+                row = place.pop(request_id, None)
+                if row is not None and int(rows["status"][row]) not in refused:
+                    yield row, request_id, kept
+    except StorageError:
+        if not plan.streams_path(spool.shard).exists():  # the sender died before it began
+            return
+        raise
+    for request_id, row in place.items():
+        yield row, request_id, None
+
+
+def _read(kept: KeptStream | None, asked_tokens: int | None) -> StreamText:
+    body = bytes(kept.body) if kept is not None else b""
+    limit = _LEAST_BYTES + _TOKEN_BYTES * asked_tokens if asked_tokens is not None else len(body)
+    stream = read_stream(body[:limit], asked_tokens)
+    if len(body) > limit:
+        words = f"{BAD['stream_too_large']}: {len(body):,} bytes for {asked_tokens} tokens"
+        stream.problem = ("stream_too_large", words)
+    return stream
+
+
+def _arrivals_ns(stream: StreamText, kept: KeptStream) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The moment of the read that completed each event, and that read's number."""
+    reads = np.searchsorted(kept.ends, np.array(stream.ends, np.int64), "left")
+    return kept.moments_ns[reads], reads
+
+
+def _chunk_rows(request_id: int, stream: StreamText, kept: KeptStream) -> tuple[NDArray[Any], ...]:
+    arrival_ns, _ = _arrivals_ns(stream, kept)
+    ids = np.full(len(arrival_ns), request_id, np.int64)
+    return ids, arrival_ns, np.array(stream.text_bytes, np.int32), np.array(stream.kinds, np.int8)
+
+
+def _stream_row(request_id: int, stream: StreamText, kept: KeptStream) -> tuple[NDArray[Any], ...]:
+    arrival_ns, reads = _arrivals_ns(stream, kept)
+    kinds = np.array(stream.kinds)
+    token, output = kinds != NONE, (kinds != NONE) & (kinds != REASONING)
+    count, by = first_chunk_tokens(stream)
+    values = (
+        request_id,
+        int(token.sum()),
+        len(np.unique(reads[token])),
+        -1 if stream.prompt_tokens is None else stream.prompt_tokens,
+        -1 if stream.cached_tokens is None else stream.cached_tokens,
+        -1 if stream.output_tokens is None else stream.output_tokens,
+        count,
+        by,
+        int(arrival_ns[token][0]) if token.any() else -1,
+        int(arrival_ns[output][0]) if output.any() else -1,
+        int(arrival_ns[token][-1]) if token.any() else -1,
+    )
+    return tuple(np.array([value]) for value in values)
+
+
+def first_chunk_tokens(stream: StreamText) -> tuple[int, int]:
+    """Tokens of the first chunk with any, and how that is known (a number of ``FIRST_BY``).
+
+    Exact where usage came with that chunk, where each chunk had one token, or there was one chunk. Else the share that
+    the chunk has of the text's bytes, of the tokens that usage counted: each chunk has one at least.
+    """
+    chunks, tokens = stream.chunks, stream.output_tokens
+    if not chunks or tokens is None or tokens < chunks:
+        return -1, _UNKNOWN
+    if stream.first_tokens is not None and 1 <= stream.first_tokens <= tokens - (chunks - 1):
+        return stream.first_tokens, _BY_USAGE
+    if chunks in (1, tokens):
+        return tokens // chunks, _BY_USAGE
+    sizes = [size for size, kind in zip(stream.text_bytes, stream.kinds, strict=True) if kind != NONE]
+    share = round(tokens * sizes[0] / sum(sizes))
+    return max(1, min(share, tokens - (chunks - 1))), _BY_TEXT

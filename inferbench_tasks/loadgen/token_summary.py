@@ -1,0 +1,209 @@
+"""The figures of streamed tokens, see ``docs/explanation/token-figures.md``; plain values, None where undefined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.loadgen.client_share import client_shares, withheld
+from inferbench_tasks.loadgen.evidence import ShardUsage
+from inferbench_tasks.loadgen.statistics import FLOORS, NAMES
+from inferbench_tasks.loadgen.summary import distribution
+from inferbench_tasks.loadgen.thresholds import Thresholds
+from inferbench_tasks.loadgen.token_records import FIRST_BY
+from inferbench_tasks.loadgen.token_window import TokenWindow
+
+_NS_PER_MS = 1e6
+#: Times between chunks are of so many requests at least: those of one say nothing of another's.
+_LEAST_REQUESTS = FLOORS[0.5]
+#: Our figure -> the series of ``client_share`` that it is, with a token's moment in place of the answer's.
+_SHARED = {"latency_ms": "e2e_latency_ms", "ttft_ms": "first_byte_latency_ms"}
+
+
+@dataclass(frozen=True)
+class Each:
+    """What a request must keep to be good, ms; None: nothing."""
+
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    latency_ms: float | None = None
+
+    def bounds(self) -> dict[str, float]:
+        """Those that are given."""
+        return {name: bound for name, bound in vars(self).items() if bound is not None}
+
+
+def summarise_tokens(tokens: TokenWindow, each: Each, *, stamp: str) -> dict[str, Any]:
+    """The figures of the window's streams; ``stamp``: what the moments of arrival are ("read", "kernel")."""
+    window = tokens.window
+    answered = window.answered
+    seconds = window.duration_s
+    reasons: dict[str, str] = {}
+    gaps_ns, gap_row = tokens.gaps(answered)
+    exact = answered & (tokens.chunks == tokens.output_tokens)
+    output = tokens.tokens_within(window.ok)
+    if output is None:
+        reasons["output_tokens_per_s"] = "the server does not count the tokens of every answer (no `usage`)"
+    prompted = (
+        window.ok & (tokens.first_token_ns > window.start_ns) & (tokens.first_token_ns <= window.end_ns)
+    )
+    told = bool((tokens.prompt_tokens[prompted] >= 0).all())
+    prompt = float(tokens.prompt_tokens[prompted].sum()) if told else None
+    buffered = int((tokens.buffered & answered).sum())
+    if buffered:
+        reasons["tpot_ms"] = (
+            f"{buffered} of {int(answered.sum())} streams came at once: something between model and client keeps "
+            "them back, and when their tokens were made is not known"
+        )
+    counted = answered & tokens.counted
+    summary: dict[str, Any] = {
+        "stamp": {"by": stamp, "shared_read_ratio": _shared_read_ratio(tokens, answered)},
+        **_times(tokens),
+        "gap_ms": _pooled(gaps_ns, gap_row),
+        "itl_ms": _pooled(gaps_ns, gap_row) if answered.any() and exact[answered].all() else None,
+        "stall_ms": _whole(tokens, _stalls_ns(gaps_ns, gap_row)),
+        "tokens_per_chunk": _ratio(tokens.output_tokens[counted].sum(), tokens.chunks[counted].sum()),
+        "prompt_tokens_mean": _mean(tokens.prompt_tokens, answered),
+        "output_tokens_mean": _mean(tokens.output_tokens, answered),
+        "output_tokens_per_s": None if output is None else output / seconds,
+        "input_tokens_per_s": None if prompt is None else prompt / seconds,
+        "total_tokens_per_s": None if output is None or prompt is None else (output + prompt) / seconds,
+        "cached_ratio": _cached_ratio(tokens, answered),
+        "buffered": buffered,
+        "first_chunk_tokens_by": {
+            name: int(np.count_nonzero(answered & (tokens.first_chunk_by.clip(0) == code)))
+            for code, name in enumerate(FIRST_BY)
+        },
+        **_goodness(tokens, each, reasons),
+    }
+    return {**summary, "reasons": reasons}
+
+
+def withhold_from_tokens(
+    summary: dict[str, Any],
+    tokens: TokenWindow,
+    usages: tuple[ShardUsage, ...],
+    limits: Thresholds,
+    *,
+    paced: bool,
+) -> None:
+    """Take the times out of which the client made too much itself, as ``client_share`` does with latencies."""
+    as_answers = replace(
+        tokens.window, first_byte_ns=tokens.first_token_ns, done_ns=tokens.last_token_ns, client_spans={}
+    )
+    reasons = withheld(client_shares(as_answers, usages, limits, paced=paced))
+    for name, series in _SHARED.items():
+        stats = summary[name]
+        for figure, reason in reasons.get(series, {}).items():
+            stats[figure] = None
+            if stats.get("ci95"):
+                stats["ci95"][figure] = None
+            stats.setdefault("withheld", {})[figure] = reason
+
+
+def _times(tokens: TokenWindow) -> dict[str, Any]:
+    window = tokens.window
+    first, last, output = tokens.first_token_ns, tokens.last_token_ns, tokens.first_output_ns
+    reasoned = window.answered & (output >= 0) & (output != first)
+    tpot = tokens.tpot_ns
+    return {
+        "ttft_ms": _from(tokens, first - window.intended_ns, first >= 0),
+        "ttft_from_send_ms": _from(tokens, first - window.sent_ns, (first >= 0) & (window.sent_ns >= 0)),
+        "ttft_output_ms": _from(tokens, output - window.intended_ns, output >= 0) if reasoned.any() else None,
+        "latency_ms": _from(tokens, last - window.intended_ns, last >= 0),
+        "tpot_ms": _whole(tokens, tpot[window.answered & ~np.isnan(tpot)]),
+        "user_tokens_per_s": _whole(tokens, _inverse(tpot[window.answered & (tpot > 0)])),
+    }
+
+
+def _inverse(tpot_ns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Tokens per second, as if they were ns: what follows divides by ns per ms."""
+    return 1e9 / tpot_ns * _NS_PER_MS
+
+
+def _from(tokens: TokenWindow, values_ns: NDArray[np.int64], there: NDArray[np.bool_]) -> dict[str, Any]:
+    """A time of the good answers; what failed had waited so long by then."""
+    window = tokens.window
+    waited = window.measured & ~window.ok & (window.done_ns >= 0)
+    return distribution(
+        values_ns[window.answered & there] / _NS_PER_MS,
+        failed_ratio=window.failed_ratio,
+        failed_after=(window.done_ns - window.intended_ns)[waited] / _NS_PER_MS,
+    )
+
+
+def _whole(tokens: TokenWindow, values_ns: NDArray[Any]) -> dict[str, Any]:
+    """A number of each good answer that failures say nothing of."""
+    return distribution(values_ns / _NS_PER_MS, failed_ratio=tokens.window.failed_ratio)
+
+
+def _pooled(gaps_ns: NDArray[np.int64], row: NDArray[np.int64]) -> dict[str, Any]:
+    """Times between chunks, of all requests together. Without intervals: those of a request belong together."""
+    stats = distribution(gaps_ns / _NS_PER_MS, with_intervals=False)
+    requests = len(np.unique(row))
+    if requests < _LEAST_REQUESTS:
+        stats |= dict.fromkeys(NAMES.values())
+    return {**stats, "requests": requests}
+
+
+def _stalls_ns(gaps_ns: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The longest time between two chunks of each request that has two."""
+    if not len(row):
+        return gaps_ns
+    starts = np.flatnonzero(np.concatenate([[True], row[1:] != row[:-1]]))
+    longest: NDArray[np.int64] = np.maximum.reduceat(gaps_ns, starts)
+    return longest
+
+
+def _shared_read_ratio(tokens: TokenWindow, answered: NDArray[np.bool_]) -> float | None:
+    """The share of token chunks that came with another one in a read: they carry its moment, not their own."""
+    return _ratio((tokens.chunks - tokens.reads)[answered].sum(), tokens.chunks[answered].sum())
+
+
+def _cached_ratio(tokens: TokenWindow, answered: NDArray[np.bool_]) -> float | None:
+    told = answered & (tokens.cached_tokens >= 0) & (tokens.prompt_tokens >= 0)
+    return _ratio(tokens.cached_tokens[told].sum(), tokens.prompt_tokens[told].sum())
+
+
+def _goodness(tokens: TokenWindow, each: Each, reasons: dict[str, str]) -> dict[str, Any]:
+    """What is good of all that was due; without a bound every answer is."""
+    window = tokens.window
+    due, answered = int(window.measured.sum()), window.answered
+    tpot = tokens.tpot_ns
+    kept = {
+        "ttft_ms": tokens.first_token_ns - window.intended_ns <= (each.ttft_ms or 0) * _NS_PER_MS,
+        "tpot_ms": tokens.single | (tpot <= (each.tpot_ms or 0) * _NS_PER_MS),
+        "latency_ms": tokens.last_token_ns - window.intended_ns <= (each.latency_ms or 0) * _NS_PER_MS,
+    }
+    bounds = each.bounds()
+    undecided = int((answered & np.isnan(tpot) & ~tokens.single).sum()) if "tpot_ms" in bounds else 0
+    ratios = {name: _ratio((answered & kept[name]).sum(), due) for name in bounds}
+    nothing = dict.fromkeys(("good", "good_ratio", "goodput_rps", "good_tokens_per_s"))
+    if undecided:
+        reasons["good_ratio"] = f"of {undecided} answers the time per token is not known, which has a bound"
+        return {"each": bounds, **nothing, "kept_ratio": {**ratios, "tpot_ms": None}}
+    good = answered.copy()
+    for name in bounds:
+        good &= kept[name]
+    count, made = int(good.sum()), tokens.tokens_within(good)
+    return {
+        "each": bounds,
+        "good": count,
+        "good_ratio": _ratio(count, due),
+        "goodput_rps": count / window.duration_s,
+        "good_tokens_per_s": None if made is None else made / window.duration_s,
+        "kept_ratio": ratios,
+    }
+
+
+def _mean(values: NDArray[np.int64], of: NDArray[np.bool_]) -> float | None:
+    """Of those that the server told; None where it told none."""
+    told = values[of & (values >= 0)]
+    return float(told.mean()) if len(told) else None
+
+
+def _ratio(part: Any, whole: Any) -> float | None:
+    return float(part) / float(whole) if whole else None

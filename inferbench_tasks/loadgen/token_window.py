@@ -1,0 +1,120 @@
+"""The streams of a load beside its requests: which token came when, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.clients.openai_form import NONE
+from inferbench_tasks.loadgen.token_records import STREAMS
+from inferbench_tasks.loadgen.window import Window
+
+#: More tokens than this in a single read are no pace of a server: something kept the stream back.
+BUFFERED_TOKENS = 8
+_UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class TokenWindow:
+    """Of each record of ``window``, in its order: token counts by usage (-1: not told) and moments (-1: none).
+
+    Of the token chunks of good answers, a request's one after the other: ``chunk_row`` (its record), ``chunk_ns``.
+    """
+
+    window: Window
+    chunks: NDArray[np.int64]
+    reads: NDArray[np.int64]
+    prompt_tokens: NDArray[np.int64]
+    cached_tokens: NDArray[np.int64]
+    output_tokens: NDArray[np.int64]
+    first_chunk_tokens: NDArray[np.int64]
+    first_chunk_by: NDArray[np.int64]
+    first_token_ns: NDArray[np.int64]
+    first_output_ns: NDArray[np.int64]
+    last_token_ns: NDArray[np.int64]
+    chunk_row: NDArray[np.int64]
+    chunk_ns: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, window: Window, streams: Mapping[str, NDArray[Any]], chunks: Mapping[str, NDArray[Any]]
+    ) -> TokenWindow:
+        """Put both files' rows to the records that they are of."""
+        order = np.argsort(window.request_id, kind="stable")
+        row = _places(window.request_id, order, streams["request_id"])
+        known = row >= 0
+        columns: dict[str, NDArray[np.int64]] = {}
+        for name in STREAMS.names[1:]:
+            column = np.full(len(order), 0 if name in ("chunks", "reads") else _UNKNOWN, np.int64)
+            column[row[known]] = streams[name][known]
+            columns[name] = column
+        chunk_row = _places(window.request_id, order, chunks["request_id"])
+        token = (chunks["kind"] != NONE) & (chunk_row >= 0)
+        token[token] = window.ok[chunk_row[token]]
+        return cls(
+            window=window,
+            chunk_row=chunk_row[token],
+            chunk_ns=chunks["arrival_ns"][token].astype(np.int64),
+            **columns,
+        )
+
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """Whose tokens the server counted."""
+        return (self.output_tokens >= 0) & (self.first_chunk_tokens >= 0)
+
+    @property
+    def buffered(self) -> NDArray[np.bool_]:
+        """Whose stream came at once: when its tokens were made is not known."""
+        tokens = np.maximum(self.output_tokens, self.chunks)
+        buffered: NDArray[np.bool_] = (tokens > BUFFERED_TOKENS) & (self.reads == 1)
+        return buffered
+
+    @property
+    def single(self) -> NDArray[np.bool_]:
+        """Whose tokens all belong to the first chunk: there is no time between tokens, and none is missing."""
+        single: NDArray[np.bool_] = self.output_tokens == self.first_chunk_tokens
+        return single & self.counted & ~self.buffered
+
+    @property
+    def tpot_ns(self) -> NDArray[np.float64]:
+        """(c_m - c_1) / (N - n_1); NaN where it is not defined."""
+        tokens = self.output_tokens - self.first_chunk_tokens
+        defined = self.counted & (tokens > 0) & ~self.buffered
+        tpot = np.full(len(tokens), np.nan)
+        tpot[defined] = (self.last_token_ns - self.first_token_ns)[defined] / tokens[defined]
+        return tpot
+
+    def gaps(self, of: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Times between a request's token chunks, ns, and the record of each; of the records in the mask."""
+        same = (self.chunk_row[1:] == self.chunk_row[:-1]) & of[self.chunk_row[1:]]
+        gaps: NDArray[np.int64] = np.diff(self.chunk_ns)[same]
+        return gaps, self.chunk_row[1:][same]
+
+    def tokens_within(self, of: NDArray[np.bool_]) -> float | None:
+        """Output tokens that arrived in the window, of the records in the mask; None where one's were not counted.
+
+        The first chunk has its own tokens, the others share the rest alike.
+        """
+        window = self.window
+        inside = (self.chunk_ns > window.start_ns) & (self.chunk_ns <= window.end_ns) & of[self.chunk_row]
+        row = self.chunk_row[inside]
+        if not self.counted[row].all():
+            return None
+        first = np.ones(len(self.chunk_row), np.bool_)
+        first[1:] = self.chunk_row[1:] != self.chunk_row[:-1]
+        rest = (self.output_tokens - self.first_chunk_tokens) / np.maximum(self.chunks - 1, 1)
+        return float(np.where(first[inside], self.first_chunk_tokens[row], rest[row]).sum())
+
+
+def _places(ids: NDArray[np.int64], order: NDArray[np.int64], wanted: NDArray[Any]) -> NDArray[np.int64]:
+    """The place of each wanted id among ``ids``, which ``order`` sorts; -1 where it is none of them."""
+    if not len(ids):
+        return np.full(len(wanted), -1, np.int64)
+    at = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
+    places: NDArray[np.int64] = np.where(ids[order][at] == wanted, order[at], -1)
+    return places

@@ -1,0 +1,121 @@
+"""Requests to language models: English prompts of drawn lengths, as the JSON of OpenAI's API.
+
+Without the server's tokenizer a prompt's length in tokens is aimed at, not known: what it was, the server's usage says.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from inferbench_tasks.clients.openai_form import Api
+from inferbench_tasks.contracts.archive import write_archive
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.requests.ragged import objects, packed
+from inferbench_tasks.requests.sentences import sentences
+from inferbench_tasks.requests.token_lengths import Lengths
+
+#: Tokens of a word of English prose, in vocabularies of byte pairs of 30,000 to 150,000 entries.
+TOKENS_PER_WORD = 1.3
+#: Of all bodies together.
+_MOST_BYTES = 256 << 20
+#: What each request sets, and the user's own fields may not undo: without them nothing of a stream is known.
+_OWN_FIELDS = ("stream", "stream_options", "messages", "prompt", "model")
+
+
+@dataclass(frozen=True)
+class PromptSet:
+    """What requests carry. ``more``: fields for every body; one that is None is left out. ``salt``: see ``prompts``."""
+
+    model: str
+    api: Api
+    input_tokens: Lengths
+    output_tokens: Lengths
+    salt: bool = True
+    more: dict[str, Any] = field(default_factory=dict)
+    file: Path | None = None
+
+
+def prompts(count: int, lengths: Lengths, rng: np.random.Generator, salt: str = "") -> list[str]:
+    """Prose of about so many tokens each, beginning at random words; ``salt`` stands before each.
+
+    A salt that no other run has keeps a server's prefix cache of an earlier run from being found.
+    """
+    words = " ".join(sentences()).split()
+    texts = []
+    for tokens in lengths.draw(count, rng).tolist():
+        wanted = max(1, round(tokens / TOKENS_PER_WORD) - bool(salt))
+        start = int(rng.integers(len(words)))
+        turns = (start + wanted) // len(words) + 1
+        text = " ".join((words * turns)[start : start + wanted])
+        texts.append(f"{salt} {text}" if salt else text)
+    return texts
+
+
+def write_prompts(wanted: PromptSet, count: int, path: Path, seed: int) -> int:
+    """Write up to ``count`` requests as the inputs of a load; how many there are.
+
+    ``request``: the JSON of each; ``max_tokens``: what it asks for. InputError where the file of prompts is wrong.
+    """
+    rng = np.random.default_rng([seed, 0x70C5])
+    salt = secrets.token_hex(4) if wanted.salt else ""
+    if wanted.file is not None:
+        texts = [f"{salt} {text}" if salt else text for text in read_prompts(wanted.file)]
+        texts = [texts[index % len(texts)] for index in range(max(count, len(texts)))]
+    else:
+        texts = prompts(count, wanted.input_tokens, rng, salt)
+    asked = wanted.output_tokens.draw(len(texts), rng)
+    bodies: list[bytes] = []
+    total = 0
+    for text, tokens in zip(texts, asked.tolist(), strict=True):
+        bodies.append(body_of(wanted, text, tokens))
+        total += len(bodies[-1])
+        if total > _MOST_BYTES:
+            break
+    path.parent.mkdir(parents=True, exist_ok=True)
+    arrays = {"request": objects(bodies), "max_tokens": asked[: len(bodies)]}
+    write_archive(path, packed(arrays))
+    return len(bodies)
+
+
+def body_of(wanted: PromptSet, text: str, max_tokens: int) -> bytes:
+    """One request's JSON. Tokens are counted by the server: usage is asked for."""
+    if clash := [name for name in _OWN_FIELDS if name in wanted.more]:
+        raise InputError(f"--extra-body: {clash[0]!r} is set by the load itself")
+    content = {"messages": [{"role": "user", "content": text}]} if wanted.api == "chat" else {"prompt": text}
+    fields = {
+        "model": wanted.model,
+        **content,
+        "max_tokens": max_tokens,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        **wanted.more,
+    }
+    return orjson.dumps({name: value for name, value in fields.items() if value is not None})
+
+
+def read_prompts(path: Path) -> list[str]:
+    """The user's prompts: JSON Lines, each with a text under ``prompt``. InputError with the line that has none."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise InputError(f"--prompts: {path} can't be read: {error}") from error
+    texts = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            text = orjson.loads(line)["prompt"]
+        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+            raise InputError(f"--prompts: {path}, line {number}: no JSON object with a `prompt`") from error
+        if not isinstance(text, str) or not text.strip():
+            raise InputError(f"--prompts: {path}, line {number}: `prompt` is no text")
+        texts.append(text)
+    if not texts:
+        raise InputError(f"--prompts: {path} has no prompts")
+    return texts

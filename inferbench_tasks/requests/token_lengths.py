@@ -1,0 +1,145 @@
+"""How long prompts and answers are, in tokens: laws from which a length is drawn for each request."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from inferbench_tasks.contracts.spec import Spec
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.registry import Registry
+
+Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
+Mean = Annotated[float, Field(ge=1, le=1_000_000)]
+
+
+class Lengths(Spec):
+    """A law of lengths; what is drawn is whole and at least 1."""
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """So many lengths, tokens."""
+
+
+class Fixed(Lengths):
+    """Each the same."""
+
+    kind = "fixed"
+    value: Tokens
+
+    def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        return np.full(count, self.value, np.int64)
+
+
+class Uniform(Lengths):
+    """Each whole number from ``min`` to ``max`` as often."""
+
+    kind = "uniform"
+    min: Tokens
+    max: Tokens
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Uniform:
+        if self.max < self.min:
+            raise ValueError(f"max {self.max} is below min {self.min}")
+        return self
+
+    def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        return rng.integers(self.min, self.max, count, endpoint=True)
+
+
+class _Bounded(Lengths):
+    """``mean`` and ``cv`` (standard deviation / mean) are those of the law before it is cut to ``min`` and ``max``."""
+
+    mean: Mean
+    cv: Annotated[float, Field(ge=0, le=10)] = 0.5
+    min: Tokens = 1
+    max: Tokens = 1_000_000
+
+    @model_validator(mode="after")
+    def _ordered(self) -> _Bounded:
+        if not self.min <= self.mean <= self.max:
+            raise ValueError(f"mean {self.mean:g} is not between min {self.min} and max {self.max}")
+        return self
+
+    def _cut(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        return np.clip(np.rint(values), self.min, self.max).astype(np.int64)
+
+
+class Normal(_Bounded):
+    """Normal, rounded, then cut to the bounds."""
+
+    kind = "normal"
+
+    def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        return self._cut(rng.normal(self.mean, self.cv * self.mean, count))
+
+
+class Lognormal(_Bounded):
+    """Lognormal, rounded, then cut to the bounds: sigma^2 = ln(1 + cv^2), mu = ln(mean) - sigma^2 / 2."""
+
+    kind = "lognormal"
+
+    def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        variance = math.log1p(self.cv**2)
+        return self._cut(rng.lognormal(math.log(self.mean) - variance / 2, math.sqrt(variance), count))
+
+
+class Empirical(Lengths):
+    """Drawn from the numbers of a file, with replacement: a CSV's ``column``, or a file of a number a line."""
+
+    kind = "empirical"
+    path: str
+    column: str | None = None
+
+    def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        return rng.choice(self._numbers(), count)
+
+    def _numbers(self) -> NDArray[np.int64]:
+        import csv
+
+        try:
+            lines = Path(self.path).read_text().splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"The lengths in {self.path} can't be read: {error}") from error
+        first = 1
+        if self.column is not None:
+            rows = list(csv.DictReader(lines))
+            if rows and self.column not in rows[0]:
+                raise InputError(f"{self.path} has no column {self.column!r}; it has: {', '.join(rows[0])}")
+            lines, first = [row[self.column] or "" for row in rows], 2
+        for number, line in enumerate(lines, first):
+            if not (line.strip().isdigit() and 1 <= int(line) <= 1_000_000):
+                raise InputError(
+                    f"{self.path}, line {number}: {line[:40]!r} is no length from 1 to 1,000,000"
+                )
+        if not lines:
+            raise InputError(f"{self.path} has no lengths")
+        return np.array([int(line) for line in lines], np.int64)
+
+
+LENGTHS: Registry[type[Lengths]] = Registry(
+    "law of lengths",
+    "inferbench.lengths",
+    {cls.kind: f"{__name__}:{cls.__name__}" for cls in (Fixed, Uniform, Normal, Lognormal, Empirical)},
+)
+
+
+def lengths_of(fields: dict[str, Any], where: str) -> Lengths:
+    """The law that ``{"kind": ..., ...}`` describes; InputError names what is wrong and ``where``."""
+    from pydantic import ValidationError
+
+    rest = {name: value for name, value in fields.items() if name != "kind"}
+    try:
+        return LENGTHS.load(str(fields.get("kind")), where).model_validate(rest)
+    except ValidationError as error:
+        text = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise InputError(f"{where}: {text}") from error

@@ -1,0 +1,223 @@
+"""The figures of streamed tokens against what a hand calculates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.clients.openai_form import CONTENT, NONE, REASONING, StreamText
+from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.loadgen.evidence import ShardUsage
+from inferbench_tasks.loadgen.thresholds import Thresholds
+from inferbench_tasks.loadgen.token_records import CHUNKS, STREAMS
+from inferbench_tasks.loadgen.token_streams import first_chunk_tokens
+from inferbench_tasks.loadgen.token_summary import Each, summarise_tokens, withhold_from_tokens
+from inferbench_tasks.loadgen.token_window import TokenWindow
+from inferbench_tasks.loadgen.window import Window
+from tests.samples import samples_table
+
+MS, S = 1_000_000, 1_000_000_000
+#: The window: [10 s, 20 s).
+START, END = 10 * S, 20 * S
+
+
+def stream(arrivals_ms: list[float], tokens: int, first: int = 1, **more: Any) -> dict[str, Any]:
+    """A stream whose token chunks came so long after the intended moment."""
+    return {"arrivals_ms": arrivals_ms, "tokens": tokens, "first": first, **more}
+
+
+def tokens_of(*streams: dict[str, Any], intended_s: list[float] | None = None) -> TokenWindow:
+    """The streams of requests that were meant to leave at those seconds, sent 5 ms later."""
+    intended = (np.array(intended_s or [11.0 + n for n in range(len(streams))]) * S).astype(np.int64)
+    status = [item.get("status", "ok") for item in streams]
+    last = [max(item["arrivals_ms"], default=0.0) + 1 for item in streams]
+    window = Window.of(
+        samples_table(
+            {
+                "intended_ns": intended,
+                "sent_ns": intended + 5 * MS,
+                "done_ns": intended + (np.array(last) * MS).astype(np.int64),
+                "status": status,
+                "phase": ["measure" if START <= moment < END else "warmup" for moment in intended],
+            }
+        ),
+        START,
+        END,
+    )
+    rows: dict[str, list[int]] = {name: [] for name in STREAMS.names}
+    chunks: dict[str, list[int]] = {name: [] for name in CHUNKS.names}
+    for number, item in enumerate(streams):
+        moments = [int(intended[number] + ms * MS) for ms in item["arrivals_ms"]]
+        values = {
+            "request_id": int(window.request_id[number]), "chunks": len(moments),
+            "reads": item.get("reads", len(set(moments))), "prompt_tokens": item.get("prompt", 10),
+            "cached_tokens": item.get("cached", -1), "output_tokens": item["tokens"],
+            "first_chunk_tokens": item["first"], "first_chunk_by": 1, "first_token_ns": moments[0] if moments else -1,
+            "first_output_ns": moments[item.get("reasoning", 0)] if moments else -1,
+            "last_token_ns": moments[-1] if moments else -1,
+        }  # fmt: skip
+        for name, value in values.items():
+            rows[name].append(value)
+        for moment in [int(intended[number]), *moments]:
+            chunks["request_id"].append(values["request_id"])
+            chunks["arrival_ns"].append(moment)
+            chunks["bytes"].append(4)
+            chunks["kind"].append(NONE if moment == intended[number] else CONTENT)
+    as_arrays = {name: np.array(column, np.int64) for name, column in rows.items()}
+    return TokenWindow.of(window, as_arrays, {name: np.array(column) for name, column in chunks.items()})
+
+
+def figures(*streams: dict[str, Any], each: Each | None = None, **more: Any) -> dict[str, Any]:
+    """The figures of such streams."""
+    return summarise_tokens(tokens_of(*streams, **more), each or Each(), stamp="read")
+
+
+def test_the_definitions_by_hand() -> None:
+    """Two streams: 4 tokens in chunks of 1, 2 and 1; 3 tokens, one at a time."""
+    summary = figures(stream([100, 130, 190], 4), stream([50, 60, 80], 3))
+    assert summary["ttft_ms"]["mean"] == pytest.approx((100 + 50) / 2)
+    assert summary["ttft_from_send_ms"]["mean"] == pytest.approx((95 + 45) / 2)
+    assert summary["latency_ms"]["max"] == pytest.approx(190)
+    assert summary["tpot_ms"]["mean"] == pytest.approx((90 / 3 + 30 / 2) / 2)
+    assert summary["gap_ms"]["mean"] == pytest.approx((30 + 60 + 10 + 20) / 4)
+    assert (summary["gap_ms"]["count"], summary["gap_ms"]["requests"]) == (4, 2)
+    assert (summary["stall_ms"]["min"], summary["stall_ms"]["max"]) == (pytest.approx(20), pytest.approx(60))
+    assert summary["tokens_per_chunk"] == pytest.approx(7 / 6)
+    assert summary["output_tokens_per_s"] == pytest.approx(7 / 10)
+    assert summary["input_tokens_per_s"] == pytest.approx(20 / 10)
+    assert summary["total_tokens_per_s"] == pytest.approx(27 / 10)
+    assert summary["user_tokens_per_s"]["max"] == pytest.approx(1000 / 15)
+    assert summary["itl_ms"] is None  # a chunk had two tokens: its gaps are not between tokens
+    assert summary["ttft_output_ms"] is None
+    assert summary["good_ratio"] == 1.0 and summary["reasons"] == {}
+
+
+def test_gaps_between_tokens_where_every_chunk_has_one() -> None:
+    """Then they are the gaps between chunks."""
+    assert figures(stream([100, 130, 190], 3))["itl_ms"]["mean"] == pytest.approx(45)
+
+
+def test_a_single_chunk_has_no_time_per_token() -> None:
+    """N = n_1: nothing came after the first chunk."""
+    summary = figures(stream([100], 1), stream([70], 4, first=4))
+    assert (summary["tpot_ms"]["count"], summary["tpot_ms"]["mean"]) == (0, None)
+    assert summary["gap_ms"]["mean"] is None and summary["stall_ms"]["count"] == 0
+    assert summary["buffered"] == 0
+
+
+@pytest.mark.parametrize(
+    "item", [stream([400], 64, first=64), stream([400, 400, 400], 64, first=22, reads=1)]
+)
+def test_a_stream_that_was_kept_back_has_no_time_per_token(item: dict[str, Any]) -> None:
+    """In one chunk or in many at one moment: a TPOT of 0 would be the best of all, and is nobody's pace."""
+    summary = figures(item)
+    assert summary["buffered"] == 1
+    assert summary["tpot_ms"]["mean"] is None
+    assert "came at once" in summary["reasons"]["tpot_ms"]
+    bounded = figures(item, stream([100, 110], 2), each=Each(tpot_ms=50))
+    assert bounded["good_ratio"] is None and bounded["kept_ratio"] == {"tpot_ms": None}
+    assert "not known" in bounded["reasons"]["good_ratio"]
+
+
+def test_tokens_that_arrive_outside_the_window_do_not_count() -> None:
+    """Each chunk's tokens count when it came, whatever its request's phase: 8 of 10, and 2 of a request before."""
+    spread = stream([100, 300, 700], 10, first=2)  # from 19.5 s: at 19.6, 19.8 and 20.2 s
+    before = stream([100, 1100], 3)  # from 9 s: at 9.1 and 10.1 s
+    summary = figures(before, spread, intended_s=[9.0, 19.5])
+    assert summary["output_tokens_per_s"] == pytest.approx((2 + 4 + 2) / 10)
+    assert summary["ttft_ms"]["count"] == 1  # the one before was due before
+
+
+def test_what_the_server_does_not_count_is_null() -> None:
+    """Times stay, tokens don't: chunks are no tokens."""
+    summary = figures(stream([100, 110], -1, first=-1, prompt=-1), stream([100, 110], 2))
+    assert summary["ttft_ms"]["count"] == 2
+    assert summary["tpot_ms"]["count"] == 1
+    assert summary["output_tokens_per_s"] is None and summary["input_tokens_per_s"] is None
+    assert "usage" in summary["reasons"]["output_tokens_per_s"]
+    assert summary["cached_ratio"] is None
+
+
+def test_goodness_is_of_all_that_were_due() -> None:
+    """Failures are bad, and so is whoever breaks one bound; the ratio of each bound says which."""
+    summary = figures(
+        stream([100, 200], 2),
+        stream([900, 910], 2),
+        stream([100, 400], 2),
+        stream([100], 1),
+        stream([100, 110], 2, status="reset"),
+        each=Each(ttft_ms=500, tpot_ms=150),
+    )
+    assert (summary["good"], summary["good_ratio"]) == (2, pytest.approx(2 / 5))
+    assert summary["goodput_rps"] == pytest.approx(2 / 10)
+    assert summary["good_tokens_per_s"] == pytest.approx((2 + 1) / 10)
+    assert summary["kept_ratio"] == {"ttft_ms": pytest.approx(3 / 5), "tpot_ms": pytest.approx(3 / 5)}
+    assert summary["output_tokens_per_s"] == pytest.approx(7 / 10)  # good answers', as throughput is
+
+
+def test_percentiles_that_failures_belong_to_are_withheld() -> None:
+    """As those of whole answers."""
+    many = [stream([100, 110], 2) for _ in range(20)]
+    spread = list(np.linspace(11, 19, 25))
+    assert figures(*many, intended_s=spread[:20])["ttft_ms"]["p50"] == pytest.approx(100)
+    failed = [stream([], -1, status="timeout") for _ in range(5)]
+    assert figures(*many, *failed, intended_s=spread)["ttft_ms"]["p50"] is None
+
+
+def test_cached_and_reasoning() -> None:
+    """The cached share is of all prompt tokens told; the first output token is the first that is no reasoning."""
+    summary = figures(
+        stream([50, 80, 90], 3, prompt=30, cached=12, reasoning=1), stream([50], 1, prompt=10, cached=0)
+    )
+    assert summary["cached_ratio"] == pytest.approx(12 / 40)
+    assert summary["ttft_output_ms"]["max"] == pytest.approx(80)
+
+
+def test_times_that_the_client_made_are_withheld() -> None:
+    """Requests that left 5 ms late: where that is most of the time to the first token, it is not told."""
+    tokens = tokens_of(*(stream([6, 60], 2) for _ in range(20)), intended_s=list(np.linspace(11, 19, 20)))
+    summary = summarise_tokens(tokens, Each(), stamp="read")
+    usage = ShardUsage(shard=0, cpu_s=1.0, wall_s=10.0, max_stall_ns=0, stalls_ns=(), stalled_ns=0)
+    withhold_from_tokens(summary, tokens, (usage,), Thresholds(), paced=True)
+    assert summary["ttft_ms"]["p50"] is None and "client's own" in summary["ttft_ms"]["withheld"]["p50"]
+    assert summary["ttft_ms"]["ci95"]["p50"] is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tokens", "told", "expected"),
+    [
+        ([4, 4, 4], 3, None, (1, 1)),
+        ([20], 5, None, (5, 1)),
+        ([4, 8], 6, 3, (3, 1)),
+        ([4, 8, 12], 12, None, (2, 2)),
+        ([1, 99, 100], 50, None, (1, 2)),
+        ([99, 1, 1], 4, None, (2, 2)),
+        ([4, 8, 12], None, None, (-1, 0)),
+        ([4, 8, 12], 2, None, (-1, 0)),
+        ([4, 8], 6, 6, (2, 2)),
+    ],
+)
+def test_how_the_first_chunks_tokens_are_known(
+    sizes: list[int], tokens: int | None, told: int | None, expected: tuple[int, int]
+) -> None:
+    """Exactly by usage where that follows, else by the text's share, with one token at least in every other chunk."""
+    kinds = [NONE, *([CONTENT] * (len(sizes) - 1)), REASONING]
+    text = StreamText(kinds=kinds, text_bytes=[0, *sizes], ends=[], output_tokens=tokens, first_tokens=told)
+    text.chunks = len(sizes)
+    assert first_chunk_tokens(text) == expected
+
+
+def test_every_row_of_the_table_has_its_place() -> None:
+    """The figures of streamed tokens find their values in the summary; a run of whole answers has none of them."""
+    streamed = [figure for figure in FIGURES.values() if figure.streamed]
+    many = [stream([10 + n % 7, 60 + n % 5, 90 + n % 3], 4, cached=1) for n in range(700)]
+    summary = {"tokens": figures(*many, intended_s=list(np.linspace(10, 19.9, 700)))}
+    missing = [figure.name for figure in streamed if figure.stored(summary) is None]
+    assert missing == []
+    assert [
+        figure.name for figure in streamed if figure.interval and figure.interval_in(summary) is None
+    ] == []
+    assert not {figure.name for figure in streamed} & {figure.name for figure in FIGURES.offered()}
+    assert [figure.name for figure in streamed if figure.stored({"ttft_ms": 1}) is not None] == []
