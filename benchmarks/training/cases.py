@@ -117,7 +117,7 @@ NOT_HERE = {
     "unpinned copies": "needs a GPU",
     "device slower than its kind": "no rule yet; needs a baseline of the kind, which `training fleet` is to make",
     "memory pressure": "no rule yet: a result has no figure of it (files pushed out of the cache make it invalid)",
-    "timing artefact": "no rule yet for measured runs (imported tables have `unsynchronised` and `misfit`)",
+    "timing artefact": "a figure that is wrong holds nothing up: `startup_in_means` names it beside the causes",
 }
 
 

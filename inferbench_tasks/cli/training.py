@@ -73,6 +73,29 @@ def compare_(
 app.command()(scaling)
 
 
+@app.command("export")
+def export_(
+    file: Path = typer.Argument(
+        ...,
+        metavar="FILE",
+        help="What to write, by its ending: .json (a timeline for Perfetto), .md (Jade's table), "
+        ".csv or .parquet (the raw steps).",
+    ),
+    runs: list[str] = typer.Argument(
+        ..., metavar="RUN...", help="A run's id or 'latest'; of .md as many as you like."
+    ),
+) -> None:
+    """Write a training for other tools: Perfetto or chrome://tracing, a table of BenchmarkJade's, a data frame."""
+    from inferbench_tasks.training import export
+
+    export.form_of(file)
+    with _open() as db:
+        results = [result_of(db, run) for run in runs]
+        count = export.write(db, results, file)
+    what = {"chrome": "event(s)", "jade": "row(s)"}.get(export.form_of(file), "step(s)")
+    say(f"{file}: {count} {what}")
+
+
 @app.command("import")
 def import_(
     files: list[Path] = typer.Argument(

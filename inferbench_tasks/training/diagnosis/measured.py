@@ -15,6 +15,7 @@ from inferbench_tasks.training.diagnosis.runs import (
     first_epoch,
     preparation,
     small_batch,
+    startup_in_means,
     straggler,
     threads,
     transfer,
@@ -31,6 +32,7 @@ RULES: tuple[RunRule, ...] = (
     small_batch.find,
     exchange.find,
     straggler.find,
+    startup_in_means.find,
 )
 
 

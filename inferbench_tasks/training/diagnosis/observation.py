@@ -53,7 +53,8 @@ class Observation:
     is made.
 
     ``start_ms``: of the loader's processes in each epoch. ``warmup_ms``: a step of the warm-up, None without one.
-    ``bare_step_ms``: without instruments. ``ranks``: steps by rank. ``probes``: see ``training.probes``.
+    ``bare_step_ms``: without instruments. ``ranks``: steps by rank. ``probes``: see ``training.probes``. ``jade``: see
+    ``training.jade``; None where it was not asked for.
     """
 
     job: TrainingJob
@@ -66,6 +67,7 @@ class Observation:
     bare_step_ms: float | None = None
     ranks: Sequence[Steps] = ()
     probes: Mapping[str, float | None] = field(default_factory=dict)
+    jade: Mapping[str, Any] | None = None
 
     @property
     def processes(self) -> int:
@@ -139,6 +141,7 @@ def of_result(result: TrainingResult, ranks: Sequence[Steps] = ()) -> Observatio
         bare_step_ms=job.samples_per_step * job.devices.ranks / rate * 1e3 if rate else None,
         ranks=ranks,
         probes=summary.probes,
+        jade=summary.jade,
     )
 
 

@@ -12,8 +12,8 @@ from inferbench_tasks.training.diagnosis.measured import RULES
 from inferbench_tasks.training.findings import findings
 from inferbench_tasks.training.statistics import LEAST_STEPS
 
-#: First epochs are told apart before the rules that see the later ones.
-KNOWN = {rule.__module__.rpartition(".")[2] for rule in RULES} | {"first_epoch"}
+#: First epochs are told apart before the rules that see the later ones; what names wrong figures names no cause.
+KNOWN = ({rule.__module__.rpartition(".")[2] for rule in RULES} | {"first_epoch"}) - {"startup_in_means"}
 
 
 def test_every_fault_has_three_strengths_that_can_run_and_a_rule_that_is_there() -> None:

@@ -1,0 +1,151 @@
+"""A stored training for other tools: a timeline for Perfetto and Chrome, BenchmarkJade's table, the raw steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.training.imported.rows import PHASES
+from inferbench_tasks.training.imported.table import COLUMNS
+from inferbench_tasks.training.result import TrainingResult
+
+Form = Literal["chrome", "parquet", "csv", "jade"]
+FORMS: dict[str, tuple[str, ...]] = {
+    "chrome": (".json",), "parquet": (".parquet",), "csv": (".csv",), "jade": (".md",),
+}  # fmt: skip
+
+
+def form_of(path: Path) -> str:
+    """The form that a file's ending asks for; InputError for any other ending."""
+    for form, endings in FORMS.items():
+        if path.suffix.lower() in endings:
+            return form
+    known = ", ".join(f"{ending} ({form})" for form, (ending,) in FORMS.items())
+    raise InputError(f"{path}: its ending says what is written; known: {known}", field="FILE")
+
+
+def write(db: PerfDB, results: Sequence[TrainingResult], path: Path) -> int:
+    """Write the file; how many lines, events or bytes it has is for people.
+
+    InputError for another ending, several runs in a form that has one, or a run without what the form needs. The file
+    is whole or not at all.
+    """
+    form = form_of(path)
+    if form != "jade" and len(results) != 1:
+        raise InputError(f"{path}: {form} holds one run; got {len(results)}", field="RUN")
+    if form == "jade":
+        content = jade_table(results).encode()
+        count = len(results)
+    else:
+        (result,) = results
+        rows = _steps(db, result)
+        content, count = _content(form, result, rows)
+    partial = path.with_name(path.name + ".partial")
+    partial.write_bytes(content)
+    partial.replace(path)
+    return count
+
+
+def jade_table(results: Sequence[TrainingResult]) -> str:
+    """Rows with BenchmarkJade's columns by its own definition, times in seconds with four digits, as its README has.
+
+    InputError for a run that did not measure them (``timing: [synchronised, jade]``) or that does not count.
+    """
+    head = " | ".join(name.title() for name in COLUMNS)
+    lines: list[str] = []
+    model = None
+    for result in sorted(results, key=lambda of: of.model.name if of.model else ""):
+        jade = result.summary.jade if result.summary else None
+        if not result.verdict.valid:
+            raise InputError(f"{result.run_id} is {result.verdict}: it has no place in a table", field="RUN")
+        if jade is None or not jade["columns"]:
+            why = jade["reason"] if jade else "it was run without `timing: [synchronised, jade]`"
+            raise InputError(f"{result.run_id} has no columns of BenchmarkJade: {why}", field="RUN")
+        name = result.model.name if result.model else "?"
+        if name != model:
+            model = name
+            lines += ["", f"### {_heading(name)} (fp32)", "", f"| {head} |", "|" + " - |" * len(COLUMNS)]
+        lines.append(_jade_row(result, jade["columns"]))
+    return "\n".join(lines).lstrip() + "\n"
+
+
+def _heading(name: str) -> str:
+    """A network's name in letters that a heading of such a table may have."""
+    return "".join(letter if letter.isalnum() or letter in "-_ " else " " for letter in name).strip()
+
+
+def _jade_row(result: TrainingResult, columns: dict[str, float]) -> str:
+    device, engine = result.device, result.engine
+    words = {"train": "Train", "inference": "Inference", "smooth_inference": "Smooth Inference"}
+    cells = [
+        "this host",
+        str(result.data.get("kind")),
+        words[str(result.benchmark)],
+        (device.name if device else None) or "cpu",
+        str(engine.processes if engine else 1),
+        str(result.loader.get("workers") or 0),
+        *(f"{columns[name]:.4f}" if name in columns else "-" for name in PHASES),
+    ]
+    return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
+
+
+def _steps(db: PerfDB, result: TrainingResult) -> Any:
+    import pyarrow
+    import pyarrow.parquet
+
+    if result.samples is None:
+        raise InputError(f"{result.run_id} has no raw steps", field="RUN")
+    return pyarrow.parquet.read_table(pyarrow.BufferReader(db.files.get(result.samples)))
+
+
+def _content(form: str, result: TrainingResult, table: Any) -> tuple[bytes, int]:
+    import pyarrow
+
+    if form == "chrome":
+        events = list(chrome_events(table.to_pylist()))
+        other = {"run": result.run_id, "verdict": str(result.verdict), "clock": "CLOCK_MONOTONIC of the host"}
+        return orjson.dumps({"traceEvents": events, "displayTimeUnit": "ms", "otherData": other}), len(events)
+    sink = pyarrow.BufferOutputStream()
+    if form == "csv":
+        import pyarrow.csv
+
+        pyarrow.csv.write_csv(table, sink)
+    else:
+        pyarrow.parquet.write_table(table, sink, compression="zstd")
+    return sink.getvalue().to_pybytes(), table.num_rows
+
+
+def chrome_events(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Complete events of Chrome's trace format, times in microseconds: each rank a process, steps above their phases.
+
+    Only epochs of ``synchronised`` have stamps of their phases. CPU time and waits for a core stand in ``args``, ms.
+    """
+    ranks: set[int] = set()
+    for row in rows:
+        if row.get("timing", "synchronised") != "synchronised":
+            continue
+        rank = int(row["rank"])
+        if rank not in ranks:
+            ranks.add(rank)
+            yield {"ph": "M", "pid": rank, "name": "process_name", "args": {"name": f"rank {rank}"}}
+        about = {"round": row["round"], "part": row["part"], "samples": row["samples"]}
+        yield _event(rank, f"step {row['step']}", row["step_start_ns"], row["step_ns"], about)
+        for phase in (name.removesuffix("_start_ns") for name in row if name.endswith("_start_ns")):
+            if phase == "step" or row[f"{phase}_start_ns"] is None:
+                continue
+            clocks = {
+                f"{of}_ms": row[f"{phase}_{of}_ns"] / 1e6
+                for of in ("cpu", "wait", "own_cpu", "own_wait")
+                if row.get(f"{phase}_{of}_ns") is not None
+            }
+            yield _event(rank, phase, row[f"{phase}_start_ns"], row[f"{phase}_wall_ns"], clocks)
+
+
+def _event(rank: int, name: str, start_ns: int, length_ns: int, args: dict[str, Any]) -> dict[str, Any]:
+    times = {"ts": start_ns / 1e3, "dur": length_ns / 1e3}
+    return {"ph": "X", "pid": rank, "tid": 0, "name": name, "cat": "training", **times, "args": args}
