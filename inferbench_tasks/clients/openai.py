@@ -39,6 +39,8 @@ class StreamConnection(HttpConnection):
         self._in_head = True
         #: Whether the body ends with the connection.
         self._until_end = True
+        #: Whether an answer came over it before.
+        self.kept = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Called by the parser for each header."""
@@ -91,6 +93,11 @@ class StreamConnection(HttpConnection):
             self._reuse = False
             self._answered(call, time.monotonic_ns())  # HTTP/1.0's way of ending a body
             return
+        if call is not None and self.kept and call.bytes_received == 0:
+            self.call = call.connection = None
+            super().connection_lost(error)
+            self._owner.send_again(call)
+            return
         super().connection_lost(error)
 
     def _keep(self, call: Call) -> None:
@@ -114,7 +121,8 @@ class StreamConnection(HttpConnection):
         if status == OK or not status.startswith("http_"):
             self._keep(call)
         self._renew()
-        super()._end(call, status, now_ns, reuse=reuse)
+        self.kept = True
+        super()._end(call, status, now_ns, reuse=reuse and not self._owner.closes_kept)
 
     def _forget(self) -> None:
         """The connection is no more; what came of a stream is kept all the same."""
@@ -151,3 +159,18 @@ class OpenAIClient(HttpClient):
             explain(status, without_key(text, self._key))
 
         self.explain = explain_without_key
+        #: Whether the server was seen to close connections that it had promised to keep: none is used twice then.
+        self.closes_kept = False
+
+    def send_again(self, call: Call) -> None:
+        """Send a request that met a kept connection's end on a new one; its latency goes on from its intended moment.
+
+        Servers close kept connections without a word, some after every stream; no byte of an answer had come. On a
+        new connection such an end is a failure.
+        """
+        self.closes_kept = True
+        for connection in [idle for idle in self._idle if isinstance(idle, StreamConnection) and idle.kept]:
+            connection.drop()
+        text = "the server closes connections that it promised to keep: requests were sent again, each on its own"
+        self.explain("kept_connection", text)
+        self._sink.again(call)

@@ -31,6 +31,8 @@ class ReferenceOpenAIClient(TaskClient):
         self._scheme = "https" if target.tls else "http"
         self._key = target.key()
         self._client: httpx.AsyncClient | None = None
+        self._answered = False
+        self._reset = ""
 
     async def open(self, connections: int) -> None:
         await knock(self.settings)
@@ -44,6 +46,19 @@ class ReferenceOpenAIClient(TaskClient):
         )
 
     async def exchange(self, call: Call) -> tuple[str, bytes | Outputs]:
+        status, answer = await self._attempt(call)
+        more = min(self.settings.connections, 4) if self._answered else 0
+        while status == RESET and call.first_byte_ns < 0 and more:
+            # Kept connections that the server closed, of which httpx does not say that they were.
+            more -= 1
+            call.sent_ns = time.monotonic_ns()
+            status, answer = await self._attempt(call)
+        self._answered |= status == OK
+        if status == RESET:
+            self._explain(RESET, self._reset)
+        return status, answer
+
+    async def _attempt(self, call: Call) -> tuple[str, bytes | Outputs]:
         url, headers, body = self._request(call.payload)
         assert self._client is not None
         reads, kept = array.array("q"), bytearray()
@@ -74,7 +89,7 @@ class ReferenceOpenAIClient(TaskClient):
             await asyncio.sleep(RECONNECT_DELAY_S)  # a dead server is not hammered
             return CONNECTION, b""
         except (httpx.HTTPError, OSError) as error:
-            self._explain(RESET, str(error) or type(error).__name__)
+            self._reset = str(error) or type(error).__name__
             return RESET, b""
         finally:
             if self.settings.streams is not None and kept:

@@ -68,7 +68,7 @@ def client_shares(
     """
     good = window.answered
     intended_ns, sent_ns = taken(window.intended_ns, good), taken(window.sent_ns, good)
-    held = _Stalls(taken(window.shard, good), shards)
+    held = Stalls(taken(window.shard, good), shards)
     from_ns = sent_ns if paced else intended_ns
     shares: list[ClientShare] = []
     for series, start_ns, stamped in (
@@ -81,7 +81,7 @@ def client_shares(
         own_start_ns = sent_ns if series == "send_latency_ms" else from_ns
         without_ns = taken(held.earliest_ns(sent_ns, stamped) - own_start_ns, there)
         if len(reported_ns) and not np.array_equal(reported_ns, without_ns):
-            shares += _of_series(series, reported_ns, without_ns, limits)
+            shares += of_series(series, reported_ns, without_ns, limits)
     return shares
 
 
@@ -128,9 +128,10 @@ def _withhold_what_follows(summary: Any, names: Mapping[str, str]) -> None:
         summary["goodput_rps"] = None
 
 
-def _of_series(
+def of_series(
     series: str, reported_ns: NDArray[np.int64], without_ns: NDArray[np.int64], limits: Thresholds
 ) -> Iterator[ClientShare]:
+    """Of the mean and every percentile of one series, reported and without the client's part; both lose their order."""
     quantiles = [quantile for quantile, least in FLOORS.items() if len(reported_ns) >= least]
     before, after = _figures_ms(reported_ns, quantiles), _figures_ms(without_ns, quantiles)
     for name, reported, without in zip(
@@ -152,7 +153,7 @@ def _figures_ms(values_ns: NDArray[np.int64], quantiles: Sequence[float]) -> lis
     return [mean / _NS_PER_MS, *(exact / _NS_PER_MS).tolist()]
 
 
-class _Stalls:
+class Stalls:
     """When each sender's loop was held up."""
 
     def __init__(self, shard: NDArray[Any], shards: Sequence[ShardUsage]) -> None:

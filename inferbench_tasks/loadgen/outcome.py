@@ -89,11 +89,15 @@ class Outcome:
             certificate.figures["expect"] = OVERLOAD
             certificate.warnings.append(f"overload was asked for (load.expect: {OVERLOAD})")
             return certificate
-        if plan.unsteady or plan.mlperf:
-            return certificate
-        reasons = [certificate.figures["growing_backlog"], self.unstable]
-        reason = next((reason for reason in reasons if reason is not None), None)
+        reason = self.depends_on_length(certificate, plan)
         return certificate if reason is None else certificate.without_latencies(reason)
+
+    def depends_on_length(self, certificate: Certificate, plan: LoadPlan) -> str | None:
+        """Why the load's times depend on how long it lasted; None where they don't, or where that is meant."""
+        if plan.expect_overload or plan.unsteady or plan.mlperf:
+            return None
+        reasons = [certificate.figures["growing_backlog"], self.unstable]
+        return next((reason for reason in reasons if reason is not None), None)
 
     @property
     def unstable(self) -> str | None:

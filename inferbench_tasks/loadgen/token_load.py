@@ -17,13 +17,15 @@ from inferbench_tasks.clients.openai_models import list_models
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.ceiling import SAFE_SHARE, Ceiling, ceiling, peak_rate_rps
+from inferbench_tasks.loadgen.certificate import Certificate
 from inferbench_tasks.loadgen.null_server import EVENT_BYTES
 from inferbench_tasks.loadgen.outcome import Outcome
 from inferbench_tasks.loadgen.payloads import read_inputs
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.token_records import CHUNKS, STREAMS, read_table
-from inferbench_tasks.loadgen.token_summary import Each, summarise_tokens, withhold_from_tokens
+from inferbench_tasks.loadgen.token_share import withhold_all_times, withhold_clients_times
+from inferbench_tasks.loadgen.token_summary import Each, summarise_tokens
 from inferbench_tasks.loadgen.token_window import TokenWindow
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.requests.prompts import PromptSet, write_prompts
@@ -131,8 +133,10 @@ def check_chunk_ceiling(plan: LoadPlan, cache: Path, *, allow_unsafe: bool) -> C
     return limit
 
 
-def token_figures(plan: LoadPlan, outcome: Outcome, each: Each) -> dict[str, Any]:
-    """The figures of a load's streams, without those that the client made."""
+def token_figures(
+    plan: LoadPlan, outcome: Outcome, each: Each, certificate: Certificate | None = None
+) -> dict[str, Any]:
+    """The figures of a load's streams, without those that the client or, by its certificate, the load's length made."""
     assert outcome.streams is not None
     window = Window.of(outcome.table(for_figures=True), outcome.measure_start_ns, outcome.measure_end_ns)
     streams, metadata = read_table(outcome.streams.streams_path, STREAMS)
@@ -141,7 +145,9 @@ def token_figures(plan: LoadPlan, outcome: Outcome, each: Each) -> dict[str, Any
     summary = summarise_tokens(tokens, each, stamp=metadata.get("stamp", ""))
     if outcome.applied.usages:
         paced = plan.segments[-1].kind == "closed" or plan.segments[-1].paced
-        withhold_from_tokens(summary, tokens, outcome.applied.usages, Thresholds(), paced=paced)
+        withhold_clients_times(summary, tokens, outcome.applied.usages, Thresholds(), paced=paced)
+    if certificate is not None and (reason := outcome.depends_on_length(certificate, plan)) is not None:
+        withhold_all_times(summary, reason)
     asked = read_inputs(plan.inputs_path)["request"]
     measured = int(window.measured.sum())
     return {

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.loadgen.client_share import client_shares, withheld
-from inferbench_tasks.loadgen.evidence import ShardUsage
 from inferbench_tasks.loadgen.statistics import FLOORS, NAMES
 from inferbench_tasks.loadgen.summary import distribution
-from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.token_records import FIRST_BY
 from inferbench_tasks.loadgen.token_window import TokenWindow
 
 _NS_PER_MS = 1e6
 #: Times between chunks are of so many requests at least: those of one say nothing of another's.
 _LEAST_REQUESTS = FLOORS[0.5]
-#: Our figure -> the series of ``client_share`` that it is, with a token's moment in place of the answer's.
-_SHARED = {"latency_ms": "e2e_latency_ms", "ttft_ms": "first_byte_latency_ms"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,7 @@ def summarise_tokens(tokens: TokenWindow, each: Each, *, stamp: str) -> dict[str
         **_times(tokens),
         "gap_ms": _pooled(gaps_ns, gap_row),
         "itl_ms": _pooled(gaps_ns, gap_row) if answered.any() and exact[answered].all() else None,
-        "stall_ms": _whole(tokens, _stalls_ns(gaps_ns, gap_row)),
+        "stall_ms": _whole(tokens, stalls_ns(gaps_ns, gap_row)),
         "tokens_per_chunk": _ratio(tokens.output_tokens[counted].sum(), tokens.chunks[counted].sum()),
         "prompt_tokens_mean": _mean(tokens.prompt_tokens, answered),
         "output_tokens_mean": _mean(tokens.output_tokens, answered),
@@ -80,28 +75,6 @@ def summarise_tokens(tokens: TokenWindow, each: Each, *, stamp: str) -> dict[str
         **_goodness(tokens, each, reasons),
     }
     return {**summary, "reasons": reasons}
-
-
-def withhold_from_tokens(
-    summary: dict[str, Any],
-    tokens: TokenWindow,
-    usages: tuple[ShardUsage, ...],
-    limits: Thresholds,
-    *,
-    paced: bool,
-) -> None:
-    """Take the times out of which the client made too much itself, as ``client_share`` does with latencies."""
-    as_answers = replace(
-        tokens.window, first_byte_ns=tokens.first_token_ns, done_ns=tokens.last_token_ns, client_spans={}
-    )
-    reasons = withheld(client_shares(as_answers, usages, limits, paced=paced))
-    for name, series in _SHARED.items():
-        stats = summary[name]
-        for figure, reason in reasons.get(series, {}).items():
-            stats[figure] = None
-            if stats.get("ci95"):
-                stats["ci95"][figure] = None
-            stats.setdefault("withheld", {})[figure] = reason
 
 
 def _times(tokens: TokenWindow) -> dict[str, Any]:
@@ -149,7 +122,7 @@ def _pooled(gaps_ns: NDArray[np.int64], row: NDArray[np.int64]) -> dict[str, Any
     return {**stats, "requests": requests}
 
 
-def _stalls_ns(gaps_ns: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.int64]:
+def stalls_ns(gaps_ns: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.int64]:
     """The longest time between two chunks of each request that has two."""
     if not len(row):
         return gaps_ns

@@ -91,9 +91,13 @@ class TokenWindow:
 
     def gaps(self, of: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Times between a request's token chunks, ns, and the record of each; of the records in the mask."""
+        later = self.followers(of)
+        return self.chunk_ns[later] - self.chunk_ns[later - 1], self.chunk_row[later]
+
+    def followers(self, of: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The token chunks that follow another one of their request, by their places; of the records in the mask."""
         same = (self.chunk_row[1:] == self.chunk_row[:-1]) & of[self.chunk_row[1:]]
-        gaps: NDArray[np.int64] = np.diff(self.chunk_ns)[same]
-        return gaps, self.chunk_row[1:][same]
+        return np.flatnonzero(same) + 1
 
     def tokens_within(self, of: NDArray[np.bool_]) -> float | None:
         """Output tokens that arrived in the window, of the records in the mask; None where one's were not counted.

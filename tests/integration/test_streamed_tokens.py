@@ -252,6 +252,21 @@ def test_a_server_that_keeps_its_stream_back_is_told(server: StandIn, tmp_path: 
     assert any(word.startswith("tpot_ms:") and "came at once" in word for word in words(plan, tokens))
 
 
+@pytest.mark.parametrize("client", ["fast", "reference"])
+def test_a_server_that_closes_connections_without_a_word_loses_no_request(
+    server: StandIn, tmp_path: Path, client: str
+) -> None:
+    """As llama.cpp's does after each stream, though it promises to keep them: that is told once, and no failure."""
+    model = "stand-in:ttft_ms=5,gap_ms=0.5,keep=false"
+    _, outcome, tokens = _load(
+        server, tmp_path, model, arrivals="closed_loop:2", max_requests=40, client=client
+    )
+    status, names = codes(outcome.table(), "status")
+    assert Counter(names[code] for code in status) == {OK: len(status)}
+    assert len(status) > 4 and tokens["ttft_ms"]["count"] > 0
+    assert set(outcome.applied.explanations) <= {"kept_connection"}
+
+
 def test_the_key_is_sent_and_stands_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that wants it answers with it and repeats a wrong one; no file of either load has it."""
     monkeypatch.setenv("STAND_IN_KEY", KEY)

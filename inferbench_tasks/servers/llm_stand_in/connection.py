@@ -149,7 +149,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
         elif pace.chunked:
             self._write(b"0\r\n\r\n")
-        else:
+        if not (pace.chunked and pace.keep):
             self._transport.close()
 
     async def _send(self, piece: Piece, pace: Pace, entry: dict[str, Any]) -> None:

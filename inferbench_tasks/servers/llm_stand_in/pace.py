@@ -21,7 +21,8 @@ class Pace(BaseModel):
     alone, at once. ``usage_each``: the usage with every chunk, not only in one of its own at the end. ``line_end``,
     ``comments`` (between the events), ``done`` (a last ``[DONE]``), ``chunked`` (else the body ends with the
     connection) and ``split`` (write so many bytes at a time) are forms of the same stream, which a client has to read
-    alike. Faults: ``buffered`` keeps the chunks until the last is due, ``burst`` writes them one by one then.
+    alike. ``keep: false``: the connection is closed after the answer, without a word before. Faults: ``buffered``
+    keeps the chunks until the last is due, ``burst`` writes them one by one then.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,6 +38,7 @@ class Pace(BaseModel):
     comments: bool = False
     done: bool = True
     chunked: bool = True
+    keep: bool = True
     split: Annotated[int, Field(ge=0)] = 0
     fault: Fault = "none"
 

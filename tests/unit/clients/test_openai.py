@@ -32,6 +32,8 @@ class Owner:
         self.ended: list[str] = []
         self.words: list[str] = []
         self.held = self.reused = 0
+        self.closes_kept = False
+        self.again: list[int] = []
 
     def free(self, connection: StreamConnection) -> None:
         """It can be used again."""
@@ -39,6 +41,10 @@ class Owner:
 
     def lost(self, connection: StreamConnection) -> None:
         """It is no more."""
+
+    def send_again(self, call: Call) -> None:
+        """It is sent on another connection."""
+        self.again.append(call.request_id)
 
     def finish(self, call: Call, status: str, done_ns: int) -> None:
         """A call has ended."""
@@ -148,6 +154,24 @@ def test_the_next_answer_on_the_connection_is_counted_from_the_beginning() -> No
     made.data_received(wire)
     assert bytes(owner.kept[7].body) == bytes(owner.kept[8].body) == BODY
     assert list(owner.kept[8].ends) == [len(BODY)]
+
+
+@pytest.mark.parametrize("answered", [0, 1])
+@pytest.mark.parametrize("received", [b"", b"HTTP/1.1 200"])
+def test_a_kept_connection_that_is_closed_is_no_failure(answered: int, received: bytes) -> None:
+    """Where an answer came over it before and none had begun; on a new connection it is one."""
+    owner = Owner()
+    made = connection(owner)
+    if answered:
+        made.data_received(HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY)
+        made.send(Call(8, 0, Payload(b"", 0, 1)))
+    if received:
+        made.data_received(received)
+    made.connection_lost(ConnectionResetError())
+    if answered and not received:
+        assert (owner.again, owner.ended) == ([8], [OK])
+    else:
+        assert (owner.again, owner.ended[-1]) == ([], RESET)
 
 
 def test_a_refusal_is_told_in_the_servers_words_and_is_no_stream() -> None:

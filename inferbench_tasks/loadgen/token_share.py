@@ -1,0 +1,112 @@
+"""Which times of streamed tokens are withheld: those that the client made, and those that the load's length made.
+
+As with latencies (``client_share``, ``stability``): each distribution is worked out again from the real send, and to
+the earliest moment at which a chunk may have come. What a figure loses by that is the most that the client made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.loadgen.client_share import ClientShare, Stalls, client_shares, of_series, withheld
+from inferbench_tasks.loadgen.evidence import ShardUsage
+from inferbench_tasks.loadgen.stability import withheld_for
+from inferbench_tasks.loadgen.thresholds import Thresholds
+from inferbench_tasks.loadgen.token_summary import stalls_ns
+from inferbench_tasks.loadgen.token_window import TokenWindow
+
+#: The series of ``client_share`` -> ours, with a token's moment in place of the answer's.
+_AS_ANSWERS = {
+    "e2e_latency_ms": "latency_ms",
+    "first_byte_latency_ms": "ttft_ms",
+    "send_latency_ms": "from_send",
+}
+_TIMES = (
+    "ttft_ms", "ttft_from_send_ms", "ttft_output_ms", "latency_ms", "tpot_ms", "gap_ms", "itl_ms", "stall_ms",
+    "user_tokens_per_s",
+)  # fmt: skip
+#: What is made of the same moments.
+_FOLLOW = {"tpot_ms": ("user_tokens_per_s",), "gap_ms": ("itl_ms",), "ttft_ms": ("ttft_output_ms",)}
+
+
+def withhold_clients_times(
+    summary: dict[str, Any],
+    tokens: TokenWindow,
+    usages: Sequence[ShardUsage],
+    limits: Thresholds,
+    *,
+    paced: bool,
+) -> None:
+    """Take out the times of which the client made too much."""
+    reasons = withheld(
+        [*_of_requests(tokens, usages, limits, paced=paced), *_between(tokens, usages, limits)]
+    )
+    for series, names in reasons.items():
+        for figure in (series, *_FOLLOW.get(series, ())):
+            _withhold(summary, figure, names)
+
+
+def withhold_all_times(summary: dict[str, Any], reason: str) -> None:
+    """Take out every time, and what is good by it, of a load whose times depend on how long it lasted."""
+    names = next(iter(withheld_for(reason).values()))
+    for figure in _TIMES:
+        _withhold(summary, figure, names)
+    summary["reasons"] |= dict.fromkeys(("ttft_ms", "good_ratio"), next(iter(names.values())))
+    summary |= dict.fromkeys(("good", "good_ratio", "goodput_rps", "good_tokens_per_s"))
+    summary["kept_ratio"] = dict.fromkeys(summary["kept_ratio"])
+
+
+def _withhold(summary: dict[str, Any], figure: str, names: dict[str, str]) -> None:
+    stats = summary.get(figure)
+    if not stats:
+        return
+    for name in names:
+        stats[name] = None
+        if stats.get("ci95"):
+            stats["ci95"][name] = None
+    stats["withheld"] = {**names, **stats.get("withheld", {})}
+
+
+def _of_requests(
+    tokens: TokenWindow, usages: Sequence[ShardUsage], limits: Thresholds, *, paced: bool
+) -> Iterable[ClientShare]:
+    """Of the first and the last token, from the intended moment and from the send."""
+    as_first = replace(tokens.window, first_byte_ns=tokens.first_token_ns, done_ns=tokens.last_token_ns)
+    for share in client_shares(as_first, usages, limits, paced=paced):
+        if (series := _AS_ANSWERS[share.series]) in _TIMES:
+            yield replace(share, series=series)
+    as_sent = replace(tokens.window, done_ns=tokens.first_token_ns)
+    for share in client_shares(as_sent, usages, limits, paced=paced):
+        if share.series == "send_latency_ms":
+            yield replace(share, series="ttft_from_send_ms")
+
+
+def _between(tokens: TokenWindow, usages: Sequence[ShardUsage], limits: Thresholds) -> Iterable[ClientShare]:
+    """Of what lies between chunks: it was stamped too long where the later chunk waited for the sender."""
+    answered = tokens.window.answered
+    gaps_ns, row = tokens.gaps(answered)
+    came_ns = tokens.chunk_ns[tokens.followers(answered)]
+    held = Stalls(tokens.window.shard[row], usages)
+    without_ns = gaps_ns - (came_ns - held.earliest_ns(came_ns - gaps_ns, came_ns))
+    yield from _changed("gap_ms", gaps_ns, without_ns, limits)
+    yield from _changed("stall_ms", stalls_ns(gaps_ns, row), stalls_ns(without_ns, row), limits)
+    tpot_ns = tokens.tpot_ns
+    known = answered & ~np.isnan(tpot_ns)
+    last_ns, first_ns = tokens.last_token_ns[known], tokens.first_token_ns[known]
+    held = Stalls(tokens.window.shard[known], usages)
+    count = (tokens.output_tokens - tokens.first_chunk_tokens)[known]
+    yield from _changed(
+        "tpot_ms", tpot_ns[known], (held.earliest_ns(first_ns, last_ns) - first_ns) / count, limits
+    )
+
+
+def _changed(
+    series: str, reported_ns: NDArray[Any], without_ns: NDArray[Any], limits: Thresholds
+) -> Iterable[ClientShare]:
+    if len(reported_ns) and not np.array_equal(reported_ns, without_ns):
+        yield from of_series(series, reported_ns.copy(), without_ns.copy(), limits)
