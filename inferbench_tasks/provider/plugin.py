@@ -15,6 +15,18 @@ from inferbench_tasks.provider.submit import notes
 from inferbench_tasks.provider.weights import ShortestJobFirst
 
 
+def _view(path: str, title: str) -> dict[str, Any]:
+    """A page in Airflow's navigation: the home at its first level, the others below *Plugins*."""
+    view = {"href": f"/inferbench/{path}", "url_route": f"inferbench-{path}", "destination": "nav"}
+    if path != "home":
+        return {**view, "name": title, "category": "InferBench"}
+    icons = {
+        "icon": "/inferbench/static/inferbench.svg",
+        "icon_dark_mode": "/inferbench/static/inferbench-dark.svg",
+    }
+    return {**view, "name": "InferBench", "nav_top_level": True, **icons}
+
+
 class InferBenchPlugin(AirflowPlugin):
     """InferBench's pages and REST API under ``/inferbench``, the links to them, and notes on submissions."""
 
@@ -24,16 +36,7 @@ class InferBenchPlugin(AirflowPlugin):
         {"middleware": Warm, "name": "InferBench"},
         {"middleware": BodyLimit, "name": "InferBench's limit of a body"},
     ]
-    external_views: list[Any] = [
-        {
-            "name": title,
-            "href": f"/inferbench/{path}",
-            "url_route": f"inferbench-{path}",
-            "destination": "nav",
-            "category": "InferBench",
-        }
-        for path, title in PAGES.items()
-    ]
+    external_views: list[Any] = [_view(path, title) for path, title in PAGES.items()]
     operator_extra_links: list[Any] = [*LINKS, InvocationReportLink()]
     listeners: list[Any] = [notes]
     priority_weight_strategies: list[Any] = [ShortestJobFirst]

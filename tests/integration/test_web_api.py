@@ -260,7 +260,7 @@ def test_a_valid_submission_says_what_it_amounts_to(bench: InferBench) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/leaderboard", "/leaderboard?all=1", "/runs", "/run/nasty", "/compare?run=nasty&run=other", "/cluster",
+    ["/home", "/leaderboard", "/leaderboard?all=1", "/runs", "/run/nasty", "/compare?run=nasty&run=other", "/cluster",
      "/recommend?by=throughput_rps&ask=1", f"/leaderboard?model={NASTY}", f"/runs?q={NASTY}",
      f"/compare?run={NASTY}&run=b", f"/recommend?slo={NASTY}", f"/leaderboard?by={NASTY}"],
 )  # fmt: skip
@@ -290,7 +290,7 @@ def test_pages_need_nothing_from_elsewhere(perfdb: PerfDB, http: TestClient) -> 
     import re
 
     seed(perfdb)
-    for path in ("leaderboard", "runs", "run/run-0", "compare", "recommend", "cluster", "regression"):
+    for path in ("home", "leaderboard", "runs", "run/run-0", "compare", "recommend", "cluster", "regression"):
         text = http.get(f"/inferbench/{path}").text
         found = re.findall(r"""(?:src|href|action)=["']([^"']*)""", text)
         assert found and all(u.startswith(("/", "?", "#", "data:,")) for u in found), path

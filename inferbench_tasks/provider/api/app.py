@@ -14,7 +14,7 @@ from inferbench_tasks.provider.api import cluster, questions, regression, runs, 
 from inferbench_tasks.provider.api.access import READER
 from inferbench_tasks.provider.api.limits import PlainAddress
 from inferbench_tasks.provider.api.problems import install
-from inferbench_tasks.provider.ui import files, pages, run_page
+from inferbench_tasks.provider.ui import files, home, pages, run_page
 from inferbench_tasks.provider.ui import trainings as training_pages
 
 app = FastAPI(
@@ -40,6 +40,7 @@ def openapi() -> dict[str, Any]:
 
 app.include_router(api)
 app.include_router(files.router)
+app.include_router(home.router)
 app.include_router(pages.router)
 app.include_router(run_page.router)
 app.include_router(training_pages.router)

@@ -14,8 +14,15 @@ from inferbench_tasks import settings
 
 router = APIRouter(include_in_schema=False)
 _INVOCATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
-_STATIC = ("inferbench.css", "theme.js", "inferbench.js", "plotly.min.js")
+_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+_STATIC = (
+    "inferbench.css",
+    "theme.js",
+    "inferbench.js",
+    "plotly.min.js",
+    "inferbench.svg",
+    "inferbench-dark.svg",
+)
 
 
 @router.get("/report/{invocation_id}", response_class=FileResponse)

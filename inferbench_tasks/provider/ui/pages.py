@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.analysis.recommend.leaderboard import SHOWN, USUAL, usual_figure
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
@@ -23,12 +23,6 @@ from inferbench_tasks.provider.ui.render import page, query
 router = APIRouter(include_in_schema=False)
 PAGE_SIZE = 50
 MOST_CHARTS = 12
-
-
-@router.get("/", response_class=RedirectResponse)
-def start() -> RedirectResponse:
-    """Send who opens the plugin to its first page, the leaderboard."""
-    return RedirectResponse("/inferbench/leaderboard")
 
 
 @router.get("/leaderboard", response_class=HTMLResponse)

@@ -48,7 +48,7 @@ def trainings(
     return page(
         "trainings.html",
         here="trainings",
-        rows=[row | {name: _figure(row, name) for name in shown} for row in rows],
+        rows=[row | {name: shown_figure(row, name) for name in shown} for row in rows],
         shown=shown,
         filters=filters,
         filled=any(filters.values()),
@@ -83,7 +83,7 @@ def compare(db: Store, run: Annotated[list[str], Query()] = []) -> HTMLResponse:
     )
 
 
-def _figure(row: dict[str, Any], name: str) -> str:
+def shown_figure(row: dict[str, Any], name: str) -> str:
     """A figure in the table; of a disturbed run it is a bound, with its sign."""
     text = number(row.get(name))
     if row.get(name) is None or split(row["verdict"])[0] != DISTURBED:
