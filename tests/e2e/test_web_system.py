@@ -163,9 +163,17 @@ def test_a_good_submission_runs_to_its_report(page: Page, site: Site) -> None:
 
 
 def test_the_pages_are_in_airflow_s_navigation(page: Page, site: Site) -> None:
-    """Inside Airflow: the leaderboard sorted, two runs compared, a recommendation, the cluster with its device."""
-    page.goto(f"{site.url}/plugin/inferbench-leaderboard")
+    """From Airflow's first level to the home and to the form; the leaderboard sorted, two runs compared, a
+    recommendation, the cluster with its device.
+    """
     inside = page.frame_locator("iframe")
+    page.goto(site.url)
+    page.get_by_test_id("nav-sidebar").get_by_role("link", name="InferBench", exact=True).click()
+    inside.get_by_role("region", name="Last verdicts").get_by_text("fast-run").wait_for()
+    page.screenshot(path=site.shots / "08-home.png")
+    inside.get_by_role("link", name="New benchmark").click()
+    page.wait_for_url("**/dags/submit**")
+    page.goto(f"{site.url}/plugin/inferbench-leaderboard")
     first = inside.locator("tbody tr").filter(has=page.locator("input[name=run]")).first
     first.wait_for()
     inside.get_by_role("link", name="throughput_rps").first.click()
