@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from inferbench_tasks.contracts.models import ModelSource
+from inferbench_tasks.modelrepo.zoo_networks import NETWORKS
 from inferbench_tasks.registry import Registry
 
 
@@ -26,7 +27,7 @@ ZOO: Registry[ZooFactory] = Registry(
         "efficientnet-lite0": "inferbench_tasks.modelrepo.zoo_efficientnet:EfficientNetLite0",
         "all-minilm-l6-v2": "inferbench_tasks.modelrepo.zoo_minilm:MiniLm",
         **dict.fromkeys(
-            ("resnet50", "mobilenet_v2", "bert-base", "lstm", "cyclegan", "detector"),
+            NETWORKS,
             "inferbench_tasks.modelrepo.zoo_random:RandomWeights",
         ),
     },

@@ -1,4 +1,7 @@
-"""Residual networks (He et al., 2016); the stride of a bottleneck is on its 3 x 3 convolution, the usual "v1.5"."""
+"""Residual networks (He et al., 2016) and what was made of them: wide, grouped, thin, with squeeze-and-excitation.
+
+The stride of a bottleneck is on its 3 x 3 convolution, the usual "v1.5".
+"""
 
 from __future__ import annotations
 
@@ -10,30 +13,47 @@ EXPANSION = 4
 
 
 def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
-    """ResNet-50: ``n x 3 x 224 x 224`` -> 1000 scores; in Keras ``n x 224 x 224 x 3``."""
+    """``n x 3 x 224 x 224`` -> the classes' scores; in Keras, ResNet-50 only, ``n x 224 x 224 x 3``.
+
+    ``arguments`` as of ``in_torch``, with ``blocks`` for the stages; without any it is ResNet-50.
+    """
     if framework == "tensorflow":
         import keras
 
         return keras.applications.ResNet50(weights=None, classifier_activation=None)
-    return in_torch(RESNET_50, bottleneck=True)
+    given = {"blocks": RESNET_50, "bottleneck": True, **arguments}
+    return in_torch(tuple(given.pop("blocks")), **given)
 
 
-def in_torch(blocks_of_stages: tuple[int, ...], *, bottleneck: bool) -> Any:
-    """``n x 3 x side x side`` -> 1000 scores, of blocks with two 3 x 3 convolutions, or of bottlenecks."""
+def in_torch(
+    blocks_of_stages: tuple[int, ...], *, bottleneck: bool, width: int = 64, inner: int = 1, groups: int = 1,
+    squeeze: int = 0, classes: int = 1000,
+) -> Any:  # fmt: skip
+    """``n x 3 x side x side`` -> ``n x classes``, of blocks with two 3 x 3 convolutions, or of bottlenecks.
+
+    ``width``: the first stage's channels before expansion (32: thin, Open NSFW). ``inner``: how much wider a
+    bottleneck's 3 x 3 convolution is (2: Wide ResNet-50-2, and with 32 ``groups`` ResNeXt 32x4d). ``squeeze``: by what
+    a block's channels are reduced in its squeeze-and-excitation (Hu et al., 2018); 0: it has none.
+    """
     from torch import Tensor, nn
 
-    def conv(inputs: int, outputs: int, kernel: int, stride: int = 1) -> list[Any]:
+    from inferbench_tasks.modelrepo.networks.excitation import squeeze_and_excitation
+
+    def conv(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> list[Any]:
         return [
-            nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False),
+            nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False),
             nn.BatchNorm2d(outputs),
         ]
 
     def body(inputs: int, width: int, stride: int) -> list[Any]:
+        outputs = width * EXPANSION if bottleneck else width
+        excited = [squeeze_and_excitation(outputs, squeeze)] if squeeze else []
         if not bottleneck:
-            return [*conv(inputs, width, 3, stride), nn.ReLU(), *conv(width, width, 3)]
+            return [*conv(inputs, width, 3, stride), nn.ReLU(), *conv(width, width, 3), *excited]
+        middle = width * inner
         return [
-            *conv(inputs, width, 1), nn.ReLU(), *conv(width, width, 3, stride), nn.ReLU(),
-            *conv(width, width * EXPANSION, 1),
+            *conv(inputs, middle, 1), nn.ReLU(), *conv(middle, middle, 3, stride, groups), nn.ReLU(),
+            *conv(middle, outputs, 1), *excited,
         ]  # fmt: skip
 
     class Block(nn.Module):
@@ -50,11 +70,11 @@ def in_torch(blocks_of_stages: tuple[int, ...], *, bottleneck: bool) -> Any:
 
     blocks, inputs = [], 64
     for stage, count in enumerate(blocks_of_stages):
-        width = 64 << stage
+        wide = width << stage
         for index in range(count):
-            blocks.append(Block(inputs, width, 2 if stage and not index else 1))
-            inputs = width * EXPANSION if bottleneck else width
+            blocks.append(Block(inputs, wide, 2 if stage and not index else 1))
+            inputs = wide * EXPANSION if bottleneck else wide
     return nn.Sequential(
         *conv(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1), *blocks,
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 1000),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes),
     )  # fmt: skip
