@@ -5,6 +5,7 @@ The senders spend nothing on it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,29 @@ class Snapshot:
         """What people see of it, in one line."""
         latency = "" if self.p50_ms is None else f", p50 {self.p50_ms:.2f} ms, p99 {self.p99_ms:.2f} ms"
         return f"{self.rate_rps:,.0f} requests/s, {self.in_flight} in flight, {self.errors} errors{latency}"
+
+
+@dataclass(frozen=True)
+class Told:
+    """The figures in a snapshot's line."""
+
+    rate_rps: float
+    p50_ms: float | None
+    p99_ms: float | None
+
+
+_TOLD = re.compile(
+    r"(?P<rate>[\d,]+) requests/s, \d+ in flight, \d+ errors(?:, p50 (?P<p50>[\d.]+) ms, p99 (?P<p99>[\d.]+) ms)?"
+)
+
+
+def told(text: str) -> Told | None:
+    """What ``Snapshot.text`` said, wherever it stands in a line; None where it does not."""
+    found = _TOLD.search(text)
+    if found is None:
+        return None
+    p50, p99 = (float(value) if value else None for value in (found["p50"], found["p99"]))
+    return Told(float(found["rate"].replace(",", "")), p50, p99)
 
 
 class Live:

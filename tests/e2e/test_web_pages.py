@@ -6,6 +6,7 @@ pytest's temporary folder, or in ``INFERBENCH_SCREENSHOTS``.
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -139,12 +140,22 @@ def test_the_leaderboard_is_sorted_and_leads_to_a_comparison(page: Page, site: S
     page.screenshot(path=site.shots / "09-compare.png")
 
 
-def test_the_home_tells_what_there_is(page: Page, site: Site, perfdb: PerfDB) -> None:
-    """A run that begins shows by itself; a device that needs somebody, the last verdicts of both kinds, the nights."""
+def test_the_home_tells_what_there_is(page: Page, site: Site, perfdb: PerfDB, data_dir: Path) -> None:
+    """A run that begins shows by itself, and how its load goes, which leads to its curves; a device that needs
+    somebody, the last verdicts of both kinds, the nights.
+    """
     page.goto(f"{site.url}/inferbench/")
     page.get_by_text("Nothing runs.").wait_for()
     perfdb.start_run("now-1.000", "now-1", "now", JOB.model_dump(mode="json"))
     page.get_by_role("region", name="Runs now").get_by_role("link", name="now-1.000").wait_for()
+    words = "measuring: 100 requests/s, 1 in flight, 0 errors, p50 2.00 ms, p99 4.00 ms"
+    told_of = {"event": "progress", "stage": "load", "job": 0, "total": 1000.0, "text": words}
+    events = [{"t": time.time() + at, "done": 500.0 + at, **told_of} for at in (-2, -1, 0)]
+    (data_dir / "invocations" / "now-1").mkdir(parents=True)
+    lines = "".join(json.dumps(event) + "\n" for event in events)
+    (data_dir / "invocations" / "now-1" / "events.jsonl").write_text(lines)
+    page.get_by_text(words).wait_for()
+    assert page.get_by_role("progressbar", name="load").get_attribute("value") == "50.0"
     told = page.locator("main").inner_text()
     assert "quarantined gpu:0, NVIDIA H200 on rack-7: the clock is throttled" in told
     verdicts = page.get_by_role("region", name="Last verdicts")
@@ -157,6 +168,9 @@ def test_the_home_tells_what_there_is(page: Page, site: Site, perfdb: PerfDB) ->
         and page.title() == "Home – InferBench"
     )
     page.screenshot(path=site.shots / "07-home.png", full_page=True)
+    page.get_by_role("link", name="now-1.000").first.click()
+    page.get_by_role("img", name="p99 so far, now 4 ms").wait_for()
+    page.screenshot(path=site.shots / "07-live.png", full_page=True)
 
 
 def test_a_recommendation_is_asked_for(page: Page, site: Site) -> None:

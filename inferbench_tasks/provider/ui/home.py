@@ -15,6 +15,7 @@ from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.cluster import cluster_now
 from inferbench_tasks.provider.api.regression import regression_now
 from inferbench_tasks.provider.api.runs import page_of
+from inferbench_tasks.provider.ui.live import live_of
 from inferbench_tasks.provider.ui.render import measured, page
 from inferbench_tasks.provider.ui.trainings import shown_figure
 from inferbench_tasks.training.listing import listed, row
@@ -22,6 +23,8 @@ from inferbench_tasks.training.listing import listed, row
 router = APIRouter(include_in_schema=False)
 #: Verdicts that are shown; more have pages of their own.
 LAST = 10
+#: Runs whose progress is read; of more the stage alone is told.
+FOLLOWED = 20
 #: The figures of a line, in words.
 _SERVING = {"p99_ms": "p99 {} ms", "throughput_rps": "{} requests/s"}
 _TRAINING = {"samples_per_s": "{} samples/s", "step_ms": "{} ms a step"}
@@ -38,11 +41,14 @@ def home(db: Store) -> HTMLResponse:
     """What a team looks at first; what runs, waits and is broken follows while it is open."""
     cluster = cluster_now(db)
     left_s = {of["run_id"]: of["expected_left_s"] for of in cluster["devices"] if of["run_id"]}
+    live = {record.run_id: live_of(record) for record in db.find_runs({"status": "running"}, limit=FOLLOWED)}
     nights = regression_now(db)
     return page(
         "home.html",
         here="home",
-        running=[{**of, "left_s": left_s.get(of["run"])} for of in cluster["running"]],
+        running=[
+            {**of, "left_s": left_s.get(of["run"]), "live": live.get(of["run"])} for of in cluster["running"]
+        ],
         waiting=cluster["waiting"],
         queued_s=sum(of["expected_s"] for of in cluster["queues"]),
         states=Counter(of["state"] for of in cluster["devices"]),

@@ -21,6 +21,7 @@ from inferbench_tasks.pipelines.base import pipeline_of, results_of
 from inferbench_tasks.provider.api.access import MayChange, Store, User
 from inferbench_tasks.provider.api.runs import find
 from inferbench_tasks.provider.submit.notes import SUBMIT
+from inferbench_tasks.provider.ui.live import HEIGHT, WIDTH, live_of
 from inferbench_tasks.provider.ui.render import asker, page, query
 
 router = APIRouter(include_in_schema=False)
@@ -45,6 +46,8 @@ def run_page(run: str, db: Store, user: User, may_change: MayChange) -> HTMLResp
         verdict=view.said_with_load,
         valid=view.valid,
         running=now if running else "",
+        live=live_of(record) if record and running else None,
+        live_size=(WIDTH, HEIGHT),
         may_end=running and record is not None and _may_end(record, user, may_change),
         result=result,
         samples=result is not None and result.samples is not None,

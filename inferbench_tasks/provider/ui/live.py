@@ -1,0 +1,125 @@
+"""A run while it runs, from what its stages tell of their progress: nothing is asked of the device or its load.
+
+The events lie in the invocation's folder, so that it is seen where the web server shares it with the worker.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from inferbench_tasks import settings
+from inferbench_tasks.loadgen.live import Told, told
+from inferbench_tasks.perfdb.documents import RunDocument
+
+#: The end of the events that is read: some minutes of a load.
+TAIL_BYTES = 256 * 1024
+#: A curve has at most so many points, the newest.
+MOST_POINTS = 180
+WIDTH, HEIGHT = 600, 64
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A figure over time as an SVG polyline of ``WIDTH`` x ``HEIGHT``, from 0 to its greatest value."""
+
+    title: str
+    unit: str
+    newest: float
+    greatest: float
+    points: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Live:
+    """The running stage's progress: ``done`` of ``total`` (seconds of a load; None where that is not known), in words
+    ``text``. ``left_s``: of a stage that counts seconds.
+    """
+
+    stage: str
+    text: str
+    done: float
+    total: float | None
+    left_s: float | None
+    curves: tuple[Curve, ...] = ()
+
+    @property
+    def percent(self) -> float | None:
+        """How much of it is done."""
+        return min(100.0, 100 * self.done / self.total) if self.total else None
+
+
+def live_of(record: RunDocument) -> Live | None:
+    """None of a run that does not run, or whose events are not here."""
+    index = record.run_id.rpartition(".")[2]
+    if record.status != "running" or not index.isdecimal():
+        return None
+    path = settings.data_dir() / "invocations" / record.invocation_id / "events.jsonl"
+    return of_events([event for event in read(path) if event.get("job") == int(index)])
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The events at the end of the file; [] without one. A line that is being written is left out."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return []
+    return list(_parsed(lines))
+
+
+def _parsed(lines: Sequence[bytes]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        try:
+            event = orjson.loads(line)
+        except orjson.JSONDecodeError:  # cut off at one end or the other
+            continue
+        if isinstance(event, dict):
+            yield event
+
+
+def of_events(events: Sequence[dict[str, Any]]) -> Live | None:
+    """Of one job's events in the order of time; None before the first progress of a stage that goes on."""
+    ended = {event["stage"] for event in events if event.get("event") == "end"}
+    progress = [event for event in events if event.get("event") == "progress" and event["stage"] not in ended]
+    if not progress:
+        return None
+    newest = progress[-1]
+    mine = [event for event in progress if event["stage"] == newest["stage"]]
+    done, total = float(newest["done"]), newest["total"]
+    curves = _curves([(float(event["t"]), said) for event in mine if (said := told(str(event["text"])))])
+    # What counts seconds says of what: only a load and its like have words with a rate.
+    left_s = max(0.0, total - done - (time.time() - float(newest["t"]))) if total and curves else None
+    return Live(newest["stage"], str(newest["text"]), done, total, left_s, curves)
+
+
+def _curves(course: Sequence[tuple[float, Told]]) -> tuple[Curve, ...]:
+    if not course:
+        return ()
+    # One point a second: the last that was told in it.
+    seconds = {int(at): said for at, said in course}
+    kept = list(seconds.items())[-MOST_POINTS:]
+    of = {
+        ("requests per second", "1/s"): [(at, said.rate_rps) for at, said in kept],
+        ("p50 so far", "ms"): [(at, said.p50_ms) for at, said in kept if said.p50_ms is not None],
+        ("p99 so far", "ms"): [(at, said.p99_ms) for at, said in kept if said.p99_ms is not None],
+    }
+    return tuple(_curve(title, unit, values) for (title, unit), values in of.items() if values)
+
+
+def _curve(title: str, unit: str, values: Sequence[tuple[int, float]]) -> Curve:
+    first, last = values[0][0], values[-1][0]
+    greatest = max(value for _, value in values)
+    points = " ".join(
+        f"{(at - first) / max(1, last - first) * WIDTH:.1f},{HEIGHT - value / (greatest or 1) * HEIGHT:.1f}"
+        for at, value in values
+    )
+    return Curve(title, unit, values[-1][1], greatest, points, last - first)

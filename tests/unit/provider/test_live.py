@@ -1,0 +1,80 @@
+"""A run while it runs, from the events of its stages."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.loadgen.live import Snapshot, Told, told
+from inferbench_tasks.provider.ui.live import HEIGHT, TAIL_BYTES, WIDTH, of_events, read
+
+
+def progress(
+    at_s: float, done: float, text: str, stage: str = "load", total: float | None = 20.0
+) -> dict[str, Any]:
+    return {
+        "t": at_s,
+        "event": "progress",
+        "stage": stage,
+        "job": 0,
+        "done": done,
+        "total": total,
+        "text": text,
+    }
+
+
+def line(rate: float, p99_ms: float | None) -> str:
+    return "measuring: " + Snapshot(1000, 0, rate, None if p99_ms is None else p99_ms / 2, p99_ms, 3).text()
+
+
+@pytest.mark.parametrize(("rate", "p99_ms"), [(98.0, 12.34), (12_345.0, 0.5), (0.0, None)])
+def test_the_words_of_a_load_are_read_as_they_were_said(rate: float, p99_ms: float | None) -> None:
+    """Also thousands, and a load without a good answer yet; other words say nothing."""
+    assert told(line(rate, p99_ms)) == Told(rate, None if p99_ms is None else round(p99_ms / 2, 2), p99_ms)
+    assert told("converting") is None
+
+
+def test_a_load_has_its_time_left_and_a_point_a_second() -> None:
+    """Two of the same second are the later one; from 0 to the greatest value, the first point at the left end."""
+    now = float(int(time.time()))
+    events = [progress(now - 4 + at, 2 * at, line(100 * at, 10 * at)) for at in (1, 2, 2.5, 4)]
+    live = of_events([{"t": now - 9, "event": "start", "stage": "load", "job": 0}, *events])
+    assert live is not None and live.stage == "load" and live.percent == 40
+    assert live.left_s == pytest.approx(12, abs=2)
+    rate, p50, p99 = live.curves
+    assert (rate.newest, rate.greatest, rate.unit, p50.newest, p99.newest) == (400, 400, "1/s", 20, 40)
+    points = [tuple(map(float, point.split(","))) for point in rate.points.split()]
+    assert points == [
+        (0, HEIGHT * 0.75),
+        (pytest.approx(WIDTH / 3, abs=0.1), pytest.approx(HEIGHT * 0.375, abs=0.1)),
+        (WIDTH, 0),
+    ]
+
+
+def test_a_stage_that_ended_is_not_what_runs() -> None:
+    """Nor is one without words of a rate told to end in so many seconds: its count may be of anything."""
+    events = [
+        progress(1, 5, "fetching", "generate", 10),
+        {"t": 2, "event": "end", "stage": "generate", "job": 0},
+    ]
+    assert of_events(events) is None
+    live = of_events([*events, progress(3, 1, "converting to fp16", "convert", 3)])
+    assert live is not None and (live.stage, live.left_s, live.curves) == ("convert", None, ())
+    assert live.percent == pytest.approx(100 / 3)
+    unknown = of_events([progress(3, 0, "checking", "load", None)])
+    assert unknown is not None and unknown.percent is None
+
+
+def test_of_a_long_file_the_end_is_read_and_a_line_in_the_making_is_left_out(tmp_path: Path) -> None:
+    """The first of the lines that are read is cut off, and so may the last one be."""
+    path = tmp_path / "events.jsonl"
+    written = [json.dumps(progress(number, number, "x" * 100)) for number in range(5000)]
+    path.write_text("\n".join(written) + "\n" + written[0][:50])
+    events = read(path)
+    assert 100 < len(events) < TAIL_BYTES / 100 and events[-1]["done"] == 4999
+    assert [event["done"] for event in events] == list(range(5000 - len(events), 5000))
+    assert read(tmp_path / "none.jsonl") == []
