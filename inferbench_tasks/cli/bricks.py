@@ -13,6 +13,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from inferbench_tasks.cli.bricks_model import inputs_of, onnx_of, sizes_of, source_of
 from inferbench_tasks.cli.bricks_options import BATCH, FRAMEWORK, GRANULARITY, SHAPE
 from inferbench_tasks.cli.bricks_predict import predict
+from inferbench_tasks.cli.bricks_study import study
 from inferbench_tasks.errors import StageError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
@@ -42,6 +43,7 @@ SAVE = typer.Option(
 
 
 app.command()(predict)
+app.command()(study)
 
 
 @app.command()

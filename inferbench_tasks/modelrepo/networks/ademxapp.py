@@ -17,6 +17,8 @@ def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
     """``n x 3 x side x side`` -> ``n x classes``, or with ``labels`` ``n x classes x side/8 x side/8``."""
     from torch import Tensor, nn
 
+    from inferbench_tasks.modelrepo.networks.norms import told_apart
+
     labels, classes = arguments.get("labels", False), arguments["classes"]
     strides, dilations = LABELS if labels else CLASSIFIES
 
@@ -63,4 +65,4 @@ def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
         if labels
         else [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes), nn.Softmax(1)]
     )
-    return nn.Sequential(conv(3, 64, 3), *units, nn.BatchNorm2d(inputs), nn.ReLU(), *head)
+    return told_apart(nn.Sequential(conv(3, 64, 3), *units, nn.BatchNorm2d(inputs), nn.ReLU(), *head))

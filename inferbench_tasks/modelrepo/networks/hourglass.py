@@ -14,6 +14,8 @@ def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
     from torch import Tensor, nn
     from torch.nn.functional import interpolate
 
+    from inferbench_tasks.modelrepo.networks.norms import told_apart
+
     stacks, depth, outputs = (
         arguments.get("stacks", 4),
         arguments.get("depth", 4),
@@ -91,4 +93,4 @@ def build(framework: str, name: str, arguments: dict[str, Any]) -> Any:
                 heats.append(heat)
             return heats[-1] if arguments.get("last_only") else torch.stack(heats, 1)
 
-    return Stacked()
+    return told_apart(Stacked())

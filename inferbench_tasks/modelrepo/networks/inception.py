@@ -44,7 +44,7 @@ def _branches() -> Any:
 
 
 def _first(classes: int) -> Any:
-    from torch import nn
+    from torch import Tensor, nn
 
     branches = _branches()
 
@@ -54,10 +54,24 @@ def _first(classes: int) -> Any:
     def pool() -> Any:
         return nn.MaxPool2d(3, 2, ceil_mode=True)
 
-    def norm() -> Any:
-        return nn.LocalResponseNorm(5, 1e-4, 0.75)
+    class ResponseNorm(nn.Module):
+        """Each channel over what its five neighbours show; spelled out, since PyTorch's own asks for sizes."""
 
-    layers = [*conv(3, 64, 7, 2), pool(), norm(), *conv(64, 64, 1), *conv(64, 192, 3), norm(), pool()]
+        def forward(self, value: Tensor) -> Any:
+            squares = nn.functional.avg_pool3d(value.square().unsqueeze(1), (5, 1, 1), 1, (2, 0, 0)).squeeze(
+                1
+            )
+            return value / (squares * 1e-4 + 1.0) ** 0.75
+
+    layers = [
+        *conv(3, 64, 7, 2),
+        pool(),
+        ResponseNorm(),
+        *conv(64, 64, 1),
+        *conv(64, 192, 3),
+        ResponseNorm(),
+        pool(),
+    ]
     inputs = 192
     for module in V1:
         if module == "pool":
