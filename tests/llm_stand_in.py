@@ -18,11 +18,12 @@ class StandIn:
 
     port: int
     log_path: Path
+    scheme: str = "http"
 
     @property
     def url(self) -> str:
         """Its address."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self.scheme}://127.0.0.1:{self.port}"
 
     def log(self) -> list[dict[str, Any]]:
         """What it says of each request that is over, in the order in which they ended."""

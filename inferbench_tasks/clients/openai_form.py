@@ -71,9 +71,10 @@ def encode_request(endpoint: Endpoint, target: StreamTarget, inputs: Outputs) ->
     """A whole HTTP/1.1 request; ``inputs["request"]`` has one JSON document."""
     (body,) = inputs["request"].tolist()
     port = "" if endpoint.port == (443 if target.tls else 80) else f":{endpoint.port}"
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     lines = [
         f"POST {target.path} HTTP/1.1",
-        f"Host: {endpoint.host}{port}",
+        f"Host: {host}{port}",
         "Content-Type: application/json",
         "Accept: text/event-stream",
         f"Content-Length: {len(body)}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import asyncio
+import ssl
 import time
 from typing import Any, ClassVar
 
@@ -42,6 +43,7 @@ class ReferenceOpenAIClient(TaskClient):
             limits=limits,
             timeout=None,  # noqa: S113
             trust_env=False,
+            verify=ssl.create_default_context(),
             headers={"Accept-Encoding": "identity"},
         )
 

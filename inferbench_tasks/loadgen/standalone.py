@@ -259,7 +259,7 @@ def apply(
     said: list[str] = []
     if summary is not None and load_plan.stream is not None:
         tokens = token_figures(load_plan, outcome, each or Each(), certificate)
-        summary |= {"tokens": tokens, "goodput_rps": tokens["goodput_rps"]}
+        summary |= {"tokens": tokens, "goodput_rps": tokens["goodput_rps"] if tokens["each"] else None}
         said = token_words(load_plan, tokens)
     words = [f"first {kind}: {text}" for kind, text in outcome.applied.explanations.items()]
     if near := near_ceiling(summary, limit):

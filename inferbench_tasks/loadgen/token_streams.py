@@ -63,8 +63,8 @@ def judge_streams(plan: LoadPlan, spools: tuple[Path, ...], samples_path: Path) 
             spool.add_statuses(BAD)
             rows = spool.rows_in_place()
             for row, request_id, kept in _of_rows(plan, spool, rows):
-                tokens = int(asked[rows["sample_index"][row]]) if asked is not None else None
-                stream = _read(kept, tokens)
+                tokens = int(asked[rows["sample_index"][row]]) if asked is not None else -1
+                stream = _read(kept, tokens if tokens > 0 else None)
                 if kept is not None and stream.kinds:
                     chunks.add(*_chunk_rows(request_id, stream, kept))
                     streams.add(*_stream_row(request_id, stream, kept))

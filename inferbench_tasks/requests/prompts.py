@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from inferbench_tasks.clients.openai_form import Api
 from inferbench_tasks.contracts.archive import write_archive
@@ -60,7 +61,8 @@ def prompts(count: int, lengths: Lengths, rng: np.random.Generator, salt: str = 
 def write_prompts(wanted: PromptSet, count: int, path: Path, seed: int) -> int:
     """Write up to ``count`` requests as the inputs of a load; how many there are.
 
-    ``request``: the JSON of each; ``max_tokens``: what it asks for. InputError where the file of prompts is wrong.
+    ``request``: the JSON of each; ``max_tokens``: what it asks for, -1 for no limit. InputError where the file of
+    prompts is wrong.
     """
     rng = np.random.default_rng([seed, 0x70C5])
     salt = secrets.token_hex(4) if wanted.salt else ""
@@ -69,11 +71,11 @@ def write_prompts(wanted: PromptSet, count: int, path: Path, seed: int) -> int:
         texts = [texts[index % len(texts)] for index in range(max(count, len(texts)))]
     else:
         texts = prompts(count, wanted.input_tokens, rng, salt)
-    asked = wanted.output_tokens.draw(len(texts), rng)
+    asked = _asked(wanted, len(texts), rng)
     bodies: list[bytes] = []
     total = 0
     for text, tokens in zip(texts, asked.tolist(), strict=True):
-        bodies.append(body_of(wanted, text, tokens))
+        bodies.append(body_of(wanted, text, tokens if tokens > 0 else None))
         total += len(bodies[-1])
         if total > _MOST_BYTES:
             break
@@ -83,7 +85,17 @@ def write_prompts(wanted: PromptSet, count: int, path: Path, seed: int) -> int:
     return len(bodies)
 
 
-def body_of(wanted: PromptSet, text: str, max_tokens: int) -> bytes:
+def _asked(wanted: PromptSet, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The most tokens that each request asks for: the user's own field, under either name, counts."""
+    drawn = wanted.output_tokens.draw(count, rng)
+    given = [wanted.more[name] for name in ("max_tokens", "max_completion_tokens") if name in wanted.more]
+    numbers = [value for value in given if isinstance(value, int) and not isinstance(value, bool)]
+    if numbers:
+        return np.full(count, max(numbers), np.int64)
+    return np.full(count, -1, np.int64) if given else drawn
+
+
+def body_of(wanted: PromptSet, text: str, max_tokens: int | None) -> bytes:
     """One request's JSON. Tokens are counted by the server: usage is asked for."""
     if clash := [name for name in _OWN_FIELDS if name in wanted.more]:
         raise InputError(f"--extra-body: {clash[0]!r} is set by the load itself")

@@ -286,6 +286,70 @@ def test_the_key_is_sent_and_stands_nowhere(tmp_path: Path, monkeypatch: pytest.
     assert [path for path in files if KEY.encode() in path.read_bytes()] == []
 
 
+@pytest.mark.parametrize("client", ["fast", "reference"])
+def test_https_is_spoken_to_who_has_the_right_certificate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str
+) -> None:
+    """One that the system trusts (here by SSL_CERT_FILE) and that is of the host; to another nothing is sent."""
+    certificate = tmp_path / "certificate.pem"
+    certificate.write_bytes(_certificate("127.0.0.1"))
+    monkeypatch.setenv("STAND_IN_KEY", KEY)
+    options = ("--pace", "ttft_ms=1,gap_ms=0.1", "--certificate", str(certificate))
+    with stand_in(tmp_path, *options, "--api-key-env", "STAND_IN_KEY") as running:
+        secure = StandIn(running.port, running.log_path, scheme="https")
+        asked: dict[str, Any] = {
+            "tokens": {"api_key_env": "STAND_IN_KEY"},
+            "client": client,
+            "duration_s": 0.3,
+        }
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        _, outcome, tokens = _load(secure, tmp_path / "trusted", **asked)
+        assert tokens["ttft_ms"]["count"] > 0 and not outcome.applied.explanations
+        served = len(running.log())
+        monkeypatch.delenv("SSL_CERT_FILE")
+        plan = standalone.plan(
+            standalone.Asked(
+                url=secure.url, arrivals="poisson:5", model="stand-in", protocol="openai",
+                options={"client": client}, tokens=TokenOptions(**asked["tokens"]),
+            ),
+            tmp_path / "stranger",
+        )  # fmt: skip
+        with pytest.raises(InputError, match="(?i)certificate"):
+            standalone.check_target(plan)
+        assert len(running.log()) == served
+
+
+def _certificate(address: str) -> bytes:
+    """A private key and a certificate that it signed itself, of an IP address, for an hour."""
+    import datetime
+    import ipaddress
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "stand-in")])
+    now = datetime.datetime.now(datetime.UTC)
+    built = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return private + built.public_bytes(serialization.Encoding.PEM)
+
+
 @pytest.mark.parametrize(
     ("url", "options", "message"),
     [
@@ -332,8 +396,3 @@ def test_the_command_tells_figures_objective_and_where_the_records_are(
     assert {path.name for path in (tmp_path / "load").glob("*.parquet")} == {
         "samples.parquet", "streams.parquet", "chunks.parquet"
     }  # fmt: skip
-    wrong = subprocess.run(
-        [*command[:6], "http", "--url", server.url, "--arrivals", "constant:20", "--ttft-ms", "5"],
-        env=environment, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert wrong.returncode != 0 and "--ttft-ms is of streamed tokens" in wrong.stderr

@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 import socket
+import ssl
 import sys
 from pathlib import Path
 
@@ -30,6 +31,7 @@ def main() -> int:
     )
     parser.add_argument("--slots", type=int, default=0, help="requests served at once; 0: all")
     parser.add_argument("--log", type=Path, help="a line of JSON for each request: what was written when")
+    parser.add_argument("--certificate", type=Path, help="PEM of certificate and private key: https")
     parser.add_argument("--api-key-env", help="the variable with the key that requests need")
     options = parser.parse_args()
     try:
@@ -40,17 +42,21 @@ def main() -> int:
     key = os.environ.get(options.api_key_env, "") if options.api_key_env else None
     slots = asyncio.Semaphore(options.slots) if options.slots else None
     log = open(options.log, "ab") if options.log else None  # noqa: SIM115 - as long as the process
-    asyncio.run(_serve(Server(pace, slots, key, log), options.host, options.port))
+    tls = None
+    if options.certificate:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(options.certificate)
+    asyncio.run(_serve(Server(pace, slots, key, log), options.host, options.port, tls))
     return 0
 
 
-async def _serve(server: Server, host: str, port: int) -> None:
+async def _serve(server: Server, host: str, port: int, tls: ssl.SSLContext | None) -> None:
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, over.set)
     listener = socket.create_server((host, port), backlog=4096)
-    listening = await loop.create_server(lambda: Connection(server), sock=listener)
+    listening = await loop.create_server(lambda: Connection(server), sock=listener, ssl=tls)
     sys.stdout.write(f"{listener.getsockname()[1]}\n")
     sys.stdout.flush()
     if not sys.stdin.isatty():

@@ -52,6 +52,11 @@ def test_more_fields_are_added_and_left_out(tmp_path: Path) -> None:
     """Null leaves a field out; what the load itself needs can't be changed."""
     documents, _ = bodies(tmp_path, more={"temperature": 0, "max_tokens": None})
     assert documents[0]["temperature"] == 0 and "max_tokens" not in documents[0]
+    renamed = {"max_tokens": None, "max_completion_tokens": 300}
+    documents, asked = bodies(tmp_path, more=renamed)
+    assert (documents[0].get("max_tokens"), documents[0]["max_completion_tokens"]) == (None, 300)
+    assert set(asked) == {300}  # by it a stream with too many tokens is known
+    assert set(bodies(tmp_path, more={"max_tokens": None})[1]) == {-1}
     with pytest.raises(InputError, match="'stream'"):
         bodies(tmp_path, more={"stream": False})
 
