@@ -15,6 +15,7 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 
 from fastapi.testclient import TestClient
 from filled import filled, measure, results
@@ -27,6 +28,7 @@ LIMIT_MS = 500.0
 #: What can be recommended among: one model under one load.
 ONE_LOAD = "model=resnet7&load=poisson,%2080%20samples/s"
 PAGES = {
+    "home": "/home",
     "leaderboard by p99": "/leaderboard",
     "leaderboard by throughput": "/leaderboard?by=throughput_rps",
     "leaderboard by energy (nobody has it)": "/leaderboard?by=joule_per_request",
@@ -55,11 +57,18 @@ PAGES = {
 
 def pages(db: PerfDB) -> dict[str, Callable[[], int]]:
     """Each page; returns its bytes."""
-    from inferbench_tasks.provider.api.access import READER, store
+    from airflow.api_fastapi.core_api.security import get_user
+
+    from inferbench_tasks.provider.api.access import READER, may_change, store
     from inferbench_tasks.provider.api.app import app
     from inferbench_tasks.provider.api.warm import read_ahead
 
-    app.dependency_overrides |= {READER.dependency: lambda: None, store: lambda: db}
+    app.dependency_overrides |= {
+        READER.dependency: lambda: None,
+        store: lambda: db,
+        get_user: lambda: SimpleNamespace(get_name=lambda: "user-7"),
+        may_change: lambda: lambda dag_id: True,
+    }
     logging.disable(logging.INFO)  # a line per request
     began = time.perf_counter()
     read_ahead(db)
