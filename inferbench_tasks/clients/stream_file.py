@@ -83,6 +83,13 @@ class StreamWriter(Streams):
         except OSError as error:
             raise StorageError(f"The streams can't be written to {self.path}: {error}") from error
 
+    def flush(self) -> None:
+        """Hand what is buffered to the operating system."""
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise StorageError(f"The streams can't be written to {self.path}: {error}") from error
+
     def close(self) -> None:
         """Write what is buffered; harmless when closed."""
         self._file.close()

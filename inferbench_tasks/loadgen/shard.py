@@ -56,6 +56,7 @@ class Shard:
         self._index = index
         self._loop = loop
         self._recorder = recorder
+        self._streams = streams
         self._payloads = build_payloads(plan)
         make = Sut if plan.mlperf else Dispatcher
         self._dispatcher = make(recorder, plan.timeout_ns, spans=plan.spans)
@@ -182,6 +183,8 @@ class Shard:
         dispatcher.expire(now_ns)
         if now_ns - self._flushed_ns > _FLUSH_NS:
             self._flushed_ns = now_ns
+            if self._streams is not None:
+                self._streams.flush()  # first: of a sender that is killed no record may stand without its stream
             self._recorder.flush()
         if now_ns - self._told_ns > _REPORT_NS:
             self._told_ns = now_ns

@@ -43,6 +43,16 @@ def test_a_piece_that_was_cut_off_is_left_out(tmp_path: Path, lost: int) -> None
     assert bytes(streams[3].body) == b"hello" and bytes(streams[4].body) == b"x"
 
 
+def test_what_was_flushed_survives_the_sender(tmp_path: Path) -> None:
+    """A killed sender closes nothing."""
+    writer = StreamWriter(tmp_path / "s")
+    writer.keep(3, array.array("q", [100, 2]), bytearray(b"he"))
+    writer.flush()
+    with StreamFile(tmp_path / "s") as file:
+        assert [request_id for request_id, _ in file] == [3]
+    writer.close()
+
+
 def test_no_file_is_told(tmp_path: Path) -> None:
     """With its path."""
     with pytest.raises(StorageError, match="none"):
