@@ -46,7 +46,8 @@ class Told:
 
 
 _TOLD = re.compile(
-    r"(?P<rate>[\d,]+) requests/s, \d+ in flight, \d+ errors(?:, p50 (?P<p50>[\d.]+) ms, p99 (?P<p99>[\d.]+) ms)?"
+    r"(?<![\d,])(?P<rate>\d[\d,]{0,15}) requests/s, \d+ in flight, \d+ errors"
+    r"(?:, p50 (?P<p50>\d{1,12}\.\d\d) ms, p99 (?P<p99>\d{1,12}\.\d\d) ms)?"
 )
 
 

@@ -23,6 +23,8 @@ TAIL_BYTES = 256 * 1024
 #: A curve has at most so many points, the newest.
 MOST_POINTS = 180
 WIDTH, HEIGHT = 600, 64
+#: Words of a progress are cut after so many characters, and no moment, amount or rate is as large as this.
+MOST_CHARACTERS, MOST = 300, 1e12
 
 
 @dataclass(frozen=True)
@@ -87,18 +89,38 @@ def _parsed(lines: Sequence[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def of_events(events: Sequence[dict[str, Any]]) -> Live | None:
-    """Of one job's events in the order of time; None before the first progress of a stage that goes on."""
-    ended = {event["stage"] for event in events if event.get("event") == "end"}
-    progress = [event for event in events if event.get("event") == "progress" and event["stage"] not in ended]
+    """Of one job's events in the order of time; None before the first progress of a stage that goes on.
+
+    What runs a stranger's model tells its progress too: what is no progress is left out, and words are cut.
+    """
+    ended = {str(event.get("stage")) for event in events if event.get("event") == "end"}
+    progress = [event for event in events if _is_progress(event) and event["stage"] not in ended]
     if not progress:
         return None
     newest = progress[-1]
     mine = [event for event in progress if event["stage"] == newest["stage"]]
-    done, total = float(newest["done"]), newest["total"]
-    curves = _curves([(float(event["t"]), said) for event in mine if (said := told(str(event["text"])))])
+    done, total = newest["done"], newest["total"]
+    curves = _curves(
+        [(event["t"], said) for event in mine if (said := told(event["text"][:MOST_CHARACTERS]))]
+    )
     # What counts seconds says of what: only a load and its like have words with a rate.
-    left_s = max(0.0, total - done - (time.time() - float(newest["t"]))) if total and curves else None
-    return Live(newest["stage"], str(newest["text"]), done, total, left_s, curves)
+    left_s = max(0.0, total - done - (time.time() - newest["t"])) if total and curves else None
+    return Live(newest["stage"], newest["text"][:MOST_CHARACTERS], done, total, left_s, curves)
+
+
+def _is_progress(event: dict[str, Any]) -> bool:
+    numbers = [
+        event.get("t"),
+        event.get("done"),
+        *([event["total"]] if event.get("total") is not None else []),
+    ]
+    return (
+        event.get("event") == "progress"
+        and "total" in event
+        and isinstance(event.get("stage"), str)
+        and isinstance(event.get("text"), str)
+        and all(isinstance(of, int | float) and 0 <= of < MOST for of in numbers)
+    )
 
 
 def _curves(course: Sequence[tuple[float, Told]]) -> tuple[Curve, ...]:

@@ -78,3 +78,26 @@ def test_of_a_long_file_the_end_is_read_and_a_line_in_the_making_is_left_out(tmp
     assert 100 < len(events) < TAIL_BYTES / 100 and events[-1]["done"] == 4999
     assert [event["done"] for event in events] == list(range(5000 - len(events), 5000))
     assert read(tmp_path / "none.jsonl") == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"done": "many"}, {"done": None}, {"done": -1}, {"done": 1e300}, {"total": "all"}, {"total": [1]},
+        {"text": None}, {"stage": ["load"]}, {"t": {}}, {"t": True, "done": "x"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_no_progress_breaks_no_page(wrong: dict[str, Any]) -> None:
+    """A stranger's model is run by what tells these lines: one that is none is as if it were not there."""
+    good = progress(time.time(), 5, line(100, 4))
+    live = of_events([good, good | wrong])
+    assert live is not None and live.done == 5
+    assert of_events([good | wrong]) is None
+
+
+def test_words_without_end_are_cut_and_give_no_figures() -> None:
+    """Digits without end too."""
+    live = of_events([progress(time.time(), 5, "9" * 100_000 + " requests/s, 0 in flight, 0 errors")])
+    assert live is not None and len(live.text) == 300 and live.curves == ()
+    assert told("measuring: " + "9" * 40 + " requests/s, 1 in flight, 0 errors") is None
