@@ -65,11 +65,14 @@ class Running:
         async def close() -> None:
             assert self._server is not None
             self._server.close()
-            for transport in self.connections:
-                if isinstance(transport, asyncio.Transport):
-                    transport.abort()
-            self.connections.clear()
-            for _ in range(5):  # what was aborted is closed at the loop's next turns
+            for _ in range(
+                10
+            ):  # what was aborted is closed at the loop's next turns, what was accepted comes in them
+                for transport in self.connections:
+                    # One that closed after its last byte was sent has no loop any more, and its abort() needs one.
+                    if isinstance(transport, asyncio.Transport) and getattr(transport, "_loop", None):
+                        transport.abort()
+                self.connections.clear()
                 await asyncio.sleep(0)
 
         asyncio.run_coroutine_threadsafe(close(), self._loop).result(10)

@@ -39,7 +39,7 @@ def ask(endpoint: Endpoint, path: str, message: bytes, *, timeout_s: float, max_
 async def _ask(endpoint: Endpoint, path: str, message: bytes, timeout_s: float, max_bytes: int) -> bytes:
     settings = ClientSettings(endpoint, 1, timeout_ns=int(timeout_s * 1e9), connect_timeout_s=timeout_s)
     end, answer = _End(), _Answer(max_bytes)
-    client = GrpcClient(settings, asyncio.get_running_loop(), end, answer)
+    client = _Once(settings, asyncio.get_running_loop(), end, answer)
     client.request = request_form(endpoint, path, settings.timeout_ns)
     try:
         async with asyncio.timeout(timeout_s):
@@ -55,6 +55,13 @@ async def _ask(endpoint: Endpoint, path: str, message: bytes, timeout_s: float, 
     if status != OK:
         raise RefusedCall(status, words)
     return answer.message
+
+
+class _Once(GrpcClient):
+    """One question, one connection."""
+
+    def replace(self) -> None:
+        """A load would open another one."""
 
 
 class _End(Sink):

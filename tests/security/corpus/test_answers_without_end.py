@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -72,6 +73,7 @@ def asker() -> Iterator[Asker]:
     running = Asker()
     yield running
     running.close()
+    gc.collect()  # what a victim left half closed is told here, and in no test after these
 
 
 @pytest.mark.parametrize(
