@@ -15,7 +15,7 @@ from inferbench_tasks.formats.base import FORMATS, Format, Settings
 from inferbench_tasks.formats.route import Hop, route
 
 #: Raised by one whenever a converter writes something else than before.
-RECIPE = 4
+RECIPE = 5
 
 
 @dataclass(frozen=True)

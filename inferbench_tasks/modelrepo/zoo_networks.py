@@ -104,6 +104,7 @@ _CLASSIFIERS = {
     "deit-small-distilled": _classifier("vit", hidden=384, layers=12, heads=6, distilled=True),
     "mixer-small": _classifier("mixer", hidden=512, layers=8, tokens=256, channels=2048),
     "mixer-base": _classifier("mixer", hidden=768, layers=12, tokens=384, channels=3072),
+    "convnext-tiny": _classifier("convnext"),
     "capsnet": Network("image-classification", (1, 28, 28), _scores(10)),
     "ademxapp-a": Network(
         "image-classification", _IMAGE, _scores(), None, {"classes": 1000}, "ademxapp"
@@ -123,7 +124,6 @@ _KERAS = {
     "efficientnetb0": _keras("EfficientNetB0"),
     "efficientnetb2": _keras("EfficientNetB2", 260),
     "efficientnetv2b0": _keras("EfficientNetV2B0"),
-    "convnexttiny": _keras("ConvNeXtTiny"),
 }
 _BERTS = {
     name: _bert(hidden, layers)

@@ -21,7 +21,7 @@ PARAMETERS = {
     "bn-inception": 11_295_240, "squeezenet1.0": 1_248_424, "squeezenet1.1": 1_235_496,
     "vit-tiny": 5_717_416, "vit-small": 22_050_664, "vit-base": 86_567_656, "vit-base-32": 88_224_232,
     "deit-small-distilled": 22_436_432, "mixer-base": 59_880_472, "ssd300-voc": 26_285_486,
-    "bert-tiny": 4_385_920, "bert-medium": 41_373_184,
+    "convnext-tiny": 28_589_128, "bert-tiny": 4_385_920, "bert-medium": 41_373_184,
 }  # fmt: skip
 
 
