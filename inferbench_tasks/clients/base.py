@@ -20,6 +20,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.protocols.spans import ServerTimes
 from inferbench_tasks.registry import Registry
+from inferbench_tasks.timing.wall_clock import WallClock
 
 #: The statuses that every client knows; "http_4xx", "http_5xx" and "grpc_<code>" come from the server.
 OK = "ok"
@@ -83,6 +84,8 @@ class ClientSettings:
     #: Of streams of tokens: how they are asked for, and who keeps what came; None keeps nothing.
     target: StreamTarget | None = None
     streams: Streams | None = None
+    #: To stamp their arrival by the kernel; None stamps it by the read.
+    clock: WallClock | None = None
 
 
 class Sink(ABC):

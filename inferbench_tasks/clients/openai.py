@@ -2,7 +2,8 @@
 
 What a read costs does not depend on how long its stream is. The bytes go to ``ClientSettings.streams``; what they say
 is found out after the load (``loadgen.token_streams``), which then knows more failures than this client: here an
-answer is good when HTTP says that it is complete.
+answer is good when HTTP says that it is complete. The first byte has the moment of its arrival, the end of an answer
+that of its read: from then on its user knows of it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import httptools
 from inferbench_tasks.clients.base import OK, Call
 from inferbench_tasks.clients.http import HttpClient, HttpConnection
 from inferbench_tasks.clients.openai_form import without_key
+from inferbench_tasks.clients.stamped_transport import NOT_STAMPED, StampedProtocol, StampedReader
+from inferbench_tasks.clients.stream_file import READ_FIELDS
 from inferbench_tasks.protocols.bounds import HEAD_BYTES
 
 #: What a stream may have in memory; then it is written, and its sender's memory does not grow with it.
@@ -27,7 +30,7 @@ _WORDS_BYTES = 4096
 TOO_LARGE = "stream_too_large"
 
 
-class StreamConnection(HttpConnection):
+class StreamConnection(HttpConnection, StampedProtocol):
     """One connection. The parser takes HTTP's own framing off, whatever pieces the bytes come in."""
 
     def __init__(self, client: OpenAIClient) -> None:
@@ -56,13 +59,18 @@ class StreamConnection(HttpConnection):
         self._body += body
 
     def data_received(self, data: bytes) -> None:
-        now_ns = time.monotonic_ns()
+        self.received(data, time.monotonic_ns(), NOT_STAMPED)
+
+    def received(self, data: memoryview | bytes, arrival_ns: int, waited_ns: int) -> None:
         call = self.call
         if call is None:
             self.transport.abort()  # an answer that nobody asked for: the rest can't be trusted either
             return
+        now_ns = arrival_ns + max(0, waited_ns)
+        if arrival_ns < call.sent_ns:  # the system's time was set back since the clocks were compared
+            arrival_ns, waited_ns = now_ns, NOT_STAMPED
         if call.first_byte_ns < 0:
-            call.first_byte_ns = now_ns
+            call.first_byte_ns = arrival_ns
         call.bytes_received += len(data)
         before = len(self._body)
         try:
@@ -73,8 +81,7 @@ class StreamConnection(HttpConnection):
         body = self._body
         if len(body) > before:
             self._body_bytes += len(body) - before
-            self._reads.append(now_ns)
-            self._reads.append(len(body))
+            self._reads.extend((arrival_ns, waited_ns, len(body)))
         if self._complete:
             self._complete = False
             self._answered(call, now_ns)
@@ -84,7 +91,7 @@ class StreamConnection(HttpConnection):
         elif self._body_bytes > self._owner.check.max_bytes:
             self._owner.explain(TOO_LARGE, f"more than {self._owner.check.max_bytes:,} bytes")
             self._end(call, TOO_LARGE, now_ns, reuse=False)
-        elif len(body) > _PIECE_BYTES or len(self._reads) > 2 * _PIECE_READS:
+        elif len(body) > _PIECE_BYTES or len(self._reads) > READ_FIELDS * _PIECE_READS:
             self._keep(call)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -151,8 +158,11 @@ class OpenAIClient(HttpClient):
         self._kind = StreamConnection  # type: ignore[assignment]
         target = self.settings.target
         self._key = target.key() if target else None
+        self._reader: StampedReader | None = None
         if target and target.tls:
             self.tls = ssl.create_default_context()
+        elif self.settings.clock is not None:
+            self._reader = StampedReader(self._loop, self.settings.clock)
         explain = self._sink.explain
 
         def explain_without_key(status: str, text: str) -> None:
@@ -161,6 +171,14 @@ class OpenAIClient(HttpClient):
         self.explain = explain_without_key
         #: Whether the server was seen to close connections that it had promised to keep: none is used twice then.
         self.closes_kept = False
+
+    async def dial(self) -> HttpConnection:
+        """Read with the kernel's stamps where the clocks are compared and nothing is encrypted."""
+        if self._reader is None:
+            return await super().dial()
+        connection = StreamConnection(self)
+        await self._reader.connect(self.settings.endpoint.host, self.settings.endpoint.port, connection)
+        return connection
 
     def send_again(self, call: Call) -> None:
         """Send a request that met a kept connection's end on a new one; its latency goes on from its intended moment.

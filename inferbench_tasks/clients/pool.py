@@ -47,6 +47,17 @@ class Pool(Client, Generic[C]):
     def make(self) -> C:
         """The protocol of a new connection, not yet connected."""
 
+    async def dial(self) -> C:
+        """A new connection over TCP; OSError where there is none."""
+        endpoint = self.settings.endpoint
+        # A protocol object is what the loop wants; ours says so by what it does.
+        factory: Any = self.make
+        _, connection = await self._loop.create_connection(
+            factory, endpoint.host, endpoint.port, ssl=self.tls
+        )
+        protocol: C = connection
+        return protocol
+
     @abstractmethod
     def free(self, connection: C) -> None:
         """Say that this connection can take a request."""
@@ -87,15 +98,8 @@ class Pool(Client, Generic[C]):
         self._all.discard(connection)
 
     async def _connect(self) -> None:
-        endpoint = self.settings.endpoint
-
         async def establish() -> C:
-            # A protocol object is what the loop wants; ours says so by what it does.
-            factory: Any = self.make
-            _, connection = await self._loop.create_connection(
-                factory, endpoint.host, endpoint.port, ssl=self.tls
-            )
-            protocol: C = connection
+            protocol = await self.dial()
             try:
                 await protocol.established()
             except BaseException:

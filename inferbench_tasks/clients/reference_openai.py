@@ -14,6 +14,7 @@ from inferbench_tasks.clients.answers import Outputs
 from inferbench_tasks.clients.base import CONNECTION, OK, RECONNECT_DELAY_S, RESET, Call, Payload
 from inferbench_tasks.clients.openai import TOO_LARGE
 from inferbench_tasks.clients.openai_form import without_key
+from inferbench_tasks.clients.stamped_transport import NOT_STAMPED
 from inferbench_tasks.clients.tasks import TaskClient, knock
 
 _OWN_HEADERS = ("host", "content-length")
@@ -78,9 +79,9 @@ class ReferenceOpenAIClient(TaskClient):
                     self._explain(status, f"HTTP {response.status_code}: {text}")
                     return status, b""
                 async for piece in response.aiter_raw():
-                    reads.append(time.monotonic_ns())
+                    now_ns = time.monotonic_ns()
                     kept += piece
-                    reads.append(len(kept))
+                    reads.extend((now_ns, NOT_STAMPED, len(kept)))
                     call.bytes_received += len(piece)
                     if call.bytes_received > self._check.max_bytes:
                         self._explain(TOO_LARGE, f"more than {self._check.max_bytes:,} bytes")

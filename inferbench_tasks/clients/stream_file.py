@@ -18,6 +18,10 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.errors import StorageError
 
+#: Of each read: when its bytes arrived and how long they waited for it (ns; -1 where the arrival is the read's own
+#: moment), and how many bytes of its piece there were after it.
+READ_FIELDS = 3
+_READ_BYTES = 8 * READ_FIELDS
 #: Request id, reads, bytes.
 _HEAD = struct.Struct("<qII")
 _BUFFER_BYTES = 1 << 20
@@ -28,28 +32,35 @@ class Streams(ABC):
 
     @abstractmethod
     def keep(self, request_id: int, reads: array.array[int], body: bytearray) -> None:
-        """Keep a piece; ``reads``: in turn a read's moment (ns) and how many bytes of the piece there were after it."""
+        """Keep a piece; ``reads``: the ``READ_FIELDS`` of each read, one after the other."""
 
 
 class KeptStream:
-    """All pieces of one stream. ``moments_ns`` and ``ends``: of each read, and the bytes of the stream after it."""
+    """All pieces of one stream, with the arrival of each read and the bytes of the stream after it."""
 
     def __init__(self) -> None:
         self.body = bytearray()
-        self._moments: list[NDArray[np.int64]] = []
+        self._arrivals: list[NDArray[np.int64]] = []
+        self._waited: list[NDArray[np.int64]] = []
         self._ends: list[NDArray[np.int64]] = []
 
     def add(self, reads: NDArray[np.int64], body: bytes | bytearray) -> None:
         """Append a piece."""
-        pairs = reads.reshape(-1, 2)
-        self._moments.append(pairs[:, 0])
-        self._ends.append(pairs[:, 1] + len(self.body))
+        rows = reads.reshape(-1, READ_FIELDS)
+        self._arrivals.append(rows[:, 0])
+        self._waited.append(rows[:, 1])
+        self._ends.append(rows[:, 2] + len(self.body))
         self.body += body
 
     @property
-    def moments_ns(self) -> NDArray[np.int64]:
-        """CLOCK_MONOTONIC of each read."""
-        return np.concatenate(self._moments)
+    def arrivals_ns(self) -> NDArray[np.int64]:
+        """CLOCK_MONOTONIC of each read's bytes."""
+        return np.concatenate(self._arrivals)
+
+    @property
+    def waited_ns(self) -> NDArray[np.int64]:
+        """How long they waited for the read; -1 where the arrival is the read's own moment."""
+        return np.concatenate(self._waited)
 
     @property
     def ends(self) -> NDArray[np.int64]:
@@ -77,7 +88,7 @@ class StreamWriter(Streams):
 
     def keep(self, request_id: int, reads: array.array[int], body: bytearray) -> None:
         try:
-            self._file.write(_HEAD.pack(request_id, len(reads) // 2, len(body)))
+            self._file.write(_HEAD.pack(request_id, len(reads) // READ_FIELDS, len(body)))
             self._file.write(reads)
             self._file.write(body)
         except OSError as error:
@@ -111,10 +122,10 @@ class StreamFile:
             self._file.seek(at)
             request_id, reads, length = _HEAD.unpack(self._file.read(_HEAD.size))
             at += _HEAD.size
-            if at + 16 * reads + length > size:
+            if at + _READ_BYTES * reads + length > size:
                 break
             self._pieces.setdefault(request_id, []).append((at, reads, length))
-            at += 16 * reads + length
+            at += _READ_BYTES * reads + length
 
     def __enter__(self) -> StreamFile:
         return self
@@ -127,6 +138,6 @@ class StreamFile:
             stream = KeptStream()
             for at, reads, length in pieces:
                 self._file.seek(at)
-                moments = np.frombuffer(self._file.read(16 * reads), "<i8")
-                stream.add(moments, self._file.read(length))
+                fields = np.frombuffer(self._file.read(_READ_BYTES * reads), "<i8")
+                stream.add(fields, self._file.read(length))
             yield request_id, stream

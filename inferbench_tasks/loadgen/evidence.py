@@ -55,7 +55,8 @@ class ShardUsage(BaseModel):
     because a sender that is stopped while it only waits for answers leaves no other trace in the records.
     ``stalls_ns``: when it was held up, (begin, end) each on CLOCK_MONOTONIC, in the order of time: the longest ones
     where there were very many. ``stalled_ns``: the sum of those of 5 ms and more, the unlisted too. Both are None where
-    nobody looked; what the worst one may have done is then held against every answer.
+    nobody looked; what the worst one may have done is then held against every answer. ``clock_step_ns``: by how much
+    the system's time was set against CLOCK_MONOTONIC since the sender began; None where it did not matter.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -66,6 +67,7 @@ class ShardUsage(BaseModel):
     max_stall_ns: int
     stalls_ns: tuple[tuple[int, int], ...] | None = None
     stalled_ns: int | None = None
+    clock_step_ns: int | None = None
 
 
 class Check(BaseModel):

@@ -25,6 +25,7 @@ from inferbench_tasks.loadgen.spool import Spool, merge
 from inferbench_tasks.loadgen.stability import NOT_KNOWN, OVERLOAD
 from inferbench_tasks.loadgen.steady import steady_state_of
 from inferbench_tasks.loadgen.thresholds import Thresholds
+from inferbench_tasks.loadgen.token_checks import Stamps, stamp_checks
 from inferbench_tasks.loadgen.token_streams import Judged, judge_streams
 from inferbench_tasks.loadgen.window import WINDOW_COLUMNS
 
@@ -76,6 +77,11 @@ class Outcome:
         if self.mlperf is not None:
             figures = certificate.figures
             for check in loadgen_checks(self.mlperf, figures["requests"], sum(figures["errors"].values())):
+                certificate = certificate.and_check(check)
+        if self.streams is not None:
+            stamps = Stamps.of(self.streams.chunks_path, start_ns, end_ns)
+            certificate.figures.update(stamps.figures())
+            for check in stamp_checks(stamps, self.applied.usages, certificate.thresholds, plan.ttft_ms):
                 certificate = certificate.and_check(check)
         certificate.figures["steady_state"] = self.steady
         return self.judge_stability(certificate, plan)

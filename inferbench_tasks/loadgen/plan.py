@@ -120,6 +120,8 @@ class LoadPlan(_Data):
     mlperf: MlperfSettings | None = None
     #: How streams of tokens are asked for; None for answers that come whole.
     stream: StreamTarget | None = None
+    #: What is asked of the time to the first token, if anything is: stamps are judged by it.
+    ttft_ms: float | None = None
 
     def spool_path(self, shard: int) -> Path:
         """The file into which a shard writes its records."""

@@ -62,13 +62,15 @@ def prepare(
     target_latency_ms: float | None = None,
     processing: ClientProcessing | None = None,
     stream: StreamTarget | None = None,
+    ttft_ms: float | None = None,
 ) -> LoadPlan:
     """The plan of a load; its schedule is written to ``folder``. InputError where it can't be.
 
     MissingExtraError where the client's library is missing, and can't be installed here.
 
     ``target_latency_ms``: what MLPerf LoadGen asks of 99% of the queries of its server scenario.
-    ``processing``: what the client does to every request and its answer while the load runs.
+    ``processing``: what the client does to every request and its answer while the load runs. ``stream``, ``ttft_ms``:
+    how streams of tokens are asked for, and the bound on the time to the first token, if there is one.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if spec.realtime and (problem := realtime_problem()):
@@ -113,6 +115,7 @@ def prepare(
         expect_overload=spec.expect == OVERLOAD,
         mlperf=_mlperf(spec, arrivals, target_latency_ms),
         stream=stream,
+        ttft_ms=ttft_ms,
     )
 
 

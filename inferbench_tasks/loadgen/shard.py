@@ -36,6 +36,7 @@ from inferbench_tasks.loadgen.plan import LoadPlan, Segment
 from inferbench_tasks.loadgen.rehearsal import rehearse
 from inferbench_tasks.loadgen.spool import Recorder
 from inferbench_tasks.timing.realtime import become_realtime
+from inferbench_tasks.timing.wall_clock import WallClock
 
 _REPORT_NS = 200_000_000
 _FLUSH_NS = 200_000_000
@@ -58,6 +59,7 @@ class Shard:
         self._recorder = recorder
         self._streams = streams
         self._payloads = build_payloads(plan)
+        self._clock = WallClock() if plan.stream is not None else None
         make = Sut if plan.mlperf else Dispatcher
         self._dispatcher = make(recorder, plan.timeout_ns, spans=plan.spans)
         self._dispatcher.drops = all(segment.paced for segment in plan.segments)
@@ -71,6 +73,7 @@ class Shard:
             server_spans=plan.server_spans,
             target=plan.stream,
             streams=streams,
+            clock=self._clock,
         )
         factory = client_factory(plan.endpoint.protocol, plan.client)
         if plan.processing is not None:
@@ -121,6 +124,9 @@ class Shard:
         over = asyncio.create_task(self._over.wait())
         await asyncio.wait({stopping, over}, return_when=asyncio.FIRST_COMPLETED)
         usage = heartbeat.usage()
+        if self._clock is not None:
+            self._clock.sample()
+            usage = usage.model_copy(update={"clock_step_ns": self._clock.max_step_ns})
         heartbeat.stop()
         for driver in self._drivers:
             driver.stop()
@@ -180,6 +186,8 @@ class Shard:
 
     def _beat(self, now_ns: int) -> None:
         dispatcher = self._dispatcher
+        if self._clock is not None:
+            self._clock.sample()
         dispatcher.expire(now_ns)
         if now_ns - self._flushed_ns > _FLUSH_NS:
             self._flushed_ns = now_ns

@@ -176,6 +176,7 @@ def _plan_tokens(options: Asked, spec: LoadSpec, folder: Path) -> LoadPlan:
         base_dir=Path.cwd(),
         max_backlog=options.max_backlog,
         stream=stream,
+        ttft_ms=tokens.each.ttft_ms,
     )
 
 

@@ -66,6 +66,13 @@ class Thresholds(BaseModel):
     littles_law_error_ratio: _Ratio = 0.1
     #: CPU time of the busiest sender, in cores; a loop that is busier than this queues its own work.
     client_cpu_ratio: _Ratio = 0.85
+    #: Chunks of streams that the kernel stamped: how long they waited to be read, p99. The stamps are right all the
+    #: same, but what waits together is read together and has one moment. The share is of what is asked of the first
+    #: token.
+    stamp_delay_ms: _Ms = 5.0
+    stamp_delay_ttft_ratio: _Ratio = 0.05
+    #: By how much somebody may have set the system's time during such a load.
+    clock_step_ms: _Ms = 0.1
     #: Requests that were never sent.
     dropped_ratio: _Ratio = 0.001
     #: Failed requests. Latencies are of the good answers only: beyond 1% their p99 isn't that of the requests.

@@ -139,13 +139,16 @@ def token_figures(
     """The figures of a load's streams, without those that the client or, by its certificate, the load's length made."""
     assert outcome.streams is not None
     window = Window.of(outcome.table(for_figures=True), outcome.measure_start_ns, outcome.measure_end_ns)
-    streams, metadata = read_table(outcome.streams.streams_path, STREAMS)
+    streams, _ = read_table(outcome.streams.streams_path, STREAMS)
     chunks, _ = read_table(outcome.streams.chunks_path, CHUNKS)
     tokens = TokenWindow.of(window, streams, chunks)
-    summary = summarise_tokens(tokens, each, stamp=metadata.get("stamp", ""))
-    if outcome.applied.usages:
+    summary = summarise_tokens(tokens, each)
+    usages = outcome.applied.usages
+    if usages:
         paced = plan.segments[-1].kind == "closed" or plan.segments[-1].paced
-        withhold_clients_times(summary, tokens, outcome.applied.usages, Thresholds(), paced=paced)
+        if tokens.stamped_by_kernel:  # what the sender was held up is in no stamp
+            usages = tuple(usage.model_copy(update={"stalls_ns": (), "max_stall_ns": 0}) for usage in usages)
+        withhold_clients_times(summary, tokens, usages, Thresholds(), paced=paced)
     if certificate is not None and (reason := outcome.depends_on_length(certificate, plan)) is not None:
         withhold_all_times(summary, reason)
     asked = read_inputs(plan.inputs_path)["request"]

@@ -51,6 +51,8 @@ CHUNKS = pa.schema(
             "bytes": pa.int32(),
             #: A number of ``openai_form.KINDS``.
             "kind": pa.int8(),
+            #: From its arrival in the kernel to its read; -1 where the arrival is the read's own moment.
+            "waited_us": pa.int32(),
         }.items()
     ]
 )
@@ -60,12 +62,12 @@ _ROW_GROUP = 1 << 16
 class TableWriter:
     """Streams rows of a schema into one file, which appears under its name when it is complete."""
 
-    def __init__(self, path: Path, schema: pa.Schema, metadata: Mapping[str, str] | None = None) -> None:
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
         import pyarrow.parquet as pq
 
         self._path = path
         self._partial = path.with_name(path.name + ".partial")
-        self._schema = schema.with_metadata(dict(metadata or {}))
+        self._schema = schema
         self._held: list[tuple[NDArray[Any], ...]] = []
         self._rows = 0
         try:
@@ -89,6 +91,10 @@ class TableWriter:
         self._rows += len(columns[0])
         if self._rows >= _ROW_GROUP:
             self._flush()
+
+    def tell(self, metadata: Mapping[str, str]) -> None:
+        """Store words about the whole file in it."""
+        self._writer.add_key_value_metadata(dict(metadata))
 
     def _flush(self) -> None:
         if not self._rows:
@@ -128,7 +134,7 @@ def read_table(path: Path, schema: pa.Schema) -> tuple[dict[str, NDArray[Any]], 
             if missing := [name for name in schema.names if name not in names]:
                 raise StorageError(f"{path} holds no records of streams: no column {', '.join(missing)}")
             pieces = {name: file.read([name]).column(0).combine_chunks() for name in schema.names}
-            metadata = file.schema_arrow.metadata or {}
+            metadata = file.metadata.metadata or {}
     except (OSError, pa.ArrowInvalid) as error:
         raise StorageError(f"{path} can't be read as records of streams: {error}") from error
     arrays = {

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.clients.base import OK
 from inferbench_tasks.clients.openai_form import BAD, NONE, REASONING, StreamText, read_stream, without_key
+from inferbench_tasks.clients.stamped_transport import NOT_STAMPED
 from inferbench_tasks.clients.stream_file import KeptStream, StreamFile
 from inferbench_tasks.errors import StorageError
 from inferbench_tasks.loadgen.payloads import read_inputs
@@ -51,10 +52,10 @@ def judge_streams(plan: LoadPlan, spools: tuple[Path, ...], samples_path: Path) 
         samples_path.with_name("streams.parquet"), samples_path.with_name("chunks.parquet"), {}, ()
     )
     said: dict[str, None] = {}
-    stamp = {"stamp": "read"}
+    by_read = by_kernel = 0
     with (
-        TableWriter(judged.streams_path, STREAMS, stamp) as streams,
-        TableWriter(judged.chunks_path, CHUNKS, stamp) as chunks,
+        TableWriter(judged.streams_path, STREAMS) as streams,
+        TableWriter(judged.chunks_path, CHUNKS) as chunks,
     ):
         for path in spools:
             spool = Spool(path)
@@ -67,6 +68,8 @@ def judge_streams(plan: LoadPlan, spools: tuple[Path, ...], samples_path: Path) 
                 stream = _read(kept, tokens if tokens > 0 else None)
                 if kept is not None and stream.kinds:
                     chunks.add(*_chunk_rows(request_id, stream, kept))
+                    unknown = int(np.count_nonzero(kept.waited_ns == NOT_STAMPED))
+                    by_read, by_kernel = by_read + unknown, by_kernel + len(kept.waited_ns) - unknown
                     streams.add(*_stream_row(request_id, stream, kept))
                     said.update(dict.fromkeys(filter(None, stream.said)))
                 if rows["status"][row] == spool.statuses.index(OK) and stream.problem:
@@ -74,6 +77,9 @@ def judge_streams(plan: LoadPlan, spools: tuple[Path, ...], samples_path: Path) 
                     rows["status"][row] = spool.statuses.index(status)
                     judged.explanations.setdefault(status, without_key(words, key))
             rows.flush()
+        stamp = {"stamp": "kernel" if by_kernel and not by_read else "read"}
+        streams.tell(stamp)
+        chunks.tell(stamp)
     for index in range(plan.shards):
         plan.streams_path(index).unlink(missing_ok=True)
     names = tuple(without_key(name, key)[:200] for name in list(said)[:8])
@@ -111,15 +117,23 @@ def _read(kept: KeptStream | None, asked_tokens: int | None) -> StreamText:
 
 
 def _arrivals_ns(stream: StreamText, kept: KeptStream) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The moment of the read that completed each event, and that read's number."""
+    """When the bytes arrived whose read completed each event, and that read's number."""
     reads = np.searchsorted(kept.ends, np.array(stream.ends, np.int64), "left")
-    return kept.moments_ns[reads], reads
+    return kept.arrivals_ns[reads], reads
 
 
 def _chunk_rows(request_id: int, stream: StreamText, kept: KeptStream) -> tuple[NDArray[Any], ...]:
-    arrival_ns, _ = _arrivals_ns(stream, kept)
+    arrival_ns, reads = _arrivals_ns(stream, kept)
     ids = np.full(len(arrival_ns), request_id, np.int64)
-    return ids, arrival_ns, np.array(stream.text_bytes, np.int32), np.array(stream.kinds, np.int8)
+    # Rounded up, as -(-a // b) does: what waited for less than a microsecond was stamped all the same.
+    waited_us = np.where(kept.waited_ns >= 0, -(-kept.waited_ns // 1000), NOT_STAMPED)[reads]
+    return (
+        ids,
+        arrival_ns,
+        np.array(stream.text_bytes, np.int32),
+        np.array(stream.kinds, np.int8),
+        np.minimum(waited_us, np.iinfo(np.int32).max).astype(np.int32),
+    )
 
 
 def _stream_row(request_id: int, stream: StreamText, kept: KeptStream) -> tuple[NDArray[Any], ...]:

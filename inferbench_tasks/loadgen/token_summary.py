@@ -31,8 +31,8 @@ class Each:
         return {name: bound for name, bound in vars(self).items() if bound is not None}
 
 
-def summarise_tokens(tokens: TokenWindow, each: Each, *, stamp: str) -> dict[str, Any]:
-    """The figures of the window's streams; ``stamp``: what the moments of arrival are ("read", "kernel")."""
+def summarise_tokens(tokens: TokenWindow, each: Each) -> dict[str, Any]:
+    """The figures of the window's streams."""
     window = tokens.window
     answered = window.answered
     seconds = window.duration_s
@@ -55,7 +55,11 @@ def summarise_tokens(tokens: TokenWindow, each: Each, *, stamp: str) -> dict[str
         )
     counted = answered & tokens.counted
     summary: dict[str, Any] = {
-        "stamp": {"by": stamp, "shared_read_ratio": _shared_read_ratio(tokens, answered)},
+        "stamp": {
+            "by": "kernel" if tokens.stamped_by_kernel else "read",
+            "kernel_ratio": _ratio((tokens.chunk_waited_us >= 0).sum(), len(tokens.chunk_waited_us)),
+            "shared_read_ratio": _shared_read_ratio(tokens, answered),
+        },
         **_times(tokens),
         "gap_ms": _pooled(gaps_ns, gap_row),
         "itl_ms": _pooled(gaps_ns, gap_row) if answered.any() and exact[answered].all() else None,

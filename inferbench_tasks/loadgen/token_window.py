@@ -22,7 +22,8 @@ _UNKNOWN = -1
 class TokenWindow:
     """Of each record of ``window``, in its order: token counts by usage (-1: not told) and moments (-1: none).
 
-    Of the token chunks of good answers, a request's one after the other: ``chunk_row`` (its record), ``chunk_ns``.
+    Of the token chunks of good answers, a request's one after the other: ``chunk_row`` (its record), ``chunk_ns`` and
+    ``chunk_waited_us`` (from the kernel's stamp to the read; -1: stamped by the read).
     """
 
     window: Window
@@ -38,6 +39,7 @@ class TokenWindow:
     last_token_ns: NDArray[np.int64]
     chunk_row: NDArray[np.int64]
     chunk_ns: NDArray[np.int64]
+    chunk_waited_us: NDArray[np.int64]
 
     @classmethod
     def of(
@@ -59,8 +61,14 @@ class TokenWindow:
             window=window,
             chunk_row=chunk_row[token],
             chunk_ns=chunks["arrival_ns"][token].astype(np.int64),
+            chunk_waited_us=chunks["waited_us"][token].astype(np.int64),
             **columns,
         )
+
+    @property
+    def stamped_by_kernel(self) -> bool:
+        """Whether the kernel stamped all chunks, so that no moment holds what the sender waited for a core."""
+        return bool(len(self.chunk_waited_us)) and bool((self.chunk_waited_us >= 0).all())
 
     @property
     def counted(self) -> NDArray[np.bool_]:

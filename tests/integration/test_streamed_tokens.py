@@ -202,7 +202,7 @@ def test_a_loads_records_are_what_the_server_did(server: StandIn, tmp_path: Path
     log = sorted(server.log()[before:], key=lambda entry: entry["chunks"][0][0])
     streams, metadata = read_table(tmp_path / "streams.parquet", STREAMS)
     chunks, _ = read_table(tmp_path / "chunks.parquet", CHUNKS)
-    assert metadata["stamp"] == "read"
+    assert metadata["stamp"] == tokens["stamp"]["by"] == ("kernel" if client == "fast" else "read")
     assert len(log) == len(streams["request_id"]) == samples.num_rows
     token = chunks["kind"] != NONE
     assert (np.bincount(chunks["request_id"][token]) == 3).all()
@@ -305,6 +305,7 @@ def test_https_is_spoken_to_who_has_the_right_certificate(
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         _, outcome, tokens = _load(secure, tmp_path / "trusted", **asked)
         assert tokens["ttft_ms"]["count"] > 0 and not outcome.applied.explanations
+        assert tokens["stamp"]["by"] == "read"  # what arrives is not what is decrypted
         served = len(running.log())
         monkeypatch.delenv("SSL_CERT_FILE")
         plan = standalone.plan(

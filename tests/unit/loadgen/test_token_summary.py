@@ -65,6 +65,7 @@ def tokens_of(*streams: dict[str, Any], intended_s: list[float] | None = None) -
             chunks["request_id"].append(values["request_id"])
             chunks["arrival_ns"].append(moment)
             chunks["bytes"].append(4)
+            chunks["waited_us"].append(item.get("waited_us", -1))
             chunks["kind"].append(NONE if moment == intended[number] else CONTENT)
     as_arrays = {name: np.array(column, np.int64) for name, column in rows.items()}
     return TokenWindow.of(window, as_arrays, {name: np.array(column) for name, column in chunks.items()})
@@ -72,7 +73,7 @@ def tokens_of(*streams: dict[str, Any], intended_s: list[float] | None = None) -
 
 def figures(*streams: dict[str, Any], each: Each | None = None, **more: Any) -> dict[str, Any]:
     """The figures of such streams."""
-    return summarise_tokens(tokens_of(*streams, **more), each or Each(), stamp="read")
+    return summarise_tokens(tokens_of(*streams, **more), each or Each())
 
 
 def test_the_definitions_by_hand() -> None:
@@ -179,7 +180,7 @@ def test_cached_and_reasoning() -> None:
 def test_times_that_the_client_made_are_withheld() -> None:
     """Requests that left 5 ms late: where that is most of the time to the first token, it is not told."""
     tokens = tokens_of(*(stream([6, 60], 2) for _ in range(20)), intended_s=list(np.linspace(11, 19, 20)))
-    summary = summarise_tokens(tokens, Each(), stamp="read")
+    summary = summarise_tokens(tokens, Each())
     usage = ShardUsage(shard=0, cpu_s=1.0, wall_s=10.0, max_stall_ns=0, stalls_ns=(), stalled_ns=0)
     withhold_clients_times(summary, tokens, (usage,), Thresholds(), paced=True)
     assert summary["ttft_ms"]["p50"] is None and "client's own" in summary["ttft_ms"]["withheld"]["p50"]
@@ -189,7 +190,7 @@ def test_times_that_the_client_made_are_withheld() -> None:
 def test_times_between_chunks_that_the_client_made_are_withheld() -> None:
     """A sender that was held up for 80 ms of a gap of 100 stamped the later chunk late: not the server's stall."""
     tokens = tokens_of(*(stream([50, 150], 2) for _ in range(20)), intended_s=list(np.linspace(11, 19, 20)))
-    summary = summarise_tokens(tokens, Each(), stamp="read")
+    summary = summarise_tokens(tokens, Each())
     assert summary["stall_ms"]["p50"] == pytest.approx(100)
     held = tuple((int(moment) - 80 * MS, int(moment)) for moment in tokens.last_token_ns)
     usage = ShardUsage(

@@ -1,0 +1,68 @@
+"""What the certificate asks of streams of tokens, beside what it asks of every load: were chunks stamped right?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from inferbench_tasks.loadgen.evidence import Check, ShardUsage
+from inferbench_tasks.loadgen.statistics import FLOORS
+from inferbench_tasks.loadgen.thresholds import Thresholds
+from inferbench_tasks.loadgen.token_records import CHUNKS, read_table
+
+_US_PER_MS, _NS_PER_MS = 1e3, 1e6
+
+
+@dataclass(frozen=True)
+class Stamps:
+    """``waited_us``: how long each of the window's chunks with a stamp of the kernel waited to be read."""
+
+    by: str
+    waited_us: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, chunks_path: Path, start_ns: int, end_ns: int) -> Stamps:
+        """From a load's records."""
+        wanted = pa.schema([CHUNKS.field(name) for name in ("arrival_ns", "waited_us")])
+        chunks, about = read_table(chunks_path, wanted)
+        inside = (chunks["arrival_ns"] > start_ns) & (chunks["arrival_ns"] <= end_ns)
+        stamped = inside & (chunks["waited_us"] >= 0)
+        return cls(about.get("stamp", "read"), chunks["waited_us"][stamped].astype(np.int64))
+
+    @property
+    def delay_p99_ms(self) -> float | None:
+        """None where the reads themselves are the stamps, and of fewer chunks than a p99 takes."""
+        if len(self.waited_us) < FLOORS[0.99]:
+            return None
+        return float(np.quantile(self.waited_us, 0.99, method="inverted_cdf")) / _US_PER_MS
+
+    def figures(self) -> dict[str, Any]:
+        """For the certificate."""
+        return {"stamp": self.by, "stamp_delay_p99_ms": self.delay_p99_ms}
+
+
+def stamp_checks(
+    stamps: Stamps, shards: Sequence[ShardUsage], limits: Thresholds, ttft_ms: float | None
+) -> Iterator[Check]:
+    """``ttft_ms``: what is asked of the time to the first token, if anything is."""
+    delay_ms = stamps.delay_p99_ms
+    limit_ms = max(limits.stamp_delay_ms, limits.stamp_delay_ttft_ratio * (ttft_ms or 0.0))
+    if delay_ms is not None:
+        yield Check.at_most(
+            "stamp_delay_p99", delay_ms, limit_ms, "ms",
+            f"chunks waited {delay_ms:.1f} ms (p99) to be read after the kernel had them (at most {limit_ms:g} ms): "
+            "the client does not keep up, and chunks that wait together are no longer told apart",
+        )  # fmt: skip
+    step_ms = max((usage.clock_step_ns or 0 for usage in shards), default=0) / _NS_PER_MS
+    if len(stamps.waited_us):
+        yield Check.at_most(
+            "clock_step", step_ms, limits.clock_step_ms, "ms",
+            f"the system's time was set by {step_ms:,.3f} ms during the load (at most {limits.clock_step_ms:g} ms): "
+            "the kernel's stamps around it are wrong by as much",
+        )  # fmt: skip

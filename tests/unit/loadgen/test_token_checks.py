@@ -1,0 +1,62 @@
+"""What the certificate says of stamps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.loadgen.evidence import ShardUsage
+from inferbench_tasks.loadgen.thresholds import Thresholds
+from inferbench_tasks.loadgen.token_checks import Stamps, stamp_checks
+from inferbench_tasks.loadgen.token_records import CHUNKS, TableWriter
+
+
+def chunks(path: Path, arrival_ns: list[int], waited_us: list[int], by: str = "kernel") -> Path:
+    """A load's file of chunks."""
+    with TableWriter(path, CHUNKS) as writer:
+        zeros = np.zeros(len(arrival_ns), np.int32)
+        writer.add(
+            zeros.astype(np.int64), np.array(arrival_ns), zeros, zeros.astype(np.int8), np.array(waited_us)
+        )
+        writer.tell({"stamp": by})
+    return path
+
+
+def failed(stamps: Stamps, *, ttft_ms: float | None = None, step_ns: int | None = 0) -> dict[str, float]:
+    """The checks that do not hold, and the value of each."""
+    usage = ShardUsage(shard=0, cpu_s=1, wall_s=10, max_stall_ns=0, clock_step_ns=step_ns)
+    checks = stamp_checks(stamps, [usage], Thresholds(), ttft_ms)
+    return {check.name: check.value for check in checks if not check.ok}
+
+
+def test_the_window_and_its_percentile(tmp_path: Path) -> None:
+    """Of 1000 chunks within the window 11 waited for 9 ms: the p99 is theirs; what lies outside does not count."""
+    moments = [*range(101, 1101), 100, 1101]
+    waited = [9_000] * 11 + [20] * 989 + [60_000_000] * 2
+    stamps = Stamps.of(chunks(tmp_path / "c", moments, waited), 100, 1100)
+    assert stamps.figures() == {"stamp": "kernel", "stamp_delay_p99_ms": 9.0}
+    assert failed(stamps) == {"stamp_delay_p99": 9.0}
+    waited[0] = 20  # ten of a thousand lie beyond the p99
+    assert failed(Stamps.of(chunks(tmp_path / "c", moments, waited), 100, 1100)) == {}
+
+
+@pytest.mark.parametrize(("ttft_ms", "valid"), [(None, False), (100.0, False), (179.0, False), (180.0, True)])
+def test_a_slow_objective_allows_more(ttft_ms: float | None, valid: bool) -> None:
+    """9 ms are 5% of 180 ms."""
+    stamps = Stamps("kernel", np.full(1000, 9_000))
+    assert (failed(stamps, ttft_ms=ttft_ms) == {}) == valid
+
+
+def test_few_chunks_have_no_p99_and_reads_no_delay() -> None:
+    """A percentile needs its samples; a stamp that is the read's own moment waits for nothing."""
+    assert Stamps("kernel", np.full(661, 9_000)).delay_p99_ms is None
+    assert Stamps("kernel", np.full(662, 9_000)).delay_p99_ms == 9.0
+    assert failed(Stamps("read", np.zeros(0, np.int64)), step_ns=10**9) == {}
+
+
+@pytest.mark.parametrize(("step_ns", "valid"), [(None, True), (0, True), (100_000, True), (100_001, False)])
+def test_a_set_clock_makes_kernels_stamps_worthless(step_ns: int | None, valid: bool) -> None:
+    """By more than 0.1 ms, however good the delays look."""
+    assert (failed(Stamps("kernel", np.full(5, 1)), step_ns=step_ns) == {}) == valid
