@@ -16,6 +16,7 @@ import numpy as np
 
 from inferbench_tasks.clients.answers import AnswerCheck, BadAnswer, Outputs
 from inferbench_tasks.clients.base import OK, Call, Client, ClientFactory, ClientSettings, Payload, Sink
+from inferbench_tasks.clients.forwarding import ForwardingSink
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.loadgen.payloads import protocol_codec, read_inputs
 from inferbench_tasks.loadgen.plan import ClientProcessing, LoadPlan
@@ -120,30 +121,18 @@ class _Judge(AnswerCheck):
         return None
 
 
-class _Ends(Sink):
+class _Ends(ForwardingSink):
     """A request ends when its answer was processed. Clients judge an answer right before they end its call."""
 
     def __init__(self, sink: Sink, judge: _Judge) -> None:
-        self._sink = sink
+        super().__init__(sink)
         self._judge = judge
 
     def finish(self, call: Call, status: str, done_ns: int) -> None:
         if status == OK:
             call.client_spans = (call.client_spans[0], self._judge.spent_ns)
             done_ns = time.monotonic_ns()
-        self._sink.finish(call, status, done_ns)
-
-    def ready(self) -> None:
-        self._sink.ready()
-
-    def again(self, call: Call) -> None:
-        self._sink.again(call)
-
-    def unreachable(self, reason: str) -> None:
-        self._sink.unreachable(reason)
-
-    def explain(self, status: str, text: str) -> None:
-        self._sink.explain(status, text)
+        super().finish(call, status, done_ns)
 
 
 def _raw(processing: ClientProcessing) -> Any:

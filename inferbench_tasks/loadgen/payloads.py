@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from inferbench_tasks.clients.answers import AnswerCheck, Decode, ExpectedOutput, Outputs
 from inferbench_tasks.clients.base import Payload
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.loadgen.kept_answers import KeepingCheck
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.requests.ragged import unpacked
 
@@ -67,7 +68,8 @@ def answer_check(plan: LoadPlan) -> AnswerCheck:
     """What the plan's answers must look like."""
     expected = {name: ExpectedOutput(o.shape, o.batched) for name, o in plan.expected.items()}
     largest = max(share.batch_size for share in plan.batches)
-    return AnswerCheck(protocol_codec(plan)[1], expected, max_batch_size=largest)
+    kind = KeepingCheck if plan.keep_answers else AnswerCheck
+    return kind(protocol_codec(plan)[1], expected, max_batch_size=largest)
 
 
 def build_payloads(plan: LoadPlan) -> Sequence[Payload]:

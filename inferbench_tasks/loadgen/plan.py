@@ -118,6 +118,8 @@ class LoadPlan(_Data):
     expect_overload: bool = False
     #: MLPerf LoadGen makes the measured part, instead of its segment.
     mlperf: MlperfSettings | None = None
+    #: Whether every answer is decoded and kept with its request, which costs the sender time.
+    keep_answers: bool = False
     #: How streams of tokens are asked for; None for answers that come whole.
     stream: StreamTarget | None = None
     #: What is asked of the time to the first token, if anything is: stamps are judged by it.
@@ -130,6 +132,10 @@ class LoadPlan(_Data):
     def streams_path(self, shard: int) -> Path:
         """The file into which a shard writes streams as they come."""
         return Path(self.folder) / f"shard-{shard}.streams"
+
+    def answers_path(self, shard: int) -> Path:
+        """The file into which a shard that keeps answers writes them at its end."""
+        return Path(self.folder) / f"shard-{shard}.answers.npz"
 
     def log_path(self, shard: int) -> Path:
         """Where a shard's own words go."""

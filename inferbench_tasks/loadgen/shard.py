@@ -26,6 +26,7 @@ from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.loadgen.closed_loop import ClosedLoop
 from inferbench_tasks.loadgen.dispatcher import Dispatcher
 from inferbench_tasks.loadgen.heartbeat import Heartbeat
+from inferbench_tasks.loadgen.kept_answers import Keeper, keeping
 from inferbench_tasks.loadgen.live_processing import live
 from inferbench_tasks.loadgen.messages import Order, Report
 from inferbench_tasks.loadgen.mlperf_driver import LoadGenDriver, Sut
@@ -78,6 +79,9 @@ class Shard:
         factory = client_factory(plan.endpoint.protocol, plan.client)
         if plan.processing is not None:
             factory = live(plan, factory)
+        self._keeper = Keeper() if plan.keep_answers else None
+        if self._keeper is not None:
+            factory = keeping(factory, self._keeper)
         self._client = factory(settings, loop, self._dispatcher, answer_check(plan))
         self._dispatcher.client = self._client
         self._drivers: list[OpenLoop | ClosedLoop | LoadGenDriver] = []
@@ -133,6 +137,8 @@ class Shard:
         self._dispatcher.cancel()
         self._recorder.close()
         await self._client.close()
+        if self._keeper is not None:
+            self._keeper.write(plan.answers_path(self._index))
         quotas = [d.ended_ns for d in self._drivers if isinstance(d, ClosedLoop) and d.ended_ns >= 0]
         _tell(
             Report(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: What starting a server, four tasks and the collection take beside the load, seconds: the first guess.
 AROUND_LOAD_S = 10.0
+#: How many samples an evaluation has that names no number, and what one takes that is asked alone: the first guess.
+USUAL_SAMPLES, ALONE_S = 1_000, 0.005
 
 
 class ServingPipeline(Pipeline[JobSpec]):
@@ -36,6 +38,7 @@ class ServingPipeline(Pipeline[JobSpec]):
         "inferbench_tasks.stages.convert",
         "inferbench_tasks.stages.serve",
         "inferbench_tasks.stages.load",
+        "inferbench_tasks.stages.evaluate",
         "inferbench_tasks.stages.collect",
         "inferbench_tasks.stages.release",
         "inferbench_tasks.stages.analyze",
@@ -92,8 +95,8 @@ class ServingPipeline(Pipeline[JobSpec]):
         return messages
 
     def expected_s(self, spec: JobSpec) -> float:
-        """The load, and what is around it; a search for a rate has several."""
-        return AROUND_LOAD_S + _load_s(spec)
+        """The load, and what is around it; a search for a rate has several, an evaluation asks each sample twice."""
+        return AROUND_LOAD_S + _load_s(spec) + _evaluation_s(spec)
 
     def result(self) -> type[ResultDocument]:
         """Figures of the load, with a certificate."""
@@ -158,6 +161,14 @@ def _load_s(spec: JobSpec) -> float:
     load = spec.load
     one_s = load.warmup_s + load.duration_s
     return load.arrivals.expected_s(one_s) if isinstance(load.arrivals, MaxRate) else one_s
+
+
+def _evaluation_s(spec: JobSpec) -> float:
+    if spec.evaluate is None:
+        return 0.0
+    samples = spec.evaluate.samples or USUAL_SAMPLES
+    rate_rps = spec.load.arrivals.mean_rate_rps(spec.load.duration_s) or 1 / ALONE_S
+    return samples / spec.load.samples_per_request / rate_rps + samples * ALONE_S
 
 
 SERVING = ServingPipeline()

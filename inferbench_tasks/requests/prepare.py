@@ -55,6 +55,26 @@ def sample(
     return arrays, labels
 
 
+def every(
+    dataset: Dataset, count: int | None, seed: int
+) -> tuple[Arrays, NDArray[np.int64] | None, NDArray[np.int64]]:
+    """All held-out samples in their order, or ``count`` of them by chance: inputs, labels, and which they are.
+
+    Samples that equal each other stay: a data set's accuracy is over all of it. InputError for more than there are.
+    """
+    if count is not None and count > len(dataset):
+        raise InputError(
+            f"{count} are asked for, {dataset.name} has {len(dataset)} held-out samples",
+            field="evaluate.samples",
+        )
+    rng = np.random.default_rng([_SEED_OF_SELECTION, seed])
+    which = np.sort(rng.permutation(len(dataset))[:count]) if count else np.arange(len(dataset))
+    indices = which.astype(np.int64)
+    _refuse_too_much(dataset.inputs(indices[:1]), len(indices), "evaluate.samples")
+    labels = dataset.labels()
+    return dataset.inputs(indices), None if labels is None else labels[indices], indices
+
+
 def distinct(arrays: Arrays) -> NDArray[np.int64]:
     """The indices of the samples that equal none before them, in order."""
     first: dict[bytes, int] = {}
@@ -69,13 +89,13 @@ def _bytes(row: Any) -> bytes:
     return repr(array.tolist()).encode() if array.dtype.kind in "OSU" else array.tobytes()
 
 
-def _refuse_too_much(one: Arrays, count: int) -> None:
+def _refuse_too_much(one: Arrays, count: int, field: str = "requests.samples") -> None:
     size = sum(array.nbytes for array in one.values())
     if size * count > MAX_BYTES:
         raise InputError(
             f"{count} samples of {size} bytes are more than the {MAX_BYTES >> 30} GiB that "
             f"fit; allowed for this model: {MAX_BYTES // size}",
-            field="requests.samples",
+            field=field,
         )
 
 

@@ -13,6 +13,8 @@ from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.networks.base import RECORD_FILE, find_network
 from inferbench_tasks.stages import convert, generate, load, max_rate, serve
 from inferbench_tasks.stages.base import Context, Stage, StageInput
+from inferbench_tasks.stages.evaluate import ANSWERS_FILE
+from inferbench_tasks.stages.evaluate import Output as Evaluated
 from inferbench_tasks.stages.judgement import judge
 from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.schema import JobSpec
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from inferbench_tasks.monitors.records import Recording
     from inferbench_tasks.perfdb.documents import DeviceInfo, ResultDocument, Summary
 
-STAGE = Stage(needs=("generate", "convert", "serve", "load"), leased=True)
+STAGE = Stage(needs=("generate", "convert", "serve", "load", "evaluate"), leased=True)
 MONITORS_FILE = "monitors.parquet"
 #: Paths on this machine mean nothing in a result.
 _PLACES: dict[str, Any] = {
@@ -37,6 +39,7 @@ class Input(StageInput):
     convert: convert.Output
     serve: serve.Output
     load: load.Output
+    evaluate: Evaluated | None = None
 
 
 class Output(Handle):
@@ -66,7 +69,8 @@ def run(inp: Input, ctx: Context) -> Output:
     summary = figures(inp, recording, surroundings["hardware"])
     certificate = inp.load.certificate
     ledger = summary.model_dump()["interference"]
-    verdict = judge(certificate, inp.load.stopped_early, ledger, inp.load.neighbours)
+    answers = inp.evaluate.reasons if inp.evaluate else ()
+    verdict = judge(certificate, inp.load.stopped_early, ledger, inp.load.neighbours, answers)
     db = PerfDB.connect(ctx.perfdb_uri, ctx.data_dir)
     documents = db.find_results({"run_id": inp.run_id}, sort=[("attempt", -1)], limit=1)
     if documents and documents[0].attempt >= inp.attempt:
@@ -95,6 +99,11 @@ def run(inp: Input, ctx: Context) -> Output:
         extensions["repeats"] = {"attempt": before[0].attempt, "verdict": str(before[0].verdict)}
     if inp.job.share:
         extensions["sharing"] = {"method": inp.job.share.method, "neighbours": list(inp.load.neighbours)}
+    if inp.evaluate:
+        stored = db.files.put(
+            Path(inp.evaluate.answers_path), ANSWERS_FILE, run_id=inp.run_id, attempt=inp.attempt
+        )
+        extensions["evaluation"] = {**inp.evaluate.document, "answers": stored.model_dump()}
     if inp.load.monitors_path:
         stored = db.files.put(
             Path(inp.load.monitors_path), MONITORS_FILE, run_id=inp.run_id, attempt=inp.attempt
@@ -141,6 +150,8 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
     summary["cold_start_ms"] = {**inp.serve.cold_start.model_dump(), "steady_ms": steady_ms}
     summary["resources"] = usage(recording, start_ns, end_ns)
     summary["accuracy_ratio"] = inp.load.accuracy_ratio
+    if inp.evaluate:
+        summary["quality"] = inp.evaluate.document["under_load"].get("measures", {})
     if inp.load.max_rate:
         summary["max_rate"] = inp.load.max_rate
     if (processing := inp.generate.requests.processing) and processing.client_ms:

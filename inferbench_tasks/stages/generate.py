@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,6 +32,8 @@ class Output(Handle):
     model: ModelArtifact
     requests: RequestSet
     cached: bool
+    #: What ``evaluate`` asks; None without that block.
+    evaluation: RequestSet | None = None
 
 
 def without_child(inp: Input, ctx: Context) -> Output | None:
@@ -39,8 +42,17 @@ def without_child(inp: Input, ctx: Context) -> Output | None:
     model = find_model(source, ctx.data_dir)
     if model is None:
         return None
-    entry = caches(ctx.data_dir, source, "requests").find(_requests_settings(inp, model, ctx.base_dir))
-    return None if entry is None else Output(model=model, requests=_requests(entry), cached=True)
+    cache = caches(ctx.data_dir, source, "requests")
+    entry = cache.find(_requests_settings(inp, model, ctx.base_dir))
+    if entry is None:
+        return None
+    evaluation = None
+    if inp.job.evaluate is not None:
+        asked = cache.find(evaluation_settings(inp, model))
+        if asked is None:
+            return None
+        evaluation = _requests(asked)
+    return Output(model=model, requests=_requests(entry), cached=True, evaluation=evaluation)
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -52,7 +64,7 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.formats.base import FORMATS
     from inferbench_tasks.requests import prepare
     from inferbench_tasks.requests.files import open_files
-    from inferbench_tasks.stages import processed
+    from inferbench_tasks.stages import evaluated, processed
 
     data_dir, base_dir, watch = ctx.data_dir, ctx.base_dir, Watch(ctx.progress, ctx.cancelled)
     source = resolve(inp.job.model, base_dir)
@@ -80,8 +92,13 @@ def run(inp: Input, ctx: Context) -> Output:
             "dataset": dataset.name if dataset else "random",
         }
 
-    entry = caches(data_dir, source, "requests").get(_requests_settings(inp, model, base_dir), make)
-    return Output(model=model, requests=_requests(entry), cached=False)
+    cache = caches(data_dir, source, "requests")
+    entry = cache.get(_requests_settings(inp, model, base_dir), make)
+    evaluation = None
+    if inp.job.evaluate is not None:
+        samples = partial(evaluated.make, inp=inp, source=source, model=model, watch=watch)
+        evaluation = _requests(cache.get(evaluation_settings(inp, model), samples))
+    return Output(model=model, requests=_requests(entry), cached=False, evaluation=evaluation)
 
 
 def _encoder(source: ModelSource) -> Callable[[list[str]], Arrays] | None:
@@ -113,6 +130,14 @@ def _requests_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dict
         "seed": inp.job.load.seed,
         "recipe": REQUESTS_RECIPE,
     }
+
+
+def evaluation_settings(inp: Input, model: ModelArtifact) -> dict[str, Any]:
+    """What decides which samples are evaluated, and what the source model answers to them."""
+    assert inp.job.evaluate is not None
+    count = inp.job.evaluate.samples
+    seed = {} if count is None else {"seed": inp.job.load.seed}
+    return {"model": model.digest, "name": model.name, "evaluate": count, **seed, "recipe": 1}
 
 
 def _requests(entry: Entry) -> RequestSet:

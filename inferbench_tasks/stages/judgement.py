@@ -15,10 +15,12 @@ def judge(
     stopped_early: str | None,
     ledger: dict[str, Any],
     beside: Sequence[dict[str, Any]] = (),
+    answers: Sequence[Reason] = (),
 ) -> Verdict:
     """Valid, or invalid with every reason. Whether the SLO was met is no part of it.
 
-    ``beside``: the neighbours of a share, see ``sharing.neighbours``.
+    ``beside``: the neighbours of a share, see ``sharing.neighbours``. ``answers``: what is wrong
+    with the answers themselves, see ``stages.evaluate``.
     """
     from inferbench_tasks.loadgen.evidence import ended_early
     from inferbench_tasks.stages import neighbours
@@ -28,6 +30,7 @@ def judge(
         *machines_part(reasons_of(certificate), ledger),
         *neighbours.reasons(beside),
         *interference.reasons(ledger),
+        *answers,
     ]
     if not certificate["valid"] and not reasons:
         reasons = [Reason(check="certificate", text="the certificate of the load is not valid")]

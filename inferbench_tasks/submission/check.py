@@ -14,6 +14,7 @@ from inferbench_tasks.arrivals.closed import ClosedProcess
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.submission.abilities import Abilities
+from inferbench_tasks.submission.evaluate import evaluate_findings
 from inferbench_tasks.submission.finding import Finding, unknown
 from inferbench_tasks.submission.model import (
     CnnModel,
@@ -280,6 +281,7 @@ _ALONE: tuple[Callable[[JobSpec], Iterator[Finding]], ...] = (
     _batching,
     _arrivals,
     max_rate_findings,
+    evaluate_findings,
     _engine,
     _schedule,
     _slo,

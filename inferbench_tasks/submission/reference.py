@@ -31,6 +31,7 @@ from inferbench_tasks.submission.processors import ProcessorSpec, ProcessorsSpec
 from inferbench_tasks.submission.schema import (
     BatchingSpec,
     ConvertSpec,
+    EvaluateSpec,
     LoadSpec,
     NightlySpec,
     RequestsSpec,
@@ -132,6 +133,7 @@ def markdown() -> str:
         _section("serve.batching", BatchingSpec),
         _section("load", LoadSpec),
         _arrivals(),
+        _section("evaluate", EvaluateSpec),
         _section("share", ShareSpec),
         _section("share.beside", NeighbourSpec),
         _section("slo", SloSpec),

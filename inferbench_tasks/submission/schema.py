@@ -150,6 +150,13 @@ class LoadSpec(Spec):
         return self.arrivals.samples_per_request(self.batch_size)
 
 
+class EvaluateSpec(Spec):
+    """Each held-out sample of the model's own data set is asked once, in the load's scenario, and once alone."""
+
+    samples: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """So many, by chance (``load.seed``); all that there are unless given."""
+
+
 class NightlySpec(Spec):
     """What follows a night of this submission; no part of what is measured."""
 
@@ -161,7 +168,7 @@ class NightlySpec(Spec):
 class JobSpec(JobBase):
     """One concrete point: what a submission says once its sweep is taken away."""
 
-    newer: ClassVar[dict[str, Any]] = {"load.expect": None}
+    newer: ClassVar[dict[str, Any]] = {"load.expect": None, "evaluate": None}
 
     kind: Literal["serving"] = DEFAULT_KIND
     """What is measured, and by which stages: ``serving``, or what an installed package brings."""
@@ -177,6 +184,8 @@ class JobSpec(JobBase):
     """The system under test."""
     load: LoadSpec
     """The traffic."""
+    evaluate: EvaluateSpec | None = None
+    """Whether the answers are right: each sample of a data set once, in the load's scenario; null: nobody looks."""
     share: ShareSpec | None = None
     """Other models on the same device; each is measured alone and beside the others."""
     slo: SloSpec | None = None

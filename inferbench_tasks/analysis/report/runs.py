@@ -16,6 +16,7 @@ from inferbench_tasks.figures import samples_per_request
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.perfdb.documents import ResultDocument, RunDocument
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import Attachment
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +36,8 @@ class RunView:
     run: RunDocument | None
     #: Reads its raw records; None if it has none.
     records: Callable[[], pa.Table] | None = None
+    #: Reads what was answered to each sample of ``evaluate``; None if nothing was.
+    answers: Callable[[], pa.Table] | None = None
     label: str = ""
     differs: dict[str, Any] | None = None
 
@@ -78,6 +81,12 @@ class RunView:
     def summary(self) -> dict[str, Any]:
         """The figures as plain values; {} without a result."""
         return self.result.summary.model_dump() if self.result else {}
+
+    @property
+    def evaluation(self) -> dict[str, Any]:
+        """What ``evaluate`` found, see ``stages.evaluate``; {} without that block."""
+        found: dict[str, Any] = (self.result.extensions.get("evaluation") or {}) if self.result else {}
+        return found
 
     @cached_property
     def problem(self) -> str | None:
@@ -132,9 +141,20 @@ def load_runs(db: PerfDB, run_ids: Sequence[str]) -> list[RunView]:
         job = run.job if run else (result.provenance.model_dump().get("job") if result else None) or {}
         verdict = result.verdict if result else run.verdict if run else None
         records = partial(db.samples, run_id, result.attempt) if result and result.samples else None
-        views.append(RunView(run_id, job, verdict, result, run, records))
+        evaluation = result.extensions.get("evaluation") if result else None
+        answers = partial(_answers, db, evaluation["answers"]) if evaluation else None
+        views.append(RunView(run_id, job, verdict, result, run, records, answers))
     name_by_difference(views)
     return views
+
+
+def _answers(db: PerfDB, stored: dict[str, Any]) -> pa.Table:
+    """The answers of ``evaluate``, see ``stages.evaluate.table_of``."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(pa.BufferReader(db.files.get(Attachment.model_validate(stored)))) as file:
+        return file.read()
 
 
 def blocks_beside(db: PerfDB, views: Sequence[RunView]) -> list[RunView]:

@@ -14,6 +14,8 @@ def test_every_field_is_there_in_a_result() -> None:
     used = {"cpu_cores": {"mean": 1.0}, "rss_bytes": {"max": 1e9}}
     more = {"error_ratio": 0.0, "cold_start_ms": {"total_ms": 1.0}, "resources": {"server": used}}
     more |= {"quiet": {"latency_ms": {"p50": 1.0, "p95": 2.0, "p99": 3.0}}}
+    quality = ("top1_ratio", "top5_ratio", "macro_f1", "auc", "agreement_ratio")
+    more |= {"quality": {name: {"value": 0.5} for name in quality}}
     more |= {"max_rate": {"rps": 1.0, "samples_per_s": 1.0}}
     for figure in FIGURES.brought().values():
         set_at(more, figure.path, 1.0)

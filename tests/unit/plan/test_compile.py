@@ -12,7 +12,10 @@ from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.plan.overrides import override
 from inferbench_tasks.submission.schema import Submission
 
-STAGES = [entry.name for entry in SERVING.entries if not entry.facts.of_submission]
+#: Those of a job without blocks that it may leave out.
+STAGES = [
+    entry.name for entry in SERVING.entries if not entry.facts.of_submission and entry.facts.block is None
+]
 
 
 def submission(**more: Any) -> Submission:
@@ -40,12 +43,21 @@ def test_the_outputs_that_a_stage_s_input_names_are_at_hand() -> None:
     """Each node needs its predecessor and the stages that its Input has fields for."""
     needs = {node.stage: set(node.needs) for node in compile_plan(submission()).of_job(0)}
     for entry in SERVING.entries:
-        if not entry.facts.of_submission:
+        if entry.name in STAGES:
             fields = set(importlib.import_module(entry.module).Input.model_fields)
             assert needs[entry.name] >= fields & set(STAGES)
     for before, after in pairwise(STAGES):
         assert before in needs[after]
     assert needs["collect"] >= {"generate", "convert", "serve", "load"}
+
+
+def test_answers_are_judged_where_that_is_asked_for() -> None:
+    """With its block ``evaluate`` stands on the device between load and collect, which gets its output."""
+    nodes = {node.stage: node for node in compile_plan(submission(evaluate={})).of_job(0)}
+    assert [*nodes] == ["generate", "convert", "serve", "load", "evaluate", "collect", "release"]
+    assert {"generate", "convert", "serve"} <= nodes["evaluate"].needs.keys()
+    assert nodes["evaluate"].lease == nodes["load"].lease is not None
+    assert "evaluate" in nodes["collect"].needs
 
 
 def test_every_need_comes_before() -> None:

@@ -1,0 +1,205 @@
+"""How right the answers were: tables and charts of runs with an ``evaluate`` block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy.stats import false_discovery_control
+
+from inferbench_tasks.analysis.charts.style import MAX_RUNS, PALETTE, Chart, axis, chart, text
+from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.quality.paired import Paired, paired
+
+Table = dict[str, Any]
+#: The measures in the order in which they are shown, with their heads; others follow by their names.
+_HEADS = {
+    "top1_ratio": "top-1",
+    "top5_ratio": "top-5",
+    "macro_f1": "macro F1",
+    "auc": "AUC",
+    "agreement_ratio": "agreement with source",
+}
+#: So many runs have a matrix of classes, and so many of the surest mistakes are listed for each.
+_MATRICES, _MISTAKES = 4, 5
+
+
+def evaluated(views: Sequence[RunView]) -> list[RunView]:
+    """The runs whose answers were judged."""
+    return [view for view in views if view.evaluation]
+
+
+def words(views: Sequence[RunView]) -> str:
+    """What was asked, and what an interval is of."""
+    asked = [view.evaluation for view in evaluated(views)]
+    if not asked:
+        return ""
+    sets = ", ".join(dict.fromkeys(f"{e['samples']:,} samples of {e['dataset']}" for e in asked))
+    return (
+        f"Each of {sets} was asked once in the load's own scenario and once alone. Shares are over all of them; in "
+        "brackets their 95% interval, for other samples of the same kind."
+    )
+
+
+def tables(views: Sequence[RunView]) -> list[Table]:
+    """The measures of each run, each run against the first on the same samples, and the surest mistakes."""
+    shown = evaluated(views)
+    return [*_measures(shown), *_pairs(shown), *_mistakes(shown)] if shown else []
+
+
+def matrices(views: Sequence[RunView]) -> list[Chart]:
+    """Which class was taken for which, of the first runs."""
+    charts = []
+    for view in evaluated(views)[:_MATRICES]:
+        confusion = view.evaluation.get("confusion")
+        if not confusion or len(confusion["classes"]) < 2:
+            continue
+        names = [text(name) for name in confusion["classes"]]
+        trace: dict[str, Any] = {
+            "type": "heatmap",
+            "x": names,
+            "y": names,
+            "z": confusion["counts"],
+            "text": confusion["counts"],
+            "texttemplate": "%{text}" if len(names) <= 12 else "",
+            "colorscale": [[0, "#ffffff"], [1, PALETTE[0]]],
+            "showscale": False,
+            "hovertemplate": "of class %{y}, answered %{x}: %{z} samples<extra></extra>",
+        }
+        charts.append(
+            chart(
+                [trace],
+                title=f"Classes and answers, {view.label}"
+                if len(shown_labels(views)) > 1
+                else "Classes and answers",
+                xaxis=axis("answered class", type="category", showgrid=False),
+                yaxis=axis("class of the sample", type="category", autorange="reversed", showgrid=False),
+                height=420,
+            )
+        )
+    return charts
+
+
+def shown_labels(views: Sequence[RunView]) -> list[str]:
+    """The labels of the runs that are shown."""
+    return [view.label for view in evaluated(views)][:MAX_RUNS]
+
+
+def _measures(views: Sequence[RunView]) -> list[Table]:
+    names = {name for view in views for name in view.evaluation["under_load"].get("measures", {})}
+    ordered = [*(name for name in _HEADS if name in names), *sorted(names - _HEADS.keys())]
+    head = [
+        "run",
+        *(_HEADS.get(name, name) for name in ordered),
+        "top-1 one by one",
+        "answered otherwise under load",
+    ]
+    rows = []
+    for view in views:
+        document = view.evaluation
+        under_load, alone = document["under_load"], document["one_by_one"]
+        measures = under_load.get("measures", {})
+        differing = document["differing"]
+        beyond = f"{differing['beyond_tolerance']:,} of {differing['compared']:,}"
+        if differing["samples"]:
+            beyond += f" (samples {', '.join(str(sample) for sample in differing['samples'][:5])})"
+        cells = [_quality(name, measures.get(name)) for name in ordered]
+        if "withheld" in under_load:
+            cells = [under_load["withheld"], *cells[1:]] if cells else []
+        rows.append(
+            [view.label, *cells, _quality("top1_ratio", alone.get("measures", {}).get("top1_ratio")), beyond]
+        )
+    note = "Answers differ where they are further apart than the bound on a conversion's difference."
+    return [{"title": "Right answers", "head": head, "rows": rows, "note": note}]
+
+
+def _quality(name: str, quality: dict[str, Any] | None) -> str:
+    if quality is None:
+        return "–"
+    form = "{:.2%}" if name.endswith("_ratio") else "{:.4f}"
+    ends = quality.get("ci95")
+    return form.format(quality["value"]) + (
+        f" ({form.format(ends[0])} to {form.format(ends[1])})" if ends else ""
+    )
+
+
+def _pairs(views: Sequence[RunView]) -> list[Table]:
+    """Each run against the first of the same samples; p by Benjamini and Hochberg over the table."""
+    first, found = None, []
+    for view in views:
+        answers = _right(view)
+        if answers is None:
+            continue
+        if first is None:
+            first = (view, answers)
+        elif (
+            np.array_equal(first[1][0], answers[0])
+            and view.evaluation["dataset"] == first[0].evaluation["dataset"]
+        ):
+            found.append((view, paired(first[1][1], answers[1])))
+    if first is None or not found:
+        return []
+    adjusted = false_discovery_control([pair.p_value for _, pair in found])
+    rows = [_pair_row(view, pair, float(p)) for (view, pair), p in zip(found, adjusted, strict=True)]
+    head = ["run", "right in it alone", "right in the first alone", "top-1, points (95%)", "p", "in words"]
+    note = (
+        "McNemar's exact test on the same samples, corrected for the number of runs (Benjamini and Hochberg)."
+    )
+    return [
+        {"title": f"Against {first[0].label}, sample by sample", "head": head, "rows": rows, "note": note}
+    ]
+
+
+def _pair_row(view: RunView, pair: Paired, p_value: float) -> list[str]:
+    points, low, high = (100 * value for value in (pair.difference_ratio, pair.low, pair.high))
+    word = "no difference can be told"
+    if p_value < 0.05:
+        word = f"{'gains' if points > 0 else 'loses'} {abs(points):.2f} points"
+    return [
+        view.label,
+        f"{pair.only_second:,}",
+        f"{pair.only_first:,}",
+        f"{points:+.2f} ({low:+.2f} to {high:+.2f})",
+        f"{p_value:.2g}",
+        word,
+    ]
+
+
+def _right(view: RunView) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
+    """The samples' ids, and which were answered right; None without labels, or where some have no answer."""
+    table = view.answers() if view.answers else None
+    if (
+        table is None
+        or not table.num_rows
+        or table.column("label").null_count
+        or table.column("answer").null_count
+    ):
+        return None
+    right = table.column("label").to_numpy() == table.column("answer").to_numpy()
+    return table.column("sample").to_numpy(), right
+
+
+def _mistakes(views: Sequence[RunView]) -> list[Table]:
+    rows = []
+    for view in views[:MAX_RUNS]:
+        table = view.answers() if view.answers else None
+        rows += [[view.label, *row] for row in _surest(table)] if table is not None else []
+    head = ["run", "sample", "class", "answer", "score"]
+    return [{"title": "Surest mistakes", "head": head, "rows": rows, "numbers": [1, 4]}] if rows else []
+
+
+def _surest(table: pa.Table) -> list[list[str]]:
+    """The wrong answers with the largest scores."""
+    columns = {name: table.column(name).to_pylist() for name in ("sample", "label", "answer", "score")}
+    wrong = [
+        row
+        for row in zip(*columns.values(), strict=True)
+        if row[1] is not None and row[2] is not None and row[1] != row[2] and row[3] is not None
+    ]
+    wrong.sort(key=lambda row: -row[3])
+    return [
+        [str(sample), str(label), str(answer), f"{score:.4g}"]
+        for sample, label, answer, score in wrong[:_MISTAKES]
+    ]

@@ -1,0 +1,63 @@
+"""AUC: how surely a sample of a class has a larger score for it than one of another class."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from inferbench_tasks.quality.base import Answered, Measure, Quality
+
+_DRAWS = 400
+_SEED = 0xA0C
+#: Above it the interval is left out: so many scores would be ranked.
+_MOST_RANKED = 100_000_000
+
+
+class Auc(Measure):
+    """The area under the ROC curve of each class against all others, and its mean over the classes that have both.
+
+    By ranks, ties counted half (J. A. Hanley, B. J. McNeil, Radiology 143, 1982).
+    """
+
+    title = "AUC, one against the rest"
+    formula = "mean over classes of P(score of a sample of the class > score of another) + P(equal) / 2"
+    scored = True
+
+    def missing(self, answered: Answered) -> str | None:
+        if reason := super().missing(answered):
+            return reason
+        assert answered.labels is not None and answered.scores is not None
+        if not np.isfinite(answered.scores).all():
+            return "some scores are no finite numbers"
+        if answered.labels.max() >= answered.scores.shape[1]:
+            return "some labels are classes that the model has no score for"
+        return None if len(np.unique(answered.labels)) > 1 else "all samples are of one class"
+
+    def of(self, answered: Answered) -> Quality:
+        scores, labels = answered.scores, answered.labels
+        assert scores is not None and labels is not None
+        value = auc(scores, labels)
+        if scores.size * _DRAWS > _MOST_RANKED:
+            return Quality(value)
+        rng = np.random.default_rng(_SEED)
+        drawn = [auc(scores[rows], labels[rows]) for rows in _rows(rng, labels)]
+        low, high = np.quantile(drawn, [0.025, 0.975])
+        return Quality(value, float(low), float(high), f"bootstrap within the classes, {_DRAWS} draws")
+
+
+def auc(scores: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+    """The mean over the classes; ``scores``: samples x classes. Labels are columns, and of two classes at least."""
+    values = []
+    for name in np.unique(labels):
+        own = labels == name
+        count, others = int(own.sum()), int((~own).sum())
+        ranks = rankdata(scores[:, name])
+        values.append((ranks[own].sum() - count * (count + 1) / 2) / (count * others))
+    return float(np.mean(values))
+
+
+def _rows(rng: np.random.Generator, labels: NDArray[np.int64]) -> list[NDArray[np.intp]]:
+    """Samples drawn anew within each class, so that each class keeps its size."""
+    groups = [np.flatnonzero(labels == name) for name in np.unique(labels)]
+    return [np.concatenate([rng.choice(group, size=len(group)) for group in groups]) for _ in range(_DRAWS)]

@@ -1,0 +1,131 @@
+"""How right a model's answers are: measures over the samples of a data set, each with a 95% interval."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.registry import Registry
+
+#: The level of all intervals.
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Quality:
+    """One measure of one run: its value, and the ends of its 95% interval, None where there is none."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    #: How the interval was made, for people.
+    method: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it is stored; ``ci95`` as of other figures."""
+        ci95 = None if self.low is None or self.high is None else [self.low, self.high]
+        return {"value": self.value, "ci95": ci95, "method": self.method}
+
+
+@dataclass(frozen=True)
+class Answered:
+    """Answers to the samples of a data set, row by row.
+
+    ``outputs``: by name, first axis = samples. ``source``: the source model's answers to the same samples.
+    ``labels``: int64 class ids, None without.
+    """
+
+    outputs: Arrays
+    source: Arrays
+    labels: NDArray[np.int64] | None = None
+
+    @cached_property
+    def scores(self) -> NDArray[np.float64] | None:
+        """``samples x classes``: see ``scores_of``."""
+        return scores_of(self.outputs, self.source)
+
+    @cached_property
+    def decided(self) -> NDArray[np.int64]:
+        """The class that each answer names."""
+        return decisions(self.outputs, self.source)
+
+    @cached_property
+    def source_decided(self) -> NDArray[np.int64]:
+        """The class that each of the source model's answers names."""
+        return decisions(self.source, self.source)
+
+
+def decisions(outputs: Arrays, like: Arrays) -> NDArray[np.int64]:
+    """The class that each answer names: an output of one whole number, else the largest score of the first output.
+
+    ``like`` has the names and the order of the model's outputs. Scores that are no numbers name no class: -1.
+    """
+    for name in _names(outputs, like):
+        output = outputs[name]
+        if output.dtype.kind in "iu" and output.size == len(output):
+            return output.reshape(-1).astype(np.int64)
+    scores = _flat(outputs[_names(outputs, like)[0]])
+    named: NDArray[np.int64] = np.argmax(scores, axis=1).astype(np.int64)
+    named[~np.isfinite(scores).all(axis=1)] = -1
+    return named
+
+
+def scores_of(outputs: Arrays, like: Arrays) -> NDArray[np.float64] | None:
+    """The first output of several numbers for each sample; None where answers name classes and give no scores."""
+    for name in _names(outputs, like):
+        output = outputs[name]
+        if output.dtype.kind == "f" and output.size > len(output):
+            return _flat(output)
+    return None
+
+
+def _names(outputs: Arrays, like: Arrays) -> list[str]:
+    return [name for name in like if name in outputs] or list(outputs)
+
+
+def _flat(output: NDArray[Any]) -> NDArray[np.float64]:
+    flat: NDArray[np.float64] = output.reshape(len(output), -1).astype(np.float64)
+    return flat
+
+
+class Measure(ABC):
+    """One measure of how right answers are; one file each.
+
+    ``title``, ``formula``: for people. ``labelled``: it needs labels. ``scored``: it needs a score for each class.
+    """
+
+    title: ClassVar[str]
+    formula: ClassVar[str]
+    labelled: ClassVar[bool] = True
+    scored: ClassVar[bool] = False
+
+    @abstractmethod
+    def of(self, answered: Answered) -> Quality:
+        """The measure over all samples; what it needs is there."""
+
+    def missing(self, answered: Answered) -> str | None:
+        """What it needs and these answers lack; None if nothing."""
+        if self.labelled and answered.labels is None:
+            return "the data set has no labels"
+        if self.scored and answered.scores is None:
+            return "the answers are classes without scores"
+        return None
+
+
+MEASURES: Registry[type[Measure]] = Registry(
+    "measure of quality",
+    "inferbench.quality",
+    {
+        "top1_ratio": "inferbench_tasks.quality.top_k:Top1",
+        "top5_ratio": "inferbench_tasks.quality.top_k:Top5",
+        "macro_f1": "inferbench_tasks.quality.macro_f1:MacroF1",
+        "auc": "inferbench_tasks.quality.auc:Auc",
+        "agreement_ratio": "inferbench_tasks.quality.agreement:Agreement",
+    },
+)

@@ -1,0 +1,52 @@
+"""Macro F1: the mean over the classes of the harmonic mean of precision and recall."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.quality.base import Answered, Measure, Quality
+from inferbench_tasks.quality.confusion import confusion
+
+_DRAWS = 2_000
+_SEED = 0xF1
+#: Above it the interval is left out: so many counts would be drawn.
+_MOST_CELLS = 20_000_000
+
+
+class MacroF1(Measure):
+    """Over the classes that stand among the labels or the answers; a class that nobody named right has an F1 of 0."""
+
+    title = "Macro F1"
+    formula = "mean over classes of 2 TP / (2 TP + FP + FN)"
+
+    def of(self, answered: Answered) -> Quality:
+        assert answered.labels is not None
+        matrix = confusion(answered.labels, answered.decided).counts
+        value = float(f1(matrix[None])[0])
+        cells = np.flatnonzero(matrix.reshape(-1))
+        if len(cells) * _DRAWS > _MOST_CELLS:
+            return Quality(value)
+        samples = int(matrix.sum())
+        drawn = np.random.default_rng(_SEED).multinomial(
+            samples, matrix.reshape(-1)[cells] / samples, size=_DRAWS
+        )
+        values = [float(f1(_filled(matrix.shape, cells, row)[None])[0]) for row in drawn]
+        low, high = np.quantile(values, [0.025, 0.975])
+        return Quality(value, float(low), float(high), f"bootstrap of the samples, {_DRAWS:,} draws")
+
+
+def f1(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """``draws x classes x classes`` (label, answer) -> the macro F1 of each; classes that do not occur are left out."""
+    right = np.diagonal(counts, axis1=1, axis2=2).astype(np.float64)
+    both = counts.sum(axis=1) + counts.sum(axis=2)
+    with np.errstate(invalid="ignore"):
+        each = np.where(both > 0, 2 * right / both, np.nan)
+    mean: NDArray[np.float64] = np.nanmean(each, axis=1)
+    return mean
+
+
+def _filled(shape: tuple[int, ...], cells: NDArray[np.intp], row: NDArray[np.int64]) -> NDArray[np.int64]:
+    matrix = np.zeros(shape[0] * shape[1], dtype=np.int64)
+    matrix[cells] = row
+    return matrix.reshape(shape)

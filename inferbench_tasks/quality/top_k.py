@@ -1,0 +1,44 @@
+"""Top-1 and top-5: the share of samples whose label is among the classes with the largest scores."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inferbench_tasks.quality.base import Answered, Measure, Quality
+from inferbench_tasks.quality.intervals import share
+
+
+class Top1(Measure):
+    """The share of samples whose answer names their label."""
+
+    title = "Top-1 accuracy"
+    formula = "samples whose largest score, or whose answered class, is their label / samples"
+
+    def of(self, answered: Answered) -> Quality:
+        assert answered.labels is not None
+        return share(int((answered.decided == answered.labels).sum()), len(answered.labels))
+
+
+class Top5(Measure):
+    """The share of samples whose label has one of the five largest scores.
+
+    A score that equals the label's counts as larger where its class id is smaller, as in numpy's ``argmax``.
+    """
+
+    title = "Top-5 accuracy"
+    formula = "samples whose label has one of the five largest scores / samples"
+    scored = True
+
+    def missing(self, answered: Answered) -> str | None:
+        few = answered.scores is not None and answered.scores.shape[1] <= 5
+        return super().missing(answered) or ("there are no more than five classes" if few else None)
+
+    def of(self, answered: Answered) -> Quality:
+        scores, labels = answered.scores, answered.labels
+        assert scores is not None and labels is not None
+        known = (labels >= 0) & (labels < scores.shape[1]) & np.isfinite(scores).all(axis=1)
+        at = np.where(known, labels, 0)
+        own = scores[np.arange(len(scores)), at][:, None]
+        earlier = np.arange(scores.shape[1])[None, :] < at[:, None]
+        rank = ((scores > own) | ((scores == own) & earlier)).sum(axis=1)
+        return share(int(((rank < 5) & known).sum()), len(labels))

@@ -1,0 +1,245 @@
+"""Stage ``evaluate``: are the answers right? Each sample of a data set is asked in the load's scenario, and once alone.
+
+A server may answer otherwise in batches or under load than one by one: it swaps answers, repeats the last one, or a
+kernel errs at some sizes. So both answers to each sample stand side by side, and beside the source model's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from inferbench_tasks.contracts.handles import Handle
+from inferbench_tasks.contracts.verdict import Reason
+from inferbench_tasks.stages import convert, generate, serve
+from inferbench_tasks.stages.base import Context, Stage, StageInput
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from inferbench_tasks.contracts.arrays import Arrays
+    from inferbench_tasks.stages.asked import Asked
+
+STAGE = Stage(needs=("generate", "convert", "serve", "load"), leased=True, block="evaluate")
+ANSWERS_FILE = "answers.parquet"
+#: So many samples are listed by their ids; all of them stand in the file of answers.
+LISTED = 50
+#: A matrix of more classes is not stored; which classes were taken for which stands in the file of answers.
+MOST_CLASSES = 100
+
+
+class Input(StageInput):
+    """The live server, and what it is to be asked."""
+
+    generate: generate.Output
+    convert: convert.Output
+    serve: serve.Output
+
+
+class Output(Handle):
+    """``answers_path``: Parquet, a row for each sample, see ``table_of``. ``document``: what the result says of it.
+
+    ``reasons``: why the run does not count, none if it does.
+    """
+
+    answers_path: str
+    document: dict[str, Any]
+    reasons: tuple[Reason, ...] = ()
+
+
+def run(inp: Input, ctx: Context) -> Output:
+    """Ask everything twice, compare, judge, and write down each answer."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    from inferbench_tasks.backends.first_answer import load_reference
+    from inferbench_tasks.stages.asked import ask, one_by_one
+    from inferbench_tasks.stages.evaluated import IDS_FILE
+
+    requests = inp.generate.evaluation
+    assert requests is not None
+    samples, source = load_reference(requests)
+    labels = None if requests.labels_path is None else np.load(requests.labels_path, allow_pickle=False)
+    ids = np.load(Path(requests.path).with_name(IDS_FILE), allow_pickle=False)
+    folder = ctx.run_dir(inp.run_id)
+
+    def asked_by(what: str) -> Asked:
+        load = inp.job.load if what == "under load" else one_by_one(inp.job.load)
+        return ask(
+            load,
+            samples,
+            source,
+            inp.serve.endpoint,
+            folder=folder / "evaluate",
+            base_dir=ctx.base_dir,
+            asking=lambda done, total: ctx.progress(done, total, f"samples asked {what}: {done} of {total}"),
+            cancelled=ctx.cancelled,
+        )
+
+    under_load, alone = asked_by("under load"), asked_by("one by one")
+    document, reasons = judge(
+        under_load,
+        alone,
+        source,
+        labels,
+        ids,
+        inp.convert.tolerance_ratio,
+        exact=inp.job.convert.precision == "fp32",
+    )
+    document = {
+        "dataset": requests.dataset,
+        "scenario": inp.job.load.arrivals.kind,
+        "samples_per_request": inp.job.load.samples_per_request,
+        **document,
+    }
+    path = folder / ANSWERS_FILE
+    pq.write_table(table_of(under_load, alone, source, labels, ids), path, compression="zstd")
+    return Output(answers_path=str(path), document=document, reasons=reasons)
+
+
+def judge(
+    under_load: Asked,
+    alone: Asked,
+    source: Arrays,
+    labels: NDArray[np.int64] | None,
+    ids: NDArray[np.int64],
+    tolerance_ratio: float,
+    *,
+    exact: bool,
+) -> tuple[dict[str, Any], tuple[Reason, ...]]:
+    """What is said of the answers, and why they would not count.
+
+    Figures are over all samples or there are none: those without an answer can't be left out without a word.
+    ``exact``: whether the served model computes as precisely as its source, so that its answers must be the source's
+    within the tolerance.
+    """
+    from inferbench_tasks.quality.base import Answered, decisions
+    from inferbench_tasks.quality.confusion import confusion
+    from inferbench_tasks.quality.judge import judge as measured
+
+    document: dict[str, Any] = {
+        "samples": len(ids),
+        "under_load": {
+            "unanswered": under_load.unanswered,
+            "failures": under_load.statuses,
+        },
+        "one_by_one": {"unanswered": alone.unanswered, "failures": alone.statuses},
+        "passes": under_load.passes,
+        "tolerance_ratio": tolerance_ratio,
+    }
+    for asked, part in ((under_load, document["under_load"]), (alone, document["one_by_one"])):
+        if asked.unanswered:
+            part["withheld"] = f"{asked.unanswered} of {len(ids)} samples got no answer"
+            continue
+        judged = measured(Answered(asked.outputs, source, labels))
+        part["measures"] = {name: quality.as_dict() for name, quality in judged.values.items()}
+        part["left_out"] = judged.left_out
+    reasons = []
+    both = under_load.answered & alone.answered
+    differing = _differing(under_load.outputs, alone.outputs, source, both)
+    document["differing"] = _listed(differing, ids, both, tolerance_ratio)
+    if beyond := document["differing"]["beyond_tolerance"]:
+        reasons.append(
+            _reason("differing", beyond, int(both.sum()), "one by one", document["differing"]["samples"])
+        )
+    from_source = _differing(under_load.outputs, source, source, under_load.answered)
+    document["from_source"] = _listed(from_source, ids, under_load.answered, tolerance_ratio)
+    if exact and (beyond := document["from_source"]["beyond_tolerance"]):
+        count = int(under_load.answered.sum())
+        reasons.append(
+            _reason("from_source", beyond, count, "by the source model", document["from_source"]["samples"])
+        )
+    if labels is not None and not under_load.unanswered:
+        matrix = confusion(labels, decisions(under_load.outputs, source))
+        document["classes"] = matrix.by_class()[:MOST_CLASSES]
+        if len(matrix.classes) <= MOST_CLASSES:
+            document["confusion"] = {"classes": list(matrix.classes), "counts": matrix.counts.tolist()}
+    return document, tuple(reasons)
+
+
+def _differing(one: Arrays, other: Arrays, like: Arrays, both: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """max|one - other| of each sample by the largest |value| of all samples, over all outputs; inf for other texts,
+    classes, or where one alone is no finite number; NaN of samples that do not have both answers.
+    """
+    import numpy as np
+
+    worst = np.zeros(len(both))
+    names = [name for name in like if name in one and name in other]
+    pairs = [(name, name) for name in names] or list(zip(one, other, strict=True))
+    for mine, theirs in pairs:
+        a, b = one[mine].reshape(len(both), -1), other[theirs].reshape(len(both), -1)
+        if a.shape != b.shape:
+            return np.where(both, np.inf, np.nan)
+        if a.dtype.kind == "f" and b.dtype.kind == "f":
+            x, y = a.astype(np.float64), b.astype(np.float64)
+            finite = np.isfinite(x) & np.isfinite(y)
+            scale = float(np.abs(np.where(finite, y, 0.0)[both]).max(initial=0.0)) or 1.0
+            with np.errstate(invalid="ignore"):
+                apart = np.where(
+                    finite, np.abs(x - y) / scale, np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0, np.inf)
+                )
+            worst = np.maximum(worst, apart.max(axis=1, initial=0.0))
+        else:
+            worst = np.where((a == b).all(axis=1), worst, np.inf)
+    worst[~both] = np.nan
+    return worst
+
+
+def _listed(
+    differing: NDArray[np.float64], ids: NDArray[np.int64], both: NDArray[np.bool_], tolerance_ratio: float
+) -> dict[str, Any]:
+    """How many samples differ, how many beyond the tolerance, and which of those, the largest difference first."""
+    import numpy as np
+
+    known = np.where(both, differing, 0.0)
+    beyond = known > tolerance_ratio
+    order = np.argsort(-known, kind="stable")[: min(LISTED, int(beyond.sum()))]
+    largest = float(known.max(initial=0.0))
+    return {
+        "compared": int(both.sum()),
+        "beyond_tolerance": int(beyond.sum()),
+        "largest_ratio": largest if np.isfinite(largest) else None,
+        "samples": [int(ids[at]) for at in order],
+    }
+
+
+def _reason(check: str, count: int, of: int, than: str, samples: list[int]) -> Reason:
+    shown = ", ".join(str(sample) for sample in samples[:5]) + (", ..." if count > 5 else "")
+    text = f"{count} of {of} samples are answered otherwise under load than {than}: {shown}"
+    return Reason(check=f"evaluate.{check}", figure=count, bound=0, unit="samples", text=text)
+
+
+def table_of(
+    under_load: Asked, alone: Asked, source: Arrays, labels: NDArray[np.int64] | None, ids: NDArray[np.int64]
+) -> Any:
+    """A row for each sample, null where there is none of something.
+
+    ``sample``: its place in the data set. ``label``. ``answer``, ``score``, ``latency_ms``: the class that is named
+    under load, the largest score, how long its request took. ``answer_one_by_one``, ``answer_source``: the class.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    from inferbench_tasks.quality.base import decisions, scores_of
+
+    def named(outputs: Arrays, there: NDArray[np.bool_]) -> pa.Array:
+        if not outputs:
+            return pa.nulls(len(ids), pa.int64())
+        return pa.array(decisions(outputs, source), mask=~there)
+
+    scores = scores_of(under_load.outputs, source) if under_load.outputs else None
+    everywhere = np.ones(len(ids), dtype=bool)
+    return pa.table(
+        {
+            "sample": pa.array(ids),
+            "label": pa.nulls(len(ids), pa.int64()) if labels is None else pa.array(labels),
+            "answer": named(under_load.outputs, under_load.answered),
+            "score": pa.nulls(len(ids), pa.float64())
+            if scores is None
+            else pa.array(scores.max(axis=1), mask=~under_load.answered),
+            "answer_one_by_one": named(alone.outputs, alone.answered),
+            "answer_source": named(source, everywhere),
+            "latency_ms": pa.array(under_load.latency_ms, mask=~under_load.answered),
+        }
+    )

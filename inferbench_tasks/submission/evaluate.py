@@ -1,0 +1,29 @@
+"""Whether answers are right, asked as the load asks: what can't go with that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from inferbench_tasks.arrivals.max_rate import MaxRate
+from inferbench_tasks.submission.finding import Finding
+from inferbench_tasks.submission.schema import JobSpec
+
+_HERE = "evaluate"
+
+
+def evaluate_findings(spec: JobSpec) -> Iterator[Finding]:
+    """What an evaluation can't go with."""
+    if spec.evaluate is None:
+        return
+    if isinstance(spec.load.arrivals, MaxRate):
+        message = "max_rate searches for its rate; samples are asked at a given one. Give a rate, or leave evaluate out"
+        yield Finding((_HERE, "load.arrivals"), message)
+    if spec.load.engine != "inferbench":
+        message = "answers of MLPerf LoadGen's requests are not kept yet; use load.engine: inferbench"
+        yield Finding((_HERE, "load.engine"), message)
+    if spec.processors is not None:
+        message = "answers are judged as tensors of the model; leave processors or evaluate out"
+        yield Finding((_HERE, "processors"), message)
+    if spec.share is not None:
+        message = "a model is evaluated while it has its device alone; leave share or evaluate out"
+        yield Finding((_HERE, "share"), message)

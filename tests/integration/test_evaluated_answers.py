@@ -1,0 +1,257 @@
+"""Answers under load beside answers one by one: servers that err in one of the two ways are found, with the samples."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from inferbench_tasks.clients.kserve_http import decode_request
+from inferbench_tasks.contracts.verdict import Reason
+from inferbench_tasks.errors import LoadError
+from inferbench_tasks.stages.asked import Asked, ask, one_by_one
+from inferbench_tasks.stages.evaluate import judge, table_of
+from inferbench_tasks.submission.schema import LoadSpec
+from tests.load_servers import endpoint
+
+CLASSES = 10
+SAMPLES = 53
+TOLERANCE_RATIO = 1e-4
+
+Answer = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+
+
+def scores(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The model: a sample's first number is its place, whose last digit is its class."""
+    named = np.eye(CLASSES, dtype=np.float32)[rows[:, 0].astype(int) % CLASSES]
+    given: NDArray[np.float32] = (named * (1 + rows[:, :1] / 100)).astype(np.float32)
+    return given
+
+
+class Right:
+    """Answers as the model does."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Condition()
+
+    def __call__(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        return scores(rows)
+
+
+class WrongInBatches(Right):
+    """The last sample of a request with several gets the first one's answer."""
+
+    def __call__(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        answer = scores(rows)
+        if len(rows) > 1:
+            answer[-1] = answer[0]
+        return answer
+
+
+class Swaps(Right):
+    """Two requests that are there at once get each other's answer, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first: NDArray[np.float32] | None = None
+        self.second: NDArray[np.float32] | None = None
+
+    def __call__(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        own = scores(rows)
+        with self.lock:
+            if self.first is None:
+                self.first = own
+                # One by one nobody comes, and the answer is right.
+                if self.lock.wait_for(lambda: self.second is not None, timeout=0.3):
+                    assert self.second is not None
+                    return self.second
+                self.first = None
+            elif self.second is None:
+                self.second = own
+                self.lock.notify_all()
+                return self.first
+        return own
+
+
+class Repeats(Right):
+    """Every seventh answer is the one before it once more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+        self.last = np.zeros((1, CLASSES), dtype=np.float32)
+
+    def __call__(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        with self.lock:
+            self.count += 1
+            if self.count % 7 or len(self.last) != len(rows):
+                self.last = scores(rows)
+            return self.last
+
+
+class Refuses(Right):
+    """The sample 3 is refused."""
+
+    def __call__(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        if 3 in rows[:, 0]:
+            raise ValueError("not this one")
+        return scores(rows)
+
+
+@contextmanager
+def served(answer: Answer) -> Iterator[int]:
+    """The port of a server of KServe v2 over HTTP."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            head = f"{self.requestline}\r\n{self.headers.as_string()}".replace("\r\n", "\n").replace(
+                "\n", "\r\n"
+            )
+            rows: Any = decode_request(head.encode() + body)[0]["input"]
+            try:
+                given = answer(rows)
+            except ValueError:
+                self._send(500, b"{}")
+                return
+            output = {
+                "name": "scores",
+                "datatype": "FP32",
+                "shape": list(given.shape),
+                "data": given.reshape(-1).tolist(),
+            }
+            self._send(200, json.dumps({"model_name": "m", "outputs": [output]}).encode())
+
+        def _send(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing is to be said."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+INPUTS = {"input": np.stack([np.arange(SAMPLES), np.zeros(SAMPLES)], axis=1).astype(np.float32)}
+SOURCE = {"scores": scores(INPUTS["input"])}
+LABELS = np.arange(SAMPLES, dtype=np.int64) % CLASSES
+
+
+def asked(tmp_path: Path, answer: Answer, **load: Any) -> tuple[Asked, Asked]:
+    """The answers under that load, and one by one."""
+    spec = LoadSpec.model_validate({"duration_s": 20.0, "timeout_ms": 5000.0, **load})
+    with served(answer) as port:
+        where = endpoint("http", port)
+        found = [
+            ask(each, INPUTS, SOURCE, where, folder=tmp_path / "evaluate", base_dir=tmp_path)
+            for each in (spec, one_by_one(spec))
+        ]
+    return found[0], found[1]
+
+
+def judged(found: tuple[Asked, Asked]) -> tuple[dict[str, Any], tuple[Reason, ...]]:
+    """What is said of them."""
+    return judge(*found, SOURCE, LABELS, np.arange(SAMPLES), TOLERANCE_RATIO, exact=True)
+
+
+SCENARIOS: dict[str, dict[str, Any]] = {
+    "poisson": {"arrivals": {"kind": "poisson", "rate_rps": 400.0}},
+    "short-poisson": {"arrivals": {"kind": "poisson", "rate_rps": 400.0}, "duration_s": 0.08},
+    "closed-loop": {"arrivals": {"kind": "closed_loop", "concurrency": 4}, "batch_size": 4},
+    "multi-stream": {"arrivals": {"kind": "multi_stream", "samples_per_query": 8}},
+    "offline": {"arrivals": {"kind": "offline", "requests": 9}},
+}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_sample_is_asked_once(tmp_path: Path, scenario: str) -> None:
+    """Whatever the scenario, and however many passes it takes, each sample has its own answer and all are right."""
+    found = asked(tmp_path, Right(), **SCENARIOS[scenario])
+    document, reasons = judged(found)
+    assert not reasons
+    for one in found:
+        assert one.answered.all() and not one.statuses
+        assert np.array_equal(one.outputs["scores"], SOURCE["scores"])
+        assert (one.latency_ms > 0).all()
+    assert found[0].passes > (1 if scenario == "short-poisson" else 0)
+    assert document["under_load"]["measures"]["top1_ratio"]["value"] == 1.0
+    assert document["differing"] == {
+        "compared": SAMPLES,
+        "beyond_tolerance": 0,
+        "largest_ratio": 0.0,
+        "samples": [],
+    }
+    table = table_of(*found, SOURCE, LABELS, np.arange(SAMPLES))
+    assert table.column("answer").to_pylist() == LABELS.tolist()
+
+
+def test_a_server_that_errs_in_batches_only_is_found(tmp_path: Path) -> None:
+    """The samples that stood last in a request are named, and the run does not count."""
+    document, reasons = judged(
+        asked(tmp_path, WrongInBatches(), arrivals={"kind": "closed_loop", "concurrency": 2}, batch_size=4)
+    )
+    last_of_each = [*range(3, 52, 4)]  # the 53rd sample is alone in its request
+    assert sorted(document["differing"]["samples"]) == last_of_each
+    assert document["one_by_one"]["measures"]["top1_ratio"]["value"] == 1.0
+    assert document["under_load"]["measures"]["top1_ratio"]["value"] == pytest.approx(1 - 13 / SAMPLES)
+    assert {reason.check for reason in reasons} == {"evaluate.differing", "evaluate.from_source"}
+    assert "13 of 53 samples are answered otherwise under load than one by one" in str(reasons[0])
+
+
+def test_a_server_that_swaps_two_answers_is_found(tmp_path: Path) -> None:
+    """Two samples get each other's answer: both are named."""
+    found = asked(tmp_path, Swaps(), arrivals={"kind": "closed_loop", "concurrency": 2})
+    document, reasons = judged(found)
+    one, other = document["differing"]["samples"]
+    assert np.array_equal(found[0].outputs["scores"][one], SOURCE["scores"][other])
+    assert np.array_equal(found[0].outputs["scores"][other], SOURCE["scores"][one])
+    assert reasons[0].check == "evaluate.differing" and reasons[0].figure == 2
+
+
+def test_a_server_that_repeats_its_last_answer_is_found(tmp_path: Path) -> None:
+    """It errs one by one too: the source model's own answers tell which samples got another one's."""
+    found = asked(tmp_path, Repeats(), arrivals={"kind": "single_stream"})
+    document, reasons = judged(found)
+    wrong = np.flatnonzero((found[0].outputs["scores"] != SOURCE["scores"]).any(axis=1))
+    assert len(wrong) == SAMPLES // 7
+    assert sorted(document["from_source"]["samples"]) == wrong.tolist()
+    assert "evaluate.from_source" in {reason.check for reason in reasons}
+
+
+def test_without_all_answers_there_is_no_figure(tmp_path: Path) -> None:
+    """A refused sample is told with the server's status, and no share is given of the others."""
+    document, _ = judged(asked(tmp_path, Refuses(), arrivals={"kind": "closed_loop", "concurrency": 2}))
+    part = document["under_load"]
+    assert part["unanswered"] == 1 and part["failures"] == {"http_5xx": 1}
+    assert part["withheld"] == "1 of 53 samples got no answer"
+    assert "measures" not in part and "classes" not in document
+
+
+def test_a_scenario_that_asks_nothing_is_an_error(tmp_path: Path) -> None:
+    """Where no server listens the evaluation fails and says so, instead of beginning again for ever."""
+    spec = LoadSpec.model_validate({"arrivals": {"kind": "closed_loop", "concurrency": 1}, "duration_s": 1.0})
+    with served(Right()) as port:
+        pass
+    with pytest.raises(LoadError):
+        ask(spec, INPUTS, SOURCE, endpoint("http", port), folder=tmp_path / "evaluate", base_dir=tmp_path)

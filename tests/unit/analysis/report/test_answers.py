@@ -1,0 +1,94 @@
+"""The report's section on answers, from made-up tables whose figures are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from inferbench_tasks.analysis.report import answers
+from inferbench_tasks.analysis.report.runs import RunView
+from tests.unit.analysis.builders import view
+
+PART: dict[str, Any] = {
+    "unanswered": 0,
+    "failures": {},
+    "measures": {"top1_ratio": {"value": 0.9, "ci95": [0.8, 0.95], "method": "Wilson"}},
+    "left_out": {},
+}
+
+
+def run(name: str, wrong: set[int], samples: int = 40, dataset: str = "digits", **part: Any) -> RunView:
+    """A run that answered these samples wrongly."""
+    table = pa.table(
+        {
+            "sample": list(range(samples)),
+            "label": [at % 10 for at in range(samples)],
+            "answer": [(at + (at in wrong)) % 10 for at in range(samples)],
+            "score": [at / 100 for at in range(samples)],
+        }
+    )
+    document = {
+        "dataset": dataset,
+        "samples": samples,
+        "under_load": {**PART, **part},
+        "one_by_one": PART,
+        "differing": {"compared": samples, "beyond_tolerance": 1, "largest_ratio": 0.5, "samples": [7]},
+        "confusion": {"classes": [0, 1], "counts": [[20, 0], [2, 18]]},
+    }
+    made = view(None, name)
+    assert made.result is not None
+    made.result.extensions["evaluation"] = document
+    made.answers = lambda: table
+    return made
+
+
+def test_a_run_without_the_block_has_no_section() -> None:
+    """Nothing is drawn or said of runs whose answers nobody judged."""
+    plain = [view(None, "a")]
+    assert answers.tables(plain) == [] and answers.matrices(plain) == [] and answers.words(plain) == ""
+
+
+def test_measures_stand_with_their_intervals() -> None:
+    """Each run's row has value, interval, the one by one beside it, and the samples that differ."""
+    (measures, *_) = answers.tables([run("a", {3})])
+    assert measures["head"] == ["run", "top-1", "top-1 one by one", "answered otherwise under load"]
+    cell = "90.00% (80.00% to 95.00%)"
+    assert measures["rows"] == [["a", cell, cell, "1 of 40 (samples 7)"]]
+
+
+def test_two_runs_are_compared_sample_by_sample() -> None:
+    """Twelve samples lost and none gained: 30 points, with McNemar's p of 2 x 0.5^12."""
+    tables = answers.tables([run("a", set()), run("b", set(range(12)))])
+    pairs = next(table for table in tables if table["title"].startswith("Against a"))
+    (row,) = pairs["rows"]
+    assert row[:3] == ["b", "0", "12"]
+    assert row[3].startswith("-30.00 (")
+    assert row[4:] == ["0.00049", "loses 30.00 points"]
+
+
+def test_other_samples_are_not_compared() -> None:
+    """Runs over other data or another number of samples have no pairs."""
+    for other in (run("b", {1}, samples=20), run("b", {1}, dataset="other")):
+        assert not [t for t in answers.tables([run("a", set()), other]) if t["title"].startswith("Against")]
+
+
+def test_what_was_withheld_is_said_where_the_figure_would_be() -> None:
+    """A run with samples that got no answer shows the reason, not a share of the others."""
+    one = run("a", set())
+    two = run("b", set(), withheld="1 of 40 samples got no answer", measures={})
+    rows = answers.tables([one, two])[0]["rows"]
+    assert rows[1][1] == "1 of 40 samples got no answer"
+
+
+def test_the_surest_mistakes_come_first() -> None:
+    """The wrong answers with the largest scores, five of each run."""
+    mistakes = answers.tables([run("a", {1, 5, 9, 20, 30, 31})])[-1]
+    assert [row[1] for row in mistakes["rows"]] == ["31", "30", "20", "9", "5"]
+
+
+def test_classes_are_shown_as_counted() -> None:
+    """The matrix's rows are classes, its columns answers."""
+    (chart,) = answers.matrices([run("a", set())])
+    assert chart["data"][0]["z"] == [[20, 0], [2, 18]]
+    assert chart["layout"]["yaxis"]["title"]["text"] == "class of the sample"
