@@ -18,6 +18,7 @@ from inferbench_tasks.backends.probes.base import Probe
 from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, Processing
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.registry import Registry
+from inferbench_tasks.servers.config import Tracing
 from inferbench_tasks.submission.schema import ServeSpec
 
 
@@ -43,6 +44,8 @@ class Deployment:
     trace: bool = False
     #: Processors that run in the server; only for backends with ``server_processors``.
     processing: Processing | None = None
+    #: What the server is to tell of traced requests; only for backends with ``traced_levels``.
+    tracing: Tracing | None = None
 
     @property
     def model_name(self) -> str:
@@ -76,6 +79,8 @@ class Backend(ABC):
     #: Whether every answer carries the server's own times of that request (queue, inference, processing), in the
     #: headers or trailing metadata of ``clients.http`` and ``clients.http2``.
     tells_spans: ClassVar[bool] = False
+    #: The levels below the application that it can tell of single requests: "model", "framework", "layer".
+    traced_levels: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     @abstractmethod

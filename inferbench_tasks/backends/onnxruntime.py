@@ -14,6 +14,7 @@ class OnnxRuntime(OwnServer):
     engine = "onnxruntime"
     package = "onnxruntime"
     title = "ONNX Runtime"
+    traced_levels = ("model", "framework", "layer")
 
     @classmethod
     def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:

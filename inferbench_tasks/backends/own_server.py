@@ -24,6 +24,7 @@ class OwnServer(Backend):
     launchers: ClassVar[tuple[str, ...]] = ("process", "container")
     server_processors = True
     tells_spans = True
+    traced_levels: ClassVar[tuple[str, ...]] = ("model", "framework")
     protocols: ClassVar[tuple[str, ...]] = ("http", "grpc")
     #: Name in ``servers.engines``; the package that holds the runtime; its name for people.
     engine: ClassVar[str]
@@ -106,6 +107,7 @@ class OwnServer(Backend):
             batching=Batching(**spec.batching.model_dump()) if spec.batching else None,
             engine_settings=self.engine_settings(deployment),
             processing=deployment.processing,
+            tracing=deployment.tracing,
         )
         # Our images have InferBench installed for the python on their PATH.
         interpreter = sys.executable if spec.launcher == "process" else "python3"

@@ -16,6 +16,7 @@ class TensorRt(OwnServer):
     engine = "tensorrt"
     package = "tensorrt"
     title = "TensorRT"
+    traced_levels = ()
 
     @classmethod
     def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:

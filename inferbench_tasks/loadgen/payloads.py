@@ -13,6 +13,7 @@ from inferbench_tasks.clients.base import Payload
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.kept_answers import KeepingCheck
 from inferbench_tasks.loadgen.plan import LoadPlan
+from inferbench_tasks.protocols.traceparent import context_of, with_header
 from inferbench_tasks.requests.ragged import unpacked
 
 #: Distinct requests are kept up to so many bytes for each shard; then the first are sent again.
@@ -85,6 +86,8 @@ def build_payloads(plan: LoadPlan) -> Sequence[Payload]:
     by_size = [
         _of_size(inputs, samples, share.batch_size, plan.batched, encode, budget) for share in plan.batches
     ]
+    if plan.trace_seed is not None:
+        by_size = [[_traced(payload, plan.trace_seed) for payload in payloads] for payloads in by_size]
     orders = [rng.permutation(len(payloads)) for payloads in by_size]
     if len(by_size) == 1:
         return [by_size[0][index] for index in orders[0]]
@@ -107,6 +110,11 @@ def build_groups(plan: LoadPlan, groups: Sequence[Sequence[int]]) -> list[Payloa
         Payload(encode({name: array[list(rows)] for name, array in inputs.items()}), rows[0], len(rows))
         for rows in groups
     ]
+
+
+def _traced(payload: Payload, seed: str) -> Payload:
+    wire = with_header(payload.wire, context_of(seed, payload.sample_index))
+    return Payload(wire, payload.sample_index, payload.batch_size)
 
 
 def _of_size(

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 AROUND_LOAD_S = 10.0
 #: How many samples an evaluation has that names no number, and what one takes that is asked alone: the first guess.
 USUAL_SAMPLES, ALONE_S = 1_000, 0.005
+#: How many levels a trace has, and what a server's start takes with two short loads, seconds.
+TRACED_LEVELS, SERVER_S = 4, 3.0
 
 
 class ServingPipeline(Pipeline[JobSpec]):
@@ -39,6 +41,7 @@ class ServingPipeline(Pipeline[JobSpec]):
         "inferbench_tasks.stages.serve",
         "inferbench_tasks.stages.load",
         "inferbench_tasks.stages.evaluate",
+        "inferbench_tasks.stages.trace",
         "inferbench_tasks.stages.collect",
         "inferbench_tasks.stages.release",
         "inferbench_tasks.stages.analyze",
@@ -96,7 +99,7 @@ class ServingPipeline(Pipeline[JobSpec]):
 
     def expected_s(self, spec: JobSpec) -> float:
         """The load, and what is around it; a search for a rate has several, an evaluation asks each sample twice."""
-        return AROUND_LOAD_S + _load_s(spec) + _evaluation_s(spec)
+        return AROUND_LOAD_S + _load_s(spec) + _evaluation_s(spec) + _trace_s(spec)
 
     def result(self) -> type[ResultDocument]:
         """Figures of the load, with a certificate."""
@@ -169,6 +172,12 @@ def _evaluation_s(spec: JobSpec) -> float:
     samples = spec.evaluate.samples or USUAL_SAMPLES
     rate_rps = spec.load.arrivals.mean_rate_rps(spec.load.duration_s) or 1 / ALONE_S
     return samples / spec.load.samples_per_request / rate_rps + samples * ALONE_S
+
+
+def _trace_s(spec: JobSpec) -> float:
+    if spec.trace is None:
+        return 0.0
+    return spec.trace.rounds * TRACED_LEVELS * (SERVER_S + 2 * spec.trace.requests * ALONE_S)
 
 
 SERVING = ServingPipeline()

@@ -22,6 +22,20 @@ class Batching(BaseModel):
     preferred_batch_sizes: tuple[int, ...] = ()
 
 
+class Tracing(BaseModel):
+    """What is told of requests that ask to be traced, in the file ``path``, which is written when the server ends.
+
+    ``framework``: the runs of the runtime too. ``layers``: what the runtime itself tells of its layers, in a session
+    that is instrumented for it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str
+    framework: bool = False
+    layers: bool = False
+
+
 class ServerConfig(BaseModel):
     """One model behind one server process.
 
@@ -54,3 +68,4 @@ class ServerConfig(BaseModel):
     engine_settings: dict[str, Any] = {}
     #: Processors that run here; ``inputs`` and ``outputs`` above are the model's own, clients see those in here.
     processing: Processing | None = None
+    tracing: Tracing | None = None

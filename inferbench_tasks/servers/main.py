@@ -82,7 +82,16 @@ async def serve(config: ServerConfig, listener: socket.socket | None) -> int:
 
     model = ServedModel(config)
     app = InferenceApp(model, _version())
-    server = uvicorn.Server(
+
+    class Server(uvicorn.Server):
+        """uvicorn raises the signal that ended it once more when it is done: what is left to do is done before."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().shutdown(sockets)
+            if model.recorder is not None:
+                model.close()
+
+    server = Server(
         uvicorn.Config(
             app,
             loop="none",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ import numpy as np
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.protocols.problem import RequestProblem
 from inferbench_tasks.servers.config import ServerConfig
-from inferbench_tasks.servers.engines.base import ENGINES
+from inferbench_tasks.servers.engines.base import ENGINES, Engine, TellsLayers
 from inferbench_tasks.servers.processing import ServerProcessing
 from inferbench_tasks.servers.scheduler import Execution, Scheduler
 from inferbench_tasks.servers.signature import Signature, Tensor
 from inferbench_tasks.servers.statistics import Statistics
+from inferbench_tasks.servers.tracing import Recorder, TracedEngine
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,10 @@ class ServedModel:
         self.statistics = Statistics()
         self.scheduler: Scheduler | None = None
         self.load_ns = -1
+        asked = config.tracing
+        #: Who is told of traced requests; None where nobody asked.
+        self.recorder = Recorder(Path(asked.path), framework=asked.framework) if asked else None
+        self._engines: list[Engine] = []
 
     @property
     def ready(self) -> bool:
@@ -51,11 +57,14 @@ class ServedModel:
         if self.config.processing is not None:
             self.processing = ServerProcessing(self.config, self.statistics)
         factory = ENGINES.load(self.config.engine)
-        engines = [factory(self.config) for _ in range(self.config.instances)]
+        engines: list[Engine] = [factory(self.config) for _ in range(self.config.instances)]
         for engine in engines:
             for _ in range(self.config.warmup_runs):
                 engine.run(self._zeros())
         self.load_ns = time.monotonic_ns() - started
+        self._engines = engines
+        if self.recorder is not None and self.recorder.framework:
+            engines = [TracedEngine(engine, self.recorder) for engine in engines]
         self.scheduler = Scheduler(engines, self.config.batching, self.statistics)
         log.info("model ready name=%s load_ms=%.1f", self.name, self.load_ns / 1e6)
 
@@ -90,11 +99,14 @@ class ServedModel:
         return execution
 
     def close(self) -> None:
-        """Finish what is queued, then end the model's threads."""
+        """Finish what is queued, end the model's threads, write down what was traced."""
         if self.scheduler is not None:
             self.scheduler.close()
         if self.processing is not None:
             self.processing.close()
+        if self.recorder is not None:
+            tellers = (engine for engine in self._engines if isinstance(engine, TellsLayers))
+            self.recorder.write([layer for engine in tellers for layer in engine.layers()])
 
     def metadata(self) -> dict[str, Any]:
         """The model's metadata, as the protocol tells them."""

@@ -16,6 +16,8 @@ from inferbench_tasks.stages.base import Context, Stage, StageInput
 from inferbench_tasks.stages.evaluate import ANSWERS_FILE
 from inferbench_tasks.stages.evaluate import Output as Evaluated
 from inferbench_tasks.stages.judgement import judge
+from inferbench_tasks.stages.trace import SPANS_FILE
+from inferbench_tasks.stages.trace import Output as Traced
 from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.schema import JobSpec
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from inferbench_tasks.monitors.records import Recording
     from inferbench_tasks.perfdb.documents import DeviceInfo, ResultDocument, Summary
 
-STAGE = Stage(needs=("generate", "convert", "serve", "load", "evaluate"), leased=True)
+STAGE = Stage(needs=("generate", "convert", "serve", "load", "evaluate", "trace"), leased=True)
 MONITORS_FILE = "monitors.parquet"
 #: Paths on this machine mean nothing in a result.
 _PLACES: dict[str, Any] = {
@@ -40,6 +42,7 @@ class Input(StageInput):
     serve: serve.Output
     load: load.Output
     evaluate: Evaluated | None = None
+    trace: Traced | None = None
 
 
 class Output(Handle):
@@ -104,6 +107,13 @@ def run(inp: Input, ctx: Context) -> Output:
             Path(inp.evaluate.answers_path), ANSWERS_FILE, run_id=inp.run_id, attempt=inp.attempt
         )
         extensions["evaluation"] = {**inp.evaluate.document, "answers": stored.model_dump()}
+    if inp.trace:
+        extensions["trace"] = inp.trace.document
+        if inp.trace.spans_path:
+            stored = db.files.put(
+                Path(inp.trace.spans_path), SPANS_FILE, run_id=inp.run_id, attempt=inp.attempt
+            )
+            extensions["trace"] = {**inp.trace.document, "file": stored.model_dump()}
     if inp.load.monitors_path:
         stored = db.files.put(
             Path(inp.load.monitors_path), MONITORS_FILE, run_id=inp.run_id, attempt=inp.attempt

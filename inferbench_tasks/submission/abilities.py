@@ -25,6 +25,8 @@ class BackendAbilities(Protocol):
     #: Whether its gRPC is TensorFlow Serving's Predict instead of KServe v2.
     tfs_predict: bool
     server_processors: bool
+    #: The levels below the application that it can tell of single requests.
+    traced_levels: tuple[str, ...]
 
 
 class Abilities(Protocol):

@@ -37,6 +37,7 @@ from inferbench_tasks.submission.schema import (
     RequestsSpec,
     ServeSpec,
     Submission,
+    TraceSpec,
 )
 from inferbench_tasks.submission.share import NeighbourSpec, ShareSpec
 from inferbench_tasks.submission.slo import SloSpec
@@ -134,6 +135,7 @@ def markdown() -> str:
         _section("load", LoadSpec),
         _arrivals(),
         _section("evaluate", EvaluateSpec),
+        _section("trace", TraceSpec),
         _section("share", ShareSpec),
         _section("share.beside", NeighbourSpec),
         _section("slo", SloSpec),

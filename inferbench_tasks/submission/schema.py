@@ -157,6 +157,17 @@ class EvaluateSpec(Spec):
     """So many, by chance (``load.seed``); all that there are unless given."""
 
 
+class TraceSpec(Spec):
+    """The first samples of the requests are asked one by one, with the instruments of each level on in turns."""
+
+    requests: Annotated[int, Field(ge=1, le=1000)] = 30
+    """How many."""
+    rounds: Annotated[int, Field(ge=1, le=50)] = 3
+    """How often each level has its turn, each time with a fresh server; what instruments cost is known by rounds."""
+    deepest: Literal["model", "framework", "layer"] | None = None
+    """The deepest level: parts of a request in the server, runs of the runtime, its layers; all if null."""
+
+
 class NightlySpec(Spec):
     """What follows a night of this submission; no part of what is measured."""
 
@@ -168,7 +179,7 @@ class NightlySpec(Spec):
 class JobSpec(JobBase):
     """One concrete point: what a submission says once its sweep is taken away."""
 
-    newer: ClassVar[dict[str, Any]] = {"load.expect": None, "evaluate": None}
+    newer: ClassVar[dict[str, Any]] = {"load.expect": None, "evaluate": None, "trace": None}
 
     kind: Literal["serving"] = DEFAULT_KIND
     """What is measured, and by which stages: ``serving``, or what an installed package brings."""
@@ -186,6 +197,8 @@ class JobSpec(JobBase):
     """The traffic."""
     evaluate: EvaluateSpec | None = None
     """Whether the answers are right: each sample of a data set once, in the load's scenario; null: nobody looks."""
+    trace: TraceSpec | None = None
+    """Where the time of a request goes, down to the layers; on servers of its own. Null: nobody looks."""
     share: ShareSpec | None = None
     """Other models on the same device; each is measured alone and beside the others."""
     slo: SloSpec | None = None

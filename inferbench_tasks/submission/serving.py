@@ -39,6 +39,7 @@ def backend_findings(
         message = f"the backend {name} has no dynamic batching; remove serve.batching"
         yield Finding(("serve.batching", "serve.backend"), message)
     yield from _batch_size(spec)
+    yield from _traced(spec, backend)
     if spec.processors is None or spec.processors.side != "server":
         return
     if not backend.server_processors:
@@ -51,6 +52,37 @@ def backend_findings(
     elif spec.serve.launcher == "container":
         message = "the server's image holds no processors; use launcher: process, or side: client"
         yield Finding(("processors.side", "serve.launcher"), message)
+
+
+def _traced(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
+    """What can't be told of single requests."""
+    if spec.trace is None:
+        return
+    name, levels = spec.serve.backend, backend.traced_levels
+    if not levels:
+        message = (
+            f"the backend {name} tells nothing of single requests; our own server does, as in onnxruntime"
+        )
+        yield Finding(("trace", "serve.backend"), message)
+    elif spec.trace.deepest is not None and spec.trace.deepest not in levels:
+        message = (
+            f"the backend {name} does not tell of {spec.trace.deepest}s; it tells of: {', '.join(levels)}"
+        )
+        yield Finding(("trace.deepest", "serve.backend"), message)
+    for field, value, able in (
+        ("load.protocol", spec.load.protocol, "http"),
+        ("serve.launcher", spec.serve.launcher, "process"),
+        ("serve.device", spec.serve.device.kind, "cpu"),
+    ):
+        if value != able:
+            yield Finding(
+                ("trace", field), f"requests are traced with {field}: {able} only, so far; it is {value}"
+            )
+    if spec.processors is not None or spec.share is not None:
+        block = "processors" if spec.processors is not None else "share"
+        yield Finding(
+            ("trace", block), f"a trace goes with tensors and a model by itself; leave {block} or trace out"
+        )
 
 
 def _batch_size(spec: JobSpec) -> Iterator[Finding]:

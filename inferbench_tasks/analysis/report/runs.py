@@ -88,6 +88,12 @@ class RunView:
         found: dict[str, Any] = (self.result.extensions.get("evaluation") or {}) if self.result else {}
         return found
 
+    @property
+    def trace(self) -> dict[str, Any]:
+        """What ``trace`` found, see ``stages.trace``; {} without that block."""
+        found: dict[str, Any] = (self.result.extensions.get("trace") or {}) if self.result else {}
+        return found
+
     @cached_property
     def problem(self) -> str | None:
         """Why its raw records can't be read, None if they can."""
@@ -142,14 +148,14 @@ def load_runs(db: PerfDB, run_ids: Sequence[str]) -> list[RunView]:
         verdict = result.verdict if result else run.verdict if run else None
         records = partial(db.samples, run_id, result.attempt) if result and result.samples else None
         evaluation = result.extensions.get("evaluation") if result else None
-        answers = partial(_answers, db, evaluation["answers"]) if evaluation else None
+        answers = partial(stored_table, db, evaluation["answers"]) if evaluation else None
         views.append(RunView(run_id, job, verdict, result, run, records, answers))
     name_by_difference(views)
     return views
 
 
-def _answers(db: PerfDB, stored: dict[str, Any]) -> pa.Table:
-    """The answers of ``evaluate``, see ``stages.evaluate.table_of``."""
+def stored_table(db: PerfDB, stored: dict[str, Any]) -> pa.Table:
+    """A Parquet file of PerfDB, by what the result says of it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -19,7 +19,7 @@ from inferbench_tasks.analysis.charts import (
     traffic,
 )
 from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart
-from inferbench_tasks.analysis.report import answers, tables
+from inferbench_tasks.analysis.report import answers, layers, tables
 from inferbench_tasks.analysis.report.ceilings import Ceilings
 from inferbench_tasks.analysis.report.objective import latency_bounds
 from inferbench_tasks.analysis.report.paired import Blocks
@@ -80,6 +80,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
             tables.stage_table(measured),
         ),
         Section("Answers", answers.matrices(measured), answers.words(measured), answers.tables(measured)),
+        Section("Layers", layers.charts(measured), layers.words(measured), layers.tables(measured)),
         Section("Sharing a device", [], tables=sharing_table(measured)),
         Section("Roofline", _present(roofline.roofline(measured, ceilings, sheet_of(measured)))),
         Section("Resources", resources.resources(measured)),
@@ -88,7 +89,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
         ),
         Section("Interference", [], tables=tables.interference_table(measured)),
     ]
-    return [section for section in blocks if section.charts or section.tables]
+    return [section for section in blocks if section.charts or section.tables or section.text]
 
 
 def paired_table(views: Sequence[RunView]) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.registry import Registry
@@ -14,6 +14,15 @@ class Engine(Protocol):
 
     def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """Outputs by name for inputs by name; first axis = batch."""
+        ...
+
+
+@runtime_checkable
+class TellsLayers(Protocol):
+    """An engine that can tell what its runtime did, layer by layer, where ``ServerConfig.tracing`` asks for that."""
+
+    def layers(self) -> list[dict[str, Any]]:
+        """{name, type, start_ns, end_ns, attributes} of every layer that ran, in Unix time; told once."""
         ...
 
 

@@ -18,6 +18,7 @@ class Narrow:
     batching: bool = False
     tfs_predict: bool = False
     server_processors: bool = False
+    traced_levels: tuple[str, ...] = ()
 
 
 class NarrowAbilities(InstalledAbilities):

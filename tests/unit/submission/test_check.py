@@ -29,6 +29,7 @@ def spec(load: dict[str, Any] | None = None, **more: Any) -> JobSpec:
 IN_SERVER = {"side": "server", "before": [{"kind": "image", "settings": {"size": 8}}]}
 POSSIBLE: list[JobSpec] = [
     spec(),
+    spec(evaluate={}, trace={}),
     spec(processors=IN_SERVER),
     spec(processors={**IN_SERVER, "side": "client"}, serve={"backend": "triton"}),
     spec(processors={"after": [{"kind": "labels"}]}, requests={"kind": "random"}),
@@ -47,6 +48,16 @@ POSSIBLE: list[JobSpec] = [
 ]
 TFS: dict[str, Any] = {"serve": {"backend": "tfs_protocol"}, "convert": {"format": "savedmodel"}}
 IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
+    (spec(evaluate={}, processors=IN_SERVER), "evaluate", "judged as tensors"),
+    (spec({"arrivals": {"kind": "max_rate"}}, slo={"p99_ms": 9}, evaluate={}), "evaluate", "at a given one"),
+    (spec({"arrivals": {"kind": "single_stream"}, "engine": "mlperf_loadgen"}, evaluate={}), "evaluate", "LoadGen"),
+    (spec(trace={}, serve={"backend": "triton"}), "trace", "tells nothing of single requests"),
+    (
+        spec(trace={"deepest": "layer"}, serve={"backend": "openvino"}, convert={"format": "openvino"}),
+        "trace.deepest",
+        "tells of: model, framework",
+    ),
+    (spec({"protocol": "grpc"}, trace={}), "trace", "load.protocol: http only"),
     (spec({"protocol": "grpc", "client": "tritonclient"}, **TFS), "load.client", "use fast or reference"),
     (spec({"batch_size": 9}, serve={"batching": {"max_batch_size": 8}}), "load.batch_size", "9 samples per request"),
     (

@@ -1,0 +1,139 @@
+"""Where the time of a request goes, down to the layers: charts and tables of runs with a ``trace`` block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from inferbench_tasks.analysis.charts.style import PALETTE, Chart, axis, chart, text
+from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.analysis.report.runs import RunView
+
+Table = dict[str, Any]
+#: So many layers are listed, the longest first, and so many runs have a chart of theirs.
+_LISTED, _CHARTS = 15, 4
+
+
+def traced(views: Sequence[RunView]) -> list[RunView]:
+    """The runs that were traced, or were to be."""
+    return [view for view in views if view.trace]
+
+
+def words(views: Sequence[RunView]) -> str:
+    """One sentence a run: which layers take most of the time, or why nothing is known."""
+    sentences = []
+    for view in traced(views):
+        if problem := view.trace.get("problem"):
+            sentences.append(f"{view.label} was not traced: {problem.splitlines()[0]}.")
+        elif layers := view.trace.get("layers"):
+            sentences.append(f"{view.label}: {most_of_it(layers)}.")
+        else:
+            sentences.append(f"{view.label}: its runtime tells nothing of its layers.")
+    return " ".join(sentences)
+
+
+def most_of_it(layers: dict[str, Any]) -> str:
+    """The fewest layers that take half of the time, and the type that takes most."""
+    times = sorted((layer["ms"] for layer in layers["layers"]), reverse=True)
+    total, sum_ms, count = sum(times), 0.0, 0
+    while count < len(times) and sum_ms < total / 2:
+        sum_ms += times[count]
+        count += 1
+    first = layers["by_type"][0]
+    return (
+        f"{count} of {len(times)} layers take {sum_ms / total:.0%} of the layers' time, {first['type']} "
+        f"{first['share_ratio']:.0%}; the layers add up to {layers['explained_ratio']:.0%} of a run's "
+        f"{number(layers['framework_ms'])} ms"
+    )
+
+
+def charts(views: Sequence[RunView]) -> list[Chart]:
+    """The layers in their order, coloured by their types."""
+    shown = [view for view in traced(views) if view.trace.get("layers")][:_CHARTS]
+    return [_chart(view, alone=len(shown) == 1) for view in shown]
+
+
+def _chart(view: RunView, *, alone: bool) -> Chart:
+    document = view.trace["layers"]
+    types = [row["type"] for row in document["by_type"]]
+    data = []
+    for place, kind in enumerate(types):
+        rows = [layer for layer in document["layers"] if layer["type"] == kind]
+        data.append(
+            {
+                "type": "bar",
+                "name": text(kind),
+                "x": [layer["order"] for layer in rows],
+                "y": [layer["ms"] for layer in rows],
+                "customdata": [text(layer["name"]) for layer in rows],
+                "marker": {"color": PALETTE[min(place, len(PALETTE) - 1)]},
+                "hovertemplate": "%{customdata}<br>%{y:.4g} ms<extra>%{fullData.name}</extra>",
+            }
+        )
+    return chart(
+        data,
+        title="Layers in their order" if alone else f"Layers in their order, {view.label}",
+        xaxis=axis("layer"),
+        yaxis=axis("median time, ms", rangemode="tozero"),
+        barmode="stack",
+        bargap=0.1,
+    )
+
+
+def tables(views: Sequence[RunView]) -> list[Table]:
+    """What the instruments cost, the longest layers, and the time by type."""
+    known = [view for view in traced(views) if "problem" not in view.trace]
+    return [*_overheads(known), *_longest(known), *_types(known)]
+
+
+def _overheads(views: Sequence[RunView]) -> list[Table]:
+    rows = []
+    for view in views:
+        for each in view.trace["overheads"]:
+            ends = each["ci95"]
+            interval = (
+                f"{ends[0]:.2f} to {ends[1]:.2f}" if ends and each is not view.trace["overheads"][0] else "–"
+            )
+            rows.append(
+                [view.label, each["level"], number(each["latency_ms"]), f"{each['ratio']:.2f}", interval]
+            )
+    head = ["run", "instruments down to", "latency, ms", "times that without", "95%"]
+    note = (
+        "The same requests, one by one; application: a server without instruments. The instruments of a level distort "
+        "its times, deeper ones do not."
+    )
+    return (
+        [{"title": "What instruments cost", "head": head, "rows": rows, "numbers": [2, 3], "note": note}]
+        if rows
+        else []
+    )
+
+
+def _longest(views: Sequence[RunView]) -> list[Table]:
+    rows = []
+    for view in views:
+        document = view.trace.get("layers")
+        if not document:
+            continue
+        total = sum(layer["ms"] for layer in document["layers"])
+        longest = sorted(document["layers"], key=lambda layer: -layer["ms"])[:_LISTED]
+        for layer in longest:
+            size = "–" if layer["output_bytes"] is None else number(layer["output_bytes"] / 1024)
+            cells = [str(layer["order"]), layer["name"], layer["type"], number(layer["ms"])]
+            rows.append([view.label, *cells, f"{layer['ms'] / total:.1%}", size])
+    head = ["run", "place", "layer", "type", "median, ms", "share", "output, KiB"]
+    return (
+        [{"title": "The longest layers", "head": head, "rows": rows, "numbers": [1, 4, 5, 6]}] if rows else []
+    )
+
+
+def _types(views: Sequence[RunView]) -> list[Table]:
+    rows = [
+        [view.label, row["type"], str(row["count"]), number(row["ms"]), f"{row['share_ratio']:.1%}"]
+        for view in views
+        for row in (view.trace.get("layers") or {}).get("by_type", [])
+    ]
+    head = ["run", "type", "layers", "ms", "share"]
+    return (
+        [{"title": "Time by type of layer", "head": head, "rows": rows, "numbers": [2, 3, 4]}] if rows else []
+    )

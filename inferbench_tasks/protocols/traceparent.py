@@ -1,0 +1,48 @@
+"""W3C Trace Context: which trace a request is part of (https://www.w3.org/TR/trace-context/, level 1)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import NamedTuple
+
+HEADER = "traceparent"
+HEADER_BYTES = HEADER.encode()
+#: Later versions may have more behind the flags; what level 1 knows of them stays in front.
+_FORM = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+
+
+class TraceContext(NamedTuple):
+    """``trace_id``: 32 hex digits; ``span_id``: 16, of the span that asks; ``sampled``: whether to trace it."""
+
+    trace_id: str
+    span_id: str
+    sampled: bool = True
+
+    def __str__(self) -> str:
+        return f"00-{self.trace_id}-{self.span_id}-{'01' if self.sampled else '00'}"
+
+
+def parse(value: bytes) -> TraceContext | None:
+    """The context of a header's value; None for one that is not one, which is to be ignored."""
+    match = _FORM.fullmatch(value)
+    if match is None:
+        return None
+    version, trace_id, span_id, flags, more = match.groups()
+    if version == b"ff" or (version == b"00" and more is not None):
+        return None
+    if not trace_id.strip(b"0") or not span_id.strip(b"0"):
+        return None
+    return TraceContext(trace_id.decode(), span_id.decode(), bool(int(flags, 16) & 1))
+
+
+def context_of(seed: str, sample_index: int) -> TraceContext:
+    """The context of one request of a load: the same seed and sample give the same, others give others."""
+    digest = hashlib.sha256(f"{seed}\n{sample_index}".encode()).hexdigest()
+    return TraceContext(digest[:32], digest[32:48])
+
+
+def with_header(wire: bytes, context: TraceContext) -> bytes:
+    """A prebuilt request of HTTP/1.1 with the context behind its first line."""
+    line, end, rest = wire.partition(b"\r\n")
+    return b"".join([line, end, HEADER_BYTES, b": ", str(context).encode(), b"\r\n", rest])

@@ -1,0 +1,89 @@
+"""Stage ``trace``: the same few requests through servers of its own, each level's instruments on in turns.
+
+What is timed is never instrumented: the server that was loaded is ended first. A trace that fails says why, and the run
+stands as it was measured.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from inferbench_tasks.contracts.handles import Handle
+from inferbench_tasks.errors import CancelledError, InferBenchError
+from inferbench_tasks.stages.base import Context, Stage
+from inferbench_tasks.stages.trace_input import Input as Input
+
+if TYPE_CHECKING:
+    from inferbench_tasks.stages.traced import Traced
+    from inferbench_tasks.tracing.spans import Level
+
+STAGE = Stage(needs=("generate", "convert", "serve", "load"), leased=True, block="trace")
+SPANS_FILE = "spans.parquet"
+
+
+class Output(Handle):
+    """``document``: what the result says of the trace, or its ``problem``. ``spans_path``: Parquet."""
+
+    document: dict[str, Any]
+    spans_path: str | None = None
+
+
+def run(inp: Input, ctx: Context) -> Output:
+    """Trace; a failure is part of the output. CancelledError."""
+    from inferbench_tasks import settings
+    from inferbench_tasks.launchers import records
+
+    servers_dir = settings.servers_dir(ctx.data_dir)
+    records.end_run(servers_dir, inp.run_id)
+    try:
+        return traced(inp, ctx)
+    except CancelledError:
+        raise
+    except (InferBenchError, OSError) as error:
+        return Output(document={"problem": str(error)})
+    finally:
+        records.end_run(servers_dir, inp.run_id)
+
+
+def traced(inp: Input, ctx: Context) -> Output:
+    """All rounds, and what they come to."""
+    from inferbench_tasks.backends.base import BACKENDS
+    from inferbench_tasks.stages.traced import once
+    from inferbench_tasks.tracing.assemble import assemble
+    from inferbench_tasks.tracing.layers import layer_times
+    from inferbench_tasks.tracing.leveled import overheads
+    from inferbench_tasks.tracing.spans import LEVELS, write
+
+    spec = inp.job.trace
+    assert spec is not None
+    told = BACKENDS.load(inp.job.serve.backend).traced_levels
+    deepest = spec.deepest or told[-1]
+    levels: list[Level] = list(LEVELS[: LEVELS.index(deepest) + 1])
+    rounds: list[dict[Level, float]] = []
+    last: dict[Level, Traced] = {}
+    for number in range(spec.rounds):
+        # Each level is the first in turns, so that a machine that drifts favours none.
+        turn = levels[number % len(levels) :] + levels[: number % len(levels)]
+        for at, level in enumerate(turn):
+            ctx.progress(number * len(levels) + at, spec.rounds * len(levels), f"tracing, level {level}")
+            last[level] = once(inp, ctx, level, number)
+        rounds.append({level: median(last[level].latencies_ms) for level in levels})
+    found = last[levels[-1]]
+    assembled = assemble(found.asked, found.told, found.epoch_offset_ns)
+    path = ctx.run_dir(inp.run_id) / SPANS_FILE
+    write(assembled.spans, path)
+    layers = layer_times(assembled.spans)
+    document = {
+        "levels": levels,
+        "requests": len(found.asked),
+        "rounds": spec.rounds,
+        "spans": len(assembled.spans),
+        "defects": assembled.defects,
+        "unanswered": assembled.unanswered,
+        "lost": assembled.lost,
+        "clock": assembled.clock,
+        "overheads": [each.as_dict() for each in overheads(rounds, levels)],
+        "layers": layers.as_dict() if layers else None,
+    }
+    return Output(document=document, spans_path=str(path))

@@ -1,0 +1,135 @@
+"""Part of ``trace``: one server with the instruments of one level, and the requests that it is asked one by one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import numpy as np
+import orjson
+
+from inferbench_tasks import settings
+from inferbench_tasks.backends import first_answer, startup
+from inferbench_tasks.backends.base import BACKENDS, Deployment
+from inferbench_tasks.contracts.archive import write_archive
+from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.errors import CancelledError, LoadError, ServerError
+from inferbench_tasks.launchers import records
+from inferbench_tasks.launchers.base import LAUNCHERS
+from inferbench_tasks.loadgen.outcome import apply_load
+from inferbench_tasks.loadgen.plan import OutputShape
+from inferbench_tasks.loadgen.prepare import prepare
+from inferbench_tasks.loadgen.records import column, is_ok, read_samples
+from inferbench_tasks.protocols.traceparent import context_of
+from inferbench_tasks.servers.config import Tracing
+from inferbench_tasks.stages.asked import one_by_one
+from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.trace_input import Input
+from inferbench_tasks.tracing.assemble import Asked
+from inferbench_tasks.tracing.spans import Level
+
+#: What a pass of so few requests may take, however slow the model is.
+_LONGEST_S = 3_600.0
+
+
+@dataclass(frozen=True)
+class Traced:
+    """``told``: the server's file, None of the level that tells nothing. ``latencies_ms``: send to last byte."""
+
+    asked: list[Asked]
+    told: Mapping[str, Any] | None
+    latencies_ms: list[float]
+    epoch_offset_ns: int
+
+
+def once(inp: Input, ctx: Context, level: Level, number: int) -> Traced:
+    """Start a server with that level's instruments, warm it up, ask it, end it; in round ``number``."""
+    backend = BACKENDS.load(inp.job.serve.backend)()
+    launcher = LAUNCHERS.load(inp.job.serve.launcher)()
+    run_folder = ctx.run_dir(inp.run_id)
+    folder = run_folder / "trace"
+    if folder.exists():
+        rmtree(folder)
+    folder.mkdir()
+    path = folder / "told.json"
+    tracing = None
+    if level != "application":
+        deeper = level in ("framework", "layer")
+        tracing = Tracing(path=str(path), framework=deeper, layers=level == "layer")
+    deployment = Deployment(
+        run_id=inp.run_id,
+        model=inp.convert.model,
+        spec=inp.job.serve,
+        folder=folder,
+        cache_dir=ctx.cache_dir("envs"),
+        protocol="http",
+        tracing=tracing,
+    )
+    servers_dir = settings.servers_dir(ctx.data_dir)
+    started = startup.start(backend, deployment, launcher, servers_dir, ctx.cancelled)
+    try:
+        started.probe.close()
+        _ask(inp, ctx, started.endpoint, run_folder / "trace-load", None)
+        asked = _ask(inp, ctx, started.endpoint, run_folder / "trace-load", f"{inp.run_id} {level} {number}")
+    finally:
+        records.end_run(servers_dir, inp.run_id)
+    if tracing is not None and not path.is_file():
+        raise ServerError(
+            f"The server left no trace; the end of its log:\n{launcher.log_end(started.server)}"
+        )
+    return Traced(
+        asked=asked,
+        told=orjson.loads(path.read_bytes()) if tracing is not None else None,
+        latencies_ms=[(one.done_ns - one.sent_ns) / 1e6 for one in asked],
+        epoch_offset_ns=time.time_ns() - time.monotonic_ns(),
+    )
+
+
+def _ask(inp: Input, ctx: Context, endpoint: Endpoint, folder: Path, seed: str | None) -> list[Asked]:
+    """Ask the first samples of the run's requests, one by one; ``seed``: of the traces that they are part of."""
+    assert inp.job.trace is not None
+    samples, reference = first_answer.load_sent(inp.generate.requests)
+    count = min(inp.job.trace.requests, len(next(iter(samples.values()))))
+    if folder.exists():
+        rmtree(folder)
+    folder.mkdir()
+    inputs = folder / "inputs.npz"
+    write_archive(inputs, {name: array[:count] for name, array in samples.items()})
+    load = one_by_one(inp.job.load).model_copy(
+        update={
+            "warmup_s": 0.0,
+            "duration_s": _LONGEST_S,
+            "max_requests": count,
+            "shards": 1,
+            "max_error_ratio": 0.0,
+        }
+    )
+    plan = prepare(
+        load,
+        folder=folder / "load",
+        endpoint=endpoint,
+        inputs_path=str(inputs),
+        base_dir=ctx.base_dir,
+        expected={name: OutputShape(shape=array.shape[1:]) for name, array in reference.items()},
+    ).model_copy(update={"trace_seed": seed})
+    outcome = apply_load(plan, folder / "samples.parquet", cancelled=ctx.cancelled)
+    if outcome.applied.cancelled:
+        raise CancelledError("Cancelled while requests were traced")
+    if outcome.applied.problem:
+        raise LoadError(f"The traced requests could not be sent: {outcome.applied.problem}")
+    table = read_samples(folder / "samples.parquet")
+    if not is_ok(table).all() or table.num_rows != count:
+        words = "; ".join(outcome.applied.explanations.values()) or "no answer"
+        raise LoadError(f"Of {count} requests {int(np.count_nonzero(is_ok(table)))} were answered: {words}")
+    names = ("sample_index", "intended_ns", "sent_ns", "first_byte_ns", "done_ns")
+    asked = []
+    for sample, intended, sent, first, done in zip(
+        *(column(table, name).tolist() for name in names), strict=True
+    ):
+        context = context_of(seed or "", sample)
+        asked.append(Asked(context.trace_id, context.span_id, sample, intended, sent, first, done))
+    return asked

@@ -1,0 +1,187 @@
+"""From what client and server told of traced requests to spans on one clock, each within its parent."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from inferbench_tasks.tracing.spans import Level, Span
+
+#: Beyond its parent by more than this a span is a defect of the trace: the runtime's profile counts microseconds.
+TOLERANCE_NS = 50_000
+#: The parts of a request in the server: name, and between which of its moments.
+_PARTS = (
+    ("read", "started_ns", "received_ns"),
+    ("decode", "received_ns", "decoded_ns"),
+    ("queue", "enqueued_ns", "taken_ns"),
+    ("join", "taken_ns", "joined_ns"),
+    ("inference", "joined_ns", "inferred_ns"),
+    ("split", "inferred_ns", "split_ns"),
+    ("resume", "split_ns", "resumed_ns"),
+    ("encode", "resumed_ns", "encoded_ns"),
+)
+#: What a run's thread used, as attributes of its span.
+_USED = (
+    "cpu_ns", "wait_for_core_ns", "switches_voluntary", "switches_involuntary", "faults_minor", "faults_major",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as its client saw it, CLOCK_MONOTONIC ns. ``span_id``: in its ``traceparent``."""
+
+    trace_id: str
+    span_id: str
+    sample: int
+    intended_ns: int
+    sent_ns: int
+    first_byte_ns: int
+    done_ns: int
+
+
+@dataclass
+class Assembled:
+    """``spans``: trace by trace, parents before children.
+
+    ``defects``: spans beyond their parents. ``unanswered``: requests of which the server told nothing. ``lost``: what
+    the server counted and did not keep. ``clock``: how both clocks were set against each other, ns.
+    """
+
+    spans: list[Span] = field(default_factory=list)
+    defects: int = 0
+    unanswered: int = 0
+    lost: int = 0
+    clock: dict[str, int] = field(default_factory=dict)
+
+
+def assemble(asked: Sequence[Asked], told: Mapping[str, Any] | None, epoch_offset_ns: int) -> Assembled:
+    """The spans of these requests; ``told``: the server's file (``servers.tracing``), None where there is none.
+
+    ``epoch_offset_ns``: from CLOCK_MONOTONIC to Unix time where the server told none. Client and server are on one host
+    and share CLOCK_MONOTONIC; a runtime's profile is in Unix time, so the offset's error and drift are the trace's.
+    """
+    made = Assembled()
+    told = told or {"requests": [], "runs": [], "layers": [], "lost": 0, "epoch_offsets": []}
+    offsets = told["epoch_offsets"]
+    if offsets:
+        epoch_offset_ns = offsets[0]["offset_ns"]
+        made.clock = {
+            "error_ns": max(offset["error_ns"] for offset in offsets),
+            "drift_ns": offsets[-1]["offset_ns"] - epoch_offset_ns,
+        }
+    made.lost = told["lost"]
+    rows = {(row["trace_id"], row["parent_id"]): row for row in told["requests"]}
+    runs = sorted(told["runs"], key=lambda run: run["start_ns"])
+    layers = sorted(told["layers"], key=lambda layer: (layer["start_ns"], -layer["end_ns"]))
+    for request in asked:
+        _Trace(made, request, epoch_offset_ns).add(
+            rows.get((request.trace_id, request.span_id)), runs, layers
+        )
+    made.unanswered = sum((r.trace_id, r.span_id) not in rows for r in asked) if told["requests"] else 0
+    return made
+
+
+class _Trace:
+    """One request's spans while they are put together."""
+
+    def __init__(self, made: Assembled, request: Asked, epoch_offset_ns: int) -> None:
+        self._made = made
+        self._request = request
+        self._offset_ns = epoch_offset_ns
+        self._own: list[Span] = []
+
+    def add(
+        self,
+        row: Mapping[str, Any] | None,
+        runs: Sequence[Mapping[str, Any]],
+        layers: Sequence[Mapping[str, Any]],
+    ) -> None:
+        request = self._request
+        attributes = {
+            "sample": request.sample,
+            "span_id": request.span_id,
+            "sent_after_ns": request.sent_ns - request.intended_ns,
+            "first_byte_after_ns": request.first_byte_ns - request.intended_ns,
+        }
+        root = self._span(-1, "application", "request", request.intended_ns, request.done_ns, attributes)
+        if row is None:
+            return
+        server = self._span(
+            root, "model", "server", row["started_ns"], row["encoded_ns"], {"rows": row["rows"]}
+        )
+        inference = server
+        for name, begins, ends in _PARTS:
+            number = self._span(server, "model", name, row[begins], row[ends])
+            inference = number if name == "inference" else inference
+        for run in _within(runs, row["joined_ns"], row["inferred_ns"]):
+            used = {name: run[name] for name in _USED if run[name] is not None}
+            number = self._span(inference, "framework", "session.run", run["start_ns"], run["end_ns"], used)
+            self._layers(number, run, layers)
+
+    def _layers(self, run_number: int, run: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> None:
+        """The layers that began within a run, each in the smallest one around it: bodies of If and Loop have layers."""
+        start_ns, end_ns = (run[name] + self._offset_ns for name in ("start_ns", "end_ns"))
+        around: list[tuple[int, int]] = []
+        for layer in _within(layers, start_ns - TOLERANCE_NS, end_ns):
+            if layer["start_ns"] >= end_ns:
+                continue
+            while around and around[-1][1] < layer["end_ns"]:
+                around.pop()
+            parent = around[-1][0] if around else run_number
+            known = {name: value for name, value in layer["attributes"].items() if value is not None}
+            number = self._add(
+                parent, "layer", layer["name"], layer["start_ns"], layer["end_ns"], known, layer["type"]
+            )
+            around.append((number, layer["end_ns"]))
+
+    def _span(
+        self,
+        parent: int,
+        level: Level,
+        name: str,
+        start_ns: int,
+        end_ns: int,
+        attributes: dict[str, Any] | None = None,
+    ) -> int:
+        """A span between two moments of CLOCK_MONOTONIC; its number."""
+        offset_ns = self._offset_ns
+        return self._add(parent, level, name, start_ns + offset_ns, end_ns + offset_ns, attributes or {})
+
+    def _add(
+        self,
+        parent: int,
+        level: Level,
+        name: str,
+        start_ns: int,
+        end_ns: int,
+        attributes: dict[str, Any],
+        type_: str = "",
+    ) -> int:
+        number = len(self._own)
+        span = Span(
+            self._request.trace_id,
+            number,
+            parent,
+            level,
+            name,
+            start_ns,
+            end_ns - start_ns,
+            type_,
+            attributes,
+        )
+        if parent >= 0:
+            around = self._own[parent]
+            self._made.defects += (
+                span.start_ns < around.start_ns - TOLERANCE_NS or span.end_ns > around.end_ns + TOLERANCE_NS
+            )
+        self._own.append(span)
+        self._made.spans.append(span)
+        return number
+
+
+def _within(rows: Sequence[Mapping[str, Any]], start_ns: int, end_ns: int) -> Sequence[Mapping[str, Any]]:
+    """Those that began in that time; ``rows`` are ascending by ``start_ns``."""
+    low = bisect_left(rows, start_ns, key=lambda row: row["start_ns"])
+    return rows[low : bisect_right(rows, end_ns, key=lambda row: row["start_ns"])]

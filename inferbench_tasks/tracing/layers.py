@@ -1,0 +1,107 @@
+"""Where a model's time goes, layer by layer: XSP's tables of layers (its analyses 2, 4, 5) from spans."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from inferbench_tasks.tracing.spans import Span
+
+
+@dataclass
+class Layer:
+    """One layer over all traced requests; ``order``: its place among the layers of a run."""
+
+    order: int
+    name: str
+    type: str
+    durations_ns: list[int] = field(default_factory=list)
+    output_bytes: int | None = None
+
+    @property
+    def median_ms(self) -> float:
+        """Its usual time."""
+        return median(self.durations_ns) / 1e6
+
+
+@dataclass(frozen=True)
+class LayerTimes:
+    """``layers``: in the order in which they run; those within others (bodies of If and Loop) are part of these.
+
+    ``framework_ms``: median of the runs. ``explained_ratio``: median over the runs of the layers' sum by the run.
+    """
+
+    layers: tuple[Layer, ...]
+    framework_ms: float
+    explained_ratio: float
+
+    def by_type(self) -> list[dict[str, Any]]:
+        """{type, count, ms, share_ratio} of each type of layer, longest first; shares are of all layers."""
+        groups: dict[str, list[Layer]] = defaultdict(list)
+        for layer in self.layers:
+            groups[layer.type].append(layer)
+        total = sum(layer.median_ms for layer in self.layers)
+        rows = [
+            {
+                "type": name,
+                "count": len(group),
+                "ms": (ms := sum(layer.median_ms for layer in group)),
+                "share_ratio": ms / total,
+            }
+            for name, group in groups.items()
+        ]
+        return sorted(rows, key=lambda row: -float(str(row["ms"])))
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it is stored."""
+        return {
+            "framework_ms": self.framework_ms,
+            "explained_ratio": self.explained_ratio,
+            "layers": [
+                {
+                    "order": each.order,
+                    "name": each.name,
+                    "type": each.type,
+                    "ms": each.median_ms,
+                    "output_bytes": each.output_bytes,
+                }
+                for each in self.layers
+            ],
+            "by_type": self.by_type(),
+        }
+
+
+def layer_times(spans: Iterable[Span]) -> LayerTimes | None:
+    """The layers of all runs in these spans; None where no run tells of any.
+
+    A layer is the same in two runs if it has the same name, and is the same one of that name in its run: a node in a
+    loop runs several times.
+    """
+    runs: dict[tuple[str, int], Span] = {}
+    inside: dict[tuple[str, int], list[Span]] = defaultdict(list)
+    for span in spans:
+        key = (span.trace_id, span.number)
+        if span.level == "framework":
+            runs[key] = span
+        elif span.level == "layer" and (parent := (span.trace_id, span.parent)) in runs:
+            inside[parent].append(span)
+    if not inside:
+        return None
+    layers: dict[tuple[str, int], Layer] = {}
+    for found in inside.values():
+        seen: dict[str, int] = defaultdict(int)
+        for span in found:
+            again = (span.name, seen[span.name])
+            seen[span.name] += 1
+            layer = layers.setdefault(again, Layer(len(layers), span.name, span.type))
+            layer.durations_ns.append(span.duration_ns)
+            layer.output_bytes = span.attributes.get("output_bytes", layer.output_bytes)
+    ratios = [
+        sum(span.duration_ns for span in found) / max(1, runs[key].duration_ns)
+        for key, found in inside.items()
+    ]
+    framework_ms = median(runs[key].duration_ns for key in inside) / 1e6
+    return LayerTimes(tuple(layers.values()), framework_ms, median(ratios))

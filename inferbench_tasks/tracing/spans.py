@@ -1,0 +1,102 @@
+"""Spans of requests: who did what, when, within what; and the table that they are stored as."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+#: From the user's request downwards.
+Level = Literal["application", "model", "framework", "layer"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+
+_NAMES = pa.dictionary(pa.int32(), pa.string())
+SCHEMA = pa.schema(
+    [
+        pa.field("trace_id", _NAMES, nullable=False),
+        pa.field("number", pa.int32(), nullable=False),
+        pa.field("parent", pa.int32(), nullable=False),
+        pa.field("level", _NAMES, nullable=False),
+        pa.field("name", _NAMES, nullable=False),
+        pa.field("type", _NAMES, nullable=False),
+        pa.field("start_ns", pa.int64(), nullable=False),
+        pa.field("duration_ns", pa.int64(), nullable=False),
+        pa.field("attributes", _NAMES),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Span:
+    """``number``: its place within its trace, from 0; ``parent``: that of the span it lies in, -1 of a request itself.
+
+    ``start_ns``: Unix time. ``type``: of a layer its operator. ``attributes``: plain values.
+    """
+
+    trace_id: str
+    number: int
+    parent: int
+    level: Level
+    name: str
+    start_ns: int
+    duration_ns: int
+    type: str = ""
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def end_ns(self) -> int:
+        """When it was over."""
+        return self.start_ns + self.duration_ns
+
+    @property
+    def span_id(self) -> str:
+        """16 hex digits; that of a request is what stands in its ``traceparent``, see ``attributes.span_id``."""
+        return str(self.attributes.get("span_id") or id_of(self.trace_id, self.number))
+
+
+def id_of(trace_id: str, number: int) -> str:
+    """The id of a trace's span, the same whenever it is asked for."""
+    return hashlib.sha256(f"{trace_id}\n{number}".encode()).hexdigest()[:16]
+
+
+def table_of(spans: Iterable[Span]) -> pa.Table:
+    """A row for each span, in the order given."""
+    rows = [
+        {
+            "trace_id": span.trace_id,
+            "number": span.number,
+            "parent": span.parent,
+            "level": span.level,
+            "name": span.name,
+            "type": span.type,
+            "start_ns": span.start_ns,
+            "duration_ns": span.duration_ns,
+            "attributes": json.dumps(span.attributes, sort_keys=True) if span.attributes else None,
+        }
+        for span in spans
+    ]
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def write(spans: Iterable[Span], path: Path) -> None:
+    """The spans as one Parquet file."""
+    pq.write_table(
+        table_of(spans),
+        path,
+        compression="zstd",
+        use_dictionary=[f.name for f in SCHEMA if pa.types.is_dictionary(f.type)],
+        column_encoding={f.name: "DELTA_BINARY_PACKED" for f in SCHEMA if not pa.types.is_dictionary(f.type)},
+    )
+
+
+def spans_of(table: pa.Table) -> Iterator[Span]:
+    """The spans of a stored table."""
+    for row in table.to_pylist():
+        attributes = row.pop("attributes")
+        yield Span(**row, attributes=json.loads(attributes) if attributes else {})

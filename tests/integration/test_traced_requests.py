@@ -1,0 +1,154 @@
+"""Stage ``trace`` with real servers: spans from client to layer, and what becomes of a trace that fails."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pyarrow.parquet as pq
+import pytest
+from onnx import TensorProto, helper
+
+from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.protocols.traceparent import TraceContext
+from inferbench_tasks.servers.config import Tracing
+from inferbench_tasks.stages import trace
+from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.trace_input import Input
+from inferbench_tasks.tracing.spans import spans_of
+from tests.integration.test_serving import leftovers
+from tests.serving_cases import Case, dense_case, running_server, serve_input, server_config
+
+pytestmark = pytest.mark.integration
+REQUESTS = 5
+
+
+def order(case: Case, folder: Path, **block: Any) -> Input:
+    """What the stage takes, for a few requests in one round."""
+    given = serve_input(case, folder)
+    job = given.job.model_dump(mode="json") | {"trace": {"requests": REQUESTS, "rounds": 1, **block}}
+    fields = given.model_dump() | {"job": job}
+    return Input.model_validate({name: fields[name] for name in Input.model_fields})
+
+
+def looping(folder: Path) -> Case:
+    """``scores``: x doubled three times, by a Loop whose body adds."""
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("Add", ["v", "v"], ["v2"]), helper.make_node("Identity", ["go"], ["on"])],
+        "body",
+        [
+            value("at", TensorProto.INT64, []),
+            value("go", TensorProto.BOOL, []),
+            value("v", TensorProto.FLOAT, ["n", 3]),
+        ],
+        [value("on", TensorProto.BOOL, []), value("v2", TensorProto.FLOAT, ["n", 3])],
+    )
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["times", "", "x"], ["scores"], body=body)],
+        "looping",
+        [value("x", TensorProto.FLOAT, ["n", 3])],
+        [value("scores", TensorProto.FLOAT, ["n", 3])],
+        [helper.make_tensor("times", TensorProto.INT64, [], [3])],
+    )
+    path = folder / "looping.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    spec = TensorSpec(name="x", dtype="float32", shape=(3,))
+    scores = spec.model_copy(update={"name": "scores"})
+    base = dense_case(folder).model
+    model = base.model_copy(update={"path": str(path), "inputs": (spec,), "outputs": (scores,)})
+    x = np.arange(24, dtype=np.float32).reshape(8, 3)
+    return Case(model, {"x": x}, {"scores": x * 8})
+
+
+def test_a_request_is_seen_down_to_its_layers(tmp_path: Path) -> None:
+    """Each request is one trace over four levels; layers are the model's own; no server is left."""
+    inp = order(dense_case(tmp_path), tmp_path)
+    output = trace.run(inp, Context(data_dir=tmp_path / "data"))
+    assert "problem" not in output.document, output.document
+    assert output.spans_path is not None
+    spans = list(spans_of(pq.read_table(output.spans_path)))
+    assert len({span.trace_id for span in spans}) == REQUESTS
+    assert (
+        output.document["spans"] == len(spans)
+        and output.document["unanswered"] == output.document["lost"] == 0
+    )
+    by_trace = [[s for s in spans if s.trace_id == trace_id] for trace_id in {s.trace_id for s in spans}]
+    for found in by_trace:
+        assert {span.level for span in found} == {"application", "model", "framework", "layer"}
+        assert [span.parent for span in found].count(-1) == 1
+        assert sum(span.name == "session.run" for span in found) == 1
+    kinds = [layer["type"] for layer in output.document["layers"]["layers"]]
+    assert kinds == ["MatMul", "Add"] or kinds == ["Gemm"]  # whether this version fuses the two
+    assert 0 < output.document["layers"]["explained_ratio"] < 1.1
+    assert [each["level"] for each in output.document["overheads"]] == output.document["levels"]
+    assert leftovers(inp.run_id) == []
+
+
+def test_a_loop_s_body_is_within_the_loop(tmp_path: Path) -> None:
+    """Its layers are not counted a second time, so that the layers never add up to more than the run."""
+    output = trace.run(order(looping(tmp_path), tmp_path), Context(data_dir=tmp_path / "data"))
+    assert "problem" not in output.document, output.document
+    layers = output.document["layers"]
+    assert [layer["type"] for layer in layers["layers"]] == ["Loop"]
+    assert layers["explained_ratio"] < 1.1
+    assert output.spans_path is not None
+    spans = list(spans_of(pq.read_table(output.spans_path)))
+    names = {(s.trace_id, s.number): s.type for s in spans}
+    inner = [span for span in spans if span.level == "layer" and span.type == "Add"]
+    assert len(inner) == 3 * REQUESTS
+    assert {names[span.trace_id, span.parent] for span in inner} == {"Loop"}
+
+
+def test_the_deepest_level_is_the_one_asked_for(tmp_path: Path) -> None:
+    """No instrument below it is on, and nothing is said of layers."""
+    output = trace.run(
+        order(dense_case(tmp_path), tmp_path, deepest="model"), Context(data_dir=tmp_path / "data")
+    )
+    assert output.document["levels"] == ["application", "model"]
+    assert output.document["layers"] is None
+
+
+def test_a_trace_that_fails_leaves_the_run_alone(tmp_path: Path) -> None:
+    """A model that can't be loaded any more: the stage ends with the reason and no error, and no server is left."""
+    case = dense_case(tmp_path)
+    inp = order(case, tmp_path)
+    Path(case.model.path).write_bytes(b"no model")
+    output = trace.run(inp, Context(data_dir=tmp_path / "data"))
+    assert output.spans_path is None
+    assert "log" in output.document["problem"]
+    assert leftovers(inp.run_id) == []
+
+
+def test_only_contexts_that_are_ones_and_want_it_are_traced(tmp_path: Path) -> None:
+    """Of four requests one has a sampled context; one is broken, one not sampled, one has none. All are answered."""
+    case = dense_case(tmp_path)
+    path = tmp_path / "told.json"
+    context = TraceContext("1" * 32, "2" * 16)
+    values = [str(context), "00-nonsense", str(context._replace(sampled=False)), None]
+    config = server_config(case, tmp_path, tracing=Tracing(path=str(path)))
+    with running_server(config, tmp_path) as ports:
+        connection = http.client.HTTPConnection("127.0.0.1", ports["http"], timeout=60)
+        row = case.samples["x"][:1]
+        tensor = {"name": "x", "datatype": "FP32", "shape": list(row.shape), "data": row.ravel().tolist()}
+        for value in values:
+            for _ in range(600):
+                headers = {} if value is None else {"traceparent": value}
+                connection.request(
+                    "POST", "/v2/models/dense/infer", json.dumps({"inputs": [tensor]}), headers
+                )
+                answer = connection.getresponse()
+                answer.read()
+                if answer.status != 503:  # still loading
+                    break
+            assert answer.status == 200
+        connection.close()
+    told = json.loads(path.read_bytes())
+    assert [(row["trace_id"], row["parent_id"]) for row in told["requests"]] == [
+        (context.trace_id, context.span_id)
+    ]
+    assert told["runs"] == told["layers"] == []

@@ -1,0 +1,72 @@
+"""The report's section on layers, from made-up traces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inferbench_tasks.analysis.report import layers
+from inferbench_tasks.analysis.report.runs import RunView
+from tests.unit.analysis.builders import view
+
+
+def run(name: str, trace: dict[str, Any]) -> RunView:
+    """A run with that trace."""
+    made = view(None, name)
+    assert made.result is not None
+    made.result.extensions["trace"] = trace
+    return made
+
+
+def traced() -> dict[str, Any]:
+    """Four layers of 6, 2, 1, 1 ms in a run of 12 ms."""
+    rows = [("a", "Conv", 6.0), ("b", "Conv", 2.0), ("c", "Relu", 1.0), ("d", "Gemm", 1.0)]
+    return {
+        "levels": ["application", "layer"],
+        "overheads": [
+            {"level": "application", "latency_ms": 10.0, "ratio": 1.0, "ci95": [1.0, 1.0]},
+            {"level": "layer", "latency_ms": 12.0, "ratio": 1.2, "ci95": [1.1, 1.3]},
+        ],
+        "layers": {
+            "framework_ms": 12.0,
+            "explained_ratio": 10 / 12,
+            "layers": [
+                {"order": at, "name": name, "type": kind, "ms": ms, "output_bytes": 2048}
+                for at, (name, kind, ms) in enumerate(rows)
+            ],
+            "by_type": [
+                {"type": "Conv", "count": 2, "ms": 8.0, "share_ratio": 0.8},
+                {"type": "Relu", "count": 1, "ms": 1.0, "share_ratio": 0.1},
+                {"type": "Gemm", "count": 1, "ms": 1.0, "share_ratio": 0.1},
+            ],
+        },
+    }
+
+
+def test_one_sentence_says_where_it_goes() -> None:
+    """The fewest layers with half of the time, the type with the most, and what layers do not explain."""
+    said = layers.words([run("a", traced())])
+    assert (
+        said
+        == "a: 1 of 4 layers take 60% of the layers' time, Conv 80%; the layers add up to 83% of a run's 12 ms."
+    )
+
+
+def test_tables_have_cost_layers_and_types() -> None:
+    """Instruments with their interval, the longest layer first, types as they were summed."""
+    cost, longest, types = layers.tables([run("a", traced())])
+    assert cost["rows"][1] == ["a", "layer", "12", "1.20", "1.10 to 1.30"]
+    assert longest["rows"][0] == ["a", "0", "a", "Conv", "6", "60.0%", "2"]
+    assert types["rows"][0] == ["a", "Conv", "2", "8", "80.0%"]
+
+
+def test_a_trace_that_failed_says_why() -> None:
+    """The first line of the reason stands in the report, and no figure."""
+    failed = [run("a", {"problem": "The server left no trace\nand more"})]
+    assert layers.words(failed) == "a was not traced: The server left no trace."
+    assert layers.tables(failed) == [] and layers.charts(failed) == []
+
+
+def test_runs_that_were_not_traced_have_no_section() -> None:
+    """Nothing is drawn or said of them."""
+    plain = [view(None, "a")]
+    assert layers.words(plain) == "" and layers.tables(plain) == [] and layers.charts(plain) == []

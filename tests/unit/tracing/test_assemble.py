@@ -1,0 +1,150 @@
+"""Spans from made-up moments: who lies within whom, on which clock, and what is said of what does not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.tracing.assemble import TOLERANCE_NS, Asked, assemble
+from inferbench_tasks.tracing.layers import layer_times
+from inferbench_tasks.tracing.spans import Span, spans_of, table_of
+
+EPOCH_NS = 1_700_000_000_000_000_000
+TRACE, SPAN = "a" * 32, "b" * 16
+US = 1_000
+
+
+def asked(trace_id: str = TRACE, at_us: int = 0) -> Asked:
+    """A request that is sent 5 us late and takes 1,000 us."""
+    start = at_us * US
+    return Asked(trace_id, SPAN, 3, start, start + 5 * US, start + 990 * US, start + 1000 * US)
+
+
+def told(at_us: int = 0, trace_id: str = TRACE, layers: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+    """What a server says of it: in the server from 100 to 900 us, in the runtime from 310 to 690."""
+    names = (
+        "started", "received", "decoded", "enqueued", "taken", "joined", "inferred", "split", "resumed", "encoded",
+    )  # fmt: skip
+    moments = (100, 110, 150, 151, 200, 210, 700, 710, 800, 900)
+    row = {f"{name}_ns": (at_us + moment) * US for name, moment in zip(names, moments, strict=True)}
+    run: dict[str, Any] = {
+        "start_ns": (at_us + 310) * US,
+        "end_ns": (at_us + 690) * US,
+        "cpu_ns": 370 * US,
+        "thread": 1,
+    }
+    used = ("wait_for_core_ns", "switches_voluntary", "switches_involuntary", "faults_minor", "faults_major")
+    return {
+        "requests": [{**row, "trace_id": trace_id, "parent_id": SPAN, "rows": 1}],
+        "runs": [{**run, **dict.fromkeys(used, 0), "wait_for_core_ns": None}],
+        "layers": layers or [],
+        "lost": 0,
+        "epoch_offsets": [
+            {"offset_ns": EPOCH_NS, "error_ns": 80},
+            {"offset_ns": EPOCH_NS + 40, "error_ns": 60},
+        ],
+    }
+
+
+def layer(name: str, start_us: float, end_us: float, type_: str = "Conv") -> dict[str, Any]:
+    """A layer in Unix time, as a runtime tells it."""
+    return {
+        "name": name,
+        "type": type_,
+        "start_ns": EPOCH_NS + round(start_us * US),
+        "end_ns": EPOCH_NS + round(end_us * US),
+        "attributes": {"output_bytes": 64, "provider": None},
+    }
+
+
+def test_every_span_lies_within_its_parent() -> None:
+    """Request, server, its eight parts, the run, two layers: thirteen spans of one trace, none a defect."""
+    made = assemble([asked()], told(layers=[layer("a", 320, 400), layer("b", 410, 680)]), 0)
+    assert len(made.spans) == 13 and made.defects == 0 and made.unanswered == 0
+    names = {span.number: span.name for span in made.spans}
+    within = {span.name: names.get(span.parent) for span in made.spans}
+    assert within["request"] is None and within["server"] == "request" and within["queue"] == "server"
+    assert within["session.run"] == "inference" and within["a"] == within["b"] == "session.run"
+    request = made.spans[0]
+    assert (request.start_ns, request.duration_ns) == (EPOCH_NS, 1000 * US)
+    assert request.span_id == SPAN
+    queue = next(span for span in made.spans if span.name == "queue")
+    assert (queue.start_ns, queue.duration_ns) == (EPOCH_NS + 151 * US, 49 * US)
+    assert made.clock == {"error_ns": 80, "drift_ns": 40}
+
+
+def test_layers_of_other_requests_stay_theirs() -> None:
+    """Two requests in a row: each run has the layers that began in it."""
+    one, two = told(), told(at_us=2000, trace_id="c" * 32)
+    both = {**one, "requests": one["requests"] + two["requests"], "runs": one["runs"] + two["runs"]}
+    both["layers"] = [layer("x", 330, 600), layer("x", 2330, 2650)]
+    made = assemble([asked(), asked("c" * 32, at_us=2000)], both, 0)
+    found = {span.trace_id: span.duration_ns for span in made.spans if span.level == "layer"}
+    assert found == {TRACE: 270 * US, "c" * 32: 320 * US}
+
+
+def test_bodies_of_loops_are_no_second_time() -> None:
+    """A layer within a layer is its child, and only the outer one counts in the sum."""
+    layers = [
+        layer("loop", 320, 620, "Loop"),
+        layer("body", 330, 430),
+        layer("body", 440, 540),
+        layer("last", 630, 680),
+    ]
+    made = assemble([asked()], told(layers=layers), 0)
+    names = {span.number: span.name for span in made.spans}
+    assert [names[s.parent] for s in made.spans if s.name == "body"] == ["loop", "loop"]
+    times = layer_times(made.spans)
+    assert times is not None
+    assert [each.name for each in times.layers] == ["loop", "last"]
+    assert times.explained_ratio == pytest.approx(350 / 380)
+    assert times.by_type()[0] == {
+        "type": "Loop",
+        "count": 1,
+        "ms": 0.3,
+        "share_ratio": pytest.approx(300 / 350),
+    }
+
+
+def test_what_reaches_beyond_its_parent_is_counted() -> None:
+    """A layer that ends 60 us after its run is a defect of the trace; 40 us are within what the clocks can tell."""
+    beyond = (TOLERANCE_NS + 10 * US) / US
+    assert assemble([asked()], told(layers=[layer("a", 320, 690 + beyond)]), 0).defects == 1
+    assert assemble([asked()], told(layers=[layer("a", 320, 690 + 40)]), 0).defects == 0
+
+
+def test_what_the_server_does_not_tell_is_said() -> None:
+    """A request that the server knows nothing of has its own span alone, and is counted."""
+    made = assemble([asked(), asked("d" * 32)], told(), 0)
+    assert made.unanswered == 1
+    assert [span.name for span in made.spans if span.trace_id == "d" * 32] == ["request"]
+
+
+def test_without_a_server_s_word_there_are_the_client_s_spans() -> None:
+    """The level without instruments: requests only, on the client's own clock."""
+    made = assemble([asked()], None, 7)
+    assert [(span.name, span.start_ns) for span in made.spans] == [("request", 7)]
+    assert layer_times(made.spans) is None
+
+
+def test_a_layer_is_the_same_one_in_every_run() -> None:
+    """Of three runs the median of each layer stands, by name and place."""
+    spans: list[Span] = []
+    for number, us in enumerate((10, 30, 20)):
+        trace = str(number) * 32
+        spans += [
+            Span(trace, 0, -1, "framework", "session.run", 0, 100 * US),
+            Span(trace, 1, 0, "layer", "a", 0, us * US, "Conv"),
+            Span(trace, 2, 0, "layer", "a", 50 * US, 2 * us * US, "Conv"),
+        ]
+    times = layer_times(spans)
+    assert times is not None
+    assert [(each.order, each.median_ms) for each in times.layers] == [(0, 0.02), (1, 0.04)]
+    assert times.framework_ms == 0.1 and times.explained_ratio == pytest.approx(0.6)
+
+
+def test_spans_are_stored_as_they_are() -> None:
+    """What is read back from the table is what went in."""
+    made = assemble([asked()], told(layers=[layer("a", 320, 400)]), 0)
+    assert list(spans_of(table_of(made.spans))) == made.spans
