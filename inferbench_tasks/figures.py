@@ -277,9 +277,11 @@ class Figures(Mapping[str, Figure]):
             raise InputError(f"{figure.name}: neither more nor less of it is better; allowed: {allowed}")
         return figure
 
-    def offered(self) -> tuple[Figure, ...]:
-        """Those by which the runs that are stored can be ranked or bounded: answers are whole there, not streamed."""
-        return tuple(figure for figure in self._ordered if figure.better and not figure.streamed)
+    def offered(self, *, streamed: bool = False) -> tuple[Figure, ...]:
+        """Those by which runs can be ranked or bounded; ``streamed``: also those of streams of tokens."""
+        return tuple(
+            figure for figure in self._ordered if figure.better and (streamed or not figure.streamed)
+        )
 
     def on(self, view: View) -> tuple[Figure, ...]:
         """Those that are shown there, in their order."""

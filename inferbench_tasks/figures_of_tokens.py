@@ -1,10 +1,24 @@
-"""The rows of the table of figures that are of streamed tokens; a run whose answers come whole has none of them."""
+"""The rows of the table of figures that are of streamed tokens; a run whose answers come whole has none of them.
+
+``docs/explanation/token-figures.md`` says what each is and how other tools define what they call the same.
+"""
 
 from __future__ import annotations
 
-from inferbench_tasks.figure import Better, Figure
+from typing import Any
+
+from inferbench_tasks.figure import Figure, View
 
 _PERCENTILES = {"mean": "Mean", "p50": "Median", "p90": "p90", "p99": "p99"}
+#: Where percentiles are shown, and which of them every process holds (``Figure.held``).
+_SHOWN: dict[str, tuple[View, ...]] = {
+    "ttft_p50": ("report", "terminal", "wide"),
+    "ttft_p99": ("report", "terminal", "sweep", "board", "night"),
+    "tpot_p50": ("report", "terminal", "sweep", "board", "night"),
+    "tpot_p99": ("report",),
+    "stall_p99": ("report",),
+}
+_HELD = {"ttft_p99": 28, "tpot_p50": 29}
 
 
 def _times(
@@ -14,20 +28,18 @@ def _times(
         Figure(
             f"{name}_{percentile}_ms", f"tokens.{path}.{percentile}", "ms", f"{word} {title}", "lower", formula,
             noun=f"{noun} {percentile}", interval=f"tokens.{path}.ci95.{percentile}" if intervals else None,
-            streamed=True, views=(),
+            streamed=True, views=_SHOWN.get(f"{name}_{percentile}", ()), held=_HELD.get(f"{name}_{percentile}"),
         )
         for percentile, word in _PERCENTILES.items()
     )  # fmt: skip
 
 
-def _one(
-    name: str, unit: str, title: str, better: Better | None, formula: str, *, share: bool = False
-) -> Figure:
-    return Figure(
-        name, f"tokens.{name}", unit, title, better, formula, streamed=True, views=(),
-        display_unit="%" if share else None, display_factor=100 if share else 1.0,
-    )  # fmt: skip
+def _one(name: str, unit: str, title: str, formula: str, *views: View, **more: Any) -> Figure:
+    more = {"better": "higher", "streamed": True, **more}
+    return Figure(name, f"tokens.{name}", unit, title, formula=formula, views=views, **more)
 
+
+_SHARE = {"display_unit": "%", "display_factor": 100.0}
 
 TOKEN_FIGURES: tuple[Figure, ...] = (
     *_times(
@@ -55,34 +67,51 @@ TOKEN_FIGURES: tuple[Figure, ...] = (
     ),
     Figure(
         "user_tokens_per_s", "tokens.user_tokens_per_s.p50", "tokens/s", "Tokens per second that a user sees, median",
-        "higher", "1 / TPOT of each request", noun="user tokens/s",
-        interval="tokens.user_tokens_per_s.ci95.p50", streamed=True, views=(),
+        "higher", "1 / TPOT of each request", noun="user tokens/s", head="user tokens/s",
+        interval="tokens.user_tokens_per_s.ci95.p50", streamed=True, views=("report", "pareto"),
     ),
     _one(
-        "output_tokens_per_s", "tokens/s", "Output tokens per second", "higher",
+        "output_tokens_per_s", "tokens/s", "Output tokens per second",
         "tokens of good answers that arrived within the window / its length; a chunk's tokens arrive with it",
+        "report", "terminal", "sweep", "board", "night", "pareto",
+        noun="output tokens/s", head="output tokens/s", held=30, rate_free=True,
     ),
     _one(
-        "input_tokens_per_s", "tokens/s", "Input tokens per second", "higher",
+        "input_tokens_per_s", "tokens/s", "Input tokens per second",
         "prompt tokens of the good answers whose first token arrived within the window / its length",
     ),
+    _one("total_tokens_per_s", "tokens/s", "Tokens per second", "output + input tokens per second"),
     _one(
-        "total_tokens_per_s", "tokens/s", "Tokens per second", "higher", "output + input tokens per second",
-    ),
-    _one(
-        "good_tokens_per_s", "tokens/s", "Output tokens per second of good requests", "higher",
+        "good_tokens_per_s", "tokens/s", "Output tokens per second of good requests",
         "tokens of the good requests that arrived within the window / its length",
     ),
     _one(
-        "good_ratio", "1", "Share of good requests", "higher",
+        "good_ratio", "1", "Share of good requests",
         "requests without error that kept every bound / all that were due, failed and dropped ones included",
-        share=True,
+        "report", "terminal", "sweep", "board", noun="good", held=31, **_SHARE,
     ),
     _one(
-        "tokens_per_chunk", "tokens", "Tokens per chunk", None, "N / m: output tokens by usage / chunks with tokens",
+        "tokens_per_chunk", "tokens", "Tokens per chunk", "N / m: output tokens by usage / chunks with tokens",
+        better=None,
     ),
     _one(
-        "cached_ratio", "1", "Share of prompt tokens from the server's cache", None,
-        "sum of cached / sum of prompt tokens, by usage", share=True,
+        "cached_ratio", "1", "Share of prompt tokens from the server's cache", "sum of cached / sum of prompt tokens, "
+        "by usage", "report", better=None, noun="cached", **_SHARE,
+    ),
+    _one(
+        "joule_per_million_tokens", "J/1M tokens", "Energy of a million output tokens",
+        "power in the window / output tokens per second x 1,000,000", "report", "sweep",
+        better="lower", noun="energy", energy_based=True, rate_free=True,
+    ),
+    _one(
+        "usd_per_million_tokens", "USD/1M tokens", "Cost of a million output tokens",
+        "USD/h of the cheapest instance with the device / 3,600 s/h / output tokens per second x 1,000,000", "report",
+        "sweep", better="lower", noun="cost", price_based=True, rate_free=True,
+    ),
+    Figure(
+        "mlperf_tps_per_user", "tokens.mlperf_endpoints.tps_per_user", "tokens/s",
+        "Tokens per second of a user, as MLPerf Endpoints has it", "higher",
+        "1,000 / p90 of the time per token in ms, at a fixed number of requests in flight",
+        noun="MLPerf tps per user", streamed=True, views=(),
     ),
 )  # fmt: skip

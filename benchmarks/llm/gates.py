@@ -1,16 +1,21 @@
-"""The gates of streamed tokens: ``python -m benchmarks.llm.gates [--rounds 5] [GATE ...]``.
+"""The gates of streamed tokens: ``python -m benchmarks.llm.gates [--rounds 5] [--minutes 60] [GATE ...]``.
 
-Every truth is the stand-in's own log, or what a queue of known service must do. A gate that is missed is printed so.
+Every truth is the stand-in's own log, or what a queue of known service must do. A gate that is missed is printed so,
+and one for which a peer is not there or no time was left.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import time
 from collections.abc import Callable, Iterator
 from statistics import median
 
 import numpy as np
 
+from benchmarks.llm import against
+from benchmarks.llm.peers import PeerError
 from benchmarks.llm.runs import Run, busy, run
 
 Line = tuple[str, str, bool | None]
@@ -110,7 +115,7 @@ def stamps(rounds: int) -> Iterator[Line]:
         yield f"first token's stamp, {others} busy processes, {client}", text, good
 
 
-def cpu(rounds: int) -> Iterator[Line]:
+def sender(rounds: int) -> Iterator[Line]:
     """The sender's CPU for each token, (long - short) / tokens: 100 streams, a token each 20 ms."""
     used: dict[str, list[float]] = {"fast": [], "reference": []}
     for number in range(rounds):
@@ -137,7 +142,12 @@ GATES: dict[str, Callable[[int], Iterator[Line]]] = {
     "queue": queue,
     "chunks": chunks,
     "stamps": stamps,
-    "cpu": cpu,
+    "sender": sender,
+    "cpu": against.cpu,
+    "flood": against.flood,
+    "rate": against.rate,
+    "times": against.times,
+    "peers_queue": against.queue,
 }
 
 
@@ -146,11 +156,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("gates", nargs="*", choices=[[], *GATES], help="all unless named")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--minutes", type=float, default=60.0, help="no gate begins after so many")
     options = parser.parse_args()
+    until = time.monotonic() + 60 * options.minutes
     for name in options.gates or GATES:
-        for what, value, good in GATES[name](options.rounds):
-            verdict = {True: "kept", False: "MISSED", None: ""}[good]
-            print(f"{what:<70} {value}  {verdict}", flush=True)
+        if time.monotonic() > until:
+            print(f"{name}: NOT MEASURED, {options.minutes:g} minutes are over", flush=True)
+            continue
+        try:
+            for what, value, good in GATES[name](options.rounds):
+                verdict = {True: "kept", False: "MISSED", None: ""}[good]
+                print(f"{what:<70} {value}  {verdict}", flush=True)
+        except PeerError as error:
+            print(f"{name}: NOT MEASURED, {error}", flush=True)
+        print(f"{'':<70} load average {os.getloadavg()[0]:.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.ceiling import SAFE_SHARE, Ceiling, ceiling, peak_rate_rps
 from inferbench_tasks.loadgen.certificate import Certificate
+from inferbench_tasks.loadgen.mlperf_endpoints import endpoints_point
 from inferbench_tasks.loadgen.null_server import EVENT_BYTES
 from inferbench_tasks.loadgen.outcome import Outcome
 from inferbench_tasks.loadgen.payloads import read_inputs
@@ -158,6 +159,7 @@ def token_figures(
         "prompts": {"different": len(asked), "sent_again": max(0, len(window.request_id) - len(asked))},
         "requests": measured,
         **summary,
+        "mlperf_endpoints": endpoints_point(plan, summary),
         "streams_path": str(outcome.streams.streams_path),
         "chunks_path": str(outcome.streams.chunks_path),
     }

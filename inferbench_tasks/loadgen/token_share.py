@@ -65,6 +65,8 @@ def _withhold(summary: dict[str, Any], figure: str, names: dict[str, str]) -> No
     stats = summary.get(figure)
     if not stats:
         return
+    if figure == "gap_ms":
+        summary["gaps_by_length"] = {"edges_ms": [], "counts": []}
     for name in names:
         stats[name] = None
         if stats.get("ci95"):

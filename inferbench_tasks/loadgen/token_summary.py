@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from inferbench_tasks.loadgen.statistics import FLOORS, NAMES
 from inferbench_tasks.loadgen.summary import distribution
 from inferbench_tasks.loadgen.token_records import FIRST_BY
+from inferbench_tasks.loadgen.token_series import gap_histogram, tokens_per_second
 from inferbench_tasks.loadgen.token_window import TokenWindow
 
 _NS_PER_MS = 1e6
@@ -72,6 +73,9 @@ def summarise_tokens(tokens: TokenWindow, each: Each) -> dict[str, Any]:
         "total_tokens_per_s": None if output is None or prompt is None else (output + prompt) / seconds,
         "cached_ratio": _cached_ratio(tokens, answered),
         "buffered": buffered,
+        "over_time": tokens_per_second(tokens),
+        "gaps_by_length": gap_histogram(gaps_ns),
+        "cut_by_window": tokens.cut_by_window,
         "first_chunk_tokens_by": {
             name: int(np.count_nonzero(answered & (tokens.first_chunk_by.clip(0) == code)))
             for code, name in enumerate(FIRST_BY)

@@ -83,6 +83,15 @@ class TokenWindow:
         return buffered
 
     @property
+    def cut_by_window(self) -> int:
+        """Good answers of which the window has some tokens and not all: more of them make tokens/s less sure."""
+        window = self.window
+        there = window.ok & (self.first_token_ns >= 0)
+        overlaps = (self.last_token_ns > window.start_ns) & (self.first_token_ns <= window.end_ns)
+        whole = (self.first_token_ns > window.start_ns) & (self.last_token_ns <= window.end_ns)
+        return int(np.count_nonzero(there & overlaps & ~whole))
+
+    @property
     def single(self) -> NDArray[np.bool_]:
         """Whose tokens all belong to the first chunk: there is no time between tokens, and none is missing."""
         single: NDArray[np.bool_] = self.output_tokens == self.first_chunk_tokens
@@ -108,19 +117,24 @@ class TokenWindow:
         return np.flatnonzero(same) + 1
 
     def tokens_within(self, of: NDArray[np.bool_]) -> float | None:
-        """Output tokens that arrived in the window, of the records in the mask; None where one's were not counted.
+        """Output tokens that arrived in the window, of the records in the mask; None where one's were not counted."""
+        _, tokens = self.arrived_within(of)
+        return None if tokens is None else float(tokens.sum())
 
-        The first chunk has its own tokens, the others share the rest alike.
+    def arrived_within(self, of: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.float64] | None]:
+        """The chunks that arrived in the window, of the records in the mask, and the tokens of each.
+
+        The first chunk has its own tokens, the others share the rest alike. None where a record's were not counted.
         """
         window = self.window
         inside = (self.chunk_ns > window.start_ns) & (self.chunk_ns <= window.end_ns) & of[self.chunk_row]
         row = self.chunk_row[inside]
         if not self.counted[row].all():
-            return None
+            return inside, None
         first = np.ones(len(self.chunk_row), np.bool_)
         first[1:] = self.chunk_row[1:] != self.chunk_row[:-1]
         rest = (self.output_tokens - self.first_chunk_tokens) / np.maximum(self.chunks - 1, 1)
-        return float(np.where(first[inside], self.first_chunk_tokens[row], rest[row]).sum())
+        return inside, np.where(first[inside], self.first_chunk_tokens[row], rest[row]).astype(np.float64)
 
 
 def _places(ids: NDArray[np.int64], order: NDArray[np.int64], wanted: NDArray[Any]) -> NDArray[np.int64]:

@@ -18,6 +18,7 @@ from inferbench_tasks.metrics.energy import Energy
 from inferbench_tasks.metrics.interference import Interference
 from inferbench_tasks.metrics.quiet import Quiet
 from inferbench_tasks.metrics.stages import Stages
+from inferbench_tasks.metrics.token_costs import per_million_tokens
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,8 @@ def derive(measured: Measured) -> dict[str, Any]:
     summary["co2_g_per_1k_samples"] = carbon.get("g_per_1k_samples")
     summary["cost_usd_per_1k"] = cost["usd_per_1k"]
     summary["cost_usd_per_1k_samples"] = cost.get("usd_per_1k_samples")
+    if summary.get("tokens"):
+        summary["tokens"] = {**summary["tokens"], **per_million_tokens(summary)}
     problems = dict(FIGURES.problems())
     for kind, figure in FIGURES.brought().items():
         origin = METRICS.origin(kind)

@@ -28,6 +28,8 @@ class Field:
     help: str
     run_path: str | None = None
     aliases: tuple[str, ...] = ()
+    #: Only runs whose answers are streams of tokens have it; it stands in no row and no table of others.
+    streamed: bool = False
 
     def value(self, document: dict[str, Any]) -> Any:
         """Its value in a result as plain nested mappings, None if it is not there."""
@@ -101,7 +103,14 @@ _OTHERS = {name: field for field in (*SETTINGS, VERDICT) for name in (field.name
 
 def of_figure(figure: Figure) -> Field:
     """A figure as a field of results."""
-    return Field(figure.name, figure.field_path, "number", figure.meaning, aliases=figure.aliases)
+    return Field(
+        figure.name,
+        figure.field_path,
+        "number",
+        figure.meaning,
+        aliases=figure.aliases,
+        streamed=figure.streamed,
+    )
 
 
 @cache
@@ -110,7 +119,7 @@ def all_fields() -> tuple[Field, ...]:
 
     A third party's figure that took the name of one of the others is left out: nobody could ask for it.
     """
-    figures = [figure for figure in FIGURES.values() if figure.name not in _OTHERS and not figure.streamed]
+    figures = [figure for figure in FIGURES.values() if figure.name not in _OTHERS]
     return (*SETTINGS, *map(of_figure, figures), VERDICT)
 
 
@@ -139,4 +148,13 @@ def unknown(name: str, fields: Iterable[Field], more: str = "") -> InputError:
 
 def row(document: dict[str, Any], names: tuple[str, ...] | None = None) -> dict[str, Any]:
     """A result (plain nested mappings) as one flat row: field name -> value."""
-    return {f.name: f.value(document) for f in (all_fields() if names is None else map(field, names))}
+    if names is not None:
+        return {f.name: f.value(document) for f in map(field, names)}
+    streams = bool(value_at(document, "summary.tokens"))
+    return {f.name: f.value(document) for f in all_fields() if streams or not f.streamed}
+
+
+def columns_of(rows: Iterable[dict[str, Any]]) -> list[Field]:
+    """The fields of a table of such rows; those of streams of tokens only where a row has them."""
+    names = {name for row in rows for name in row}
+    return [f for f in all_fields() if not f.streamed or f.name in names]

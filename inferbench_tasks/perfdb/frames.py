@@ -66,7 +66,7 @@ def _unfinished(db: PerfDB, run_filter: dict[str, Any], limit: int) -> list[dict
     unfinished = []
     for run in db.find_runs_without_result(run_filter, limit):
         document = {"_id": run["_id"], **run}
-        row = {f.name: None for f in fields.all_fields()}
+        row = {f.name: None for f in fields.all_fields() if not f.streamed}
         for f in fields.all_fields():
             if f.run_path is not None:
                 row[f.name] = fields.Field(f.name, f.run_path, f.kind, "").value(document)
@@ -79,9 +79,10 @@ def frame(db: PerfDB, query: str | Iterable[str] = "", sort: str = "", limit: in
     """The results (valid or not) as a pandas frame, a column per field; figures are float64, NaN = none."""
     import pandas
 
-    names = [f.name for f in fields.all_fields()]
-    table = pandas.DataFrame(rows(db, query, sort, limit, unfinished=False), columns=names)
-    for f in fields.all_fields():
+    found = rows(db, query, sort, limit, unfinished=False)
+    columns = fields.columns_of(found)
+    table = pandas.DataFrame(found, columns=[f.name for f in columns])
+    for f in columns:
         if f.kind == "number":
             table[f.name] = pandas.to_numeric(table[f.name])
         elif f.kind == "time":

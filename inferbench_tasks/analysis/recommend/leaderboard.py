@@ -34,6 +34,13 @@ def usual_figure(db: PerfDB, query: str | Iterable[str] = "") -> str:
     return MAX_RATE if any(value(row) is not None for row in index.rows(parse(query).filter)) else USUAL
 
 
+def any_streamed(db: PerfDB) -> bool:
+    """Whether any valid result is of streams of tokens: only then their figures are offered to people."""
+    index = held(db)
+    value = index.values(FIGURES["output_tokens_per_s"].field_path)
+    return any(value(row) is not None for row in index.rows())
+
+
 def leaderboard(
     db: PerfDB,
     metric: str,

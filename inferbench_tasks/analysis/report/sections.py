@@ -15,11 +15,12 @@ from inferbench_tasks.analysis.charts import (
     roofline,
     stages,
     sweep,
+    tokens,
     tradeoffs,
     traffic,
 )
 from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart
-from inferbench_tasks.analysis.report import answers, layers, tables
+from inferbench_tasks.analysis.report import answers, language, layers, tables
 from inferbench_tasks.analysis.report.ceilings import Ceilings
 from inferbench_tasks.analysis.report.objective import latency_bounds
 from inferbench_tasks.analysis.report.paired import Blocks
@@ -55,6 +56,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
         else ""
     )
     maps = heatmap.heat_maps(views)
+    streaming = language.streams(views)
     blocks = [
         Section(
             "Latency",
@@ -63,6 +65,12 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
             ),
             limit,
             quiet_table(measured),
+        ),
+        Section(
+            "Streamed tokens",
+            tokens.charts(streaming) if streaming else [],
+            language.words(streaming),
+            language.table(streaming) if streaming else [],
         ),
         Section("Heat maps", maps, wide=heatmap.wide(maps)),
         Section("Comparison in turns", [], tables=paired_table(views)),

@@ -58,12 +58,12 @@ def list_runs(
     """``items``, and ``next_offset`` (null on the last page). Runs without a result have null figures."""
     rows, more = page_of(db, q, sort, limit, offset)
     body = {"items": rows, "next_offset": offset + limit if more else None}
-    return table(request, format, rows, body, name="runs", columns=columns())
+    return table(request, format, rows, body, name="runs", columns=columns(rows))
 
 
-def columns() -> list[str]:
-    """Every field, in the order of tables."""
-    return [field.name for field in fields.all_fields()]
+def columns(rows: list[dict[str, Any]]) -> list[str]:
+    """Every field that these rows may have, in the order of tables."""
+    return [field.name for field in fields.columns_of(rows)]
 
 
 def page_of(
@@ -84,7 +84,7 @@ def one_run(run: str, request: Request, db: Store, format: Format = None) -> Res
     record, result = find(db, run)
     if wants_csv(request, format):
         rows = [fields.row(result.model_dump())] if result else []
-        return table(request, "csv", rows, name=run, columns=columns())
+        return table(request, "csv", rows, name=run, columns=columns(rows))
     document = result or (next(iter(results_of(db, record)), None) if record else None)
     body = {
         "run": record.model_dump(mode="json") if record else None,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import HTMLResponse
 
-from inferbench_tasks.analysis.recommend.leaderboard import SHOWN, USUAL, usual_figure
+from inferbench_tasks.analysis.recommend.leaderboard import SHOWN, USUAL, any_streamed, usual_figure
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.analysis.recommend.recommender import THROUGHPUT, usual_objective
 from inferbench_tasks.errors import InputError
@@ -51,7 +51,7 @@ def leaderboard(db: Store, filters: Filters, by: str = "", all: bool = False, ma
         """A column that no row fills only takes room."""
         return any(row.get(name) is not None for row in listed)
 
-    ranking = list(FIGURES.offered())
+    ranking = list(FIGURES.offered(streamed=any_streamed(db)))
     parameters = {**filters.as_dict(), "mark": mark, "all": "1" if all else ""}
     return page(
         "leaderboard.html",
@@ -88,13 +88,14 @@ def runs(
     except InputError as error:
         problem = str(error)
     parameters = {**filters.as_dict(), "sort": sort}
+    streamed = any_streamed(db)
     return page(
         "runs.html",
         here="runs",
         rows=rows,
         given=filters,
         known=suggestions(db),
-        figures=[f for f in FIGURES.values() if not f.streamed],
+        figures=[f for f in FIGURES.values() if streamed or not f.streamed],
         shown=FIGURES.on("list"),
         sort=sort,
         problem=problem,
@@ -140,7 +141,7 @@ def recommend(
     return page(
         "recommend.html",
         here="recommend",
-        objectives=[f.name for f in FIGURES.offered()],
+        objectives=[f.name for f in FIGURES.offered(streamed=any_streamed(db))],
         by=FIGURES[by].name if by in FIGURES else by,
         slots=(slo + [""] * 3)[:3],
         load=load,

@@ -186,7 +186,9 @@ def read_request(body: bytes, *, chat: bool) -> Asked:
     if not isinstance(document, dict):
         raise ValueError("the body is no object")
     messages = document.get("messages") or []
-    texts: list[Any] = [message["content"] for message in messages] if chat else [document.get("prompt")]
+    texts: list[Any] = (
+        [_text(message["content"]) for message in messages] if chat else [document.get("prompt")]
+    )
     if not texts or not all(isinstance(text, str) for text in texts):
         raise ValueError("it has no text")
     tokens = document.get("max_completion_tokens", document.get("max_tokens", 16))
@@ -201,6 +203,11 @@ def read_request(body: bytes, *, chat: bool) -> Asked:
         stream=document.get("stream") is True,
         usage=isinstance(options, dict) and options.get("include_usage") is True,
     )
+
+
+def _text(content: Any) -> Any:
+    """Of a message: its text, or that of its parts."""
+    return "".join(part["text"] for part in content) if isinstance(content, list) else content
 
 
 def _framed(data: bytes, pace: Pace) -> bytes:

@@ -17,6 +17,7 @@ from inferbench_tasks.loadgen.token_streams import first_chunk_tokens
 from inferbench_tasks.loadgen.token_summary import Each, summarise_tokens
 from inferbench_tasks.loadgen.token_window import TokenWindow
 from inferbench_tasks.loadgen.window import Window
+from inferbench_tasks.metrics.token_costs import per_million_tokens
 from tests.samples import samples_table
 
 MS, S = 1_000_000, 1_000_000_000
@@ -240,11 +241,52 @@ def test_how_the_first_chunks_tokens_are_known(
     assert first_chunk_tokens(text) == expected
 
 
+def test_a_million_tokens_cost_what_they_take() -> None:
+    """At 200 tokens/s: 50 W are 0.25 J each, and 0.36 USD/h half a millionth of a dollar; null without either."""
+    tokens = {"output_tokens_per_s": 200.0}
+    spent = {"energy": {"power_w": 50.0}, "cost": {"instances": [{"usd_per_hour": 0.36}]}}
+    assert per_million_tokens({"tokens": tokens, **spent}) == pytest.approx(
+        {"joule_per_million_tokens": 250_000.0, "usd_per_million_tokens": 0.5}
+    )
+    nothing = {"joule_per_million_tokens": None, "usd_per_million_tokens": None}
+    assert per_million_tokens({"tokens": tokens, "energy": {}, "cost": {"reason": "?"}}) == nothing
+    assert per_million_tokens({"tokens": {"output_tokens_per_s": None}, **spent}) == nothing
+
+
+def test_what_charts_are_drawn_from() -> None:
+    """Tokens by the second in which they came, gaps by their length, answers that the window's ends cut."""
+    cut = figures(
+        stream(
+            [100, 1100, 1600], 5, first=3
+        ),  # sent at 10 s: three tokens at 10.1, one each at 11.1 and 11.6
+        stream([900, 1100], 2),  # at 19 s: one token at 19.9, one after the window
+        stream([200, 300], 2),  # at 9.75 s: one before the window, one in it
+        intended_s=[10.0, 19.0, 9.75],
+    )
+    assert cut["over_time"]["t_s"] == list(range(10))
+    assert cut["over_time"]["seconds"] == [1.0] * 10
+    assert cut["over_time"]["tokens"] == [4.0, 2.0, *[0.0] * 7, 1.0]
+    assert sum(cut["over_time"]["tokens"]) == cut["output_tokens_per_s"] * 10
+    assert cut["cut_by_window"] == 2
+    bins = figures(stream([10, 10, 110, 200_000], 4))["gaps_by_length"]
+    counts = {
+        (low, high): n
+        for low, high, n in zip(bins["edges_ms"], bins["edges_ms"][1:], bins["counts"], strict=False)
+    }
+    assert counts[0.0, 0.01] == 1 and bins["edges_ms"][-1] is None and bins["counts"][-1] == 1
+    assert [n for (low, high), n in counts.items() if high and low <= 100 < high] == [1]
+    assert sum(bins["counts"]) == 3
+
+
 def test_every_row_of_the_table_has_its_place() -> None:
     """The figures of streamed tokens find their values in the summary; a run of whole answers has none of them."""
     streamed = [figure for figure in FIGURES.values() if figure.streamed]
     many = [stream([10 + n % 7, 60 + n % 5, 90 + n % 3], 4, cached=1) for n in range(700)]
-    summary = {"tokens": figures(*many, intended_s=list(np.linspace(10, 19.9, 700)))}
+    tokens = figures(*many, intended_s=list(np.linspace(10, 19.9, 700)))
+    spent = {"energy": {"power_w": 50.0}, "cost": {"instances": [{"usd_per_hour": 0.36}]}}
+    tokens |= per_million_tokens({"tokens": tokens, **spent})
+    tokens["mlperf_endpoints"] = {"tps_per_user": 1.0}
+    summary = {"tokens": tokens}
     missing = [figure.name for figure in streamed if figure.stored(summary) is None]
     assert missing == []
     assert [

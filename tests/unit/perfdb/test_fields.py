@@ -17,7 +17,7 @@ def test_every_field_is_there_in_a_result() -> None:
     quality = ("top1_ratio", "top5_ratio", "macro_f1", "auc", "agreement_ratio")
     more |= {"quality": {name: {"value": 0.5} for name in quality}}
     more |= {"max_rate": {"rps": 1.0, "samples_per_s": 1.0}}
-    for figure in FIGURES.brought().values():
+    for figure in (*FIGURES.brought().values(), *(f for f in FIGURES.values() if f.streamed)):
         set_at(more, figure.path, 1.0)
     document = result(summary=more).model_dump()
     for field in fields.all_fields():
@@ -70,3 +70,15 @@ def test_attempts_of_one_run_are_told_apart() -> None:
     """Two attempts of one run get columns of their own."""
     [verdict, *_] = compare([result("a"), result("a", attempt=2)])
     assert verdict == {"field": "verdict", "a#1": "valid", "a#2": "valid"}
+
+
+def test_a_run_of_whole_answers_has_no_field_of_streams() -> None:
+    """Neither in its row, nor in a table of such rows; one run with streams gives the table their columns."""
+    whole = fields.row(result().model_dump())
+    streamed = fields.row(result(summary={"tokens": {"output_tokens_per_s": 5.0}}).model_dump())
+    names = {field.name for field in fields.all_fields() if field.streamed}
+    assert not names & set(whole) and names <= set(streamed)
+    assert streamed["output_tokens_per_s"] == 5.0 and streamed["ttft_p50_ms"] is None
+    assert not names & {field.name for field in fields.columns_of([whole])}
+    assert names <= {field.name for field in fields.columns_of([whole, streamed])}
+    assert fields.row(result().model_dump(), ("ttft_p99_ms",)) == {"ttft_p99_ms": None}

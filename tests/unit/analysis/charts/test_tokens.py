@@ -1,0 +1,186 @@
+"""What a report shows of streams of tokens, against what a hand draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.analysis.charts import tokens
+from inferbench_tasks.analysis.report import language
+from inferbench_tasks.analysis.report.compose import html
+from inferbench_tasks.analysis.report.knee import Knee, curves
+from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.analysis.report.sections import sections
+from inferbench_tasks.figures import FIGURES
+from tests.unit.analysis.builders import named, records, view
+
+
+def streaming(
+    run_id: str, rate_rps: float, good: float | None, *, ttft: float = 100.0, user: float = 20.0, system: float = 50.0,
+    verdict: str = "valid", least: float | None = 0.95, **more: Any,
+) -> RunView:  # fmt: skip
+    """A run with these figures of its streams."""
+    made = view(records(), run_id, verdict, job={"load__arrivals__rate_rps": rate_rps})
+    if least is not None:
+        made.job["slo"] = {"min_good_ratio": least}
+    made.summary["tokens"] = {
+        "ttft_ms": {"p50": ttft, "p99": 2 * ttft},
+        "ttft_from_send_ms": {"p50": ttft},
+        "each": {"ttft_ms": 300.0},
+        "kept_ratio": {"ttft_ms": good},
+        "good_ratio": good,
+        "user_tokens_per_s": {"p50": user},
+        "output_tokens_per_s": system,
+        "over_time": {"t_s": [0, 1], "seconds": [1.0, 0.5], "tokens": [40.0, 30.0]},
+        "gaps_by_length": {"edges_ms": [0.0, 0.01, 0.0126], "counts": [1, 3]},
+        "server": ["stand-in", "llm_stand_in: no model, paced text"],
+        "reasons": {"tpot_ms": "streams came at once"},
+        **more,
+    }
+    return made
+
+
+def test_tokens_over_time_are_rates() -> None:
+    """Thirty tokens in the last half of a second are sixty a second."""
+    (trace,) = tokens.over_time([streaming("a", 1, 1.0)])["data"]  # type: ignore[index]
+    assert (trace["x"], trace["y"]) == ([0.5, 1.5], [40.0, 60.0])
+
+
+def test_gaps_are_shares_on_a_logarithm() -> None:
+    """What came in one read is drawn one bin below the first edge; the last edge ends the last bin."""
+    (trace,) = tokens.gaps([streaming("a", 1, 1.0)])["data"]  # type: ignore[index]
+    assert trace["y"] == [0.25, 0.75, 0.75]
+    assert trace["x"] == pytest.approx([0.01 / 1.26, 0.01, 0.0126])
+
+
+@pytest.mark.parametrize(
+    ("good", "knee"),
+    [
+        ([1.0, 0.97, 0.95, 0.6], 4.0),
+        ([1.0, 0.94, 0.99, 0.6], 1.0),
+        ([0.9, 0.5, 0.4, 0.3], None),
+        ([1.0, 1.0, 1.0, 1.0], None),
+        ([1.0, None, 0.9, 0.8], None),
+    ],
+)
+def test_the_knee_is_the_last_rate_before_the_first_that_broke(
+    good: list[float | None], knee: float | None
+) -> None:
+    """None where the lowest breaks, where none does, and where one between can't tell."""
+    views = [
+        streaming(f"r{n}", rate, ratio)
+        for n, (rate, ratio) in enumerate(zip([1, 2, 4, 8], good, strict=True))
+    ]
+    (curve,) = curves(views[::-1])
+    found = Knee.of(curve)
+    assert (found.rate_rps if found else None) == knee
+    drawn = tokens.ttft_against_rate(views)
+    assert drawn is not None
+    labels = [shape["label"]["text"] for shape in drawn["layout"]["shapes"]]
+    assert labels == ([f"knee {knee:.3g}/s"] if knee else []) + ["SLO TTFT 300 ms"]
+    assert [trace["x"] for trace in drawn["data"]] == [[1, 2, 4, 8]] * 2
+
+
+def test_a_backlog_that_grew_broke_the_objective() -> None:
+    """Its times are withheld, and with them what is good; no objective has no knee."""
+    views = [streaming("a", 1, 1.0), streaming("b", 2, None)]
+    views[1].result.certificate["figures"] = {"growing_backlog": "it grew"}  # type: ignore[union-attr]
+    assert Knee.of(curves(views)[0]) == Knee(1.0)
+    free = [streaming("a", 1, 1.0, least=None), streaming("b", 2, 0.1, least=None)]
+    assert Knee.of(curves(free)[0]) is None
+
+
+def test_the_front_is_a_step_function() -> None:
+    """Up to 30 tokens/s each there are 90, from there to 50 there are 60; what others beat is not on it."""
+    assert tokens.step_function([(50, 60), (30, 90), (20, 80), (50, 40), (40, 60)]) == [(30, 90), (50, 60)]
+    views = [
+        streaming("a", 1, 1.0, user=50, system=60),
+        streaming("b", 2, 1.0, user=30, system=90),
+        streaming("c", 3, 1.0, user=99, system=99, verdict="invalid: late"),
+    ]
+    drawn = tokens.pareto(views)
+    assert drawn is not None
+    front, *points = drawn["data"]
+    assert (front["x"], front["y"], front["line"]["shape"]) == ([0, 30, 50, 50], [90, 90, 60, 0], "vh")
+    assert [point["x"] + point["y"] for point in points] == [[50, 60], [30, 90]]
+    assert "median" in drawn["layout"]["xaxis"]["title"]["text"]
+
+
+def test_loads_of_a_fixed_number_in_flight_are_points_of_mlperf_endpoints() -> None:
+    """With their regions, and on the axis that its rules give."""
+    views = [
+        streaming(
+            f"c{n}",
+            1,
+            1.0,
+            mlperf_endpoints={
+                "concurrency": n,
+                "system_tps": 10.0 * n,
+                "tps_per_user": 99 / n,
+                "ttft_p90_ms": 5.0,
+            },
+        )
+        for n in (16, 26, 27, 117, 118, 1024)
+    ]
+    drawn = tokens.pareto(views)
+    assert drawn is not None and "MLPerf" in drawn["layout"]["xaxis"]["title"]["text"]
+    regions = language.table(views)[-1]
+    assert [row[1:4] for row in regions["rows"]] == [
+        [16, "ultra low", "160"], [26, "low", "260"], [27, "medium", "270"], [117, "medium", "1,170"],
+        [118, "high", "1,180"], [1024, "high", "10,240"],
+    ]  # fmt: skip
+
+
+def test_turns_are_drawn_where_there_are_several() -> None:
+    """One turn is no curve, and a turn without a median no point."""
+    turns = [{"turn": n, "ttft_p50_ms": value} for n, value in ((1, 10.0), (2, None), (3, 30.0))]
+    drawn = tokens.by_turn([streaming("a", 1, 1.0, by_turn=turns), streaming("b", 1, 1.0, by_turn=turns[:1])])
+    assert drawn is not None
+    assert [(trace["x"], trace["y"]) for trace in drawn["data"]] == [([1, 3], [10.0, 30.0])]
+
+
+def test_good_requests_by_objective() -> None:
+    """Each bound that any run has, then all of them; the least share as a line."""
+    drawn = tokens.kept_by_objective([streaming("a", 1, 0.9)])
+    assert drawn is not None
+    (trace,) = drawn["data"]
+    assert (trace["x"], trace["y"]) == (["TTFT", "all of them"], [0.9, 0.9])
+    assert [shape["label"]["text"] for shape in drawn["layout"]["shapes"]] == ["at least 95%"]
+
+
+@pytest.mark.parametrize(
+    ("from_send", "failed", "says"),
+    [
+        (
+            99.0,
+            None,
+            "the server: 99 of 100 ms (medians) to the first token followed the send (chunks were read 0.04",
+        ),
+        (30.0, None, "of a median of 100 ms to the first token 30 ms followed the send: requests waited"),
+        (99.0, "client_cpu", "the client had its part: too busy"),
+        (None, None, "can't be told"),
+    ],
+)
+def test_whose_the_times_are(from_send: float | None, failed: str | None, says: str) -> None:
+    """In words, with what tells it."""
+    run = streaming("a", 1, 1.0, ttft_from_send_ms={"p50": from_send})
+    check = {"name": failed, "ok": False, "reason": "too busy", "value": 1.0, "limit": 0.0, "unit": "cores"}
+    run.result.certificate |= {  # type: ignore[union-attr]
+        "checks": [check] if failed else [],
+        "figures": {"stamp_delay_p99_ms": 0.04, "client_cpu_ratio": 0.1},
+    }
+    assert says in language.whose(run)
+
+
+def test_the_page_defines_each_figure_and_says_what_is_no_model() -> None:
+    """By hints on the names; a page of other runs has no word of tokens."""
+    page = html(named(streaming("a", 1, 1.0), streaming("b", 2, 0.9)), {})
+    assert "Streamed tokens" in page and "says that it is no model" in page
+    assert (
+        'title="c_1 - a: arrival of the first chunk with a token - intended moment, of good answers"' in page
+    )
+    assert "no tpot_ms: streams came at once" in page
+    whole = html(named(view(records(), "a"), view(records(), "b")), {})
+    assert [figure.name for figure in FIGURES.values() if figure.streamed and figure.title in whole] == []
+    assert "Streamed tokens" not in [section.title for section in sections(named(view(records(), "a")))]
