@@ -30,7 +30,7 @@ def main(folder: Path) -> None:
     for path in sorted(folder.glob(f"*.order-{world}.json")):
         rank = Rank(Order.read(path), number, world)
         rank.network.eval()
-        images, labels = rank.to_device(next(iter(rank.loader)))
+        images, labels = rank.to_device(next(rank.batches("bare")))
         rank.criterion(rank.network(images), labels).backward()
         if number == 0:
             gradients = np.concatenate([p.grad.numpy().ravel() for p in rank.module.parameters()])

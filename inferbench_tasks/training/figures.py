@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.training.exchange import Exchange
 from inferbench_tasks.training.items import PARTS
 from inferbench_tasks.training.jade import of_epochs
 from inferbench_tasks.training.job import EpochKind
@@ -18,15 +19,12 @@ from inferbench_tasks.training.statistics import LEAST_STEPS, interval, of_steps
 Steps = dict[str, NDArray[np.float64]]
 NO_EXCHANGE = "one process exchanges no gradients"
 NO_GRADIENTS = "inference has no gradients to exchange"
-OVERLAPS = (
-    "DistributedDataParallel exchanges gradients while backward still runs: its time is part of backward, and what of "
-    "it lies beside computing can't be told by stamps around the phases"
-)
+NOT_TOLD = "DistributedDataParallel's reducer told no times of its exchange"
 
 
-def steps_of(answer: Answer, part: int) -> Steps:
+def steps_of(answer: Answer, part: int, kind: EpochKind = "synchronised") -> Steps:
     """A rank's steps of one part, over all rounds in the order of time: column -> values; NaN where null."""
-    epochs = [epoch for epoch in answer.epochs if epoch.rows and epoch.kind == "synchronised"]
+    epochs = [epoch for epoch in answer.epochs if epoch.rows and epoch.kind == kind]
     if not epochs:
         return {}
     columns = epochs[0].columns
@@ -45,17 +43,12 @@ def of_timing(answers: Sequence[Answer], benchmark: str, strategy: str) -> dict[
     ranks = [steps_of(answer, MEASURED) for answer in answers]
     count = min((len(steps["step"]) if steps else 0 for steps in ranks), default=0)
     parts = {"warmup": _part(answers, WARMUP), "last": _part(answers, LAST)}
-    reduce = NO_GRADIENTS if benchmark != "train" else OVERLAPS if strategy == "ddp" else NO_EXCHANGE
     rounds = sum(
         epoch.kind == "synchronised" and any(row[1] == MEASURED for row in epoch.rows)
         for epoch in answers[0].epochs
     )
-    common: dict[str, Any] = {
-        "steps": count,
-        "rounds": rounds,
-        **parts,
-        "all_reduce": {"wall_ms": None, "reason": reduce},
-    }
+    exchange = all_reduce(ranks, count, rounds, benchmark, strategy)
+    common: dict[str, Any] = {"steps": count, "rounds": rounds, **parts, "all_reduce": exchange}
     if count < LEAST_STEPS:
         reason = f"{count} measured steps are too few for a figure, which needs {LEAST_STEPS}"
         nothing = {"step_ms": None, "phases": None, "explained_ratio": None, "unexplained_ms": None}
@@ -69,6 +62,55 @@ def of_timing(answers: Sequence[Answer], benchmark: str, strategy: str) -> dict[
         "explained_ratio": float(sums_ms.sum() / step_ms.sum()),
         "unexplained_ms": float((step_ms - sums_ms).mean()),
         "ranks": [_rank(answer.rank, steps, phases) for answer, steps in zip(answers, ranks, strict=True)],
+        "reason": None,
+    }
+
+
+def all_reduce(
+    ranks: Sequence[Steps], count: int, rounds: int, benchmark: str, strategy: str
+) -> dict[str, Any]:
+    """The exchange of gradients, a part of backward: ``wall_ms`` in all, ``apart_ms`` what computing does not hide;
+    both with the wait for the slowest rank. See ``training.exchange``.
+
+    Means of the ranks, as those of the phases. None with the reason where there is none, or too few steps.
+    """
+    nothing: dict[str, Any] = {"wall_ms": None, "apart_ms": None}
+    if benchmark != "train" or strategy != "ddp":
+        return {**nothing, "reason": NO_GRADIENTS if benchmark != "train" else NO_EXCHANGE}
+    if count < LEAST_STEPS:
+        return {**nothing, "reason": f"{count} measured steps are too few; {LEAST_STEPS} are needed"}
+    columns = Exchange.columns
+    if any(name not in steps or np.isnan(steps[name][:count]).any() for steps in ranks for name in columns):
+        return {**nothing, "reason": NOT_TOLD}
+    whole, apart = (of_steps(np.array_split(_mean_of(ranks, name, count), rounds)) for name in columns)
+    return {"wall_ms": whole, "apart_ms": apart, "reason": None}
+
+
+def events(answers: Sequence[Answer]) -> dict[str, Any] | None:
+    """The epochs with stamps on the device: step and phases by its clock and by the host's, ms, means of all ranks.
+
+    None where they were not asked for. ``step_ms`` is by the device, from its first stamp of a step to its last.
+    """
+    of_rank = [steps_of(answer, MEASURED, "events") for answer in answers]
+    if not all(of_rank):
+        return None
+    kinds = [epoch for epoch in answers[0].epochs if epoch.kind == "events"]
+    count = min(len(steps["step"]) for steps in of_rank)
+    if count < LEAST_STEPS:
+        reason = f"{count} measured steps are too few for a figure, which needs {LEAST_STEPS}"
+        return {"steps": count, "step_ms": None, "phases": None, "reason": reason}
+    names = [name.removesuffix("_device_ns") for name in of_rank[0] if name.endswith("_device_ns")]
+    return {
+        "steps": count,
+        "step_ms": of_steps(np.array_split(_mean_of(of_rank, "step_ns", count), len(kinds))),
+        "phases": {
+            name: {
+                f"{clock}_ms": float(_mean_of(of_rank, f"{name}_{clock}_ns", count).mean())
+                for clock in ("device", "host")
+            }
+            for name in names
+        },
+        "in_step_with_host": all(answer.device == "cpu" for answer in answers),
         "reason": None,
     }
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.submission.finding import Finding, unknown
 from inferbench_tasks.training import networks
 from inferbench_tasks.training.job import (
@@ -13,6 +14,7 @@ from inferbench_tasks.training.job import (
     ENCODED,
     FASHION_SAMPLES,
     USUAL_SIDE,
+    LoaderSpec,
     TrainingJob,
     TrainSpec,
 )
@@ -72,6 +74,22 @@ def _devices(spec: TrainingJob) -> Iterator[Finding]:
         field = "devices.processes" if devices.processes > 1 else "devices.count"
         message = f"{devices.ranks} processes need strategy: ddp; single is one process"
         yield Finding((field, "devices.strategy"), message)
+    if devices.backend == "nccl" and devices.kind.kind == "cpu":
+        message = "nccl exchanges between GPUs: give devices.kind: gpu, or backend: gloo"
+        yield Finding(("devices.backend", "devices.kind"), message)
+    if devices.backend is not None and devices.strategy == "single":
+        message = f"one process exchanges nothing: leave {devices.backend} out, or give strategy: ddp"
+        yield Finding(("devices.backend", "devices.strategy"), message)
+    if devices.backend == "nccl" and devices.kind.kind == "gpu" and devices.processes > 1:
+        message = "nccl has one process on each GPU: give devices.processes: 1, or backend: gloo"
+        yield Finding(("devices.processes", "devices.backend"), message)
+    if devices.kind.kind == "cpu" and devices.kind.detail:
+        yield Finding(("devices.kind",), f"must be {DeviceSpec.FORM}; got {str(devices.kind)!r}")
+    if devices.cores is not None and devices.threads > devices.cores:
+        message = (
+            f"{devices.threads} threads on {devices.cores} core(s) take turns: give as many cores as threads"
+        )
+        yield Finding(("devices.cores", "devices.threads"), message)
     if devices.ranks > MOST_RANKS:
         message = f"{devices.ranks} processes on {devices.count} devices; at most {MOST_RANKS} are possible"
         yield Finding(("devices.processes", "devices.count"), message)
@@ -146,13 +164,42 @@ def _backward(spec: TrainingJob) -> Iterator[Finding]:
     """Settings of the way back, of benchmarks that go forward only."""
     if spec.train.benchmark == "train":
         return
-    for name in ("learning_rate", "momentum"):
+    for name in ("learning_rate", "momentum", "optimiser"):
         if getattr(spec.train, name) != TrainSpec.model_fields[name].default:
             message = f"{spec.train.benchmark} goes forward only: {name} is of benchmark: train; leave it out"
             yield Finding((f"train.{name}", "train.benchmark"), message)
 
 
+def _computing(spec: TrainingJob) -> Iterator[Finding]:
+    train, network = spec.train, networks.of(spec)
+    if spec.devices.kind.kind == "cpu" and train.precision in ("tf32", "fp16"):
+        message = f"{train.precision} is of GPUs (devices.kind: gpu); a CPU trains in fp32 or bf16"
+        yield Finding(("train.precision", "devices.kind"), message)
+    if train.channels_last and not network.channels:
+        message = f"channels_last is of images; {spec.model.name} takes none"
+        yield Finding(("train.channels_last", "model.name"), message)
+    if train.compile and not train.warmup_steps:
+        message = "torch.compile compiles in the first step: give warmup_steps, so that it is no measured one"
+        yield Finding(("train.warmup_steps", "train.compile"), message)
+    if train.optimiser != "sgd" and train.momentum != TrainSpec.model_fields["momentum"].default:
+        message = f"momentum is of sgd; {train.optimiser} has moments of its own: leave it out"
+        yield Finding(("train.momentum", "train.optimiser"), message)
+
+
 def _loader(spec: TrainingJob) -> Iterator[Finding]:
+    loader = spec.loader
+    for name in ("persistent", "context"):
+        if getattr(loader, name) != LoaderSpec.model_fields[name].default and not loader.workers:
+            message = f"{name} is of loader processes: give loader.workers, or leave it out"
+            yield Finding((f"loader.{name}", "loader.workers"), message)
+    if loader.persistent and spec.data.augment:
+        message = "processes that stay crop as in their first epoch: leave out persistent, or data.augment"
+        yield Finding(("loader.persistent", "data.augment"), message)
+    if loader.pin_memory and (spec.devices.kind.kind == "cpu" or not spec.loads):
+        message = (
+            "pin_memory is of batches that a loader makes for a GPU: give devices.kind: gpu, or leave it out"
+        )
+        yield Finding(("loader.pin_memory", "devices.kind"), message)
     if spec.loader.prefetch is not None and not spec.loader.workers:
         message = "prefetch is of loader processes: give loader.workers, or leave it out"
         yield Finding(("loader.prefetch", "loader.workers"), message)
@@ -193,5 +240,5 @@ def _batch(spec: TrainingJob) -> Iterator[Finding]:
 
 
 _ASPECTS: Final[tuple[Callable[[TrainingJob], Iterator[Finding]], ...]] = (
-    _network, _devices, _data, _size, _smooth, _backward, _loader, _timing, _batch,
+    _network, _devices, _data, _size, _smooth, _backward, _computing, _loader, _timing, _batch,
 )  # fmt: skip

@@ -21,6 +21,11 @@ PARTS: Final = ("read", "decode", "transform", "collate", "queued")
 _MADE = len(PARTS) - 1
 
 
+def mapped(path: str) -> Any:
+    """An array of a file, without reading it."""
+    return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
 class Items:
     """An image and its label by index. ``timed``: with the times of its parts, ns, as a third value.
 
@@ -28,8 +33,17 @@ class Items:
     """
 
     def __init__(self, labels_path: str) -> None:
-        self._labels: NDArray[np.int64] = np.load(labels_path, mmap_mode="r", allow_pickle=False)
+        self._labels_path = labels_path
+        self._labels: NDArray[np.int64] = mapped(labels_path)
         self.timed = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A loader process that is not forked maps the files itself, instead of having all of them sent."""
+        return {name: value for name, value in self.__dict__.items() if not isinstance(value, np.memmap)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._labels = mapped(self._labels_path)
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -70,7 +84,12 @@ class ArrayItems(Items):
 
     def __init__(self, images_path: str, labels_path: str) -> None:
         super().__init__(labels_path)
-        self._images = np.load(images_path, mmap_mode="r", allow_pickle=False)
+        self._images_path = images_path
+        self._images = mapped(images_path)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._images = mapped(self._images_path)
 
     def read(self, index: int) -> Any:
         return np.array(self._images[index])

@@ -10,12 +10,13 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
+from inferbench_tasks.contracts.device import CPU, DeviceSpec
 from inferbench_tasks.contracts.spec import Count, RelativePath, Slug, Spec
 from inferbench_tasks.submission.base import JobBase, NamedFile
 from inferbench_tasks.submission.model import FunctionName
 
-Timing = Literal["synchronised", "jade"]
-EpochKind = Literal["synchronised", "jade", "bare"]
+Timing = Literal["synchronised", "events", "jade"]
+EpochKind = Literal["synchronised", "events", "jade", "bare"]
 #: The samples of scikit-learn's digits that are there to train on: 1,797 less the 450 that are held out.
 DIGITS_SAMPLES = 1347
 FASHION_SAMPLES = 60_000
@@ -85,7 +86,7 @@ class DataSpec(Spec):
 
 
 class LoaderSpec(Spec):
-    """torch's DataLoader, one in each process; its processes start anew with each epoch."""
+    """torch's DataLoader, one in each process; its processes start anew with each epoch, unless they are to stay."""
 
     workers: Annotated[int, Field(ge=0, le=16)] = 0
     """Loader processes of each training process; 0: it loads by itself."""
@@ -93,13 +94,19 @@ class LoaderSpec(Spec):
     """Batches that each loader process prepares ahead; 2 by default."""
     shuffle: bool = False
     """Another order in each epoch, by ``train.seed``."""
+    pin_memory: bool = False
+    """Batches in page-locked memory, from which a GPU copies while it computes; of GPUs only."""
+    persistent: bool = False
+    """The loader's processes stay from epoch to epoch. Those of an epoch of another timing stay their own."""
+    context: Literal["fork", "forkserver", "spawn"] = "fork"
+    """How the loader's processes are started."""
 
 
 class TrainSpec(Spec):
     """What an epoch does."""
 
     benchmark: Literal["train", "inference", "smooth_inference"] = "train"
-    """``train``: with gradients and optimiser (cross entropy, SGD); ``inference``: forward passes only;
+    """``train``: with gradients and optimiser (cross entropy); ``inference``: forward passes only;
     ``smooth_inference``: one sample a step, without a loader, repeated to a batch with noise of 0.25 on it."""
     batch_size: Annotated[int, Field(ge=1, le=4096)] = 32
     """Samples per step of each process."""
@@ -109,10 +116,19 @@ class TrainSpec(Spec):
     """The first steps of every epoch, reported apart."""
     rounds: Annotated[int, Field(ge=3, le=100)] = 3
     """Each is an epoch of every timing and one without instruments, in turns first."""
+    precision: Literal["fp32", "tf32", "bf16", "fp16"] = "fp32"
+    """``fp32``: every product in full; ``tf32``: products of GPUs with 10 bits of mantissa; ``bf16``, ``fp16``: torch's
+    autocast over forward and loss, with the loss scaled for fp16. Weights and optimiser are fp32 in all of them."""
+    optimiser: Literal["sgd", "adam", "adamw"] = "sgd"
+    """torch's; of ``train`` only."""
+    compile: bool = False
+    """The network by torch.compile; it compiles in the first step, which is of the warm-up."""
+    channels_last: bool = False
+    """Images and weights with the channels as the innermost axis; of networks that take images."""
     learning_rate: Annotated[float, Field(gt=0, le=1e30)] = 0.01
-    """Of SGD; of ``train`` only."""
+    """Of the optimiser; of ``train`` only."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """Of SGD; of ``train`` only."""
+    """Of SGD."""
     passes: Annotated[int, Field(ge=1, le=1000)] = 1
     """Forward passes for each sample; of ``smooth_inference`` only."""
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
@@ -120,7 +136,7 @@ class TrainSpec(Spec):
 
 
 class DevicesSpec(Spec):
-    """Who trains: processes on the cores of leased CPUs of one host, with gloo between them."""
+    """Who trains: processes on leased devices of one host, and how they exchange."""
 
     count: Annotated[int, Field(ge=1, le=64)] = 1
     """Devices of one host that are held at once. ``inferbench run`` leases none: its processes share the machine."""
@@ -130,11 +146,24 @@ class DevicesSpec(Spec):
     """``single``: one process without any exchange; ``ddp``: DistributedDataParallel and DistributedSampler."""
     threads: Annotated[int, Field(ge=1, le=256)] = 1
     """torch's threads in each process."""
+    kind: DeviceSpec = CPU
+    """``cpu``, ``gpu`` (any), or ``gpu:<type>``."""
+    backend: Literal["gloo", "nccl"] | None = None
+    """Who exchanges gradients: by default gloo between CPUs, nccl between GPUs."""
+    cores: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """So many cores for each process, of its own; by default they share those of the worker or the device."""
 
     @property
     def ranks(self) -> int:
         """All processes, those of the first device first."""
         return self.count * self.processes
+
+    @property
+    def exchange(self) -> str | None:
+        """The backend of the process group; None of one process."""
+        if self.strategy == "single":
+            return None
+        return self.backend or ("nccl" if self.kind.kind == "gpu" else "gloo")
 
 
 class TrainingJob(JobBase):
@@ -153,6 +182,16 @@ class TrainingJob(JobBase):
         "model.factory": "build",
         "model.channels": 3,
         "data.path": None,
+        "loader.pin_memory": False,
+        "loader.persistent": False,
+        "loader.context": "fork",
+        "train.precision": "fp32",
+        "train.optimiser": "sgd",
+        "train.compile": False,
+        "train.channels_last": False,
+        "devices.kind": "cpu",
+        "devices.backend": None,
+        "devices.cores": None,
     }
     devices_field: ClassVar[str] = "devices.count"
 
@@ -167,8 +206,9 @@ class TrainingJob(JobBase):
     """The epochs."""
     devices: DevicesSpec = DevicesSpec()
     """The processes."""
-    timing: Annotated[tuple[Timing, ...], Field(min_length=1, max_length=2, strict=False)] = ("synchronised",)
-    """Instruments, each in epochs of its own. ``synchronised`` is always among them; ``jade``: BenchmarkJade's."""
+    timing: Annotated[tuple[Timing, ...], Field(min_length=1, max_length=3, strict=False)] = ("synchronised",)
+    """Instruments, each in epochs of its own. ``synchronised`` is always among them; ``events``: stamps on the
+    device's own stream, which wait for nothing, and the host's beside them; ``jade``: BenchmarkJade's."""
 
     def named_files(self) -> Iterator[NamedFile]:
         """The user's module, which counts with its content, and the data's folder."""
@@ -176,6 +216,10 @@ class TrainingJob(JobBase):
             yield NamedFile("model.module", self.model.module, counts=True)
         if self.data.path is not None:
             yield NamedFile("data.path", self.data.path, may_be_folder=True)
+
+    def needed_device(self) -> DeviceSpec:
+        """What each rank computes on."""
+        return self.devices.kind
 
     def needed_devices(self) -> int:
         """All that it trains on, at once."""

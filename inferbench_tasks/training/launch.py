@@ -7,14 +7,17 @@ import logging
 import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from inferbench_tasks import settings
 from inferbench_tasks.backends.base import thread_env
 from inferbench_tasks.contracts.handles import ServerHandle
+from inferbench_tasks.contracts.held_device import HeldDevice
 from inferbench_tasks.errors import CancelledError, StageError
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.launchers.process import ProcessLauncher
+from inferbench_tasks.monitors.gpu import BY_BUS, ORDER
 from inferbench_tasks.sandbox import Reach, Watch, limits
 from inferbench_tasks.sandbox.reach import SHARED_MEMORY
 from inferbench_tasks.stages.base import Context
@@ -30,12 +33,18 @@ _CODE = re.compile(r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)")
 
 
 def start(
-    job: TrainingJob, run_id: str, folder: Path, order_path: Path, scratch: Path, ctx: Context
+    job: TrainingJob,
+    run_id: str,
+    folder: Path,
+    order_path: Path,
+    scratch: Path,
+    ctx: Context,
+    gpus: str | None = None,
 ) -> ServerHandle:
     """Start torchrun in a sandbox and a session of its own; it is written down first, so that it can be ended.
 
     The ranks meet on a port of the loopback that torchrun chooses. ``scratch``: a folder with a short path, as loader
-    processes make sockets there, whose paths have 107 characters at most.
+    processes make sockets there, whose paths have 107 characters at most. ``gpus``: see there.
     """
     devices = job.devices
     launch = Launch(
@@ -47,7 +56,7 @@ def start(
             "--nproc-per-node", str(devices.ranks), "--max-restarts", "0",
             "-m", "inferbench_tasks.training.rank_main", str(order_path),
         ),
-        env={**thread_env(devices.threads), "CUDA_VISIBLE_DEVICES": "", "TMPDIR": str(scratch)},
+        env={**thread_env(devices.threads), **_visible(job, gpus), "TMPDIR": str(scratch)},
         # Each rank listens on ports of its own and connects to those of the others; batches of loader processes come
         # through shared memory.
         reach=Reach(
@@ -61,6 +70,20 @@ def start(
         ),
     )  # fmt: skip
     return ProcessLauncher().start(launch, settings.servers_dir(ctx.data_dir))
+
+
+def gpus(devices: Sequence[HeldDevice]) -> str | None:
+    """CUDA's names of the GPUs that a job holds, in their order; None where it leased none, or one, which its worker
+    sees alone.
+    """
+    indexes = [device.gpu_index for device in devices if device.gpu_index is not None]
+    return ",".join(map(str, indexes)) if len(indexes) > 1 else None
+
+
+def _visible(job: TrainingJob, gpus: str | None) -> dict[str, str]:
+    if job.devices.kind.kind == "cpu":
+        return {"CUDA_VISIBLE_DEVICES": ""}
+    return {} if gpus is None else {"CUDA_VISIBLE_DEVICES": gpus, ORDER: BY_BUS}
 
 
 def wait(server: ServerHandle, folder: Path, ctx: Context) -> None:

@@ -64,14 +64,23 @@ class NoInstrument:
     def step_ends(self, step: int, samples: int, part: int, loader_ns: Sequence[int | None] = ()) -> None:
         """Nothing."""
 
+    def epoch_ends(self) -> None:
+        """Nothing."""
+
 
 class Synchronised(NoInstrument):
     """Stamps at both ends of each phase, the device synchronised before each of them."""
 
     def __init__(
-        self, synchronise: Callable[[], None], waits: ThreadWaits, columns: Sequence[str] = ()
+        self,
+        synchronise: Callable[[], None],
+        waits: ThreadWaits,
+        columns: Sequence[str] = (),
+        extra: Callable[[], Sequence[int | None]] | None = None,
     ) -> None:
+        """``extra``: values of columns behind the phases', read once the step is over."""
         self.rows, self.columns = [], columns
+        self._extra = extra
         self._synchronise = synchronise
         self._waits = waits
         self._row: list[int | None] = []
@@ -104,4 +113,5 @@ class Synchronised(NoInstrument):
         """The row is whole; threads that began meanwhile are looked for within the step's own time."""
         self._waits.find()
         head = [step, part, samples, self._start_ns, time.monotonic_ns() - self._start_ns]
-        self.rows.append([*head, *self._row, *loader_ns])
+        extra = self._extra() if self._extra else ()
+        self.rows.append([*head, *self._row, *extra, *loader_ns])

@@ -43,8 +43,8 @@ def fixed_of(few: int, few_ms: float, many: int, many_ms: float) -> float:
 def _fixed_ms(rank: Rank) -> float | None:
     job = rank.job
     size = job.train.batch_size
-    if size > LARGEST_BATCH or job.smooth:
-        return None
+    if size > LARGEST_BATCH or job.smooth or job.train.compile:
+        return None  # and another network than the compiled one would be timed
     # A network of its own: that of the training has hooks that exchange gradients, and weights that are compared.
     network = rank.build()
     network.train(job.train.benchmark == "train")
@@ -62,9 +62,12 @@ def _pass(rank: Rank, network: Any, images: Any, labels: Any) -> None:
 
     if rank.job.train.benchmark != "train":
         with torch.inference_mode():
-            network(images)
+            with rank.computing.autocast():
+                network(images)
         return
-    rank.criterion(network(images), labels).backward()
+    with rank.computing.autocast():
+        loss = rank.criterion(network(images), labels)
+    rank.computing.backward(loss)
     network.zero_grad(set_to_none=True)
 
 

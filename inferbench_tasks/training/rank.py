@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from inferbench_tasks.monitors.schedstat import ThreadWaits, of_processes
+from inferbench_tasks.monitors.schedstat import ThreadWaits
 from inferbench_tasks.training import cold, networks
+from inferbench_tasks.training.computing import Computing
+from inferbench_tasks.training.events import DeviceEvents, device_clock
+from inferbench_tasks.training.exchange import Exchange
 from inferbench_tasks.training.items import (
     PARTS,
     FileItems,
@@ -23,13 +24,8 @@ from inferbench_tasks.training.items import (
 from inferbench_tasks.training.jade import JadeTimes
 from inferbench_tasks.training.job import EpochKind
 from inferbench_tasks.training.order import Epoch, Order
-from inferbench_tasks.training.phases import (
-    MEASURED,
-    NoInstrument,
-    Synchronised,
-    columns_of,
-    part_of,
-)
+from inferbench_tasks.training.phases import NoInstrument, Synchronised, columns_of, part_of, phases_of
+from inferbench_tasks.training.window import Window
 
 #: A batch that has not come for so long is lost, and the training fails.
 LOADER_PATIENCE_S = 120.0
@@ -53,16 +49,17 @@ class Rank:
         self.loader_ns: list[int | None] = []
         self._warmed = False
         torch.manual_seed(train.seed)  # the same weights in every rank
-        self.device = torch.device(device)
+        self.computing = Computing(self.job, device)
+        self.device, self.synchronise = self.computing.device, self.computing.synchronise
         self.module = self.build()
-        self.network = self.module
+        network, self.exchange = self.module, None
         if train.benchmark == "train":
             if self.ddp:
-                self.network = torch.nn.parallel.DistributedDataParallel(self.module)
-            self.optimiser: Any = torch.optim.SGD(
-                self.module.parameters(), lr=train.learning_rate, momentum=train.momentum
-            )
-        self.network.train(train.benchmark == "train")
+                network = torch.nn.parallel.DistributedDataParallel(self.module)
+                self.exchange = Exchange(network)
+            self.optimiser: Any = self.computing.optimiser(self.module.parameters())
+        network.train(train.benchmark == "train")
+        self.network = self.computing.compiled(network)
         self.criterion = torch.nn.CrossEntropyLoss()
         self.items, self.transform = items_of(order)
         items = self.items
@@ -74,13 +71,14 @@ class Rank:
             self.sampler = RandomSampler(items, generator=generator)
         else:
             self.sampler = SequentialSampler(items)
-        ahead: dict[str, Any] = {}
+        ahead: dict[str, Any] = {"pin_memory": loader.pin_memory}
         if loader.workers:
             # A batch that got lost between the processes must not be waited for for ever.
-            ahead["timeout"] = LOADER_PATIENCE_S
+            ahead |= {"timeout": LOADER_PATIENCE_S, "persistent_workers": loader.persistent}
+            ahead["multiprocessing_context"] = loader.context
         if loader.workers and loader.prefetch:
             ahead["prefetch_factor"] = loader.prefetch
-        self.loader = DataLoader(
+        self._make_loader: Callable[[], Any] = lambda: DataLoader(
             items,
             train.batch_size,
             sampler=self.sampler,
@@ -89,17 +87,17 @@ class Rank:
             collate_fn=collate,
             **ahead,
         )
+        self._loaders: dict[EpochKind, Any] = {}
+
+    def loader(self, kind: EpochKind) -> Any:
+        """The loader of such epochs: processes that stay time their batches, or never do, as they began."""
+        if kind not in self._loaders:
+            self._loaders[kind] = self._make_loader()
+        return self._loaders[kind]
 
     def build(self) -> Any:
         """The job's network with new weights, where it is computed."""
-        return networks.build(self.job, self._module_folder).to(self.device)
-
-    def synchronise(self) -> None:
-        """Wait until the device has done what it was told; a CPU has, always."""
-        if self.device.type == "cuda":
-            import torch
-
-            torch.cuda.synchronize(self.device)
+        return self.computing.place(networks.build(self.job, self._module_folder))
 
     def load(self, batches: Iterator[Any]) -> Any:
         """The next batch, and the times of its parts."""
@@ -108,11 +106,11 @@ class Rank:
             self.loader_ns = parts_ns(batch[2])
         return batch
 
-    def batches(self) -> Iterator[Any]:
+    def batches(self, kind: EpochKind) -> Iterator[Any]:
         """An epoch's batches: the loader's, single samples in smooth inference, or one batch again and again."""
         if self.job.smooth:
             return iter(self.items)
-        return iter(self.loader) if self.job.loads else self._same_batch()
+        return iter(self.loader(kind)) if self.job.loads else self._same_batch()
 
     def _same_batch(self) -> Iterator[Any]:
         job = self.job
@@ -136,12 +134,17 @@ class Rank:
     def to_device(self, batch: Any) -> tuple[Any, Any]:
         """A batch where the network is."""
         images, labels, *_ = batch
-        return images.to(self.device), labels.to(self.device)
+        return self.computing.place(images), self.computing.place(labels)
 
-    def optimise(self) -> None:
-        """A step of the optimiser; the gradients are empty afterwards."""
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
+    def forward(self, images: Any) -> Any:
+        """Scores of a batch, in the job's precision."""
+        with self.computing.autocast():
+            return self.network(images)
+
+    def loss(self, scores: Any, labels: Any) -> Any:
+        """Of a batch, in the job's precision."""
+        with self.computing.autocast():
+            return self.criterion(scores, labels)
 
     def noisy_batch(self, image: Any) -> Any:
         """A sample repeated to a batch, with Gaussian noise on it."""
@@ -153,7 +156,7 @@ class Rank:
     def passes(self, images: Any) -> Any:
         """The batch through the network as often as was asked for; the answers of the last pass."""
         for _ in range(self.job.train.passes):
-            scores = self.network(images)
+            scores = self.forward(images)
         return scores
 
     def gather(self, scores: Any) -> None:
@@ -167,23 +170,25 @@ class Rank:
         if self.ddp:
             import torch
 
-            torch.distributed.barrier()
+            torch.distributed.barrier(
+                device_ids=[self.device.index] if self.job.devices.exchange == "nccl" else None
+            )
 
     def step(self, run: Run, batches: Iterator[Any]) -> Any:
         """The phases of a step in turn; the loss, None without one."""
         images, labels = run(self.to_device, run(self.load, batches))
-        scores = run(self.network, images)
+        scores = run(self.forward, images)
         if self.job.train.benchmark != "train":
             return None
-        loss = run(self.criterion, scores, labels)
-        run(loss.backward)
-        run(self.optimise)
+        loss = run(self.loss, scores, labels)
+        run(self.computing.backward, loss)
+        run(self.computing.step, self.optimiser)
         return loss.detach()
 
     def smooth_step(self, run: Run, batches: Iterator[Any]) -> Any:
         """The same of smooth inference, which loads one sample."""
         image, *_ = run(next, batches)
-        images = run(self.noisy_batch, run(image.to, self.device))
+        images = run(self.noisy_batch, run(self.computing.place, image))
         scores = run(self.passes, images)
         if self.ddp:
             run(self.gather, scores)
@@ -193,7 +198,13 @@ class Rank:
         benchmark, strategy = self.job.train.benchmark, self.job.devices.strategy
         if kind == "synchronised":
             loader = [f"{part}_ns" for part in PARTS] if self.job.loads else []
-            return Synchronised(self.synchronise, waits, [*columns_of(benchmark, strategy), *loader])
+            columns = [*columns_of(benchmark, strategy), *(self.exchange.columns if self.exchange else ())]
+            extra = self.exchange.read if self.exchange else None
+            return Synchronised(self.synchronise, waits, [*columns, *loader], extra)
+        if kind == "events":
+            return DeviceEvents(
+                phases_of(benchmark, strategy), device_clock(self.device.type), self.synchronise
+            )
         return JadeTimes(benchmark, strategy, self.barrier) if kind == "jade" else NoInstrument()
 
     def epoch(self, kind: EpochKind, round_: int, waits: ThreadWaits) -> Epoch:
@@ -214,10 +225,12 @@ class Rank:
         step_of = self.smooth_step if job.smooth else self.step
         started_ns = time.monotonic_ns()
         instrument.epoch_begins()
-        batches = self.batches()
+        batches = self.batches(kind)
         epoch = Epoch(kind=kind, round=round_, started_ns=started_ns, ready_ns=time.monotonic_ns())
         epoch.resident_ratio = resident_ratio
-        window = _Window(epoch, self.synchronise, waits)
+        if self.exchange:
+            self.exchange.watch(kind == "synchronised")
+        window = Window(epoch, self.synchronise, waits)
         waits.find()
         with nullcontext() if job.train.benchmark == "train" else torch.inference_mode():
             for step in range(job.steps):
@@ -232,6 +245,7 @@ class Rank:
         window.close()
         self.barrier()
         epoch.ended_ns = time.monotonic_ns()
+        instrument.epoch_ends()
         del batches  # its processes end
         epoch.losses = [value if math.isfinite(value) else None for value in map(float, losses)]
         epoch.columns = list(instrument.columns)
@@ -244,62 +258,6 @@ class Rank:
             return stops
         import torch
 
-        flag = torch.tensor([float(stops)])
+        flag = torch.tensor([float(stops)], device=self.device)
         torch.distributed.all_reduce(flag)
         return bool(flag.item())
-
-
-class _Window:
-    """From the first whole step after the warm-up to the end of the last whole one: two readings of the clocks."""
-
-    def __init__(self, epoch: Epoch, synchronise: Callable[[], None], waits: ThreadWaits) -> None:
-        self._epoch = epoch
-        self._synchronise = synchronise
-        self._waits = waits
-        self._before: _Use | None = None
-
-    def next(self, part: int, samples: int) -> None:
-        """Before each step."""
-        epoch = self._epoch
-        if part == MEASURED:
-            epoch.window_samples += samples
-            if epoch.window_start_ns is None:
-                self._waits.find()
-                self._before = _Use.now(self._waits)
-                self._synchronise()
-                epoch.window_start_ns = time.monotonic_ns()
-        else:
-            self.close()
-
-    def close(self) -> None:
-        """After the last step, or before one that is not of the window."""
-        epoch, before = self._epoch, self._before
-        if before is None or epoch.window_end_ns is not None:
-            return
-        self._synchronise()
-        epoch.window_end_ns = time.monotonic_ns()
-        after = _Use.now(self._waits)
-        epoch.cpu_s = (after.cpu_ns - before.cpu_ns) / 1e9
-        if before.each_ns:
-            grown_ns = [ns - before.each_ns.get(thread, ns) for thread, ns in after.each_ns.items()]
-            epoch.longest_wait_s = max(grown_ns, default=0) / 1e9
-        if before.wait_ns is not None and after.wait_ns is not None:
-            epoch.wait_s = (after.wait_ns - before.wait_ns) / 1e9
-        if before.loader_ns is not None and after.loader_ns is not None:
-            epoch.loader_cpu_s = (after.loader_ns[0] - before.loader_ns[0]) / 1e9
-            epoch.loader_wait_s = (after.loader_ns[1] - before.loader_ns[1]) / 1e9
-
-
-@dataclass(frozen=True)
-class _Use:
-    """What this process and its loader's processes had used at one moment, ns: see ``Epoch``."""
-
-    cpu_ns: int
-    wait_ns: int | None
-    each_ns: dict[Hashable, int]
-    loader_ns: tuple[int, int] | None
-
-    @classmethod
-    def now(cls, waits: ThreadWaits) -> _Use:
-        loader_ns = of_processes(child.pid for child in multiprocessing.active_children() if child.pid)
-        return cls(time.process_time_ns(), waits.read_ns(), waits.each_ns(), loader_ns)

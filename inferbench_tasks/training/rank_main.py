@@ -29,6 +29,11 @@ def epochs(job: TrainingJob) -> list[tuple[EpochKind, int]]:
     return plan
 
 
+def device_of(job: TrainingJob, rank: int) -> str:
+    """torch's name of a rank's device: those that it sees are the job's, in their order."""
+    return f"cuda:{rank // job.devices.processes}" if job.devices.kind.kind == "gpu" else "cpu"
+
+
 def main(path: Path) -> None:
     """All epochs; the answer is written at the end, whole."""
     order, folder = Order.read(path), path.parent
@@ -41,8 +46,8 @@ def main(path: Path) -> None:
     torch.set_num_interop_threads(1)
     ddp = order.job.devices.strategy == "ddp"
     if ddp:
-        torch.distributed.init_process_group("gloo", timeout=PATIENCE)
-    rank, waits = Rank(order, number, world), ThreadWaits()
+        torch.distributed.init_process_group(order.job.devices.exchange, timeout=PATIENCE)
+    rank, waits = Rank(order, number, world, device_of(order.job, number)), ThreadWaits()
     results: list[Epoch] = []
     plan = epochs(order.job)
     for kind, round_ in plan:

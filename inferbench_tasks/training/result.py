@@ -33,13 +33,15 @@ class TrainingSummary(Document):
 
     ``synchronised``: step and phases of the epochs with instruments (``training.figures.of_timing``). ``bare``:
     samples/s of those without (``training.figures.bare``). ``jade``: BenchmarkJade's columns (``training.jade``), None
-    where they were not asked for. ``loss``: means of the first and last epoch.
+    where they were not asked for. ``events``: by the device's own stamps (``training.figures.events``), likewise.
+    ``loss``: means of the first and last epoch.
     ``probes``: medians of the ranks', see ``training.probes``.
     """
 
     synchronised: dict[str, Any]
     bare: dict[str, Any]
     jade: dict[str, Any] | None = None
+    events: dict[str, Any] | None = None
     loss: dict[str, Any]
     loader: dict[str, Any] = {}
     probes: dict[str, float | None] = {}

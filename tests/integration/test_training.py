@@ -37,7 +37,7 @@ kind: training
 name: both
 data: {kind: digits, samples: 480}
 train: {batch_size: 16, warmup_steps: 4}
-timing: [synchronised, jade]
+timing: [synchronised, events, jade]
 sweep:
   zip:
     devices.processes: [1, 2]
@@ -91,7 +91,23 @@ def test_one_process_and_two_train_and_tell_their_phases(
         assert sum(walls_ms) + left_ms == pytest.approx(step_ms)
         said = any("of the step" in warning for warning in result.certificate["warnings"])
         assert said == (explained < 0.97)
-        assert timing["all_reduce"]["wall_ms"] is None and timing["all_reduce"]["reason"]
+        reduce = timing["all_reduce"]
+        if result.engine.processes == 1:
+            assert reduce["wall_ms"] is None and reduce["reason"]
+        else:
+            # What computing does not hide is a part of the exchange, and the exchange of backward.
+            backward_ms = timing["phases"]["backward"]["wall_ms"]["mean"]
+            assert 0 <= reduce["apart_ms"]["mean"] <= reduce["wall_ms"]["mean"] <= backward_ms
+        events = result.summary.events
+        assert (
+            events is not None
+            and events["in_step_with_host"]
+            and set(events["phases"]) == set(timing["phases"])
+        )
+        # One clock on a CPU: the phases of both columns are the step.
+        for of in ("device_ms", "host_ms"):
+            total_ms = sum(phase[of] for phase in events["phases"].values())
+            assert total_ms == pytest.approx(events["step_ms"]["mean"], rel=0.02)
         assert result.summary.bare["samples_per_s"] > 0
         jade = result.summary.jade
         assert jade is not None and set(jade["columns"]) == {"loading", "forward", "backward"}

@@ -80,6 +80,7 @@ def sections(
         ("Steps", [charts.phases(views), charts.course(series)], []),
         ("Phases", own, tables.phases(views)),
         ("Loading", [], [*stalls(views), *tables.loader(views)]),
+        ("The device's own stamps", [], tables.events(views)),
         ("BenchmarkJade's columns", [], tables.jade(views)),
     )
     drawn = [

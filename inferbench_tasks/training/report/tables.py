@@ -17,6 +17,11 @@ JADE_NOTE = (
     "border. A CPU runs in step with the host, so nothing is launched here that Jade's clock would miss; on a GPU its "
     "columns of one device are times of launching."
 )
+IN_STEP = "A CPU runs in step with its host: both clocks are one, and nothing waits for a device between the phases."
+BY_STREAM = (
+    "Stamps on the device's stream, which wait for nothing; the host's clock says how long launching took. Where both "
+    "are as long, the host holds the device up. In the synchronised epochs the host waits at every border."
+)
 
 
 def runs(views: Sequence[TrainingView]) -> dict[str, Any]:
@@ -77,8 +82,7 @@ def phases(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
             ]
             for name, phase in timing["phases"].items()
         ]
-        reason = timing["all_reduce"]["reason"]
-        note = f"{timing['steps']:,} measured steps. All-reduce: none of its own; {reason}."
+        note = f"{timing['steps']:,} measured steps. All-reduce: {_exchange(timing['all_reduce'])}."
         if (view.threads or 1) > 1:
             note += " CPU time and waits are sums over the threads of a process and may exceed the wall time."
         tables.append(
@@ -176,6 +180,42 @@ def jade(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
         rows.append([view.label, *cells])
     table = {"title": "", "head": head, "rows": rows, "numbers": list(range(1, len(head))), "note": JADE_NOTE}
     return [table]
+
+
+def events(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
+    """The phases by the device's stamps and by the host's clock, beside the synchronised ones; [] without any."""
+    tables = []
+    for view in views:
+        block = view.summary.events if view.summary else None
+        if block is None or not block["phases"]:
+            continue
+        truth = (view.timing or {}).get("phases") or {}
+        rows = [
+            [
+                name.replace("_", " "),
+                number(times["device_ms"]),
+                number(times["host_ms"]),
+                number(truth[name]["wall_ms"]["mean"] if name in truth else None),
+            ]
+            for name, times in block["phases"].items()
+        ]
+        step = view.timing["step_ms"]["mean"] if view.timing else None
+        host_ms = sum(times["host_ms"] for times in block["phases"].values())
+        rows.append(["step", number(block["step_ms"]["mean"]), number(host_ms), number(step)])
+        head = ["phase", "device's stamps, ms", "host's clock, ms", "synchronised, ms"]
+        note = IN_STEP if block["in_step_with_host"] else BY_STREAM
+        tables.append({"title": view.label, "head": head, "rows": rows, "numbers": [1, 2, 3], "note": note})
+    return tables
+
+
+def _exchange(of: dict[str, Any]) -> str:
+    if of["reason"] is not None:
+        return f"none of its own; {of['reason']}"
+    whole, apart = of["wall_ms"]["mean"], of["apart_ms"]["mean"]
+    return (
+        f"{number(whole)} ms in all, within backward, of which computing does not hide {number(apart)} ms; the wait "
+        "for the slowest rank is in both"
+    )
 
 
 def _percent(value: float | None) -> str:

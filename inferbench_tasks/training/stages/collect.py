@@ -92,13 +92,13 @@ def run(inp: Input, ctx: Context) -> Output:
         },
         loader=job.loader.model_dump(mode="json"),
         device=DeviceInfo(
-            kind="cpu",
-            name=environment.device_name("cpu", hardware),
+            kind=devices.kind.kind,
+            name=environment.device_name(devices.kind.kind, hardware),
             cores=environment.granted_cores(hardware),
         ),
         engine=EngineInfo(
             kind="torchrun",
-            backend="gloo" if devices.strategy == "ddp" else None,
+            backend=devices.exchange,
             strategy=devices.strategy,
             processes=devices.ranks,
             threads=devices.threads,
@@ -138,6 +138,7 @@ def summarise(answers: list[Answer], job: TrainingJob) -> dict[str, Any]:
         "synchronised": figures.of_timing(answers, job.train.benchmark, job.devices.strategy),
         "bare": figures.bare(answers),
         "jade": figures.jade(answers),
+        "events": figures.events(answers),
         "loss": figures.loss(answers),
         "probes": figures.probes(answers),
         "loader": {

@@ -45,13 +45,15 @@ def without_child(inp: Input, ctx: Context) -> Output | None:
     """What is ours is made here; what the user brings is opened in a child.
 
     MissingExtraError where torch is missing, before a device is taken: such a child can't install it. InputError for
-    batches that this machine has no memory for; the ranks find the data where it is made, so it is theirs.
+    GPUs that this machine does not have, and batches that it has no memory for; the ranks find the data where it is
+    made, so it is theirs.
     """
     from inferbench_tasks.extras import require
     from inferbench_tasks.sandbox import limits
-    from inferbench_tasks.training import memory
+    from inferbench_tasks.training import gpus, memory
 
     require("torch")
+    gpus.check(inp.job)
     memory.check(inp.job, limits.most_bytes())
     return None if inp.job.foreign else run(inp, ctx)
 

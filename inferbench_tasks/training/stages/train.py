@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.artifacts.scratch import Scratch
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.contracts.held_device import HeldDevice
-from inferbench_tasks.errors import StageError
+from inferbench_tasks.errors import InputError, StageError
 from inferbench_tasks.stages.base import Context, JobInput, Stage
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import FOLDER, ORDER_FILE, PROGRESS_FILE, answer_path
@@ -61,7 +62,9 @@ def run(inp: Input, ctx: Context) -> Output:
     monitors_path = folder / "monitors.parquet"
     scratch = Scratch()
     try:
-        server = launch.start(inp.job, inp.run_id, folder, order_path, Path(scratch.path), ctx)
+        server = launch.start(
+            inp.job, inp.run_id, folder, order_path, Path(scratch.path), ctx, launch.gpus(inp.devices)
+        )
         with MonitorSession(server, monitors_path, kinds=MONITORS):
             launch.wait(server, folder, ctx)
     finally:
@@ -78,7 +81,21 @@ def run(inp: Input, ctx: Context) -> Output:
 
 
 def rank_cores(job: TrainingJob, devices: Sequence[HeldDevice]) -> tuple[tuple[int, ...], ...]:
-    """The cores of each rank, by rank: those of its own device, where several are held."""
-    if len(devices) < 2:
+    """The cores of each rank, by rank: those of its own device, where several are held, or ``devices.cores`` of them.
+
+    Empty where all ranks share what their worker may use. InputError where there are too few.
+    """
+    each = job.devices.cores
+    if len(devices) < 2 and each is None:
         return ()
-    return tuple(device.cores for device in devices for _ in range(job.devices.processes))
+    pools = [d.cores for d in devices] if len(devices) > 1 else [tuple(sorted(os.sched_getaffinity(0)))]
+    ranks = job.devices.ranks // len(pools)
+    if each is None:
+        return tuple(pool for pool in pools for _ in range(ranks))
+    if least := [pool for pool in pools if len(pool) < ranks * each]:
+        raise InputError(
+            f"{ranks} process(es) with {each} core(s) each need {ranks * each}; there are {len(least[0])}: give fewer, "
+            "or leave cores out",
+            field="devices.cores",
+        )
+    return tuple(pool[at * each : (at + 1) * each] for pool in pools for at in range(ranks))

@@ -10,6 +10,7 @@ import pytest
 
 from inferbench_tasks.monitors.schedstat import ThreadWaits
 from inferbench_tasks.training import figures, steps
+from inferbench_tasks.training.exchange import Exchange
 from inferbench_tasks.training.phases import (
     HEAD,
     LAST,
@@ -48,10 +49,24 @@ def test_an_exchange_that_was_not_told_is_null_with_its_reason() -> None:
     for benchmark, strategy, reason in (
         ("inference", "ddp", figures.NO_GRADIENTS),
         ("train", "single", figures.NO_EXCHANGE),
-        ("train", "ddp", figures.OVERLAPS),
+        ("train", "ddp", figures.NOT_TOLD),
     ):
-        reduce = figures.of_timing([answer(steps=1)], benchmark, strategy)["all_reduce"]
-        assert reduce == {"wall_ms": None, "reason": reason}
+        reduce = figures.all_reduce([{}, {}], 30, 3, benchmark, strategy)
+        assert reduce == {"wall_ms": None, "apart_ms": None, "reason": reason}
+    few = figures.of_timing([answer(steps=1)], "train", "ddp")["all_reduce"]
+    assert few["wall_ms"] is None and few["reason"].startswith("3 measured steps")
+
+
+def test_the_exchange_is_the_mean_of_the_ranks() -> None:
+    """6 and 10 ms in all, 2 and 4 apart: 8 and 3."""
+    ranks = [
+        {name: np.full(30, value * 1e6) for name, value in zip(Exchange.columns, times, strict=True)}
+        for times in ((6, 2), (10, 4))
+    ]
+    reduce = figures.all_reduce(ranks, 30, 3, "train", "ddp")
+    assert (reduce["wall_ms"]["mean"], reduce["apart_ms"]["mean"]) == pytest.approx((8, 3))
+    ranks[1]["all_reduce_ns"][3] = np.nan
+    assert figures.all_reduce(ranks, 30, 3, "train", "ddp")["reason"] == figures.NOT_TOLD
 
 
 def test_the_bare_epochs_give_samples_per_second() -> None:

@@ -34,11 +34,11 @@ def job(text: str) -> TrainingJob:
 
 
 def test_what_a_run_does_not_do_is_an_unknown_key() -> None:
-    """Neither precisions nor backends nor where data lies can be chosen: each is refused with its line."""
-    text = f"{HEAD}data: {{kind: dummy}}\ntrain:\n  precision: bf16\ndevices:\n  backend: nccl\nserve: {{}}\n"
+    """Neither hosts nor expectations nor a server can be chosen: each is refused with its line."""
+    text = f"{HEAD}data: {{kind: dummy}}\ntrain:\n  accumulate: 2\ndevices:\n  hosts: 2\nserve: {{}}\n"
     first, second, third = problems(text)
-    assert first.startswith("x.yaml:5: train.precision: unknown key")
-    assert second.startswith("x.yaml:7: devices.backend: unknown key")
+    assert first.startswith("x.yaml:5: train.accumulate: unknown key")
+    assert second.startswith("x.yaml:7: devices.hosts: unknown key")
     assert third.startswith("x.yaml:8: serve: unknown key")
 
 
@@ -65,7 +65,7 @@ def test_values_have_bounds_and_choices() -> None:
             "devices.processes: 72 processes on 9 devices; at most 64",
         ),
         ("timing: [jade]\n", 4, "timing: timing names each timing once, and synchronised"),
-        ("timing: [jade, synchronised, jade]\n", 4, "timing: must"),
+        ("timing: [jade, synchronised, jade, jade]\n", 4, "timing: must"),
         ("train: {passes: 2}\n", 4, "train.passes: passes are of smooth_inference"),
         (
             "train: {benchmark: smooth_inference}\nloader: {workers: 2}\n",
@@ -75,6 +75,44 @@ def test_values_have_bounds_and_choices() -> None:
         ("loader: {prefetch: 4}\n", 4, "loader.prefetch: prefetch is of loader processes"),
         ("train: {batch_size: 2000}\n", 4, "train.batch_size: a batch of 2,000 in each of 1 process(es)"),
         ("model: {name: resnet-18}\ntrain: {batch_size: 2000}\n", 5, "train.batch_size"),
+        (
+            "devices: {backend: nccl, strategy: ddp}\n",
+            4,
+            "devices.backend: nccl exchanges between GPUs: give devices.kind: gpu",
+        ),
+        ("devices: {backend: gloo}\n", 4, "devices.backend: one process exchanges nothing"),
+        (
+            "devices: {kind: gpu, processes: 2, backend: nccl, strategy: ddp}\n",
+            4,
+            "devices.processes: nccl has one process on each GPU",
+        ),
+        ("devices: {cores: 1, threads: 2}\n", 4, "devices.cores: 2 threads on 1 core(s) take turns"),
+        ("devices: {kind: 'cpu:0'}\n", 4, "devices.kind: must be cpu, gpu or gpu:<type>"),
+        ("train: {precision: fp16}\n", 4, "train.precision: fp16 is of GPUs"),
+        ("train: {precision: tf32}\n", 4, "train.precision: tf32 is of GPUs"),
+        (
+            "model: {name: lstm}\ntrain: {channels_last: true}\n",
+            5,
+            "train.channels_last: channels_last is of images",
+        ),
+        (
+            "train: {compile: true, warmup_steps: 0}\n",
+            4,
+            "train.warmup_steps: torch.compile compiles in the first",
+        ),
+        ("train: {optimiser: adam, momentum: 0.5}\n", 4, "train.momentum: momentum is of sgd"),
+        (
+            "train: {benchmark: inference, optimiser: adam}\n",
+            4,
+            "train.optimiser: inference goes forward only: optimiser",
+        ),
+        ("loader: {persistent: true}\n", 4, "loader.persistent: persistent is of loader processes"),
+        ("loader: {context: spawn}\n", 4, "loader.context: context is of loader processes"),
+        (
+            "loader: {pin_memory: true}\n",
+            4,
+            "loader.pin_memory: pin_memory is of batches that a loader makes",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(text: str, line: int, message: str) -> None:
