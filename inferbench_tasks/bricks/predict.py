@@ -15,7 +15,7 @@ from inferbench_tasks.bricks.measure.method import STATES, Method
 from inferbench_tasks.bricks.measure.networks import brick_item, needs_of, timed_as, whole_item
 from inferbench_tasks.bricks.measure.session import BrickFailed, Session, run_session
 from inferbench_tasks.bricks.prediction import Calibration, Estimate
-from inferbench_tasks.bricks.results import WHOLE, Result, Results
+from inferbench_tasks.bricks.results import WHOLE, Result, ResultStore
 from inferbench_tasks.bricks.sequences import parse_granularity
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.errors import StageError
@@ -66,7 +66,7 @@ class Prediction:
 
 
 def predict_model(
-    model: Path, feeds: Arrays, folder: Path, results: Results, method: Method, *,
+    model: Path, feeds: Arrays, folder: Path, results: ResultStore, method: Method, *,
     granularity: str, whole: bool, again: bool, constructor: str, progress: Progress,
 ) -> Prediction:  # fmt: skip
     """Decompose an ONNX model in the runtime's view, time the bricks that are not known, and construct.
@@ -93,12 +93,13 @@ def predict_model(
     disturbed = None
     if items:
         session = _run(items, folder, results, method, distinct, progress)
-        disturbed = _why_not(session, method)
+        disturbed = why_not(session, method)
+        if disturbed is None:
+            session = session.at(results.set_base_ns(session.base_ns))
         fresh = _results_of(session, {**distinct, whole_name: entire}, results, method)
         known |= fresh
         of_whole = known.get(whole_name)
         if disturbed is None:
-            results.set_base_ns(session.base_ns)
             for result in fresh.values():
                 results.put(result)
     if whole and of_whole is not None and of_whole.parts.get(granularity) != parts:
@@ -124,7 +125,7 @@ def predict_model(
 def _run(
     items: list[Any],
     folder: Path,
-    results: Results,
+    results: ResultStore,
     method: Method,
     bricks: dict[str, Brick],
     progress: Progress,
@@ -141,14 +142,14 @@ def _run(
         raise StageError(f"the brick of {names} can't be timed: {error.why}") from error
 
 
-def _known(results: Results, names: Iterable[str], method: Method) -> dict[str, Result]:
+def _known(results: ResultStore, names: Iterable[str], method: Method) -> dict[str, Result]:
     """What was timed before, in as many runs as are asked for now."""
-    found = ((name, results.get(name)) for name in names)
-    return {name: result for name, result in found if result is not None and result.method.covers(method)}
+    found = results.get_many(names)
+    return {name: result for name, result in found.items() if result.method.covers(method)}
 
 
 def _results_of(
-    session: Session, bricks: dict[str, Brick], results: Results, method: Method
+    session: Session, bricks: dict[str, Brick], results: ResultStore, method: Method
 ) -> dict[str, Result]:
     name = uuid.uuid4().hex
     return {
@@ -161,7 +162,8 @@ def _results_of(
     }  # fmt: skip
 
 
-def _why_not(session: Session, method: Method) -> str | None:
+def why_not(session: Session, method: Method) -> str | None:
+    """Why a session's times are not kept; None where they are."""
     if session.quiet:
         return None
     return (

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from inferbench_tasks.bricks.constructors import CONSTRUCTORS
-from inferbench_tasks.bricks.results import Result, Results
+from inferbench_tasks.bricks.results import Result, ResultStore
 
 CONFIDENCE = 0.95
 #: Fewer whole models say nothing of how far predictions are off.
@@ -55,7 +55,11 @@ def measured(whole: Result) -> Estimate:
 
 
 def calibration(
-    results: Results, granularity: str, state: str, without: Sequence[str], constructor: str = "sequential"
+    results: ResultStore,
+    granularity: str,
+    state: str,
+    without: Sequence[str],
+    constructor: str = "sequential",
 ) -> Calibration | None:
     """By the whole models that were measured, constructed the same way, beside what is judged.
 
@@ -68,11 +72,16 @@ def calibration(
         parts, needs = whole.parts.get(granularity), whole.needs.get(granularity)
         if whole.operators == tuple(without) or parts is None or needs is None:
             continue
-        known = {identity: results.get(identity) for identity in set(parts)}
-        bricks = [found for identity in parts if (found := known[identity]) is not None]
+        known = results.get_many(parts)
+        bricks = [known[identity] for identity in parts if identity in known]
         if len(bricks) == len(parts):
             predicted = constructed(bricks, needs, state, constructor)
             logs.append(math.log(measured(whole).ns / predicted.ns))
+    return calibration_by(logs)
+
+
+def calibration_by(logs: Sequence[float]) -> Calibration | None:
+    """Of the logarithms of other models' measured over constructed times; None of fewer than three."""
     if len(logs) < FEWEST_CALIBRATING:
         return None
     return Calibration(len(logs), math.exp(float(np.mean(logs))), float(np.std(logs, ddof=1)))

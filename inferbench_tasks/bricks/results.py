@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -40,6 +41,8 @@ class Result(BaseModel):
     needs: dict[str, tuple[tuple[int, ...], ...]] = Field(default_factory=dict)
     """Of a whole model: granularity -> for each brick the positions of those that it takes from."""
     measured_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    disturbed: str | None = None
+    """Why the machine was not quiet; such times are shown by whoever measured them, and never used again."""
 
     @model_validator(mode="after")
     def _times(self) -> Result:
@@ -55,27 +58,71 @@ class Base(BaseModel):
     references_ns: dict[str, float]
 
 
+class ResultStore(Protocol):
+    """Where the results of one setting lie: files (``Results``) or PerfDB."""
+
+    @property
+    def setting(self) -> Setting:
+        """What all its results hold for."""
+
+    def base_ns(self) -> dict[str, float] | None:
+        """The level's base; None before the first session."""
+
+    def set_base_ns(self, base_ns: dict[str, float]) -> dict[str, float]:
+        """Set it unless it is set; the one that counts: what is stored is relative to it."""
+
+    def get(self, identity: str) -> Result | None:
+        """The newest of a brick, or of a whole model."""
+
+    def get_many(self, identities: Iterable[str]) -> dict[str, Result]:
+        """The newest of each that there is; their raw times may be left out."""
+
+    def put(self, result: Result) -> None:
+        """Keep it."""
+
+    def wholes(self) -> list[Result]:
+        """Whole models that were measured at this setting."""
+
+
+def setting_id(setting: Setting) -> str:
+    """16 hex digits that differ where anything of the setting does."""
+    return hashlib.sha256(setting.model_dump_json().encode()).hexdigest()[:16]
+
+
 class Results:
     """Those of one setting, in a folder of its own below ``data_dir/bricks``."""
 
     def __init__(self, data_dir: Path, setting: Setting) -> None:
         self.setting = setting
-        name = hashlib.sha256(setting.model_dump_json().encode()).hexdigest()[:16]
-        self._folder = data_dir / "bricks" / name
+        self._folder = data_dir / "bricks" / setting_id(setting)
 
     def base_ns(self) -> dict[str, float] | None:
         """The level's base; None before the first session."""
         base = _read(self._folder / "base.json", Base)
         return base.references_ns if base else None
 
-    def set_base_ns(self, base_ns: dict[str, float]) -> None:
-        """Set it once: what is stored is relative to it."""
+    def set_base_ns(self, base_ns: dict[str, float]) -> dict[str, float]:
+        """Set it unless it is set; the one that counts: what is stored is relative to it."""
+        path = self._folder / "base.json"
         if self.base_ns() is None:
-            _write(self._folder / "base.json", Base(references_ns=base_ns))
+            own = path.with_name(f".base.{os.getpid()}")
+            _write(own, Base(references_ns=base_ns))
+            try:
+                os.link(own, path)
+            except FileExistsError:
+                pass  # another session was first
+            finally:
+                own.unlink()
+        return self.base_ns() or base_ns
 
     def get(self, identity: str) -> Result | None:
         """What was measured of a brick, or of a whole model."""
         return _read(self._folder / f"{identity}.json", Result)
+
+    def get_many(self, identities: Iterable[str]) -> dict[str, Result]:
+        """Those of them that were measured."""
+        found = ((identity, self.get(identity)) for identity in dict.fromkeys(identities))
+        return {identity: result for identity, result in found if result is not None}
 
     def put(self, result: Result) -> None:
         """Keep it; one that was there is replaced, as it was asked for to be measured again."""

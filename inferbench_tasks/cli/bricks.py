@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from inferbench_tasks.cli.bricks_model import inputs_of, onnx_of, sizes_of, source_of
+from inferbench_tasks.bricks.inputs import inputs_of
+from inferbench_tasks.cli.bricks_model import onnx_of, sizes_of, source_of
 from inferbench_tasks.cli.bricks_options import BATCH, FRAMEWORK, GRANULARITY, SHAPE
 from inferbench_tasks.cli.bricks_predict import predict
 from inferbench_tasks.cli.bricks_study import study

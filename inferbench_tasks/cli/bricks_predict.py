@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from inferbench_tasks import settings
-from inferbench_tasks.cli.bricks_model import inputs_of, onnx_of, sizes_of, source_of
+from inferbench_tasks.bricks.inputs import inputs_of
+from inferbench_tasks.cli.bricks_model import onnx_of, sizes_of, source_of
 from inferbench_tasks.cli.bricks_options import BATCH, FRAMEWORK, GRANULARITY, SHAPE
 from inferbench_tasks.errors import InferBenchError, InputError, StageError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say

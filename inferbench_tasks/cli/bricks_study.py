@@ -12,8 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from inferbench_tasks import settings
 from inferbench_tasks.bricks.corpus import Corpus, Entry, read_corpus
 from inferbench_tasks.bricks.cuts import Cuts
+from inferbench_tasks.bricks.inputs import inputs_of
 from inferbench_tasks.bricks.study import Cut, Studied, document
-from inferbench_tasks.cli.bricks_model import inputs_of, onnx_of, source_of
+from inferbench_tasks.cli.bricks_model import onnx_of, source_of
 from inferbench_tasks.errors import InferBenchError, InputError, StageError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 

@@ -134,6 +134,18 @@ def indexes() -> dict[str, list[IndexModel]]:
             IndexModel([("digest", 1)], name="digest"),
             IndexModel([LATEST], name="created"),
         ],
+        "brick_results": [
+            IndexModel(
+                [("setting_id", 1), ("identity", 1), ("session", 1)], unique=True, name="written_once"
+            ),
+            IndexModel([("setting_id", 1), ("identity", 1), ("measured_at", DESCENDING)], name="newest"),
+            IndexModel([("setting_id", 1), ("whole", 1)], name="wholes"),
+            IndexModel([("key", 1), ("measured_at", DESCENDING)], name="key"),
+        ],
+        "decompositions": [
+            IndexModel([("whole", 1), ("granularity", 1)], name="whole"),
+            IndexModel([("model", 1), ("created_at", DESCENDING)], name="model"),
+        ],
         "invocations": [
             IndexModel([("started_at", DESCENDING)], name="started"),
             IndexModel([("submission.name", 1), ("started_at", DESCENDING)], name="submission"),

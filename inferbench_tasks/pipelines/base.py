@@ -210,6 +210,7 @@ PIPELINES: Registry[Pipeline[Any]] = Registry(
     "kind of submission",
     "inferbench.pipelines",
     {
+        "bricks": "inferbench_tasks.pipelines.bricks:BRICKS",
         "serving": "inferbench_tasks.pipelines.serving:SERVING",
         "training": "inferbench_tasks.pipelines.training:TRAINING",
     },

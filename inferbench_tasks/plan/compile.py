@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from inferbench_tasks.pipelines.base import Pipeline, StageEntry, pipeline_of
@@ -25,7 +27,7 @@ def compile_plan(submission: SubmissionBase) -> RunPlan:
     """All nodes of a submission: the stages of each job, then those that follow all jobs."""
     pipeline = pipeline_of(submission)
     jobs = expand(submission)
-    nodes = [node for job in jobs for node in job_nodes(pipeline, job)]
+    nodes = _following(pipeline, jobs, [node for job in jobs for node in job_nodes(pipeline, job)])
     static = {"submission": submission.model_dump(mode="json"), "jobs": len(jobs)}
     ends = {group_id(node.job_index): node.id for node in nodes if node.last and node.job_index is not None}
     closing = [
@@ -53,6 +55,24 @@ def job_nodes(pipeline: Pipeline[Any], job: Job[JobBase]) -> list[Node]:
     names = [entry.name for entry in entries]
     expected_s = pipeline.length_s(job.spec)
     return [_node(entry, job, names, leased, static, expected_s) for entry in entries]
+
+
+def _following(pipeline: Pipeline[Any], jobs: Sequence[Job[JobBase]], nodes: Sequence[Node]) -> list[Node]:
+    """The nodes, those of stages that follow others' with the ids of those, of jobs before theirs of the same point."""
+    after = {entry.name: entry.facts.after for entry in pipeline.entries if entry.facts.after}
+    if not after:
+        return list(nodes)
+    ids: dict[tuple[str, str], list[str]] = {}
+    linked = []
+    for node in nodes:
+        if node.job_index is None:
+            linked.append(node)
+            continue
+        point = repr(sorted(jobs[node.job_index].point.items()))
+        waits = [one for name in after.get(node.stage, ()) for one in ids.get((point, name), ())]
+        linked.append(replace(node, follows=tuple(waits)) if waits else node)
+        ids.setdefault((point, node.stage), []).append(node.id)
+    return linked
 
 
 def _node(

@@ -19,7 +19,8 @@ class Node:
     "gpu", "gpu:<type>"); nodes that share a ``lease`` run on one device, held from the node that ``opens`` it
     to the one that ``closes`` it. ``first`` and ``last`` of its job; a node of the submission is neither.
     ``expected_s``: what its job is expected to take on its device. ``devices``: how many of one host it holds.
-    ``input`` is the static part of the stage's Input.
+    ``input`` is the static part of the stage's Input. ``follows``: the ids of other jobs' nodes that it waits for,
+    whatever became of them.
     """
 
     id: str
@@ -37,6 +38,7 @@ class Node:
     closes: bool = False
     first: bool = False
     last: bool = False
+    follows: tuple[str, ...] = ()
 
     @property
     def cleans_up(self) -> bool:

@@ -105,6 +105,10 @@ def _wire(plan: RunPlan, tasks: dict[str, StageOperator], chained: bool) -> None
     for node in plan.nodes:
         for need in node.needs.values():
             tasks[need] >> tasks[node.id]
+        for other in node.follows:
+            tasks[other] >> tasks[node.id]
+        if node.follows:
+            tasks[node.id].trigger_rule = TriggerRule.ALL_DONE
     previous: StageOperator | None = None
     for job in plan.jobs:
         nodes = plan.of_job(job.index)

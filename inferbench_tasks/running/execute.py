@@ -18,7 +18,7 @@ from inferbench_tasks.running.interrupt import deferred
 from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.running.lease import MachineLease
 from inferbench_tasks.running.perform import perform
-from inferbench_tasks.stages.base import Context
+from inferbench_tasks.stages.base import ENDS_JOB, Context
 
 log = logging.getLogger(__name__)
 
@@ -100,9 +100,9 @@ def execute_node(
         result: dict[str, Any] = output.model_dump(mode="json")
         with deferred():
             (folder / f"{stage}.json").write_text(output.model_dump_json(indent=1))
+            ended = node.last or bool(result.get(ENDS_JOB))
             if run_id is not None:
-                db.stage_finished(run_id, stage, attempt, output=result, duration_s=seconds, last=node.last)
-        ended = node.last
+                db.stage_finished(run_id, stage, attempt, output=result, duration_s=seconds, last=ended)
     except BaseException as raised:
         error = _as_error(raised, stage)
         # Once the device is taken, the node that gives it back follows whatever fails, and ends the job.

@@ -18,6 +18,7 @@ from inferbench_tasks.running.child import keeping
 from inferbench_tasks.running.execute import execute_node
 from inferbench_tasks.running.interrupt import die_with_parent, interruptible
 from inferbench_tasks.running.invocation import Invocation
+from inferbench_tasks.stages.base import ENDS_JOB
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,10 @@ def run_nodes(invocation: Invocation, nodes: Iterable[Node], attempt: int = 1) -
     outputs: dict[str, dict[str, object]] = {}
     opened: set[int | None] = set()
     failed = False
+    over: set[int | None] = set()
     for node in nodes:
+        if node.job_index in over:
+            continue
         ready = {name: outputs[need] for name, need in node.needs.items() if need in outputs}
         if node.cleans_up:
             may_run = node.job_index in opened
@@ -59,6 +63,8 @@ def run_nodes(invocation: Invocation, nodes: Iterable[Node], attempt: int = 1) -
                 )
             if node.opens:
                 opened.add(node.job_index)
+            if outputs[node.id].get(ENDS_JOB):
+                over.add(node.job_index)
         except CancelledError:
             failed = True
             invocation.cancel()  # a signal that this process got ends all of it, not this stage only

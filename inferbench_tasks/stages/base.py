@@ -37,7 +37,8 @@ class Stage:
     lease, the last closes it and cleans up. ``retries``: how often it may be tried again after a failure;
     only what measures nothing may, since a second try would hide the first. ``block``: a job has this stage
     only if it has that block (an optional field of its schema). ``of_submission``: it runs once, after all
-    jobs, whatever became of them.
+    jobs, whatever became of them. ``after``: stages of other jobs of the same point of the sweep, which stand before
+    its own job; it waits for them, whatever became of them, and reads what they left in their runs' folders.
 
     ``in_child``: its work imports frameworks, which is left to a process of its own. Such a module has
     ``without_child(inp, ctx) -> Output | None`` too: the output where no child is needed (it is cached).
@@ -49,6 +50,11 @@ class Stage:
     in_child: bool = False
     block: str | None = None
     of_submission: bool = False
+    after: tuple[str, ...] = ()
+
+
+#: The field of an Output that says, where it is true, that its job has nothing more to do: what follows is skipped.
+ENDS_JOB = "ends_job"
 
 
 def name_of(module: ModuleType | str) -> str:

@@ -7,8 +7,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,18 @@ class Session:
     base_ns: dict[str, float]
     timed: dict[str, Timed]
 
+    def at(self, base_ns: Mapping[str, float]) -> Session:
+        """The same relative to another base: each time is divided by this one's level at that base."""
+        apart = level_of(self.base_ns, base_ns)
+        if apart == 1:
+            return self
+        timed = {
+            name: Timed({s: [ns / apart for ns in times] for s, times in one.rounds_ns.items()}, one.raw_ns)
+            for name, one in self.timed.items()
+        }
+        levels = [level * apart for level in self.levels]
+        return replace(self, base_ns=dict(base_ns), levels=levels, timed=timed)
+
 
 def setting(cores: Sequence[int], threads: int) -> Setting:
     """What results of these cores and threads hold for."""
@@ -81,14 +93,17 @@ def run_session(
     method: Method,
     *,
     threads: int,
+    cores: Sequence[int] = (),
     base_ns: dict[str, float] | None = None,
     progress: Callable[[float, float, str], None] = lambda done, of, what: None,
 ) -> Session:
     """Time the networks; times are divided by the level of their round over ``base_ns`` (None: this session's median).
 
+    ``cores``: one for each thread; by default ``cores_for(threads)``.
+
     Raises StageError with the item's name where a network can't be run or answers with NaN.
     """
-    cores = cores_for(threads)
+    cores = list(cores) or cores_for(threads)
     plan = Plan(
         items=list(items), cores=cores, threads=threads, method=method, folder=folder,
         sweep_bytes=_sweep_bytes(cores[0]), seed=len(items),

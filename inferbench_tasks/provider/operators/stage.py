@@ -17,6 +17,7 @@ from inferbench_tasks.errors import CancelledError, InputError, StageError
 from inferbench_tasks.plan.graph import Node
 from inferbench_tasks.plan.overrides import overridden
 from inferbench_tasks.provider.links import LINKS
+from inferbench_tasks.stages.base import ENDS_JOB
 
 if TYPE_CHECKING:
     from airflow.sdk import Context as AirflowContext
@@ -50,7 +51,7 @@ class StageOperator(BaseOperator):
         self._interruptible = False
 
     def execute(self, context: AirflowContext) -> dict[str, Any]:
-        from airflow.sdk.exceptions import AirflowFailException
+        from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
         from inferbench_tasks.running.execute import execute_node
         from inferbench_tasks.running.invocation import Invocation
@@ -62,7 +63,7 @@ class StageOperator(BaseOperator):
         self._interruptible = not self.node.concludes
         worker = os.environ.get(settings.WORKER)
         try:
-            return execute_node(
+            output = execute_node(
                 replace(self.node, input=overridden(self.node.input, context["params"])),
                 {name: output for name, output in outputs.items() if output is not None},
                 invocation=invocation,
@@ -78,6 +79,9 @@ class StageOperator(BaseOperator):
             raise AirflowFailException(str(error)) from error
         finally:
             self._interruptible = False
+        if output.get(ENDS_JOB):  # the tasks after it are skipped with it, and no device is taken for them
+            raise AirflowSkipException("nothing is left to do for this job")
+        return output
 
     def _fence(self, worker: str | None, dag_id: str, dag_run_id: str) -> Fence | None:
         """Where a scheduler leases devices: only the holder of the lease may work on one."""

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from inferbench_tasks.cli.bricks_model import inputs_of
+from inferbench_tasks.bricks.inputs import inputs_of
 from inferbench_tasks.cli.main import main
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import TensorSpec

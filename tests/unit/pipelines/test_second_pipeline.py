@@ -46,11 +46,11 @@ def problems(text: str) -> list[str]:
 def test_it_is_known_by_its_entry_point() -> None:
     """With the distribution that brings it; a misspelt kind lists both."""
     assert PIPELINES.origin("probe") == "inferbench-probe 1.0"
-    assert list(PIPELINES) == ["probe", "serving", "training"]
+    assert list(PIPELINES) == ["bricks", "probe", "serving", "training"]
     (problem,) = problems("name: x\nkind: prob\n")
     assert (
-        problem
-        == "x.yaml:2: kind: unknown kind of submission 'prob'; did you mean 'probe'? known: probe, serving, training"
+        problem == "x.yaml:2: kind: unknown kind of submission 'prob'; did you mean 'probe'? "
+        "known: bricks, probe, serving, training"
     )
 
 
@@ -120,7 +120,7 @@ def test_what_only_serving_can_do_says_so() -> None:
 
 def test_a_kind_that_was_uninstalled_is_named() -> None:
     """Its stored jobs are no serving jobs."""
-    with pytest.raises(UnknownKindError, match="'gone'; known: probe, serving, training"):
+    with pytest.raises(UnknownKindError, match="'gone'; known: bricks, probe, serving, training"):
         pipeline_of({"kind": "gone"})
 
 

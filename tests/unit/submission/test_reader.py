@@ -305,10 +305,10 @@ def test_names_that_mean_something_elsewhere_are_refused(slug: str) -> None:
 def test_a_kind_that_is_not_installed_is_told_with_those_that_are() -> None:
     """At its line, and nothing else: what else may stand there, only the kind could say."""
     assert messages("kind: servin\n" + GOOD.replace("load:", "lod:")) == [
-        "x.yaml:1: kind: unknown kind of submission 'servin'; did you mean 'serving'? known: serving, training"
+        "x.yaml:1: kind: unknown kind of submission 'servin'; did you mean 'serving'? known: bricks, serving, training"
     ]
     assert messages(GOOD + "kind: 5\n") == [
-        f"x.yaml:{len(GOOD.splitlines()) + 1}: kind: must be one of: serving, training; got 5"
+        f"x.yaml:{len(GOOD.splitlines()) + 1}: kind: must be one of: bricks, serving, training; got 5"
     ]
 
 

@@ -1,0 +1,210 @@
+"""The results of all runs of an invocation: of models what is predicted, of shards what they measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.brick_jobs import cutting
+from inferbench_tasks.brick_jobs.cutting import CutModel, Cutting
+from inferbench_tasks.brick_jobs.job import BricksJob
+from inferbench_tasks.brick_jobs.members import entries_of, run_of
+from inferbench_tasks.brick_jobs.predictions import missing, predictions
+from inferbench_tasks.brick_jobs.result import BricksResult, without_figures
+from inferbench_tasks.brick_jobs.store import PerfDBResults
+from inferbench_tasks.brick_jobs.summary import summary
+from inferbench_tasks.bricks.results import Result
+from inferbench_tasks.contracts.verdict import INTERFERENCE, VALID, Reason, Verdict
+from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance, SubmissionInfo
+from inferbench_tasks.perfdb.finalise import finalise
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.stages.base import Context
+from inferbench_tasks.submission.base import SubmissionBase
+from inferbench_tasks.submission.digest import job_digest
+from inferbench_tasks.submission.sweep import Job, expand
+
+
+def conclude(
+    db: PerfDB, submission: SubmissionBase, invocation_id: str, run_ids: Sequence[str], ctx: Context
+) -> dict[str, str]:
+    """Write the result of each run that has none, or whose result changed since; run id -> verdict."""
+    jobs = expand(submission)
+    started = {run.run_id: run for run in db.find_runs({"_id": {"$in": list(run_ids)}})}
+    verdicts = {}
+    for job, run_id in zip(jobs, run_ids, strict=True):
+        spec = job.spec
+        assert isinstance(spec, BricksJob) and spec.part is not None
+        if spec.part.role == "cut":
+            _point(db, jobs, run_ids, job, run_id, started, ctx)
+    finalise(db, run_ids, BricksResult, without_figures, "generate")
+    for run_id in run_ids:
+        if (latest := _latest(db, run_id)) is not None:
+            verdicts[run_id] = str(latest.verdict)
+    return verdicts
+
+
+class _Writer:
+    """Writes results; one that says the same as the last is not written again."""
+
+    def __init__(self, db: PerfDB, started: Mapping[str, Any], ctx: Context) -> None:
+        from inferbench_tasks.monitors import environment
+
+        self._db, self._started, self._ctx = db, started, ctx
+        hardware = environment.hardware()
+        self._environment = {"hardware": hardware, "system": environment.system()}
+        self._device = DeviceInfo(
+            kind="cpu",
+            name=environment.device_name("cpu", hardware),
+            cores=environment.granted_cores(hardware),
+        )
+        self._versions = environment.versions()
+        self._git = environment.git_state()
+
+    def write(self, job: Job[Any], run_id: str, verdict: Verdict, **fields: Any) -> None:
+        """Of a run that was started; one that failed by itself keeps its own verdict."""
+        run = self._started.get(run_id)
+        if run is None or run.status in ("failed", "cancelled"):
+            return
+        latest = _latest(self._db, run_id)
+        result = BricksResult(
+            run_id=run_id,
+            attempt=latest.attempt + 1 if latest else 1,
+            job_id=job.job_id,
+            invocation_id=run_id.rpartition(".")[0] or None,
+            submission=SubmissionInfo(
+                name=job.spec.name, user=job.spec.user, login=self._ctx.login, digest=job_digest(job.spec)
+            ),
+            verdict=verdict,
+            device=self._device,
+            environment=self._environment,
+            provenance=Provenance(
+                git_sha=self._git[0],
+                versions=self._versions,
+                **{"git_dirty": self._git[1], "job": job.spec.model_dump(mode="json")},
+            ),
+            **fields,
+        )
+        changing = {"attempt", "created_at", "provenance", "environment"}
+        if latest is not None and latest.model_dump(exclude=changing) == result.model_dump(exclude=changing):
+            return
+        self._db.save_result(result)
+        self._db.end_run(run_id, verdict)
+
+
+def _point(
+    db: PerfDB, jobs: Sequence[Job[Any]], run_ids: Sequence[str], cut_job: Job[Any], cut_run: str,
+    started: Mapping[str, Any], ctx: Context,
+) -> None:  # fmt: skip
+    """All runs of one point of the sweep."""
+    spec: BricksJob = cut_job.spec
+    part = spec.part
+    assert part is not None
+    by_run = dict(zip(run_ids, jobs, strict=True))
+    found = cutting.read(ctx.run_dir(cut_run))
+    if found is None:
+        return
+    write = _Writer(db, started, ctx).write
+    shards = {
+        at: out
+        for at in range(part.shards)
+        if (out := _output(ctx, run_of(cut_run, part, "shard", at))) is not None
+    }
+    results = PerfDBResults(db, found.setting)
+    wanted = [name for cut in found.cuts for name in (*cut.parts, cut.whole)]
+    setting = found.setting.model_dump(mode="json")
+    # What was to be measured is taken from these runs alone: older times don't stand in for what failed now.
+    todo = {one.item.name for one in found.todo}
+    known = results.get_many(name for name in wanted if name not in todo)
+    known |= results.of_runs([run_of(cut_run, part, "shard", at) for at in range(part.shards)], todo)
+    made = predictions(found.cuts, known, spec.validate.calibrate_on)
+    for at, entry in enumerate(entries_of(spec.models)):
+        run_id = run_of(cut_run, part, "model", at)
+        cuts = [cut for cut in found.cuts if cut.at == at]
+        verdict = _model_verdict(at, cuts, found, shards, known)
+        first = cuts[0] if cuts else None
+        model = {"name": first.name, "digest": first.digest, "task": first.task} if first else {}
+        write(
+            by_run[run_id], run_id, verdict, role="model", setting=setting, predictions=made.get(at, []),
+            model={**model, "copies": entry.copies},
+        )  # fmt: skip
+    counts = {**_counts(found), "summary": summary(found.cuts, known, made)}
+    write(cut_job, cut_run, VALID, role="cut", setting=setting, counts=counts)
+    for at, out in shards.items():
+        run_id = run_of(cut_run, part, "shard", at)
+        counts = {"stored": len(out["stored"]), **{name: out[name] for name in _OF_SHARDS}}
+        write(by_run[run_id], run_id, _shard_verdict(out), role="shard", setting=setting, counts=counts)
+    for at in range(part.shards):
+        if at not in shards and not found.of_shard(at):
+            run_id = run_of(cut_run, part, "shard", at)
+            write(by_run[run_id], run_id, VALID, role="shard", setting=setting, counts={"stored": 0})
+
+
+_OF_SHARDS = ("failed", "rounds", "good_rounds", "levels", "seconds")
+
+
+def _model_verdict(
+    at: int, cuts: Sequence[CutModel], found: Cutting, shards: Mapping[int, Any], known: Mapping[str, Result]
+) -> Verdict:
+    if at in found.failed:
+        return Verdict.failed("decompose", found.failed[at])
+    absent = list(dict.fromkeys(name for cut in cuts for name in missing(cut, known)))
+    failures = {name: why for out in shards.values() for name, why in out["failed"].items()}
+    todo = {one.item.name: one for one in found.todo}
+    for name in (*absent, *(cut.whole for cut in cuts)):
+        if name in failures:
+            layers = todo[name].layers if name in todo else name
+            return Verdict.failed("measure", f"{layers}: {failures[name]}")
+    if not absent:
+        disturbed = {known[n].disturbed for cut in cuts for n in (*cut.parts, cut.whole) if n in known} - {
+            None
+        }
+        return Verdict.judged(
+            [Reason(check=f"{INTERFERENCE}.level", text=str(why)) for why in sorted(map(str, disturbed))]
+        )
+    text = f"{len(absent)} of its bricks have no time: {_whys(absent, todo, shards)}"
+    return Verdict.judged([Reason(check="bricks.missing", figure=float(len(absent)), bound=0.0, text=text)])
+
+
+def _whys(absent: Sequence[str], todo: Mapping[str, Any], shards: Mapping[int, Any]) -> str:
+    whys = {}
+    for name in absent:
+        shard = todo[name].shard if name in todo else None
+        out = shards.get(shard) if shard is not None else None
+        whys[shard] = f"shard {shard} " + (
+            f"was disturbed ({out['disturbed']})" if out and out["disturbed"] else "did not end"
+        )
+    return "; ".join(whys.values())
+
+
+def _shard_verdict(out: Mapping[str, Any]) -> Verdict:
+    if out["disturbed"]:
+        return Verdict.judged([Reason(check=f"{INTERFERENCE}.level", text=out["disturbed"])])
+    return VALID
+
+
+def _counts(found: Cutting) -> dict[str, Any]:
+    return {
+        "bricks": sum(len(cut.parts) for cut in found.cuts),
+        "unique": len({part for cut in found.cuts for part in cut.parts}),
+        "todo": len(found.todo),
+        "wholes": sum(one.item.whole for one in found.todo),
+        "reused": found.reused,
+        "failed": {str(at): why for at, why in found.failed.items()},
+        "estimate_s": sum(one.estimate_s for one in found.todo),
+    }
+
+
+def _output(ctx: Context, run_id: str) -> dict[str, Any] | None:
+    """What a shard's measurement left; None where it did not come to its end."""
+    path: Path = ctx.run_dir(run_id) / "measure.json"
+    try:
+        output: dict[str, Any] = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    return output
+
+
+def _latest(db: PerfDB, run_id: str) -> BricksResult | None:
+    return next(iter(db.results_of(BricksResult, {"run_id": run_id}, (("attempt", -1),), limit=1)), None)

@@ -1,0 +1,65 @@
+"""What the stage ``decompose`` found, as the shards and the report read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from inferbench_tasks.bricks.measure.child import Item
+from inferbench_tasks.bricks.measure.method import Setting
+from inferbench_tasks.contracts.handles import Handle
+
+FILE = "cutting.json"
+NETWORKS = "networks"
+
+
+class CutModel(Handle):
+    """One model at one batch size and granularity. ``at``: its place in the list; ``whole``: the identity that it is
+    timed as; ``parts``: those of its bricks in order, ``needs``: the positions that each takes from."""
+
+    at: int
+    name: str
+    copies: int
+    task: str | None
+    digest: str
+    batch_size: int
+    granularity: str
+    layers: int
+    operators: tuple[str, ...]
+    whole: str
+    parts: tuple[str, ...]
+    needs: tuple[tuple[int, ...], ...]
+
+
+class ToMeasure(Handle):
+    """A brick, or a whole model, of which no time is stored that may be used. ``layers``: what it is called in
+    messages; ``estimate_s``: what measuring it may take."""
+
+    item: Item
+    key: str
+    operators: tuple[str, ...]
+    layers: str
+    estimate_s: float
+    shard: int
+
+
+class Cutting(Handle):
+    """``failed``: place in the list -> why that model is in none of the figures. ``reused``: stored times that are
+    used; ``instruction_set``: whose layouts the bricks have."""
+
+    setting: Setting
+    cuts: tuple[CutModel, ...]
+    todo: tuple[ToMeasure, ...]
+    failed: dict[int, str]
+    reused: int
+
+    def of_shard(self, shard: int) -> list[ToMeasure]:
+        """What one shard is to measure."""
+        return [one for one in self.todo if one.shard == shard]
+
+
+def read(folder: Path) -> Cutting | None:
+    """That of a run's folder; None where it was never finished."""
+    try:
+        return Cutting.model_validate_json((folder / FILE).read_bytes())
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,41 @@
+"""What is missing, divided among shards: the longest first, each to the shard with the least so far."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+from inferbench_tasks.bricks.measure.method import Method
+
+#: What timing a brick takes beside its runs: loading it, the first runs; and beside each streamed run: the sweep of the
+#: caches. Guesses, which decide on nothing but how evenly shards are filled.
+LOAD_S, SWEEP_S = 0.05, 0.0015
+#: What a network is guessed to take that was never timed: its arithmetic and its bytes at such rates, and a call.
+FLOPS_PER_S, BYTES_PER_S, CALL_S = 20e9, 8e9, 5e-6
+
+
+def run_s(flops: float, bytes_moved: float) -> float:
+    """A guess of one run, s."""
+    return CALL_S + flops / FLOPS_PER_S + bytes_moved / BYTES_PER_S
+
+
+def measuring_s(one_run_s: float, method: Method, *, whole: bool) -> float:
+    """What timing a network takes that runs so long: all rounds, in both states unless it is a whole model."""
+    warm_s = min(method.runs * one_run_s, method.rounds * method.budget_s)
+    if whole:
+        return LOAD_S + warm_s
+    return LOAD_S + warm_s + min(method.runs * (one_run_s + SWEEP_S), method.rounds * method.budget_s)
+
+
+def fill(estimates_s: Sequence[float], shards: int, shard_s: float) -> list[int]:
+    """Which shard each belongs to. As many shards are filled as ``shard_s`` needs, at most ``shards``; others stay
+    empty, since each device that is taken costs a start of its own.
+    """
+    used = min(shards, max(1, round(sum(estimates_s) / shard_s + 0.4999)))
+    loads = [(0.0, shard) for shard in range(used)]
+    chosen = [0] * len(estimates_s)
+    for index in sorted(range(len(estimates_s)), key=lambda i: (-estimates_s[i], i)):
+        load, shard = heapq.heappop(loads)
+        chosen[index] = shard
+        heapq.heappush(loads, (load + estimates_s[index], shard))
+    return chosen

@@ -1,0 +1,85 @@
+"""What is impossible about a submission of bricks although each of its values is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from inferbench_tasks.brick_jobs.job import BricksJob
+from inferbench_tasks.brick_jobs.members import entries_of
+from inferbench_tasks.brick_jobs.spec import CorpusSpec
+from inferbench_tasks.bricks.corpus import corpora
+from inferbench_tasks.problem import did_you_mean, show
+from inferbench_tasks.submission.abilities import Abilities
+from inferbench_tasks.submission.finding import Finding, unknown
+
+#: Fewer whole models say nothing of how far predictions are off.
+FEWEST_CALIBRATING = 3
+
+
+def findings(spec: BricksJob, abilities: Abilities) -> list[Finding]:
+    """All of them; of models that nobody knows nothing but that."""
+    if names := unknown_names(spec.model_dump(include={"models"}), abilities):
+        return names
+    return [finding for aspect in _ASPECTS for finding in aspect(spec)]
+
+
+def unknown_names(data: Mapping[str, Any], abilities: Abilities) -> list[Finding]:
+    """Corpora and models that nobody knows, in data that need not be valid otherwise."""
+    models = data.get("models")
+    name = models.get("corpus") if isinstance(models, Mapping) else None
+    if isinstance(name, str) and name not in corpora():
+        known = corpora()
+        text = f"unknown corpus {show(name)}{did_you_mean(name, known) or ';'} known: {', '.join(known)}"
+        return [Finding(("models.corpus",), text)]
+    found = []
+    for at, entry in enumerate(models if isinstance(models, (list, tuple)) else ()):
+        model = entry.get("model") if isinstance(entry, Mapping) else None
+        name = model.get("name") if isinstance(model, Mapping) and model.get("kind") == "zoo" else None
+        if isinstance(name, str) and name not in abilities.zoo:
+            found.append(Finding((f"models.{at}.model.name",), unknown(abilities.zoo, name)))
+    return found
+
+
+def _models_once(spec: BricksJob) -> Iterator[Finding]:
+    if isinstance(spec.models, CorpusSpec):
+        return
+    seen: dict[str, int] = {}
+    for at, entry in enumerate(spec.models):
+        what = f"{entry.model.model_dump_json()} {sorted(entry.shapes.items())}"
+        if what in seen:
+            yield Finding(
+                (f"models.{at}",),
+                f"the same model as models.{seen[what]}; say copies there, and it counts as often",
+            )
+        seen.setdefault(what, at)
+
+
+def _calibration(spec: BricksJob) -> Iterator[Finding]:
+    count, wanted = len(entries_of(spec.models)), spec.validate.calibrate_on
+    if spec.validate.models == "none" or "calibrate_on" not in spec.validate.model_fields_set:
+        return
+    if 0 < wanted < FEWEST_CALIBRATING:
+        yield Finding(
+            ("validate.calibrate_on",),
+            f"{wanted} models say nothing of how far predictions are off; take at least {FEWEST_CALIBRATING}, or 0",
+        )
+    elif wanted and wanted >= count:
+        yield Finding(
+            ("validate.calibrate_on", "models"),
+            f"{wanted} models can't calibrate when there are {count}: the one that is predicted is never among them",
+        )
+
+
+def _repeated(spec: BricksJob) -> Iterator[Finding]:
+    for name, values in (("granularity", spec.bricks.granularity), ("batch_sizes", spec.bricks.batch_sizes)):
+        if len(set(values)) < len(values):
+            yield Finding((f"bricks.{name}",), f"has a value twice: {', '.join(map(str, values))}")
+
+
+def _device(spec: BricksJob) -> Iterator[Finding]:
+    if spec.serve.device.kind != "cpu" or spec.serve.device.detail:
+        yield Finding(("serve.device",), f"bricks are measured on cpu; got {str(spec.serve.device)!r}")
+
+
+_ASPECTS = (_models_once, _calibration, _repeated, _device)

@@ -1,0 +1,190 @@
+"""The report's tables and words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.brick_jobs.result import BricksResult, PredictedModel, Times
+
+#: Below this share of its time measured, a prediction says so first.
+LEAST_COVERAGE = 0.9
+#: Types of layers that are shown of each model.
+_TYPES = 5
+
+
+def each(results: Sequence[BricksResult]) -> Iterator[tuple[str, PredictedModel]]:
+    """(label, prediction) of all models, in their order; the label has batch size and granularity where they differ."""
+    of_models = [(result, one) for result in results if result.role == "model" for one in result.predictions]
+    several_batches = len({one.batch_size for _, one in of_models}) > 1
+    several_granularities = len({one.granularity for _, one in of_models}) > 1
+    for result, one in of_models:
+        label = str(result.model.get("name"))
+        if several_batches:
+            label += f", batch {one.batch_size}"
+        if several_granularities:
+            label += f", G {one.granularity}"
+        yield label, one
+
+
+def models(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
+    """A line for each prediction, beside what was measured."""
+    rows = [
+        [
+            label,
+            number(one.bricks),
+            number(one.unique),
+            percent(one.coverage_ratio),
+            number(one.constructed.ms, 4),
+            number(one.best.ms, 4),
+            interval(one.best),
+            str(one.calibrated_by or "–"),
+            number(one.measured.ms, 4) if one.measured else "–",
+            number(one.best.ms / one.measured.ms) if one.measured else "–",
+            number(one.streamed.ms, 4),
+            number(one.parallel.ms, 4),
+        ]
+        for label, one in each(results)
+    ]
+    head = [
+        "model", "bricks", "unique", "of its time measured", "sum of bricks, ms", "predicted, ms", "95% interval, ms",
+        "calibrated by", "measured, ms", "predicted / measured", "streamed, ms", "parallel, ms",
+    ]  # fmt: skip
+    note = (
+        "Predicted: the sum of the bricks' warm times, times the factor of the other models where three or more "
+        "calibrate it; its interval without calibration is of the rounds alone, and leaves out what cutting changes. "
+        "Streamed: the sum of the times with cold weights; parallel: the critical path of the bricks."
+    )
+    return [_table("", head, rows, note)] if rows else []
+
+
+def granularities(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
+    """A line for each batch size and granularity: errors over all models, and what was saved."""
+    rows = []
+    for row in of_granularity(results):
+        plain, calibrated = row["plain"] or {}, row["calibrated"] or {}
+        rows.append(
+            [
+                str(row["batch_size"]),
+                row["granularity"],
+                number(row["bricks"]),
+                number(row["unique"]),
+                percent(row["unique_ratio"]),
+                str(row["judged"]),
+                number(plain.get("geometric_mean")),
+                percent(plain.get("mean_absolute_error_ratio")),
+                number(calibrated.get("geometric_mean")),
+                percent(calibrated.get("mean_absolute_error_ratio")),
+                percent(calibrated.get("interval_ratio")),
+                number(row["end_to_end_ms"], 4),
+                number(row["unique_bricks_ms"], 4),
+                number(row["speedup_ratio"]),
+            ]
+        )
+    head = [
+        "batch", "G", "bricks", "unique", "share", "models judged", "geometric mean", "mean absolute error",
+        "geometric mean, calibrated", "mean absolute error, calibrated", "intervals that hold", "models, ms",
+        "unique bricks, ms", "speed-up as the paper counts",
+    ]  # fmt: skip
+    note = (
+        "Predicted over measured, each architecture once. Speed-up as the paper counts it: one run of each model, "
+        "copies included, over one run of each unique brick."
+    )
+    return [_table("", head, rows, note)] if rows else []
+
+
+def layers(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
+    """The types of bricks that take most of each model's time."""
+    rows = [
+        [label, str(of["operators"]), number(of["bricks"]), number(of["ms"]), percent(of["share_ratio"])]
+        for label, one in each(results)
+        for of in one.by_operators[:_TYPES]
+    ]
+    head = ["model", "layers", "bricks", "ms", "share"]
+    return [_table("", head, rows, "")] if rows else []
+
+
+def shards(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
+    """What was cut, and what each shard measured."""
+    tables = []
+    cuts = [result for result in results if result.role == "cut" and "todo" in result.counts]
+    if cuts:
+        rows = [
+            [
+                number(result.counts[name])
+                for name in ("bricks", "unique", "reused", "todo", "wholes", "estimate_s")
+            ]
+            for result in cuts
+        ]
+        head = ["bricks", "different", "known before", "measured now", "of these whole models", "expected, s"]
+        tables.append(
+            _table("", head, rows, "Different: as they are measured, inputs that take another time apart.")
+        )
+    rows = [
+        [
+            result.run_id,
+            number(result.counts.get("stored")),
+            number(len(result.counts.get("failed", {}))),
+            f"{result.counts.get('good_rounds', 0)} of {result.counts.get('rounds', 0)}",
+            ", ".join(f"{level:.3f}" for level in result.counts.get("levels", [])),
+            number(result.counts.get("seconds")),
+            str(result.verdict),
+        ]
+        for result in results
+        if result.role == "shard" and result.counts.get("stored") is not None and "rounds" in result.counts
+    ]
+    head = ["shard", "stored", "failed", "good rounds", "level of each", "session, s", "verdict"]
+    if rows:
+        tables.append(
+            _table(
+                "Shards",
+                head,
+                rows,
+                "Level: the references' times over those of the setting's first session.",
+            )
+        )
+    return tables
+
+
+def of_granularity(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
+    """The rows of ``summary`` of all points."""
+    return [row for result in results if result.role == "cut" for row in result.counts.get("summary", ())]
+
+
+def words(results: Sequence[BricksResult]) -> list[str]:
+    """What a reader is to know first."""
+    said = []
+    for label, one in each(results):
+        if one.coverage_ratio < LEAST_COVERAGE:
+            said.append(
+                f"{label}: only {percent(one.coverage_ratio)} of its predicted {number(one.best.ms)} ms is measured; "
+                "the rest is estimated."
+            )
+    for row in of_granularity(results):
+        if row["plain"] is None:
+            continue
+        kind = "calibrated" if row["calibrated"] else "plain"
+        of = row[kind]
+        text = (
+            f"Batch {row['batch_size']}, G {row['granularity']}: {of['models']} models predicted at "
+            f"{number(of['geometric_mean'])} of their measured time (geometric mean), "
+            f"{percent(of['mean_absolute_error_ratio'])} off on average"
+        )
+        text += ", each calibrated by others." if kind == "calibrated" else ", without calibration."
+        said.append(text)
+    return said
+
+
+def interval(times: Times) -> str:
+    """Its two ends."""
+    return f"{number(times.low_ms, 4)} to {number(times.high_ms, 4)}"
+
+
+def percent(ratio: float | None) -> str:
+    """A share."""
+    return "–" if ratio is None else f"{100 * ratio:.1f}%"
+
+
+def _table(title: str, head: list[str], rows: list[list[str]], note: str) -> dict[str, Any]:
+    return {"title": title, "head": head, "rows": rows, "numbers": list(range(1, len(head))), "note": note}

@@ -1,0 +1,64 @@
+"""What PerfDB holds of a job of kind bricks."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from inferbench_tasks.contracts.verdict import Verdict
+from inferbench_tasks.perfdb.documents import DeviceInfo, Document, Extension, ResultBase, RunDocument
+from inferbench_tasks.perfdb.finalise import common_fields
+
+
+class Times(Document):
+    """A time and its 95% interval, ms."""
+
+    ms: float
+    low_ms: float
+    high_ms: float
+
+
+class PredictedModel(Document):
+    """One model at one batch size and granularity.
+
+    ``coverage_ratio``: the share of the constructed time that is measured. ``calibrated``: the constructed one times
+    the factor of ``calibrated_by`` other models. ``measured``: the model itself, in rounds among the bricks.
+    """
+
+    batch_size: int
+    granularity: str
+    layers: int
+    bricks: int
+    unique: int
+    coverage_ratio: float
+    constructed: Times
+    streamed: Times
+    parallel: Times
+    calibrated: Times | None = None
+    factor: float | None = None
+    calibrated_by: int | None = None
+    measured: Times | None = None
+    by_operators: list[dict[str, Any]] = []
+
+    @property
+    def best(self) -> Times:
+        """What is predicted: calibrated where it can be."""
+        return self.calibrated or self.constructed
+
+
+class BricksResult(ResultBase):
+    """The result of one part of a submission: of a model what is predicted of it, of a shard what it measured."""
+
+    collection: ClassVar[str] = "brick_runs"
+
+    role: str | None = None
+    model: Extension = {}
+    device: DeviceInfo | None = None
+    setting: Extension = {}
+    predictions: list[PredictedModel] = []
+    counts: Extension = {}
+
+
+def without_figures(run: RunDocument, verdict: Verdict) -> BricksResult:
+    """The result of a run that failed or was cancelled."""
+    part = run.job.get("part") or {}
+    return BricksResult.model_validate({**common_fields(run, verdict), "role": part.get("role")})

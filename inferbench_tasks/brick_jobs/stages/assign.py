@@ -1,0 +1,44 @@
+"""Stage ``assign``: whether a shard has anything to measure; one that has not takes no device."""
+
+from __future__ import annotations
+
+from inferbench_tasks.brick_jobs import cutting
+from inferbench_tasks.brick_jobs.job import BricksJob
+from inferbench_tasks.brick_jobs.members import run_of
+from inferbench_tasks.contracts.handles import Handle
+from inferbench_tasks.errors import StageError
+from inferbench_tasks.stages.base import Context, JobInput, Stage
+
+STAGE = Stage(after=("decompose",), retries=1)
+
+
+class Input(JobInput):
+    """The run that cut the models is found by this one's place."""
+
+    job: BricksJob
+
+
+class Output(Handle):
+    """``bricks``, ``wholes``: so many are to be measured, which may take ``estimate_s``."""
+
+    bricks: int
+    wholes: int
+    estimate_s: float
+    ends_job: bool
+
+
+def run(inp: Input, ctx: Context) -> Output:
+    """StageError where the models could not be cut."""
+    part = inp.job.part
+    assert part is not None
+    found = cutting.read(ctx.run_dir(run_of(inp.run_id, part, "cut")))
+    if found is None:
+        raise StageError("the models were not cut; see the run of decompose")
+    todo = found.of_shard(part.at)
+    wholes = sum(one.item.whole for one in todo)
+    return Output(
+        bricks=len(todo) - wholes,
+        wholes=wholes,
+        estimate_s=sum(one.estimate_s for one in todo),
+        ends_job=not todo,
+    )

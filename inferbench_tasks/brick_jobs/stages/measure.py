@@ -1,0 +1,156 @@
+"""Stage ``measure``: one shard's bricks and whole models, in a session on the leased device."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from inferbench_tasks.brick_jobs import cutting
+from inferbench_tasks.brick_jobs.cutting import ToMeasure
+from inferbench_tasks.brick_jobs.job import BricksJob
+from inferbench_tasks.brick_jobs.members import run_of
+from inferbench_tasks.brick_jobs.stages import assign
+from inferbench_tasks.contracts.handles import Handle
+from inferbench_tasks.contracts.held_device import HeldDevice
+from inferbench_tasks.errors import CancelledError, StageError
+from inferbench_tasks.stages.base import Context, JobInput, Stage
+
+if TYPE_CHECKING:
+    from inferbench_tasks.brick_jobs.store import PerfDBResults
+    from inferbench_tasks.bricks.measure.method import Setting
+    from inferbench_tasks.bricks.measure.session import Session, Timed
+    from inferbench_tasks.bricks.results import Result
+
+log = logging.getLogger(__name__)
+
+STAGE = Stage(needs=("assign",), leased=True)
+
+
+class Input(JobInput):
+    """``devices``: that which was leased."""
+
+    job: BricksJob
+    assign: assign.Output
+    devices: tuple[HeldDevice, ...] = ()
+
+
+class Output(Handle):
+    """``stored``: identities whose times are in PerfDB now; ``failed``: identity -> why it can't be timed.
+
+    ``disturbed``: why these times are bounds, which nobody else uses. ``session``: under which they are stored.
+    ``seconds``: what the session took.
+    """
+
+    session: str
+    stored: tuple[str, ...]
+    failed: dict[str, str]
+    disturbed: str | None
+    rounds: int
+    good_rounds: int
+    levels: tuple[float, ...]
+    seconds: float
+
+
+def run(inp: Input, ctx: Context) -> Output:
+    """Time what nobody stored since; a network that can't be run is left out, and the others go on.
+
+    StageError where the device is not that which the models were cut for.
+    """
+    from inferbench_tasks.brick_jobs.store import PerfDBResults, session_name
+    from inferbench_tasks.bricks.measure.session import setting
+    from inferbench_tasks.bricks.predict import why_not
+    from inferbench_tasks.perfdb.store import PerfDB
+
+    part, job = inp.job.part, inp.job
+    assert part is not None
+    found = cutting.read(ctx.run_dir(run_of(inp.run_id, part, "cut")))
+    if found is None:
+        raise StageError("the models were not cut; see the run of decompose")
+    cores = cores_of(inp.devices, job.bricks.threads)
+    here = setting(cores, job.bricks.threads)
+    if here != found.setting:
+        raise StageError(f"the models were cut for {found.setting}; this device is {here}")
+    began = time.monotonic()
+    failed: dict[str, str] = {}
+    with PerfDB.connect(ctx.perfdb_uri, ctx.data_dir) as db:
+        results = PerfDBResults(db, here)
+        name = session_name(inp.run_id, inp.attempt)
+        todo, stored = _left(found.of_shard(part.at), results, inp.run_id)
+        session, timed = _session(todo, failed, cores, results.base_ns(), inp, ctx)
+        disturbed = why_not(session, job.measure.method) if session else None
+        if session:
+            if disturbed is None:
+                session = session.at(results.set_base_ns(session.base_ns))
+            for one in timed:
+                results.put(_result(one, session.timed[one.item.name], here, inp, name, disturbed))
+                stored.append(one.item.name)
+    return Output(
+        session=name, stored=tuple(stored), failed=failed, disturbed=disturbed, rounds=session.rounds if session else 0,
+        good_rounds=session.good_rounds if session else 0, levels=tuple(session.levels) if session else (),
+        seconds=time.monotonic() - began,
+    )  # fmt: skip
+
+
+def cores_of(devices: Sequence[HeldDevice], threads: int) -> list[int]:
+    """The last cores of the leased device, one for each thread; without a lease those of this process."""
+    from inferbench_tasks.bricks.measure.session import cores_for
+
+    if not devices or not devices[0].cores:
+        return cores_for(threads)
+    cores = sorted(devices[0].cores)
+    if threads > len(cores):
+        raise StageError(f"{threads} threads need as many cores; the device has {len(cores)}")
+    return cores[-threads:]
+
+
+def _left(
+    todo: Sequence[ToMeasure], results: PerfDBResults, run_id: str
+) -> tuple[list[ToMeasure], list[str]]:
+    """What an attempt of this run that was killed has not stored yet, and what it has."""
+    own = results.of_runs([run_id], [one.item.name for one in todo])
+    stored = [name for name, result in own.items() if result.disturbed is None]
+    return [one for one in todo if one.item.name not in stored], stored
+
+
+def _session(
+    todo: Sequence[ToMeasure], failed: dict[str, str], cores: list[int], base_ns: dict[str, float] | None,
+    inp: Input, ctx: Context,
+) -> tuple[Session | None, list[ToMeasure]]:  # fmt: skip
+    """Time what can be timed; what can't is put into ``failed``. None where nothing is left."""
+    from inferbench_tasks.bricks.measure.session import BrickFailed, run_session
+
+    def tell(done: float, of: float, what: str) -> None:
+        if ctx.cancelled():
+            raise CancelledError("Cancelled while measuring.")
+        ctx.progress(done, of, what)
+
+    left = list(todo)
+    while left:
+        with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
+            try:
+                session = run_session(
+                    [one.item for one in left], Path(folder), inp.job.measure.method,
+                    threads=inp.job.bricks.threads, cores=cores, base_ns=base_ns, progress=tell,
+                )  # fmt: skip
+                return session, left
+            except BrickFailed as error:
+                log.warning("a network can't be timed identity=%s why=%s", error.item, error.why)
+                failed[error.item] = error.why
+                left = [one for one in left if one.item.name != error.item]
+    return None, []
+
+
+def _result(
+    one: ToMeasure, timed: Timed, setting: Setting, inp: Input, session: str, disturbed: str | None
+) -> Result:
+    from inferbench_tasks.bricks.results import Result
+
+    return Result(
+        identity=one.item.name, key=one.key, operators=one.operators, setting=setting, session=session,
+        method=inp.job.measure.method, rounds_ns={s: tuple(times) for s, times in timed.rounds_ns.items()},
+        raw_ns={s: tuple(tuple(each) for each in rounds) for s, rounds in timed.raw_ns.items()}, disturbed=disturbed,
+    )  # fmt: skip

@@ -1,0 +1,162 @@
+"""Bricks' times in PerfDB: written once, found by setting and identity; the same protocol as the files' store.
+
+``brick_levels`` has one document for each setting, with the references' times that all times of it are relative to;
+``brick_results`` one for each session that measured a brick or a whole model; ``decompositions`` one for each model
+that was cut, at each granularity: its bricks in order, and what each of them takes from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pymongo.errors import DuplicateKeyError
+
+from inferbench_tasks.bricks.measure.method import Setting
+from inferbench_tasks.bricks.results import WHOLE, Result, setting_id
+from inferbench_tasks.perfdb.documents import utc_now
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import to_plain, to_stored
+
+RESULTS, LEVELS, DECOMPOSITIONS = "brick_results", "brick_levels", "decompositions"
+
+
+def session_name(run_id: str, attempt: int | str) -> str:
+    """What the results of an attempt at a shard say that they are of."""
+    return f"{run_id}/{attempt}"
+
+
+#: So many identities are asked for at once.
+_AT_ONCE = 5_000
+
+
+class PerfDBResults:
+    """Those of one setting."""
+
+    def __init__(self, db: PerfDB, setting: Setting) -> None:
+        self.setting = setting
+        self._db, self._id = db, setting_id(setting)
+
+    def base_ns(self) -> dict[str, float] | None:
+        """The level's base; None before the first session."""
+        found = self._db.retrying(
+            lambda: self._db.collection(LEVELS).find_one({"_id": self._id}), "reading bricks' level"
+        )
+        return dict(to_plain(found["references_ns"])) if found else None
+
+    def set_base_ns(self, base_ns: dict[str, float]) -> dict[str, float]:
+        """Set it unless it is set; the one that counts."""
+        values = {"setting": self.setting, "references_ns": base_ns, "created_at": utc_now()}
+
+        def insert() -> None:
+            self._db.collection(LEVELS).update_one(
+                {"_id": self._id}, {"$setOnInsert": to_stored(values)}, upsert=True
+            )
+
+        self._db.retrying(insert, "writing bricks' level")
+        return self.base_ns() or base_ns
+
+    def get(self, identity: str) -> Result | None:
+        """The newest of a brick, or of a whole model, with its raw times."""
+        where = {"setting_id": self._id, "identity": identity, "disturbed": None}
+        found = self._db.retrying(
+            lambda: self._db.collection(RESULTS).find_one(where, sort=[("measured_at", -1)]),
+            "reading a brick's result",
+        )
+        return self._results([found]).get(identity) if found else None
+
+    def get_many(self, identities: Iterable[str]) -> dict[str, Result]:
+        """The newest of each that there is, without raw times."""
+        return self._results(self._among(identities, {"disturbed": None}))
+
+    def of_runs(self, run_ids: Iterable[str], identities: Iterable[str]) -> dict[str, Result]:
+        """What the sessions of these runs measured, disturbed or not; see ``session_name``."""
+        starts = "|".join(re.escape(session_name(run_id, "")) for run_id in run_ids)
+        return self._results(
+            self._among(identities, {"session": {"$regex": f"^({starts})"}}) if starts else []
+        )
+
+    def _among(self, identities: Iterable[str], more: Mapping[str, Any]) -> list[dict[str, Any]]:
+        wanted = list(dict.fromkeys(identities))
+        found: list[dict[str, Any]] = []
+        for start in range(0, len(wanted), _AT_ONCE):
+            where = {"setting_id": self._id, "identity": {"$in": wanted[start : start + _AT_ONCE]}}
+            found += self._find({**where, **more})
+        return found
+
+    def put(self, result: Result) -> None:
+        """Write it once: the same brick of the same session stays as it is. A whole model's cuts are added."""
+        values = to_stored(result.model_dump(exclude={"parts", "needs"}))
+        values |= {"setting_id": self._id, "whole": result.identity.startswith(WHOLE)}
+
+        def insert() -> None:
+            try:
+                self._db.collection(RESULTS).insert_one(dict(values))
+            except DuplicateKeyError:
+                return
+
+        self._db.retrying(insert, "writing a brick's result")
+        for granularity, parts in result.parts.items():
+            self.put_cut(result.identity, granularity, parts, result.needs[granularity], {})
+
+    def put_cut(
+        self,
+        whole: str,
+        granularity: str,
+        parts: Iterable[str],
+        needs: Iterable[Iterable[int]],
+        facts: Mapping[str, Any],
+    ) -> None:
+        """Keep how a model is cut, once; ``facts``: its name, digest, batch size and what else is known of it."""
+        parts = list(parts)
+        where = {"whole": whole, "granularity": granularity, "parts": parts}
+        values = {**facts, "needs": [list(one) for one in needs], "created_at": utc_now()}
+        self._db.retrying(
+            lambda: self._db.collection(DECOMPOSITIONS).update_one(
+                where, {"$setOnInsert": to_stored(values)}, upsert=True
+            ),
+            "writing a decomposition",
+        )
+
+    def wholes(self) -> list[Result]:
+        """Whole models that were measured at this setting."""
+        return list(
+            self._results(self._find({"setting_id": self._id, "whole": True, "disturbed": None})).values()
+        )
+
+    def _find(self, where: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return self._db.retrying(
+            lambda: list(self._db.collection(RESULTS).find(where, {"raw_ns": 0}).sort("measured_at", 1)),
+            "reading bricks' results",
+        )
+
+    def _results(self, found: Iterable[dict[str, Any]]) -> dict[str, Result]:
+        """By identity, the last of each; whole models with their cuts."""
+        newest = {document["identity"]: document for document in found}
+        cuts = self._cuts([identity for identity in newest if identity.startswith(WHOLE)])
+        return {identity: _result(document, cuts.get(identity, {})) for identity, document in newest.items()}
+
+    def _cuts(self, wholes: list[str]) -> dict[str, dict[str, Any]]:
+        cuts: dict[str, dict[str, Any]] = {}
+        if not wholes:
+            return cuts
+        found = self._db.retrying(
+            lambda: list(
+                self._db.collection(DECOMPOSITIONS).find({"whole": {"$in": wholes}}).sort("created_at", 1)
+            ),
+            "reading decompositions",
+        )
+        for cut in found:
+            of = cuts.setdefault(cut["whole"], {"parts": {}, "needs": {}})
+            of["parts"][cut["granularity"]] = cut["parts"]
+            of["needs"][cut["granularity"]] = cut["needs"]
+        return cuts
+
+
+def _result(document: dict[str, Any], cuts: Mapping[str, Any]) -> Result:
+    plain = {name: value for name, value in to_plain(document).items() if name in Result.model_fields}
+    at: datetime = plain["measured_at"]
+    plain["measured_at"] = at.replace(tzinfo=UTC) if at.tzinfo is None else at
+    return Result.model_validate({"raw_ns": {}, **plain, **cuts})

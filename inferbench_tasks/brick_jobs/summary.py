@@ -1,0 +1,89 @@
+"""Over all models of a list, for each batch size and granularity: how far predictions are off, and what was saved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from inferbench_tasks.brick_jobs.cutting import CutModel
+from inferbench_tasks.brick_jobs.result import PredictedModel
+from inferbench_tasks.bricks import prediction
+from inferbench_tasks.bricks.results import Result
+
+#: A prediction this near to what was measured counts as within.
+WITHIN_RATIO = 0.1
+
+
+def summary(
+    cuts: Sequence[CutModel], known: Mapping[str, Result], made: Mapping[int, Sequence[PredictedModel]]
+) -> list[dict[str, Any]]:
+    """A row for each batch size and granularity, of the models of which everything is known.
+
+    ``speedup_ratio`` as the paper counts it: the models' own times, each copy of them, over the times of their unique
+    bricks. Errors are of predicted over measured, each model once: ``geometric_mean``, ``mean_absolute_error_ratio``,
+    ``within_ratio`` (the share within a tenth), ``interval_ratio`` (whose 95% interval holds the measured time); the
+    same of calibrated predictions under ``calibrated``, of the models that have one.
+    """
+    points = dict.fromkeys((cut.batch_size, cut.granularity) for cut in cuts)
+    return [_row(batch, granularity, cuts, known, made) for batch, granularity in points]
+
+
+def _row(
+    batch: int, granularity: str, cuts: Sequence[CutModel], known: Mapping[str, Result],
+    made: Mapping[int, Sequence[PredictedModel]],
+) -> dict[str, Any]:  # fmt: skip
+    of_point = [cut for cut in cuts if (cut.batch_size, cut.granularity) == (batch, granularity)]
+    predicted = {
+        cut.at: one
+        for cut in of_point
+        for one in made.get(cut.at, ())
+        if (one.batch_size, one.granularity) == (batch, granularity)
+    }
+    judged = [cut for cut in of_point if cut.at in predicted and predicted[cut.at].measured is not None]
+    unique = {part for cut in judged for part in cut.parts}
+    unique_ms = math.fsum(_ms(known[part]) for part in unique)
+    end_to_end_ms = math.fsum(cut.copies * _ms(known[cut.whole]) for cut in judged)
+    all_unique = {part for cut in of_point for part in cut.parts}
+    bricks = sum(cut.copies * len(cut.parts) for cut in of_point)
+    return {
+        "batch_size": batch,
+        "granularity": granularity,
+        "models": sum(cut.copies for cut in of_point),
+        "architectures": len(of_point),
+        "bricks": bricks,
+        "unique": len(all_unique),
+        "unique_ratio": len(all_unique) / bricks if bricks else None,
+        "judged": len(judged),
+        "end_to_end_ms": end_to_end_ms if judged else None,
+        "unique_bricks_ms": unique_ms if judged else None,
+        "speedup_ratio": end_to_end_ms / unique_ms if judged and unique_ms else None,
+        "plain": errors([(one.constructed, one.measured) for one in _of(judged, predicted)]),
+        "streamed": errors([(one.streamed, one.measured) for one in _of(judged, predicted)]),
+        "parallel": errors([(one.parallel, one.measured) for one in _of(judged, predicted)]),
+        "calibrated": errors(
+            [(one.calibrated, one.measured) for one in _of(judged, predicted) if one.calibrated is not None]
+        ),
+    }
+
+
+def errors(pairs: Sequence[tuple[Any, Any]]) -> dict[str, Any] | None:
+    """Of (predicted, measured) times; None without any."""
+    if not pairs:
+        return None
+    ratios = [predicted.ms / measured.ms for predicted, measured in pairs]
+    return {
+        "models": len(ratios),
+        "geometric_mean": math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios)),
+        "mean_absolute_error_ratio": math.fsum(abs(ratio - 1) for ratio in ratios) / len(ratios),
+        "within_ratio": sum(abs(ratio - 1) <= WITHIN_RATIO for ratio in ratios) / len(ratios),
+        "interval_ratio": sum(p.low_ms <= m.ms <= p.high_ms for p, m in pairs) / len(pairs),
+    }
+
+
+def _of(cuts: Sequence[CutModel], predicted: Mapping[int, PredictedModel]) -> list[PredictedModel]:
+    return [predicted[cut.at] for cut in cuts]
+
+
+def _ms(result: Result) -> float:
+    return prediction.measured(result).ns / 1e6

@@ -1,0 +1,66 @@
+"""What a model is recorded and timed with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from inferbench_tasks.errors import InputError
+
+if TYPE_CHECKING:
+    from inferbench_tasks.contracts.arrays import Array, Arrays
+    from inferbench_tasks.contracts.handles import TensorSpec
+    from inferbench_tasks.contracts.models import ModelSource
+
+SEED = 7
+
+
+def inputs_of(
+    source: ModelSource, inputs: tuple[TensorSpec, ...], batch: int, sizes: dict[str, tuple[int, ...]]
+) -> Arrays:
+    """The data set's first samples where they have the sizes that were asked for, seeded noise elsewhere."""
+    import numpy as np
+
+    names = ", ".join(spec.name for spec in inputs)
+    for name in sizes:
+        if name not in {spec.name for spec in inputs}:
+            raise InputError(f"the model has no input {name}; it has {names}", field="shape")
+    fixed = tuple(spec.model_copy(update={"shape": sizes.get(spec.name, spec.shape)}) for spec in inputs)
+    for spec, declared in zip(fixed, inputs, strict=True):
+        agrees = len(spec.shape) == len(declared.shape) and all(
+            size in (-1, other) for size, other in zip(declared.shape, spec.shape, strict=True)
+        )
+        if not agrees:
+            raise InputError(
+                f"{spec.name} takes {list(declared.shape)}, not {list(spec.shape)}", field="shape"
+            )
+        if -1 in spec.shape:
+            raise InputError(
+                f"the input {spec.name} has the open sizes {list(spec.shape)}; fix them by --shape {spec.name}="
+                + "x".join("N" if size == -1 else str(size) for size in spec.shape)
+                + ", or shapes in a submission",
+                field="shape",
+            )
+    shapes = {spec.name: (batch, *spec.shape) for spec in fixed}
+    samples = _samples(source, batch)
+    if samples is not None and {name: array.shape for name, array in samples.items()} == shapes:
+        return samples
+    noise = source.noise(fixed, batch, np.random.default_rng(SEED))
+    return {name: _repeated(noise[name], sizes) for name, sizes in shapes.items()}
+
+
+def _repeated(array: Array, shape: tuple[int, ...]) -> Array:
+    """The array's values over and over along each axis: a source's noise may have a length of its own."""
+    import numpy as np
+
+    return np.ascontiguousarray(
+        array[np.ix_(*(np.arange(n) % old for n, old in zip(shape, array.shape, strict=True)))]
+    )
+
+
+def _samples(source: ModelSource, batch: int) -> Arrays | None:
+    dataset = source.dataset()
+    if dataset is None or len(dataset) < batch:
+        return None
+    import numpy as np
+
+    return dataset.inputs(np.arange(batch))

@@ -1,0 +1,124 @@
+"""Bricks' times in PerfDB: written once, and used again only where everything agrees."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from inferbench_tasks.brick_jobs.spec import MeasureSpec
+from inferbench_tasks.brick_jobs.stages.decompose import usable
+from inferbench_tasks.brick_jobs.store import RESULTS, PerfDBResults
+from inferbench_tasks.bricks.measure.method import Method, Setting
+from inferbench_tasks.bricks.results import WHOLE, Result, Results, ResultStore
+from inferbench_tasks.perfdb import backup
+from inferbench_tasks.perfdb.store import PerfDB
+
+pytestmark = pytest.mark.integration
+SETTING = Setting(processor="p", instruction_set="x", cores=1, threads=1, runtime="onnxruntime 1")
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def result(identity: str = "a", session: str = "s/1", ms: float = 1.0, **more: object) -> Result:
+    fields = {
+        "identity": identity, "key": "k", "operators": ("Conv",), "setting": SETTING, "session": session,
+        "method": Method(), "rounds_ns": {"warm": (ms * 1e6,) * 3, "streamed": (ms * 2e6,) * 3},
+        "raw_ns": {"warm": ((1, 2), (3, 4), (5, 6))}, "measured_at": AT,
+    }  # fmt: skip
+    return Result.model_validate(fields | more)
+
+
+@pytest.fixture(params=["perfdb", "files"])
+def store(request: pytest.FixtureRequest, perfdb: PerfDB, tmp_path: Path) -> ResultStore:
+    return PerfDBResults(perfdb, SETTING) if request.param == "perfdb" else Results(tmp_path, SETTING)
+
+
+def test_both_stores_give_back_what_was_put(store: ResultStore) -> None:
+    """A brick with its raw times, a whole model with its cuts, and nothing that was not measured."""
+    whole = result(WHOLE + "m", parts={"1": ("a", "a")}, needs={"1": ((), (0,))})
+    store.put(result())
+    store.put(whole)
+    assert store.get("a") == result()
+    assert store.get("b") is None
+    assert set(store.get_many(["a", "b", WHOLE + "m"])) == {"a", WHOLE + "m"}
+    assert [(one.parts, one.needs) for one in store.wholes()] == [(whole.parts, whole.needs)]
+
+
+def test_the_first_base_counts(store: ResultStore) -> None:
+    """All times of a setting are relative to one session's references: who comes second is told which."""
+    assert store.base_ns() is None
+    assert store.set_base_ns({"dense": 100.0}) == {"dense": 100.0}
+    assert store.set_base_ns({"dense": 200.0}) == {"dense": 100.0}
+    assert store.base_ns() == {"dense": 100.0}
+
+
+def test_results_are_written_once(perfdb: PerfDB) -> None:
+    """The same brick of the same session stays as it was; another session's is beside it, and the newest is taken."""
+    store = PerfDBResults(perfdb, SETTING)
+    store.put(result(ms=1))
+    store.put(result(ms=9))
+    assert perfdb.collection(RESULTS).count_documents({}) == 1
+    assert store.get_many(["a"])["a"].rounds_ns["warm"] == (1e6,) * 3
+    store.put(result(session="s/2", ms=2, measured_at=AT + timedelta(days=1)))
+    assert perfdb.collection(RESULTS).count_documents({}) == 2
+    assert store.get_many(["a"])["a"].rounds_ns["warm"] == (2e6,) * 3
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"runtime": "onnxruntime 2"},
+        {"threads": 2},
+        {"processor": "q"},
+        {"instruction_set": "y"},
+        {"version": 99},
+    ],
+    ids=str,
+)
+def test_another_setting_has_none(perfdb: PerfDB, other: dict[str, object]) -> None:
+    """Device, runtime's version, threads, method: where one differs nothing is used again, and both stay."""
+    PerfDBResults(perfdb, SETTING).put(result())
+    setting = SETTING.model_copy(update=other)
+    there = PerfDBResults(perfdb, setting)
+    assert there.get_many(["a"]) == {} and there.get("a") is None and there.wholes() == []
+    there.put(result(setting=setting, ms=5))
+    assert PerfDBResults(perfdb, SETTING).get_many(["a"])["a"].rounds_ns["warm"] == (1e6,) * 3
+
+
+def test_disturbed_times_are_only_their_own_runs(perfdb: PerfDB) -> None:
+    """A busy machine's times are kept as bounds, and used by nobody else."""
+    store = PerfDBResults(perfdb, SETTING)
+    store.put(result(disturbed="busy"))
+    assert store.get_many(["a"]) == {} and store.get("a") is None
+    assert set(store.of_runs(["s"], ["a"])) == {"a"}
+    assert store.of_runs(["s2"], ["a"]) == {}
+    assert store.of_runs([], ["a"]) == {}
+
+
+def test_what_is_reused_is_as_much_and_as_fresh_as_asked() -> None:
+    """Fewer runs than asked for, or too old: measured again; ``never``: everything, ``always``: whatever their age."""
+    now = datetime.now(UTC)
+    found = {
+        "new": result("new", measured_at=now),
+        "old": result("old", measured_at=now - timedelta(days=31)),
+        "short": result("short", measured_at=now, method=Method(runs=15)),
+    }
+    assert set(usable(found, MeasureSpec())) == {"new"}
+    assert set(usable(found, MeasureSpec(reuse="always"))) == {"new", "old"}
+    assert set(usable(found, MeasureSpec(reuse="never"))) == set()
+    assert set(usable(found, MeasureSpec(runs=15, max_age_days=32))) == {"new", "old", "short"}
+
+
+def test_a_backup_brings_bricks_back(perfdb: PerfDB, perfdb_server: str, tmp_path: Path) -> None:
+    """Results, cuts and the level."""
+    store = PerfDBResults(perfdb, SETTING)
+    store.put(result(WHOLE + "m", parts={"1": ("a",)}, needs={"1": ((),)}))
+    store.set_base_ns({"dense": 100.0})
+    counts = backup.backup(perfdb, tmp_path / "b.tar.gz")
+    assert {counts[name] for name in ("brick_results", "brick_levels", "decompositions")} == {1}
+    for name in ("brick_results", "brick_levels", "decompositions"):
+        perfdb.collection(name).drop()
+    perfdb.collection("runs").drop()
+    backup.restore(perfdb, tmp_path / "b.tar.gz")
+    assert store.wholes()[0].parts == {"1": ("a",)} and store.base_ns() == {"dense": 100.0}

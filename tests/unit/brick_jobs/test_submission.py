@@ -1,0 +1,136 @@
+"""What a submission of kind bricks may say, and what becomes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks.brick_jobs.job import BricksJob
+from inferbench_tasks.brick_jobs.members import run_of, shards_of
+from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.plan.compile import compile_plan
+from inferbench_tasks.submission.base import SubmissionBase
+from inferbench_tasks.submission.reader import read_submission
+from inferbench_tasks.submission.sweep import expand
+
+LIST = """\
+kind: bricks
+name: x
+models:
+  - model: {kind: zoo, name: digits}
+  - model: {kind: zoo, name: lstm}
+"""
+
+
+def submission(text: str, folder: Path) -> SubmissionBase:
+    path = folder / "x.yaml"
+    path.write_text(text)
+    return read_submission(path, INSTALLED)
+
+
+def problems(text: str, folder: Path) -> list[str]:
+    with pytest.raises(SubmissionError) as caught:
+        submission(text, folder)
+    return str(caught.value).replace(str(folder) + "/", "").splitlines()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("bricks: {granularity: 0}", "x.yaml:6: bricks.granularity"),
+        ("bricks: {granularity: 1.5}", "x.yaml:6: bricks.granularity"),
+        ("bricks: {granularity: [1, 1]}", "has a value twice: 1, 1"),
+        ("bricks: {runtime: tensorrt}", "x.yaml:6: bricks.runtime"),
+        ("bricks: {precision: fp8}", "x.yaml:6: bricks.precision"),
+        ("bricks: {batch_sizes: [0]}", "x.yaml:6: bricks.batch_sizes"),
+        ("bricks: {batch_sizes: []}", "x.yaml:6: bricks.batch_sizes"),
+        ("measure: {shard_s: 100000}", "x.yaml:6: measure.shard_s"),
+        ("measure: {reuse: sometimes}", "x.yaml:6: measure.reuse"),
+        ("serve: {device: gpu}", "x.yaml:6: serve.device: bricks are measured on cpu"),
+        ("serve: {device: tpu}", "x.yaml:6: serve.device"),
+        (
+            "validate: {calibrate_on: 5}",
+            "x.yaml:6: validate.calibrate_on: 5 models can't calibrate when there are 2",
+        ),
+        ("validate: {calibrate_on: 2}", "x.yaml:6: validate.calibrate_on: 2 models say nothing"),
+        ("granularity: 3", "x.yaml:6: granularity: unknown key"),
+        ("sweep: {bricks.granularity: [1, 0]}", "x.yaml:6: sweep"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(more: str, said: str, tmp_path: Path) -> None:
+    """Before anything starts: each value that can't be, and each two that can't be together."""
+    assert any(said in line for line in problems(LIST + more, tmp_path)), problems(LIST + more, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("models", "said"),
+    [
+        (
+            "models: {corpus: paper49}",
+            "x.yaml:3: models.corpus: unknown corpus 'paper49'; did you mean 'paper50'?",
+        ),
+        ("models: []", "x.yaml:3: models"),
+        ("models: [{model: {kind: zoo, name: digit}}]", "unknown zoo model 'digit'; did you mean 'digits'?"),
+        (
+            "models: [{model: {kind: zoo, name: digits}, copy: 2}]",
+            "models[0].copy: unknown key; did you mean 'copies'?",
+        ),
+        (
+            "models: [{model: {kind: zoo, name: digits}}, {model: {kind: zoo, name: digits}}]",
+            "the same model as models.0; say copies there",
+        ),
+    ],
+)
+def test_models_that_are_none_are_named(models: str, said: str, tmp_path: Path) -> None:
+    """An unknown corpus or model, an empty list, the same model twice."""
+    text = f"kind: bricks\nname: x\n{models}\n"
+    assert any(said in line for line in problems(text, tmp_path)), problems(text, tmp_path)
+
+
+def test_the_plan_is_models_then_their_cutting_then_shards(tmp_path: Path) -> None:
+    """Only the measurements are on the device; cutting waits for all conversions, shards wait for the cutting."""
+    plan = compile_plan(submission(LIST + "measure: {shard_s: 10}\n", tmp_path))
+    chains = [[node.stage for node in plan.of_job(job.index)] for job in plan.jobs]
+    assert chains == [["generate", "convert"]] * 2 + [["decompose"]] + [["assign", "measure", "release"]] * 3
+    nodes = {node.id: node for node in plan.nodes}
+    assert nodes["job-002.decompose"].follows == ("job-000.convert", "job-001.convert")
+    assert nodes["job-004.assign"].follows == ("job-002.decompose",)
+    assert {node.stage for node in plan.nodes if node.lease} == {"measure", "release"}
+    assert [node.stage for node in plan.of_submission()] == ["construct"]
+    assert nodes["job-003.measure"].opens and nodes["job-003.release"].cleans_up
+
+
+def test_points_of_a_sweep_wait_for_their_own(tmp_path: Path) -> None:
+    """Each point has its own models, cutting and shards; none waits for another's."""
+    plan = compile_plan(submission(LIST + "sweep: {bricks.granularity: [1, 3]}\n", tmp_path))
+    waits = {node.id: node.follows for node in plan.nodes if node.stage == "decompose"}
+    assert waits == {
+        "job-002.decompose": ("job-000.convert", "job-001.convert"),
+        "job-006.decompose": ("job-004.convert", "job-005.convert"),
+    }
+
+
+def test_parts_find_each_other_by_their_places(tmp_path: Path) -> None:
+    """Also in the second point of a sweep."""
+    jobs = expand(submission(LIST + "sweep: {bricks.granularity: [1, 3]}\n", tmp_path))
+    shard = jobs[7].spec
+    assert isinstance(shard, BricksJob) and shard.part is not None and shard.part.role == "shard"
+    assert run_of("night-1.007", shard.part, "cut") == "night-1.006"
+    assert run_of("night-1.007", shard.part, "model", 1) == "night-1.005"
+
+
+def test_a_corpus_is_all_of_its_models(tmp_path: Path) -> None:
+    """One job for each architecture, whose plan is made in a moment."""
+    text = "kind: bricks\nname: x\nmodels: {corpus: distinct50}\n"
+    roles = [
+        job.spec.part.role
+        for job in expand(submission(text, tmp_path))
+        if isinstance(job.spec, BricksJob) and job.spec.part
+    ]
+    assert (
+        roles.count("model") == 50
+        and roles.count("cut") == 1
+        and roles.count("shard") == shards_of(50, 1, 1, 60)
+    )
