@@ -24,8 +24,8 @@ from inferbench_tasks.monitors.records import Recording
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import Answer, Epoch
 
-#: Monitors that a training needs.
-MONITORS = ("host", "server", "client", "wait")
+#: Monitors that a training needs; the last two for its energy, where there are counters.
+MONITORS = ("host", "server", "client", "wait", "rapl", "gpu")
 #: The kernel counts a core's use and steal in ticks of 10 ms: shorter stretches than this, s, would be judged by them.
 STRETCH_S = 1.0
 #: Of the time of the steps so much may be waits behind others: they make a step a quarter longer then, which is what

@@ -35,7 +35,8 @@ class TrainingSummary(Document):
     samples/s of those without (``training.figures.bare``). ``jade``: BenchmarkJade's columns (``training.jade``), None
     where they were not asked for. ``events``: by the device's own stamps (``training.figures.events``), likewise.
     ``loss``: means of the first and last epoch.
-    ``probes``: medians of the ranks', see ``training.probes``.
+    ``spending``: energy, CO2 and money (``training.spending``). ``probes``: medians of the
+    ranks', see ``training.probes``.
     """
 
     synchronised: dict[str, Any]
@@ -45,6 +46,7 @@ class TrainingSummary(Document):
     loss: dict[str, Any]
     loader: dict[str, Any] = {}
     probes: dict[str, float | None] = {}
+    spending: dict[str, Any] | None = None
 
 
 class TrainingResult(ResultBase):

@@ -79,6 +79,7 @@ def sections(
         ("What holds it up", [], tables.diagnoses(diagnoses)),
         ("Steps", [charts.phases(views), charts.course(series)], []),
         ("Phases", own, tables.phases(views)),
+        ("Energy, CO2 and cost", [], tables.spending(views)),
         ("Loading", [], [*stalls(views), *tables.loader(views)]),
         ("The device's own stamps", [], tables.events(views)),
         ("BenchmarkJade's columns", [], tables.jade(views)),

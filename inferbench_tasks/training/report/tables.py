@@ -208,6 +208,36 @@ def events(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
     return tables
 
 
+def spending(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
+    """Energy, CO2 and money of an epoch and of a million samples; [] without a run that has any."""
+    rows, said = [], []
+    for view in views:
+        block = view.summary.spending if view.summary else None
+        if not block or all(of["per_epoch"] is None for of in block.values()):
+            continue
+        energy = block["energy"]
+        method = f"{energy['method']} (±{energy['uncertainty_ratio']:.0%})" if energy["method"] else "–"
+        cells = [number(block[name][per], 4) for per in _PER for name in ("energy", "co2", "cost")]
+        rows.append([view.label, *cells, method])
+        said += [f"{name}: {of['reason']}" for name, of in block.items() if of["reason"]]
+    if not rows:
+        return []
+    head = [
+        "run",
+        *(f"{what} of {of}" for of in ("an epoch", "10⁶ samples") for what in ("J", "g CO2e", "USD")),
+        "energy by",
+    ]
+    note = (
+        "Energy and CO2: from the start of the first epoch to the end of the last one, loaders' starts, warm-up and "
+        "instruments in it. Cost: by the samples/s without instruments, of the cheapest instance with this device. "
+        + " ".join(f"{text}." for text in dict.fromkeys(said))
+    )
+    return [{"title": "", "head": head, "rows": rows, "numbers": list(range(1, 7)), "note": note.strip()}]
+
+
+_PER = ("per_epoch", "per_million_samples")
+
+
 def _exchange(of: dict[str, Any]) -> str:
     if of["reason"] is not None:
         return f"none of its own; {of['reason']}"

@@ -39,7 +39,7 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.monitors.records import read_recording
     from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance, SubmissionInfo
     from inferbench_tasks.perfdb.store import PerfDB
-    from inferbench_tasks.training import certificate, disturbance, networks, steps
+    from inferbench_tasks.training import certificate, disturbance, networks, spending, steps
     from inferbench_tasks.training.order import Answer
     from inferbench_tasks.training.result import EngineInfo, NetworkInfo, TrainingResult, TrainingSummary
 
@@ -57,6 +57,8 @@ def run(inp: Input, ctx: Context) -> Output:
     )
     ledger = disturbance.ledger(recording, answers, job, hardware)
     summary = summarise(answers, job)
+    rate = summary["bare"]["samples_per_s"]
+    summary["spending"] = spending.of_training(answers, job, recording, hardware, rate)
     proof = certificate.certify(answers, summary, ledger, job.data.read)
     left_out = inp.generate.left_out or {}
     if left_out.get("broken"):

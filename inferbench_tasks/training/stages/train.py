@@ -65,7 +65,7 @@ def run(inp: Input, ctx: Context) -> Output:
         server = launch.start(
             inp.job, inp.run_id, folder, order_path, Path(scratch.path), ctx, launch.gpus(inp.devices)
         )
-        with MonitorSession(server, monitors_path, kinds=MONITORS):
+        with MonitorSession(server, monitors_path, device=inp.job.devices.kind.kind, kinds=MONITORS):
             launch.wait(server, folder, ctx)
     finally:
         records.end_run(servers_dir, inp.run_id)

@@ -1,0 +1,91 @@
+"""Energy, CO2 and money of a training, against sums worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.metrics.carbon import REGION
+from inferbench_tasks.metrics.cost import price_rows
+from inferbench_tasks.monitors.records import EMPTY, Recording, Series
+from inferbench_tasks.training import spending
+from inferbench_tasks.training.job import TrainingJob
+from inferbench_tasks.training.order import Answer, Epoch
+
+SECOND_NS = 1_000_000_000
+HARDWARE = {
+    "cpu": "AMD EPYC 7763 64-Core Processor",
+    "cores_physical": 1,
+    "cores_logical": 2,
+    "cores_granted": 2,
+}
+
+
+def job(**devices: Any) -> TrainingJob:
+    return TrainingJob.model_validate(
+        {
+            "kind": "training",
+            "name": "x",
+            "data": {"kind": "dummy", "samples": 1000},
+            "train": {"batch_size": 100},
+            "devices": {"processes": 2, "strategy": "ddp", **devices},
+        }
+    )
+
+
+def answers() -> list[Answer]:
+    """Two ranks with two epochs of 5 s each: 2,000 samples in 10 s."""
+    return [
+        Answer(
+            rank=rank, world=2, pid=1, parameters=[], parameter_count=0, device="cpu",
+            epochs=[
+                Epoch(
+                    kind="bare", round=at, started_ns=at * 5 * SECOND_NS, ready_ns=0,
+                    ended_ns=(at + 1) * 5 * SECOND_NS,
+                )
+                for at in range(2)
+            ],
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+
+
+def recording() -> Recording:
+    """The packages draw 40 W."""
+    t_ns = np.arange(0, 11) * SECOND_NS
+    return Recording({("rapl", "package_j_total"): Series(t_ns, np.arange(0, 11) * 40.0)}, {})
+
+
+def test_energy_is_of_all_epochs_and_money_of_steps_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """400 J for 2 epochs of 1,000 samples: 200 J each, 0.2 J a sample; CO2 by the region; money by samples/s."""
+    monkeypatch.setenv(REGION, "world")
+    told = spending.of_training(answers(), job(), recording(), HARDWARE, 250.0)
+    energy, co2, cost = told["energy"], told["co2"], told["cost"]
+    assert (energy["per_epoch"], energy["per_million_samples"]) == pytest.approx((200, 200_000))
+    assert energy["method"] == "rapl" and energy["power_w"] == pytest.approx(40)
+    assert co2["per_epoch"] == pytest.approx(200 / 3.6e6 * co2["g_per_kwh"])
+    assert price_rows()
+    hourly = cost["cheapest"]["usd_per_hour"]
+    # An epoch of 1,000 samples takes 4 s at 250 samples/s.
+    assert cost["per_epoch"] == pytest.approx(hourly * 4 / 3600)
+    assert cost["per_million_samples"] == pytest.approx(1000 * cost["per_epoch"])
+
+
+def test_what_is_not_known_is_null_with_its_reason() -> None:
+    """Never 0: no counter, no samples/s, several GPUs of which one is read, no epoch."""
+    told = spending.of_training(answers(), job(), EMPTY, HARDWARE, None)
+    assert all(told[name]["per_epoch"] is None and told[name]["reason"] for name in ("energy", "co2", "cost"))
+    gpus = spending.of_training(answers(), job(kind="gpu", count=2, processes=1), recording(), HARDWARE, 9.0)
+    assert gpus["energy"]["per_epoch"] is None and "one of the 2 GPUs" in gpus["energy"]["reason"]
+    assert "one of the 2 GPUs" in gpus["co2"]["reason"]
+    none = spending.of_training([], job(), recording(), HARDWARE, 9.0)
+    assert none["energy"]["reason"] == none["cost"]["reason"] == "no epoch came to its end"
+
+
+def test_an_epoch_is_what_its_steps_take() -> None:
+    """All samples of a rank, or those of the steps that are allowed."""
+    assert spending.samples_of_epoch(job()) == 500
+    train = job().train.model_copy(update={"max_steps": 3})
+    assert spending.samples_of_epoch(job().model_copy(update={"train": train})) == 300
