@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from inferbench_tasks.catalogue import price_rows
 from inferbench_tasks.metrics.carbon import REGION
-from inferbench_tasks.metrics.cost import price_rows
 from inferbench_tasks.monitors.records import EMPTY, Recording, Series
 from inferbench_tasks.training import spending
 from inferbench_tasks.training.job import TrainingJob
