@@ -1,8 +1,8 @@
 """Epochs of ours and of a plain loop in turns, in one process: ``torchrun -m benchmarks.training.beside_plain ORDER``.
 
-The plain loop is what a script of one's own has: DataLoader, DistributedDataParallel, SGD, nothing else. Each has a network,
-an optimiser and a loader of its own; both start from the same weights and read the same files. Prints, by rank 0, a JSON line:
-seconds and CPU seconds of a step of each pair of epochs.
+The plain loop is what a script of one's own has: DataLoader, DistributedDataParallel, SGD, nothing else. Each has a
+network, an optimiser and a loader of its own; both start from the same weights and read the same files. Rank 0 prints a
+JSON line: seconds and CPU seconds of a step of each pair of epochs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Our step beside a bare script's: ``python -m benchmarks.training.peers [--pairs N]``.
 
-Epochs of both in turns, in the same processes under torchrun, so that what else the machine does meets both. The ratio of
-their steps is the mean over pairs on the logarithm, with Student's 95% interval; CPU time beside the wall clock. The gate: at
-most 2% by the wall clock, with the whole interval. What its sandbox and monitors cost a run is not in it.
+Epochs of both in turns, in the same processes under torchrun, so that what else the machine does meets both. The ratio
+of their steps is the mean over pairs on the logarithm, with Student's 95% interval; CPU time beside the wall clock. The
+gate: at most 2% by the wall clock, with the whole interval. What its sandbox and monitors cost a run is not in it.
 """
 
 from __future__ import annotations
