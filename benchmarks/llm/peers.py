@@ -177,8 +177,8 @@ def _law(ask: Ask) -> str:
 
 
 def _prompts() -> list[str]:
-    """Twenty-six words each, of which the stand-in counts each as a token."""
-    return [f"{number} " + "word " * 25 for number in range(300)]
+    """Twenty-six words each, of which the stand-in counts each as a token; a tool that repeats none needs so many."""
+    return [f"{number} " + "word " * 25 for number in range(1000)]
 
 
 def _binary(name: str) -> str:
