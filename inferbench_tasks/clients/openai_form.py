@@ -180,7 +180,7 @@ def _read_chunk(stream: StreamText, name: bytes, data: bytes) -> tuple[int, int]
         stream.said = (_text(chunk.get("model")), _text(chunk.get("system_fingerprint")))
     kind, text = _tokens_of(stream, chunk)
     _read_usage(stream, chunk.get("usage"), kind)
-    return kind, len(text.encode("utf-8", "surrogatepass"))
+    return kind, len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _tokens_of(stream: StreamText, chunk: dict[str, Any]) -> tuple[int, str]:

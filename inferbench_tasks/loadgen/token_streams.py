@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from inferbench_tasks.loadgen.token_records import CHUNKS, FIRST_BY, STREAMS, Ta
 #: What a token may take of a stream, with all that a server writes around it.
 _TOKEN_BYTES = 4096
 _LEAST_BYTES = 64 * 1024
+_MOST_US = np.iinfo(np.int32).max
 _UNKNOWN, _BY_USAGE, _BY_TEXT = range(len(FIRST_BY))
 
 
@@ -67,10 +68,10 @@ def judge_streams(plan: LoadPlan, spools: tuple[Path, ...], samples_path: Path) 
                 tokens = int(asked[rows["sample_index"][row]]) if asked is not None else -1
                 stream = _read(kept, tokens if tokens > 0 else None)
                 if kept is not None and stream.kinds:
-                    chunks.add(*_chunk_rows(request_id, stream, kept))
-                    unknown = int(np.count_nonzero(kept.waited_ns == NOT_STAMPED))
-                    by_read, by_kernel = by_read + unknown, by_kernel + len(kept.waited_ns) - unknown
-                    streams.add(*_stream_row(request_id, stream, kept))
+                    rows_of = _rows(request_id, stream, kept)
+                    chunks.add(*rows_of.chunks)
+                    streams.add(*rows_of.stream)
+                    by_read, by_kernel = by_read + rows_of.by_read, by_kernel + rows_of.by_kernel
                     said.update(dict.fromkeys(filter(None, stream.said)))
                 if rows["status"][row] == spool.statuses.index(OK) and stream.problem:
                     status, words = stream.problem
@@ -116,45 +117,49 @@ def _read(kept: KeptStream | None, asked_tokens: int | None) -> StreamText:
     return stream
 
 
-def _arrivals_ns(stream: StreamText, kept: KeptStream) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """When the bytes arrived whose read completed each event, and that read's number."""
-    reads = np.searchsorted(kept.ends, np.array(stream.ends, np.int64), "left")
-    return kept.arrivals_ns[reads], reads
+class _Rows(NamedTuple):
+    """A stream's rows of both files, and how many of its reads had no stamp of the kernel and how many had one."""
+
+    chunks: tuple[NDArray[Any], ...]
+    stream: tuple[NDArray[Any], ...]
+    by_read: int
+    by_kernel: int
 
 
-def _chunk_rows(request_id: int, stream: StreamText, kept: KeptStream) -> tuple[NDArray[Any], ...]:
-    arrival_ns, reads = _arrivals_ns(stream, kept)
-    ids = np.full(len(arrival_ns), request_id, np.int64)
+def _rows(request_id: int, stream: StreamText, kept: KeptStream) -> _Rows:
+    """Each event arrives with the read that completed it."""
+    read = np.searchsorted(kept.ends, np.array(stream.ends, np.int64), "left")
+    arrival_ns = kept.arrivals_ns[read]
+    waited_ns = kept.waited_ns
     # Rounded up, as -(-a // b) does: what waited for less than a microsecond was stamped all the same.
-    waited_us = np.where(kept.waited_ns >= 0, -(-kept.waited_ns // 1000), NOT_STAMPED)[reads]
-    return (
-        ids,
+    waited_us = np.minimum(np.where(waited_ns >= 0, -(-waited_ns // 1000), NOT_STAMPED), _MOST_US)
+    kinds = np.array(stream.kinds, np.int8)
+    chunks = (
+        np.full(len(read), request_id, np.int64),
         arrival_ns,
         np.array(stream.text_bytes, np.int32),
-        np.array(stream.kinds, np.int8),
-        np.minimum(waited_us, np.iinfo(np.int32).max).astype(np.int32),
+        kinds,
+        waited_us[read].astype(np.int32),
     )
-
-
-def _stream_row(request_id: int, stream: StreamText, kept: KeptStream) -> tuple[NDArray[Any], ...]:
-    arrival_ns, reads = _arrivals_ns(stream, kept)
-    kinds = np.array(stream.kinds)
-    token, output = kinds != NONE, (kinds != NONE) & (kinds != REASONING)
+    token_ns, output_ns = arrival_ns[kinds != NONE], arrival_ns[(kinds != NONE) & (kinds != REASONING)]
+    of_tokens = read[kinds != NONE]  # ascending: a new read where it changes
     count, by = first_chunk_tokens(stream)
     values = (
         request_id,
-        int(token.sum()),
-        len(np.unique(reads[token])),
+        len(token_ns),
+        int(np.count_nonzero(np.diff(of_tokens))) + 1 if len(of_tokens) else 0,
         -1 if stream.prompt_tokens is None else stream.prompt_tokens,
         -1 if stream.cached_tokens is None else stream.cached_tokens,
         -1 if stream.output_tokens is None else stream.output_tokens,
         count,
         by,
-        int(arrival_ns[token][0]) if token.any() else -1,
-        int(arrival_ns[output][0]) if output.any() else -1,
-        int(arrival_ns[token][-1]) if token.any() else -1,
+        int(token_ns[0]) if len(token_ns) else -1,
+        int(output_ns[0]) if len(output_ns) else -1,
+        int(token_ns[-1]) if len(token_ns) else -1,
     )
-    return tuple(np.array([value]) for value in values)
+    by_kernel = int(np.count_nonzero(waited_ns != NOT_STAMPED))
+    row = tuple(np.array([value]) for value in values)
+    return _Rows(chunks, row, len(waited_ns) - by_kernel, by_kernel)
 
 
 def first_chunk_tokens(stream: StreamText) -> tuple[int, int]:
