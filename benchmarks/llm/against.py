@@ -13,6 +13,7 @@ import numpy as np
 
 from benchmarks.llm.peers import TOOLS, Ask
 from benchmarks.llm.runs import busy
+from inferbench_tasks.loadgen.null_server import EVENT_BYTES, null_server
 from tests.llm_stand_in import StandIn, stand_in
 
 Line = tuple[str, str, bool | None]
@@ -60,14 +61,19 @@ def flood(rounds: int) -> Iterator[Line]:
 
 
 def rate(rounds: int) -> Iterator[Line]:
-    """Tokens/s of a tool on one core, the stand-in on the other; ours with how long chunks waited to be read."""
+    """Tokens/s of a tool on one core from a server that only writes events; ours with how long they waited.
+
+    All of the tool's processes are on that core; the rate is of the load alone.
+    """
     rates: Each = {"ours": [], "AIPerf": []}
     delays = []
-    with _server("ttft_ms=0,gap_ms=0") as (server, folder):
-        TOOLS["ours"](Ask(server.url, 4, 2, users=2), folder)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="inferbench-llm-")))
+        url = f"http://{stack.enter_context(null_server('openai', 1000 * EVENT_BYTES)).url}"
+        TOOLS["ours"](Ask(url, 4, 1000, users=2), folder)
         for _ in range(rounds):
             for name, values in rates.items():
-                told = TOOLS[name](Ask(server.url, 400, 1000, users=32, cores="1"), folder)
+                told = TOOLS[name](Ask(url, 400, 1000, users=32, cores="1"), folder)
                 values.append(told.tokens_per_s)
                 if told.stamp_delay_ms is not None:
                     delays.append(told.stamp_delay_ms)

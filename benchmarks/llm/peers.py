@@ -58,13 +58,15 @@ class PeerError(Exception):
 def ours(ask: Ask, folder: Path) -> Told:
     """``inferbench load run``; its data directory, and so the client's ceiling, stays for the next one."""
     arrivals = f"closed_loop:{ask.users}" if ask.users else f"{_law(ask)}:{ask.rate_rps:g}"
-    duration_s = _LIMIT_S if ask.users else ask.requests / (ask.rate_rps or 1)
+    # Longer than needed on average: Poisson arrivals may come late, and the count ends the load.
+    duration_s = _LIMIT_S if ask.users else 1.5 * ask.requests / (ask.rate_rps or 1)
     binary = str(Path(sys.executable).with_name("inferbench"))
     text, cpu_s = _command(
         [
-            binary, "load", "run", "--protocol", "openai", "--url", ask.url, "--arrivals", arrivals,
-            "--duration", f"{duration_s:g}", "--warmup", "0", "--max-requests", str(ask.requests), "-o", "json",
-            "--output-tokens", str(ask.tokens), "--input-tokens", "26", "--expect", "overload", "--allow-unsafe-load",
+            binary, "load", "run", "--protocol", "openai", "--url", ask.url, "--model", "stand-in", "-o", "json",
+            "--arrivals", arrivals, "--duration", f"{duration_s:g}", "--warmup", "0", "--max-requests",
+            str(ask.requests), "--output-tokens", str(ask.tokens), "--input-tokens", "26", "--expect", "overload",
+            "--allow-unsafe-load",
         ],
         ask, {"INFERBENCH_DATA_DIR": str(folder / "data")},
     )  # fmt: skip

@@ -195,7 +195,9 @@ def stream_answer(tokens: int) -> bytes:
         document = {"id": padding, "object": "chat.completion.chunk", "model": "null", "choices": [choice]}
         return b"data: " + orjson.dumps(document) + b"\n\n"
 
-    body = event({"content": "null"}, None) * tokens + event({}, "length") + b"data: [DONE]\n\n"
+    usage = {"prompt_tokens": 1, "completion_tokens": tokens, "total_tokens": tokens + 1}
+    told = b"data: " + orjson.dumps({"id": padding, "choices": [], "usage": usage}) + b"\n\n"
+    body = event({"content": "null"}, None) * tokens + event({}, "length") + told + b"data: [DONE]\n\n"
     lines = ["HTTP/1.1 200 OK", "Content-Type: text/event-stream", f"Content-Length: {len(body)}"]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
