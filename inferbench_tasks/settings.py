@@ -28,6 +28,8 @@ KEEP_SUBMITTED, KEEP_LOGS = "INFERBENCH_KEEP_SUBMITTED", "INFERBENCH_KEEP_LOGS"
 WORKER = "INFERBENCH_WORKER"
 #: Set for what a job of several devices starts: their ids, with commas between them.
 DEVICES = "INFERBENCH_DEVICES"
+#: The cluster that this machine is of: its trainings are kept with it.
+CLUSTER = "INFERBENCH_CLUSTER"
 
 
 def data_dir() -> Path:

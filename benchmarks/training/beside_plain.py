@@ -28,7 +28,7 @@ Epoch = Callable[[], tuple[float, float]]
 
 
 def plain(order: Order, rank: int, world: int) -> Epoch:
-    """An epoch of a script's own loop: seconds and CPU seconds of a step behind the warm-up."""
+    """An epoch of a script's own loop: seconds and CPU seconds of a step behind the warm-up; all batches are whole."""
     job = order.job
     torch.manual_seed(job.train.seed)
     module = networks.build(job)
@@ -47,14 +47,12 @@ def plain(order: Order, rank: int, world: int) -> Epoch:
     def epoch() -> tuple[float, float]:
         start_s = cpu_s = 0.0
         for step, (images, labels) in enumerate(loader):
-            if step == job.train.warmup_steps:
-                start_s, cpu_s = time.monotonic(), time.process_time()
-            if len(images) < job.train.batch_size:
-                break
             loss = criterion(network(images), labels)
             loss.backward()
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
+            if step == job.train.warmup_steps - 1:
+                start_s, cpu_s = time.monotonic(), time.process_time()
         return time.monotonic() - start_s, time.process_time() - cpu_s
 
     return epoch

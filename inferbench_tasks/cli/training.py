@@ -13,6 +13,7 @@ import typer
 
 from inferbench_tasks import settings
 from inferbench_tasks.analysis.report.page import as_yaml
+from inferbench_tasks.cli.training_fleet import fleet
 from inferbench_tasks.cli.training_scaling import scaling
 from inferbench_tasks.errors import InputError, StageError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, safe, say
@@ -34,11 +35,12 @@ def list_(
     sort: str = typer.Option(
         "", "--sort", help=f"{', '.join(SORTS)}; -NAME: the largest first. By a figure: valid runs only."
     ),
+    cluster: str = typer.Option("", "--cluster", help="Of the cluster of this name only."),
     output: OutputFormat = OUTPUT,
 ) -> None:
     """List results, newest first: samples/s without instruments, the step and its phases, ms."""
     with _open() as db:
-        results = listed(db, {}, sort, limit)
+        results = listed(db, {"cluster": cluster}, sort, limit)
     emit([row(result) for result in results], output)
 
 
@@ -52,15 +54,22 @@ def show(run: str = RUN, attempt: int | None = ATTEMPT, output: OutputFormat = O
 
 @app.command("compare")
 def compare_(
-    first: str = typer.Argument(..., metavar="RUN", help="The run that the other is set beside."),
-    second: str = typer.Argument(..., metavar="OTHER", help="The other run."),
+    first: str = typer.Argument(
+        ..., metavar="RUN", help="The run, or the cluster, that the other is set beside."
+    ),
+    second: str = typer.Argument(..., metavar="OTHER", help="The other run, or cluster."),
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """Set two valid runs of the same work beside each other: OTHER by RUN, phase by phase, with intervals."""
+    """Set two valid runs of the same work beside each other: OTHER by RUN, phase by phase, with intervals.
+
+    Of two clusters: their newest valid runs of the same job.
+    """
+    from inferbench_tasks.training import clusters
     from inferbench_tasks.training.comparison import compare
 
     with _open() as db:
-        comparison = compare(result_of(db, first), result_of(db, second))
+        pair = clusters.pair(db, first, second) or (result_of(db, first), result_of(db, second))
+        comparison = compare(*pair)
     rows = comparison_rows(comparison)
     emit(rows if output is OutputFormat.table else {"figures": rows, "notes": comparison.notes}, output)
     if output is OutputFormat.table:
@@ -71,6 +80,7 @@ def compare_(
 
 
 app.command()(scaling)
+app.command()(fleet)
 
 
 @app.command("export")

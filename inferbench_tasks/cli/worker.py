@@ -12,7 +12,7 @@ from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.system.local import LocalSystem
 from inferbench_tasks.workers.agent import Agent, celery_command
-from inferbench_tasks.workers.devices import FORM, find
+from inferbench_tasks.workers.devices import FORM, cluster_name, find
 
 app = typer.Typer()
 
@@ -20,6 +20,11 @@ app = typer.Typer()
 @app.command()
 def worker(
     device: str = typer.Option(..., "--device", "-d", help=FORM),
+    cluster: str = typer.Option(
+        "",
+        "--cluster",
+        help="The cluster that it is of: its trainings have that name, and are compared by it.",
+    ),
 ) -> None:
     """Register a device of this machine and run the jobs that are leased to it, until it is stopped.
 
@@ -27,7 +32,7 @@ def worker(
     directory.
     """
     extras.require("cluster")
-    device_spec = find(device)
+    device_spec = find(device).model_copy(update={"cluster": cluster_name(cluster)})
     data_dir = settings.writable(settings.data_dir())
     if "AIRFLOW__CELERY__BROKER_URL" not in os.environ:
         os.environ.update(LocalSystem(data_dir).environment())

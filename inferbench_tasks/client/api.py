@@ -153,6 +153,11 @@ class InferBench:
         """Devices with their leases, queues in expected seconds, and why each job waits."""
         return self._get("/cluster")
 
+    def clusters(self) -> list[Answer]:
+        """A line for each name that a worker or a training has: its devices and trainings."""
+        items: list[Answer] = self._get("/clusters")["items"]
+        return items
+
     def regression(self) -> Answer:
         """The nightly series with their confirmed changes, and what each can detect."""
         return self._get("/regression")

@@ -70,6 +70,10 @@ class Device(BaseModel):
     health: Health = "ok"
     reason: str = ""
     """Why it is quarantined."""
+    accused: str = ""
+    """Why somebody holds it for sick, though its own checks find nothing; until its worker is started again."""
+    cluster: str = ""
+    """The name of the cluster that its worker was started for."""
     age_s: float = 0.0
     """Seconds since the worker's last heartbeat, by the database's clock."""
     stopped: bool = False

@@ -54,6 +54,10 @@ class Cluster:
         set_ = {"health": health, "reason": {"$literal": reason}, "queue_s": queue_s, "stopped": False}
         self._write(DEVICES, {"_id": device_id}, [{"$set": {**set_, "heartbeat_at": "$$NOW"}}])
 
+    def accuse(self, device_id: str, reason: str) -> bool:
+        """Have its worker quarantine a device, with that reason; "" takes it back. Whether there is such a device."""
+        return self._write(DEVICES, {"_id": device_id}, {"$set": {"accused": reason}})
+
     def stop(self, device_id: str) -> None:
         """Say that the worker of a device ends on purpose."""
         self._write(DEVICES, {"_id": device_id}, {"$set": {"stopped": True}})

@@ -13,3 +13,4 @@ class HeldDevice(Handle):
     host: str
     cores: tuple[int, ...] = ()
     gpu_index: int | None = None
+    cluster: str = ""

@@ -83,4 +83,5 @@ def _held(device: Device) -> HeldDevice:
         host=device.host,
         cores=device.cores,
         gpu_index=device.gpu_index,
+        cluster=device.cluster,
     )

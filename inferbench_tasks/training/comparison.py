@@ -16,6 +16,8 @@ from inferbench_tasks.training import expected
 from inferbench_tasks.training.diagnosis.expected_device import TOLERANCE_RATIO
 from inferbench_tasks.training.result import TrainingResult
 
+#: How a step is computed, and what that is unless a job says otherwise.
+_COMPUTING = {"precision": "fp32", "optimiser": "sgd", "compile": False, "channels_last": False}
 _DEVICE = ("forward", "loss", "backward", "optimiser")
 
 
@@ -159,6 +161,8 @@ def _differences(first: TrainingResult, second: TrainingResult) -> list[str]:
             "loader processes": result.loader.get("workers"),
             "device": device.name if device else None,
             "cores": device.cores if device else None,
+            "cluster": result.cluster,
+            **{name: _job(result).get("train", {}).get(name, usual) for name, usual in _COMPUTING.items()},
         }
 
     one, other = of(first), of(second)

@@ -20,6 +20,7 @@ FILTERS = {
     "model": "model.name",
     "data": "data.kind",
     "device": "device.name",
+    "cluster": "cluster",
 }
 #: What a list is sorted by -> where a result has it; but for the time, of valid runs only.
 SORTS = {
@@ -30,7 +31,7 @@ SORTS = {
 }
 COLUMNS = (
     "run", "created", "submission", "benchmark", "model", "data", "where", "processes", "workers", "samples_per_s",
-    "step_ms", *(f"{name}_ms" for name in PHASES), "explained_ratio", "jade_step_ms", "device", "verdict",
+    "step_ms", *(f"{name}_ms" for name in PHASES), "explained_ratio", "jade_step_ms", "device", "cluster", "verdict",
 )  # fmt: skip
 
 
@@ -93,6 +94,7 @@ def row(result: TrainingResult) -> dict[str, Any]:
         **figures(result),
         "jade_step_ms": jade["step_s"] * 1e3 if jade and jade["step_s"] is not None else None,
         "device": result.device.name or result.device.kind if result.device else None,
+        "cluster": result.cluster,
         "verdict": str(result.verdict),
     }
 

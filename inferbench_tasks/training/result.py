@@ -50,11 +50,12 @@ class TrainingSummary(Document):
 
 
 class TrainingResult(ResultBase):
-    """The result of a training job; ``samples`` are the raw steps."""
+    """The result of a training job; ``samples`` are the raw steps; ``cluster``: the name that its worker has."""
 
     collection: ClassVar[str] = "trainings"
 
     benchmark: str | None = None
+    cluster: str | None = None
     model: NetworkInfo | None = None
     data: Extension = {}
     loader: Extension = {}

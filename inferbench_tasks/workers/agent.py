@@ -90,7 +90,7 @@ class Agent:
             self._sweep()  # usually nothing: its release has ended the server
         self._lease = token
         if record.lease is None or record.lease.state == "granted":
-            self._look(now)
+            self._look(now, record.accused)
         if record.lease is not None and record.lease.state == "granted":
             if self._child_ready() and not self.fault and self._faulty_since is None:
                 self.cluster.answer(self.device.device_id, record.lease.token, "confirmed")
@@ -102,9 +102,9 @@ class Agent:
             health = "quarantined" if self.fault else "ok"
             self.cluster.beat(self.device.device_id, health=health, reason=self.fault, queue_s=left)
 
-    def _look(self, now: float) -> None:
-        """A fault counts once it has lasted; a device without one is fit at once."""
-        fault = self.check()
+    def _look(self, now: float, accused: str = "") -> None:
+        """A fault counts once it has lasted; a device without one is fit at once. ``accused``: by others, see there."""
+        fault = accused or self.check()
         if not fault:
             if self.fault:
                 log.info("fit again device=%s", self.device.device_id)

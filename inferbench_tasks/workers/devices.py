@@ -11,8 +11,10 @@ from typing import Any
 
 import psutil
 
+from inferbench_tasks import settings
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.contracts.device import DeviceKind, DeviceSpec
+from inferbench_tasks.contracts.spec import SLUG_PATTERN
 from inferbench_tasks.errors import InputError
 
 FORM = "cpu, cpu:<n>, cpu:<first>-<last> (cores), gpu, gpu:<index>"
@@ -31,6 +33,14 @@ def find(text: str) -> Device:
     except ValueError:
         raise InputError(f"--device {text!r}: {FORM}") from None
     return KINDS[device.kind](device)
+
+
+def cluster_name(text: str) -> str:
+    """The name that was given, or that of ``INFERBENCH_CLUSTER``; "" without one. InputError for what is no name."""
+    name = text or os.environ.get(settings.CLUSTER, "")
+    if name and not re.fullmatch(SLUG_PATTERN, name):
+        raise InputError(f"--cluster {name!r}: letters, digits, dots, underscores and hyphens, at most 100")
+    return name
 
 
 def partitions(workers: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,8 @@ from inferbench_tasks.cluster.state import cluster_state
 from inferbench_tasks.cluster.store import TTL_S, Cluster
 from inferbench_tasks.cluster.waiting import Asker, waiting_by_login, waiting_jobs
 from inferbench_tasks.contracts.job_key import JobKey
+from inferbench_tasks.workers import agent
+from inferbench_tasks.workers.agent import Agent
 from tests.schedulers import Clock, age, clock, cluster, confirm, device, job, kinds, make, race
 
 __all__ = ["clock", "cluster", "make"]  # fixtures
@@ -60,6 +63,30 @@ def test_an_unfit_or_stopped_device_is_not_leased(cluster: Cluster) -> None:
     cluster.stop("d")
     assert cluster.release("d", found.lease.token, "ended")
     assert cluster.grant("d", "b", spec={}, run_id="", now_s=0.0, est_end_s=1.0) is None
+
+
+def test_an_accused_device_is_quarantined_by_its_own_worker_until_it_is_pardoned(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own checks find nothing; the reason is what was said of it; nobody else is touched."""
+    for name in ("d", "e"):
+        cluster.register(device(name))
+    worker = Agent(device("d"), cluster, [], tmp_path)
+    worker.check = lambda: ""  # type: ignore[assignment]
+    monkeypatch.setattr(agent, "SETTLE_S", 0.0)
+    assert cluster.accuse("d", "slower than its kind") and not cluster.accuse("nobody", "x")
+    worker._serve()
+    worker._serve()
+    worker._beat_at = 0.0
+    worker._serve()
+    found, other = cluster.get("d"), cluster.get("e")
+    assert found is not None and other is not None and other.health == "ok"
+    assert (found.health, found.reason) == ("quarantined", "slower than its kind")
+    cluster.accuse("d", "")
+    worker._beat_at = 0.0
+    worker._serve()
+    found = cluster.get("d")
+    assert found is not None and found.health == "ok"
 
 
 def test_the_shortest_job_starts_first_once_the_worker_said_yes(cluster: Cluster, make: type) -> None:

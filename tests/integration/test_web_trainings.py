@@ -15,9 +15,11 @@ from typer.testing import CliRunner
 
 from inferbench_tasks import settings
 from inferbench_tasks.cli.training import app
+from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.training import steps
+from tests.schedulers import device
 from tests.unit.training.epochs import JOB, answer
 from tests.unit.training.report.results import view
 from tests.unit.training.scaling.made import result as scaling_result
@@ -54,6 +56,31 @@ def test_lists_have_all_and_orders_the_valid_ones(http: TestClient, trainings: d
     assert len(page["items"]) == 2 and page["next_offset"] == 2
     refused = http.get(API, params={"sort": "speed"})
     assert refused.status_code == 422 and "loading_ms" in refused.text
+
+
+def test_clusters_are_names_of_workers_and_of_trainings(
+    http: TestClient, perfdb: PerfDB, perfdb_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each with its devices and trainings; two of them are compared by their newest valid runs of the same job."""
+    path = tmp_path / "steps.parquet"
+    steps.write([answer(0)], path)
+    for label, name, factor in (("a", "old", 1), ("b", "new", 2), ("c", "new", 3)):
+        result = view(label, factor, interval=(600, 700), wrong="no" if label == "c" else None).result
+        submission = result.submission.model_copy(update={"digest": "f" * 64})
+        result = result.model_copy(update={"cluster": name, "submission": submission})
+        perfdb.start_run(result.run_id, "x-1", "x", JOB.model_dump(mode="json"))
+        perfdb.save_result(result, path)
+        perfdb.end_run(result.run_id, result.verdict)
+    Cluster(perfdb).register(device("d").model_copy(update={"cluster": "new"}))
+    new, old = http.get("/inferbench/api/clusters").json()["items"]
+    assert (new["cluster"], new["devices"], new["types"]) == ("new", 1, "1 x cpu")
+    assert (new["trainings"], new["valid"], old["cluster"], old["devices"]) == (2, 1, "old", 0)
+    assert [row["run"] for row in http.get(API, params={"cluster": "old"}).json()["items"]] == ["x-1.a"]
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+    told = CliRunner().invoke(app, ["compare", "old", "new", "-o", "json"])
+    document = json.loads(told.stdout)
+    step = next(row for row in document["figures"] if row["figure"] == "step, ms")
+    assert step["ratio"] == pytest.approx(2) and "cluster: old and new" in document["notes"]
 
 
 def test_csv_has_the_same_lines(http: TestClient, trainings: dict[str, str]) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from inferbench_tasks.cluster.state import DeviceState, cluster_state
+from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api.access import Store
-from inferbench_tasks.provider.api.output import Format, table
+from inferbench_tasks.provider.api.output import Format, plain, table
+from inferbench_tasks.training.clusters import rows as clusters_of
 
 router = APIRouter(tags=["cluster"])
 MOST_RUNNING = 200
@@ -22,6 +24,13 @@ def cluster(request: Request, db: Store, format: Format = None) -> Response:
     return table(
         request, format, state["devices"], state, name="cluster", columns=list(DeviceState.model_fields)
     )
+
+
+@router.get("/clusters", summary="Clusters by name: their devices and trainings")
+def clusters(request: Request, db: Store, format: Format = None) -> Response:
+    """``items``: a line for each name that a worker or a training has (``inferbench worker --cluster NAME``)."""
+    rows = plain(clusters_of(db, Cluster(db).devices()))
+    return table(request, format, rows, {"items": rows}, name="clusters")
 
 
 def cluster_now(db: PerfDB) -> dict[str, Any]:

@@ -33,11 +33,17 @@ SortBy = Annotated[
 
 
 def filters_of(
-    submission: Text = "", benchmark: Text = "", model: Text = "", data: Text = "", device: Text = ""
+    submission: Text = "",
+    benchmark: Text = "",
+    model: Text = "",
+    data: Text = "",
+    device: Text = "",
+    cluster: Text = "",
 ) -> dict[str, str]:
     """What the listed trainings have in common, by field; empty where it is not asked for."""
     filters = {
-        "submission": submission, "benchmark": benchmark, "model": model, "data": data, "device": device,
+        "submission": submission, "benchmark": benchmark, "model": model, "data": data,
+        "device": device, "cluster": cluster,
     }  # fmt: skip
     return {name: text.strip() for name, text in filters.items()}
 

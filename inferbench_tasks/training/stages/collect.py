@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inferbench_tasks import settings
 from inferbench_tasks.contracts.handles import Handle
+from inferbench_tasks.contracts.held_device import HeldDevice
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.stages.base import Context, JobInput, Stage
 from inferbench_tasks.submission.digest import job_digest
@@ -82,6 +86,7 @@ def run(inp: Input, ctx: Context) -> Output:
         invocation_id=inp.run_id.rpartition(".")[0] or None,
         submission=SubmissionInfo(name=job.name, user=job.user, login=ctx.login, digest=job_digest(job)),
         benchmark=job.train.benchmark,
+        cluster=_cluster(inp.train.devices),
         model=NetworkInfo(
             name=job.model.label,
             parameters=answers[0].parameter_count,
@@ -124,6 +129,12 @@ def run(inp: Input, ctx: Context) -> Output:
     db.save_result(result, steps_path)
     ctx.progress(2, 2, verdict.kind)
     return Output(run_id=inp.run_id, verdict=verdict)
+
+
+def _cluster(devices: Sequence[HeldDevice]) -> str | None:
+    """That of the worker's device, or of this machine where none was leased; None without a name."""
+    name = devices[0].cluster if devices else os.environ.get(settings.CLUSTER, "")
+    return name or None
 
 
 def summarise(answers: list[Answer], job: TrainingJob) -> dict[str, Any]:
