@@ -60,7 +60,7 @@ class PerfDBResults:
 
     def get(self, identity: str) -> Result | None:
         """The newest of a brick, or of a whole model, with its raw times."""
-        where = {"setting_id": self._id, "identity": identity, "disturbed": None}
+        where = {"setting_id": self._id, "identity": identity, "usable": True}
         found = self._db.retrying(
             lambda: self._db.collection(RESULTS).find_one(where, sort=[("measured_at", -1)]),
             "reading a brick's result",
@@ -69,7 +69,7 @@ class PerfDBResults:
 
     def get_many(self, identities: Iterable[str]) -> dict[str, Result]:
         """The newest of each that there is, without raw times."""
-        return self._results(self._among(identities, {"disturbed": None}))
+        return self._results(self._among(identities, {"usable": True}))
 
     def of_runs(self, run_ids: Iterable[str], identities: Iterable[str]) -> dict[str, Result]:
         """What the sessions of these runs measured, disturbed or not; see ``session_name``."""
@@ -90,6 +90,7 @@ class PerfDBResults:
         """Write it once: the same brick of the same session stays as it is. A whole model's cuts are added."""
         values = to_stored(result.model_dump(exclude={"parts", "needs"}))
         values |= {"setting_id": self._id, "whole": result.identity.startswith(WHOLE)}
+        values["usable"] = result.disturbed is None
 
         def insert() -> None:
             try:
@@ -120,10 +121,18 @@ class PerfDBResults:
             "writing a decomposition",
         )
 
+    def cuts_of(self, wholes: Iterable[str], of: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """How these models are cut, by granularity, batch size or what else is known of them; the newest first."""
+        where = {"whole": {"$in": list(wholes)}, **of}
+        return self._db.retrying(
+            lambda: list(self._db.collection(DECOMPOSITIONS).find(where, {"_id": 0}).sort("created_at", -1)),
+            "reading decompositions",
+        )
+
     def wholes(self) -> list[Result]:
         """Whole models that were measured at this setting."""
         return list(
-            self._results(self._find({"setting_id": self._id, "whole": True, "disturbed": None})).values()
+            self._results(self._find({"setting_id": self._id, "whole": True, "usable": True})).values()
         )
 
     def _find(self, where: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from inferbench_tasks.bricks.inputs import inputs_of
+from inferbench_tasks.cli.bricks_known import gaps, list_bricks, show
 from inferbench_tasks.cli.bricks_model import onnx_of, sizes_of, source_of
 from inferbench_tasks.cli.bricks_options import BATCH, FRAMEWORK, GRANULARITY, SHAPE
 from inferbench_tasks.cli.bricks_predict import predict
@@ -45,6 +46,9 @@ SAVE = typer.Option(
 
 app.command()(predict)
 app.command()(study)
+app.command("list")(list_bricks)
+app.command()(show)
+app.command()(gaps)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,7 @@ def study(
     found = head | document(studied)
     target = html or data_dir / "bricks" / "studies" / f"{Path(corpus).stem}-{view}-G{granularity}.html"
     write_report(found, target)
+    target.with_suffix(".json").write_text(json.dumps(found), encoding="utf-8")
     if output is OutputFormat.table:
         emit([{name: row[name] for name in COLUMNS} for row in found["models"]], output)
     else:

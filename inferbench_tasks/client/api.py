@@ -149,6 +149,36 @@ class InferBench:
         curves: list[Answer] = self._get("/trainings/scaling", **filters)["curves"]
         return curves
 
+    def bricks(
+        self, *, device: str = "", operators: str = "", model: str = "", limit: int | None = None
+    ) -> Iterator[Answer]:
+        """Times of bricks, page after page, the newest first."""
+        return self._pages("/bricks", limit, device=device, operators=operators, model=model)
+
+    def brick(self, key: str) -> Answer:
+        """One brick by its key: the models that it is in, and its times by device."""
+        return self._get(f"/bricks/{quote(key, safe='')}")
+
+    def brick_devices(self) -> list[Answer]:
+        """How much is known of which device."""
+        rows: list[Answer] = self._get("/bricks/devices")["items"]
+        return rows
+
+    def brick_gaps(self, device: str = "") -> list[Answer]:
+        """Models of which bricks have no time, by device."""
+        rows: list[Answer] = self._get("/bricks/gaps", device=device)["items"]
+        return rows
+
+    def predict(self, model: str, device: str = "", *, batch_size: int = 1, granularity: str = "1") -> Answer:
+        """A model's latency from stored times, ms, with interval and coverage; nothing is run."""
+        return self._get(
+            "/bricks/predict", model=model, device=device, batch_size=batch_size, granularity=granularity
+        )
+
+    def brick_study(self, corpus: str) -> Answer:
+        """How much of a corpus recurs, as `inferbench bricks study` found it last."""
+        return self._get(f"/bricks/study/{quote(corpus, safe='')}")
+
     def cluster(self) -> Answer:
         """Devices with their leases, queues in expected seconds, and why each job waits."""
         return self._get("/cluster")

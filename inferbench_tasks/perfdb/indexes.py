@@ -138,13 +138,19 @@ def indexes() -> dict[str, list[IndexModel]]:
             IndexModel(
                 [("setting_id", 1), ("identity", 1), ("session", 1)], unique=True, name="written_once"
             ),
-            IndexModel([("setting_id", 1), ("identity", 1), ("measured_at", DESCENDING)], name="newest"),
-            IndexModel([("setting_id", 1), ("whole", 1)], name="wholes"),
+            IndexModel(
+                [("setting_id", 1), ("usable", 1), ("identity", 1), ("measured_at", DESCENDING)],
+                name="newest_usable",
+            ),
+            # How much is known of which device, and what: counted on the index's keys.
+            IndexModel([("usable", 1), ("setting_id", 1), ("whole", 1), ("identity", 1)], name="known"),
+            IndexModel([("whole", 1), ("usable", 1), ("measured_at", DESCENDING)], name="measured"),
             IndexModel([("key", 1), ("measured_at", DESCENDING)], name="key"),
         ],
         "decompositions": [
             IndexModel([("whole", 1), ("granularity", 1)], name="whole"),
             IndexModel([("model", 1), ("created_at", DESCENDING)], name="model"),
+            IndexModel([("parts", 1)], name="parts"),
         ],
         "invocations": [
             IndexModel([("started_at", DESCENDING)], name="started"),

@@ -94,7 +94,17 @@ def test_a_checkout_registers_it_from_its_folder(tmp_path: Path) -> None:
     )
     answer = registered(tmp_path, variables)
     assert answer["core"] == answer["sdk"] == once(FOLDER)
-    pages = ("home", "leaderboard", "runs", "trainings", "compare", "recommend", "cluster", "regression")
+    pages = (
+        "home",
+        "leaderboard",
+        "runs",
+        "trainings",
+        "bricks",
+        "compare",
+        "recommend",
+        "cluster",
+        "regression",
+    )
     assert answer["pages"] == [f"/inferbench/{page}" for page in pages]
     assert answer["apps"] == ["/inferbench"] and answer["middlewares"] == [
         "InferBench",
@@ -158,6 +168,6 @@ def test_an_installed_package_needs_no_checkout(tmp_path: Path) -> None:
     answer = registered(tmp_path, {}, python=python, cwd=tmp_path)
     assert answer["core"] == answer["sdk"] == once(ENTRY_POINT)
     assert answer["package"] == f"{packages}/inferbench_tasks"
-    assert answer["apps"] == ["/inferbench"] and len(answer["pages"]) == 8
+    assert answer["apps"] == ["/inferbench"] and len(answer["pages"]) == 9
     code = "from inferbench_tasks.provider.plugins_folder import setting; print(setting())"
     assert subprocess.run([python, "-c", code], cwd=tmp_path, capture_output=True, text=True).stdout == "{}\n"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inferbench_tasks.brick_jobs.cutting import FILE, NETWORKS, CutModel, Cutting, ToMeasure
-from inferbench_tasks.brick_jobs.filling import fill, measuring_s, run_s
+from inferbench_tasks.brick_jobs.cutter import Cutter
+from inferbench_tasks.brick_jobs.cutting import FILE, NETWORKS, Cutting, ToMeasure
+from inferbench_tasks.brick_jobs.filling import fill
 from inferbench_tasks.brick_jobs.job import BricksJob
 from inferbench_tasks.brick_jobs.members import entries_of, run_of
-from inferbench_tasks.brick_jobs.spec import EntrySpec, MeasureSpec
+from inferbench_tasks.brick_jobs.spec import MeasureSpec
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.errors import InferBenchError, StageError
 from inferbench_tasks.stages.base import Context, JobInput, Stage
@@ -21,7 +21,6 @@ from inferbench_tasks.stages.base import Context, JobInput, Stage
 if TYPE_CHECKING:
     from inferbench_tasks.brick_jobs.store import PerfDBResults
     from inferbench_tasks.bricks.results import Result
-    from inferbench_tasks.stages.convert import Output as Converted
 
 log = logging.getLogger(__name__)
 
@@ -60,9 +59,9 @@ def run(inp: Input, ctx: Context) -> Output:
     folder = ctx.run_dir(inp.run_id)
     shutil.rmtree(folder / NETWORKS, ignore_errors=True)  # of an attempt before
     threads = job.bricks.threads
-    cutter = Cutter(job, folder / NETWORKS)
     with PerfDB.connect(ctx.perfdb_uri, ctx.data_dir) as db:
         results = PerfDBResults(db, setting(cores_for(threads), threads))
+        cutter = Cutter(job, folder / NETWORKS, lambda names: usable(results.get_many(names), job.measure))
         entries = entries_of(job.models)
         for at, entry in enumerate(entries):
             if ctx.cancelled():
@@ -71,118 +70,32 @@ def run(inp: Input, ctx: Context) -> Output:
             path = ctx.run_dir(run_of(inp.run_id, part, "model", at)) / "convert.json"
             try:
                 cutter.cut(at, entry, path, ctx.base_dir)
-            except InferBenchError as error:
+            except CancelledError:
+                raise
+            except Exception as error:  # whatever a library raises of a model: the others go on
                 log.warning("a model can't be cut at=%d", at, exc_info=True)
-                cutter.failed[at] = str(error)
-        known = usable(results.get_many(cutter.needed), job.measure)
+                known = isinstance(error, InferBenchError)
+                cutter.failed[at] = str(error) if known else f"{type(error).__name__}: {error}"
         _keep(results, cutter)
-    todo = divided(cutter, known, job)
+    todo = divided(cutter.found.missing.values(), job)
     cutting = Cutting(
-        setting=results.setting, cuts=tuple(cutter.cuts), todo=tuple(todo), failed=cutter.failed,
-        reused=len(set(cutter.needed) & set(known)),
+        setting=results.setting, cuts=tuple(cutter.found.cuts), todo=tuple(todo), failed=cutter.failed,
+        reused=len(cutter.found.known),
     )  # fmt: skip
     partial = folder / f".{FILE}"
     partial.write_text(cutting.model_dump_json())
     partial.replace(folder / FILE)
-    if not cutter.cuts:
+    if not cutter.found.cuts:
         raise StageError(
             "no model can be cut: " + "; ".join(f"{at}: {why}" for at, why in cutter.failed.items())
         )
     ctx.progress(len(entries), len(entries), f"{len(todo)} to measure, {cutting.reused} known")
     return Output(
-        models=len({cut.at for cut in cutter.cuts}), failed=cutter.failed,
-        bricks=sum(len(cut.parts) for cut in cutter.cuts), todo=len(todo),
+        models=len({cut.at for cut in cutter.found.cuts}), failed=cutter.failed,
+        bricks=sum(len(cut.parts) for cut in cutter.found.cuts), todo=len(todo),
         wholes=sum(one.item.whole for one in todo), reused=cutting.reused,
         shards=len({one.shard for one in todo}), path=str(folder / FILE),
     )  # fmt: skip
-
-
-class Cutter:
-    """Cuts one model after the other, and writes the network of each brick that was not there before.
-
-    ``needed``: identity -> its estimated work, of all bricks and of the whole models that are wanted.
-    """
-
-    def __init__(self, job: BricksJob, folder: Path) -> None:
-        self._job, self._folder = job, folder
-        self.cuts: list[CutModel] = []
-        self.failed: dict[int, str] = {}
-        self.needed: dict[str, ToMeasure] = {}
-        self._one_run_s: dict[str, float] = {}
-        folder.mkdir(parents=True)
-
-    def cut(self, at: int, entry: EntrySpec, converted: Path, base_dir: Path) -> None:
-        """All of its batch sizes and granularities, or none. Raises InferBenchError with what can't be done."""
-        from inferbench_tasks.modelrepo.resolve import resolve
-        from inferbench_tasks.stages.convert import Output as Converted
-
-        try:
-            model = Converted.model_validate_json(converted.read_bytes())
-        except FileNotFoundError:
-            raise StageError("it was not converted; see its own run") from None
-        source = resolve(entry.model, base_dir)
-        cuts: list[CutModel] = []
-        needed: dict[str, ToMeasure] = {}
-        for batch in self._job.bricks.batch_sizes:
-            folder = self._folder / f"{at}-{batch}"
-            folder.mkdir()
-            self._cut(at, entry, model, source, batch, folder, cuts, needed)
-        self.cuts += cuts
-        self.needed |= {name: one for name, one in needed.items() if name not in self.needed}
-
-    def _cut(
-        self, at: int, entry: EntrySpec, converted: Converted, source: object, batch: int, folder: Path,
-        cuts: list[CutModel], needed: dict[str, ToMeasure],
-    ) -> None:  # fmt: skip
-        from inferbench_tasks.brick_jobs.work import work_of
-        from inferbench_tasks.bricks.brick import cut
-        from inferbench_tasks.bricks.inputs import inputs_of
-        from inferbench_tasks.bricks.layers import layer_graph
-        from inferbench_tasks.bricks.measure.networks import brick_item, needs_of, timed_as, whole_item
-        from inferbench_tasks.bricks.results import WHOLE
-        from inferbench_tasks.bricks.sequences import parse_granularity
-        from inferbench_tasks.contracts.models import ModelSource
-
-        assert isinstance(source, ModelSource)
-        model, method = converted.model, self._job.measure.method
-        feeds = inputs_of(source, model.inputs, batch, dict(entry.shapes))
-        graph = layer_graph(Path(model.path), feeds, "runtime", folder)
-        if not graph.layers:
-            raise StageError("the model has no layers: what it answers is constant")
-        [entire] = cut(graph, None)
-        whole = WHOLE + entire.identity
-        total_s = 0.0
-        for granularity in self._job.bricks.granularity:
-            bricks = list(cut(graph, parse_granularity(str(granularity))))
-            parts = tuple(timed_as(graph, brick) for brick in bricks)
-            cuts.append(
-                CutModel(
-                    at=at, name=source.name, copies=entry.copies, task=entry.task or model.task, digest=model.digest,
-                    batch_size=batch, granularity=str(granularity), layers=len(graph.layers),
-                    operators=entire.operators, whole=whole, parts=parts,
-                    needs=tuple(tuple(before) for before in needs_of(bricks)),
-                )
-            )  # fmt: skip
-            total_s = 0.0
-            for identity, brick in zip(parts, bricks, strict=True):
-                one_s = run_s(*work_of(graph, brick))
-                total_s += one_s
-                if identity in needed or identity in self.needed:
-                    continue
-                needed[identity] = ToMeasure(
-                    item=brick_item(graph, brick, folder), key=brick.key, operators=brick.operators,
-                    layers=" > ".join(layer.node.name or layer.operator for layer in brick.layers),
-                    estimate_s=measuring_s(one_s, method, whole=False), shard=0,
-                )  # fmt: skip
-        if self._wanted(at) and whole not in needed and whole not in self.needed:
-            needed[whole] = ToMeasure(
-                item=whole_item(whole, Path(model.path), feeds, folder), key=entire.key, operators=entire.operators,
-                layers=source.name, estimate_s=measuring_s(total_s, method, whole=True), shard=0,
-            )  # fmt: skip
-
-    def _wanted(self, at: int) -> bool:
-        """Whether the model is measured as a whole."""
-        return self._job.validate.models == "all"
 
 
 def usable(found: Mapping[str, Result], measure: MeasureSpec) -> dict[str, Result]:
@@ -200,23 +113,15 @@ def usable(found: Mapping[str, Result], measure: MeasureSpec) -> dict[str, Resul
     }
 
 
-def divided(cutter: Cutter, known: Mapping[str, Result], job: BricksJob) -> list[ToMeasure]:
-    """What is missing, each with its shard; files of what is known are removed."""
+def divided(missing: Collection[ToMeasure], job: BricksJob) -> list[ToMeasure]:
+    """What is missing, each with its shard."""
     assert job.part is not None
-    missing = []
-    for identity, one in cutter.needed.items():
-        if identity in known:
-            if not one.item.whole:
-                one.item.path.unlink(missing_ok=True)
-            one.item.feeds.unlink(missing_ok=True)
-        else:
-            missing.append(one)
     shards = fill([one.estimate_s for one in missing], job.part.shards, job.measure.shard_s)
     return [one.model_copy(update={"shard": shard}) for one, shard in zip(missing, shards, strict=True)]
 
 
 def _keep(results: PerfDBResults, cutter: Cutter) -> None:
-    for cut in cutter.cuts:
+    for cut in cutter.found.cuts:
         facts = {
             "model": cut.name,
             "digest": cut.digest,

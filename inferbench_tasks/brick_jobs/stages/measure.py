@@ -61,7 +61,8 @@ def run(inp: Input, ctx: Context) -> Output:
     StageError where the device is not that which the models were cut for.
     """
     from inferbench_tasks.brick_jobs.store import PerfDBResults, session_name
-    from inferbench_tasks.bricks.measure.session import setting
+    from inferbench_tasks.bricks.measure import journal
+    from inferbench_tasks.bricks.measure.session import BrickFailed, setting
     from inferbench_tasks.bricks.predict import why_not
     from inferbench_tasks.perfdb.store import PerfDB
 
@@ -75,19 +76,31 @@ def run(inp: Input, ctx: Context) -> Output:
     if here != found.setting:
         raise StageError(f"the models were cut for {found.setting}; this device is {here}")
     began = time.monotonic()
+    method = job.measure.method
+    session: Session | None = None
+    disturbed: str | None = None
     failed: dict[str, str] = {}
     with PerfDB.connect(ctx.perfdb_uri, ctx.data_dir) as db:
         results = PerfDBResults(db, here)
         name = session_name(inp.run_id, inp.attempt)
         todo, stored = _left(found.of_shard(part.at), results, inp.run_id)
-        session, timed = _session(todo, failed, cores, results.base_ns(), inp, ctx)
-        disturbed = why_not(session, job.measure.method) if session else None
-        if session:
-            if disturbed is None:
-                session = session.at(results.set_base_ns(session.base_ns))
-            for one in timed:
-                results.put(_result(one, session.timed[one.item.name], here, inp, name, disturbed))
-                stored.append(one.item.name)
+        while todo:
+            with journal.session_file(_journals(ctx), [one.item.name for one in todo], here, method) as path:
+                try:
+                    session = _session(todo, cores, results.base_ns(), path, inp, ctx)
+                except BrickFailed as error:
+                    log.warning("a network can't be timed identity=%s why=%s", error.item, error.why)
+                    failed[error.item] = error.why
+                    todo = [one for one in todo if one.item.name != error.item]
+                    continue
+                disturbed = why_not(session, method)
+                if disturbed is None:
+                    session = session.at(results.set_base_ns(session.base_ns))
+                for one in todo:
+                    results.put(_result(one, session.timed[one.item.name], here, inp, name, disturbed))
+                    stored.append(one.item.name)
+                journal.done(path)
+                break
     return Output(
         session=name, stored=tuple(stored), failed=failed, disturbed=disturbed, rounds=session.rounds if session else 0,
         good_rounds=session.good_rounds if session else 0, levels=tuple(session.levels) if session else (),
@@ -116,32 +129,27 @@ def _left(
     return [one for one in todo if one.item.name not in stored], stored
 
 
+def _journals(ctx: Context) -> Path:
+    """Where sessions that were killed have left what they timed."""
+    return ctx.data_dir / "bricks" / "sessions"
+
+
 def _session(
-    todo: Sequence[ToMeasure], failed: dict[str, str], cores: list[int], base_ns: dict[str, float] | None,
-    inp: Input, ctx: Context,
-) -> tuple[Session | None, list[ToMeasure]]:  # fmt: skip
-    """Time what can be timed; what can't is put into ``failed``. None where nothing is left."""
-    from inferbench_tasks.bricks.measure.session import BrickFailed, run_session
+    todo: Sequence[ToMeasure], cores: list[int], base_ns: dict[str, float] | None, journal: Path | None, inp: Input,
+    ctx: Context,
+) -> Session:  # fmt: skip
+    from inferbench_tasks.bricks.measure.session import run_session
 
     def tell(done: float, of: float, what: str) -> None:
         if ctx.cancelled():
             raise CancelledError("Cancelled while measuring.")
         ctx.progress(done, of, what)
 
-    left = list(todo)
-    while left:
-        with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
-            try:
-                session = run_session(
-                    [one.item for one in left], Path(folder), inp.job.measure.method,
-                    threads=inp.job.bricks.threads, cores=cores, base_ns=base_ns, progress=tell,
-                )  # fmt: skip
-                return session, left
-            except BrickFailed as error:
-                log.warning("a network can't be timed identity=%s why=%s", error.item, error.why)
-                failed[error.item] = error.why
-                left = [one for one in left if one.item.name != error.item]
-    return None, []
+    with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
+        return run_session(
+            [one.item for one in todo], Path(folder), inp.job.measure.method,
+            threads=inp.job.bricks.threads, cores=cores, base_ns=base_ns, journal=journal, progress=tell,
+        )  # fmt: skip
 
 
 def _result(

@@ -19,6 +19,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from inferbench_tasks.bricks.measure.bound import BoundNetwork
+from inferbench_tasks.bricks.measure.journal import Journal, OpenRound
 from inferbench_tasks.bricks.measure.levels import SPARE_ROUNDS, Round, good_rounds
 from inferbench_tasks.bricks.measure.method import Method, trimmed_mean
 from inferbench_tasks.bricks.measure.references import write_references
@@ -42,7 +43,8 @@ class Item(BaseModel):
 
 
 class Plan(BaseModel):
-    """What the process is to do. ``sweep_bytes``: more than a core's own cache holds."""
+    """What the process is to do. ``sweep_bytes``: more than a core's own cache holds. ``journal``: where each time is
+    written as soon as it is there, and read by a process that goes on."""
 
     items: list[Item]
     cores: list[int]
@@ -51,6 +53,7 @@ class Plan(BaseModel):
     sweep_bytes: int
     folder: Path
     seed: int
+    journal: Path | None = None
 
 
 def main(path: str) -> int:
@@ -81,11 +84,12 @@ def main(path: str) -> int:
     sweep = np.ones(plan.sweep_bytes // 8)
     rng = random.Random(plan.seed)
     gc.disable()
-    rounds: list[tuple[Round, dict[str, Any]]] = []
-    good: list[int] = []
+    journal = Journal(plan.journal)
+    rounds = journal.rounds
+    good = good_rounds([one for one, _ in rounds])
     while len(good) < plan.method.rounds and len(rounds) < plan.method.rounds + SPARE_ROUNDS:
         rng.shuffle(plan.items)
-        rounds.append(_round(plan, networks, references, sweep, len(rounds), tell))
+        rounds.append(_round(plan, networks, references, sweep, len(rounds), journal, tell))
         good = good_rounds([one for one, _ in rounds])
     tell(
         rounds=[
@@ -107,25 +111,47 @@ def _round(
     references: dict[str, BoundNetwork],
     sweep: np.ndarray[Any, Any],
     number: int,
+    journal: Journal,
     tell: Any,
 ) -> tuple[Round, dict[str, Any]]:
-    """References, all items in this round's order, references again."""
+    """References, all items in this round's order, references again. A round that another process began is gone on
+    with, if the machine is as fast as it was then."""
     waits, begin_ns = ThreadWaits(), time.monotonic_ns()
-    before = _levels(references)
-    times: dict[str, Any] = {}
+    current = _begun(journal, _levels(references))
+    waited_ns, took_ns = current.waited_ns, current.took_ns
+
+    def count() -> dict[str, int | None]:
+        own_ns = waits.read_ns()
+        current.waited_ns = None if own_ns is None or waited_ns is None else waited_ns + own_ns
+        current.took_ns = took_ns + time.monotonic_ns() - begin_ns
+        return {"waited_ns": current.waited_ns, "took_ns": current.took_ns}
+
     method = plan.method
     for index, item in enumerate(plan.items):
+        if item.name in current.times:
+            continue
         tell(done=index, of=len(plan.items), what=f"round {number + 1}")
         network = networks[item.name]
-        times[item.name] = {"warm": network.warm_ns(method.runs_each, method.budget_s)}
+        times = {"warm": network.warm_ns(method.runs_each, method.budget_s)}
         if not item.whole:
-            times[item.name]["streamed"] = network.streamed_ns(method.runs_each, method.budget_s, sweep)
-    after = _levels(references)
-    waited_ns = waits.read_ns()
+            times["streamed"] = network.streamed_ns(method.runs_each, method.budget_s, sweep)
+        current.times[item.name] = times
+        journal.write(item=item.name, times=times, **count())
+    current.references.append(_levels(references))
+    journal.write(after=current.references[-1], **count())
     waits.close()
-    took_ns = time.monotonic_ns() - begin_ns
-    level = {name: (before[name] + after[name]) / 2 for name in before}
-    return Round(level, None if waited_ns is None else waited_ns / took_ns), times
+    return current.closed(), current.times
+
+
+def _begun(journal: Journal, now: dict[str, float]) -> OpenRound:
+    """The round that is under way: one that another process began, or a new one."""
+    before, journal.open = journal.open, None
+    if before is not None and before.near(now):
+        before.references.append(now)
+        journal.write(again=now, waited_ns=before.waited_ns, took_ns=before.took_ns)
+        return before
+    journal.write(before=now)
+    return OpenRound([now])
 
 
 def _levels(references: dict[str, BoundNetwork]) -> dict[str, float]:

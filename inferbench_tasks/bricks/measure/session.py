@@ -95,18 +95,20 @@ def run_session(
     threads: int,
     cores: Sequence[int] = (),
     base_ns: dict[str, float] | None = None,
+    journal: Path | None = None,
     progress: Callable[[float, float, str], None] = lambda done, of, what: None,
 ) -> Session:
     """Time the networks; times are divided by the level of their round over ``base_ns`` (None: this session's median).
 
-    ``cores``: one for each thread; by default ``cores_for(threads)``.
+    ``cores``: one for each thread; by default ``cores_for(threads)``. ``journal``: what a session before it that was
+    killed has timed, and where this one writes; see ``journal.py``.
 
     Raises StageError with the item's name where a network can't be run or answers with NaN.
     """
     cores = list(cores) or cores_for(threads)
     plan = Plan(
         items=list(items), cores=cores, threads=threads, method=method, folder=folder,
-        sweep_bytes=_sweep_bytes(cores[0]), seed=len(items),
+        sweep_bytes=_sweep_bytes(cores[0]), seed=len(items), journal=journal,
     )  # fmt: skip
     path = folder / "plan.json"
     path.write_text(plan.model_dump_json(), encoding="utf-8")

@@ -1,0 +1,92 @@
+"""Bricks over REST: what is known of which device, one brick, a model's latency from them, a corpus' study."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from inferbench_tasks import settings
+from inferbench_tasks.brick_jobs import queries
+from inferbench_tasks.bricks.corpus import corpora
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.output import Format, plain, table
+from inferbench_tasks.provider.api.problems import blame, not_found
+from inferbench_tasks.provider.api.runs import Limit, Offset
+
+router = APIRouter(tags=["bricks"], prefix="/bricks")
+Text = Annotated[str, Query(max_length=300)]
+Device = Annotated[str, Query(max_length=300, description="Part of the processor's name; any by default.")]
+
+
+@router.get("", summary="Times of bricks, a page at a time")
+def list_bricks(
+    request: Request,
+    db: Store,
+    device: Device = "",
+    operators: Annotated[str, Query(max_length=300, description="Of the brick, such as Conv.")] = "",
+    model: Annotated[str, Query(max_length=300, description="One whose bricks they are.")] = "",
+    limit: Limit = 50,
+    offset: Offset = 0,
+    format: Format = None,
+) -> Response:
+    """``items``, the newest first, and ``next_offset`` (null on the last page). Times are ms."""
+    with blame("device"):
+        rows = queries.listed(db, device, operators, model, limit + 1, offset)
+    body = {"items": plain(rows[:limit]), "next_offset": offset + limit if len(rows) > limit else None}
+    return table(request, format, plain(rows[:limit]), body, name="bricks", columns=queries.COLUMNS)
+
+
+@router.get("/devices", summary="How much is known of which device")
+def devices(request: Request, db: Store, format: Format = None) -> Response:
+    """A line for each setting: processor, instruction set, cores, threads, runtime, version of the method."""
+    return table(request, format, queries.devices(db), name="brick-devices")
+
+
+@router.get("/gaps", summary="What is missing on which device")
+def gaps(request: Request, db: Store, device: Device = "", format: Format = None) -> Response:
+    """A line for each model, batch size and granularity that was cut, and device where bricks of it have no time."""
+    with blame("device"):
+        rows = queries.gaps(db, device)
+    return table(request, format, rows, name="brick-gaps")
+
+
+@router.get("/predict", summary="A model's latency from stored times; nothing is run")
+def predict(
+    request: Request,
+    db: Store,
+    model: Annotated[str, Query(min_length=1, max_length=300)],
+    device: Device = "",
+    batch_size: Annotated[int, Query(ge=1, le=4096)] = 1,
+    granularity: Annotated[str, Query(pattern=r"^([1-9][0-9]{0,3}|whole)$")] = "1",
+) -> Response:
+    """``predicted_ms`` with its interval and its ``coverage_ratio``, both null where bricks are ``missing``."""
+    try:
+        found = queries.predicted(db, model, device, batch_size, granularity)
+    except InputError as error:
+        raise not_found(str(error)) from error
+    return table(request, "json", [], plain(found))
+
+
+@router.get("/study/{corpus}", summary="How much of a corpus recurs")
+def study(request: Request, corpus: str) -> Response:
+    """What `inferbench bricks study` found last, by view and granularity: ``studies``."""
+    if corpus not in corpora():
+        raise not_found(f"there is no corpus {corpus!r}; known: {', '.join(corpora())}")
+    folder = settings.data_dir() / "bricks" / "studies"
+    found: list[Any] = [json.loads(path.read_text()) for path in sorted(folder.glob(f"{corpus}-*.json"))]
+    if not found:
+        raise not_found(f"{corpus} was not studied here; run: inferbench bricks study {corpus}")
+    return table(request, "json", [], {"studies": found})
+
+
+@router.get("/{key}", summary="One brick, with all that was measured of it")
+def one_brick(key: str, request: Request, db: Store) -> Response:
+    """By its key, or the unique start of it: operators, the models that it is in, its times by device."""
+    try:
+        found = queries.shown(db, key)
+    except InputError as error:
+        raise not_found(str(error)) from error
+    return table(request, "json", [], plain(found))

@@ -1,0 +1,64 @@
+"""The page *Bricks*: what is known of which device, predicted against measured, what is missing."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from fastapi.responses import HTMLResponse
+
+from inferbench_tasks.brick_jobs import queries
+from inferbench_tasks.brick_jobs.result import BricksResult
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
+from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.ui.render import page
+
+router = APIRouter(include_in_schema=False)
+#: Newest results of models that are shown, and models with gaps.
+MOST_MODELS, MOST_GAPS = 100, 50
+
+
+@router.get("/bricks", response_class=HTMLResponse)
+def bricks(db: Store, device: Annotated[str, Query(max_length=300)] = "") -> HTMLResponse:
+    """Coverage by device, the newest predictions beside what was measured, and what is missing."""
+    problem: str | None = None
+    missing: list[dict[str, Any]] = []
+    try:
+        missing = queries.gaps(db, device)
+    except InputError as error:
+        problem = str(error)
+    return page(
+        "bricks.html",
+        here="bricks",
+        device=device,
+        devices=queries.devices(db),
+        models=predicted(db, device),
+        gaps=missing[:MOST_GAPS],
+        all_gaps=len(missing),
+        problem=problem,
+    )
+
+
+def predicted(db: PerfDB, device: str) -> list[dict[str, Any]]:
+    """The newest prediction of each model, batch size, granularity and device, with where its time goes."""
+    found = db.results_of(BricksResult, {"role": "model", "verdict": "valid"}, NEWEST_FIRST, MOST_MODELS)
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for result in found:
+        processor = str(result.setting.get("processor", ""))
+        if device.lower() not in processor.lower():
+            continue
+        for one in result.predictions:
+            name = str(result.model.get("name"))
+            rows.setdefault(
+                (name, one.batch_size, one.granularity, processor, result.setting.get("threads")),
+                {
+                    "model": name,
+                    "device": processor,
+                    "threads": result.setting.get("threads"),
+                    "run": result.run_id,
+                    "one": one,
+                    "ratio": one.best.ms / one.measured.ms if one.measured else None,
+                },
+            )
+    return list(rows.values())

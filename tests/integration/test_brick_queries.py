@@ -1,0 +1,195 @@
+"""Bricks over REST, in commands and as a page, on a real PerfDB: what each says is calculated by hand."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from typer.testing import CliRunner
+
+from inferbench_tasks import settings
+from inferbench_tasks.brick_jobs.cutting import CutModel
+from inferbench_tasks.brick_jobs.predictions import predictions
+from inferbench_tasks.brick_jobs.result import BricksResult
+from inferbench_tasks.brick_jobs.store import PerfDBResults
+from inferbench_tasks.brick_jobs.summary import summary
+from inferbench_tasks.bricks.measure.method import Method, Setting
+from inferbench_tasks.bricks.results import WHOLE, Result
+from inferbench_tasks.cli.bricks import app
+from inferbench_tasks.contracts.verdict import VALID
+from inferbench_tasks.perfdb.documents import SubmissionInfo
+from inferbench_tasks.perfdb.store import PerfDB
+
+pytestmark = [pytest.mark.integration, pytest.mark.airflow]
+API = "/inferbench/api/bricks"
+SETTING = Setting(processor="Some CPU", instruction_set="x", cores=1, threads=1, runtime="onnxruntime 1")
+KEY = "ab" * 32
+#: Milliseconds of each brick; each model's bricks, and its own milliseconds: factors of 2, 2, 2 and 4 over the sums.
+BRICKS = {"a": 1.0, "b": 3.0}
+MODELS = {
+    "one": (("a", "b"), 8.0),
+    "two": (("a", "a"), 4.0),
+    "three": (("b",), 6.0),
+    "four": (("b", "b", "a"), 28.0),
+}
+
+
+def result(identity: str, ms: float, **more: Any) -> Result:
+    times = {"warm": (ms * 1e6,) * 3} | ({} if identity.startswith(WHOLE) else {"streamed": (ms * 2e6,) * 3})
+    fields = {
+        "identity": identity, "key": KEY if identity == "a" else identity * 8, "operators": (f"Op{identity}",),
+        "setting": SETTING, "session": "s.000/1", "method": Method(), "rounds_ns": times,
+        "raw_ns": {"warm": ((1,), (2,), (3,))},
+    }  # fmt: skip
+    return Result.model_validate(fields | more)
+
+
+def cuts() -> list[CutModel]:
+    return [
+        CutModel(
+            at=at, name=name, copies=3 if name == "one" else 1, task=None, digest="d", batch_size=1, granularity="1",
+            layers=len(parts), operators=(f"Op{WHOLE}{name}",), whole=WHOLE + name, parts=parts,
+            needs=tuple((index - 1,) if index else () for index in range(len(parts))),
+        )
+        for at, (name, (parts, _)) in enumerate(MODELS.items())
+    ]  # fmt: skip
+
+
+def known() -> dict[str, Result]:
+    whole = {WHOLE + name: result(WHOLE + name, ms) for name, (_, ms) in MODELS.items()}
+    return {name: result(name, ms) for name, ms in BRICKS.items()} | whole
+
+
+@pytest.fixture
+def bricks(perfdb: PerfDB) -> PerfDBResults:
+    """All of them measured, and cut as they are."""
+    store = PerfDBResults(perfdb, SETTING)
+    store.set_base_ns({"dense": 1.0})
+    for one in known().values():
+        store.put(one)
+    for cut in cuts():
+        facts = {"model": cut.name, "batch_size": 1, "instruction_set": "x", "layers": cut.layers}
+        store.put_cut(cut.whole, cut.granularity, cut.parts, cut.needs, facts)
+    return store
+
+
+def test_a_model_never_calibrates_itself() -> None:
+    """`four` is 4 times its sum, the others twice: it is predicted at twice, they at the mean of 2, 2 and 4."""
+    made = predictions(cuts(), known(), calibrate_on=3)
+    [four] = made[3]
+    assert four.constructed.ms == pytest.approx(7) and four.best.ms == pytest.approx(14)
+    assert four.measured is not None and four.measured.ms == pytest.approx(28) and four.calibrated_by == 3
+    [one] = made[0]
+    assert one.factor == pytest.approx(16 ** (1 / 3)) and one.best.ms == pytest.approx(4 * 16 ** (1 / 3))
+    assert one.streamed.ms == pytest.approx(8) and one.by_operators[0]["share_ratio"] == pytest.approx(0.75)
+
+
+def test_two_others_calibrate_nothing() -> None:
+    """Fewer than three say nothing of how far predictions are off."""
+    made = predictions(cuts(), known(), calibrate_on=2)
+    assert all(one.calibrated is None and one.best == one.constructed for [one] in made.values())
+
+
+def test_a_copy_under_another_name_calibrates_nothing() -> None:
+    """The same operators in the same order: it is the same model."""
+    twins = [*cuts()[:3], cuts()[0].model_copy(update={"at": 3, "name": "twin"})]
+    assert predictions(twins, known(), 3)[0][0].calibrated is None
+
+
+def test_a_model_without_all_of_its_bricks_has_no_prediction() -> None:
+    """There is no figure that leaves some out."""
+    without = {name: one for name, one in known().items() if name != "a"}
+    assert set(predictions(cuts(), without, 3)) == {2}
+
+
+def test_errors_and_speed_up_over_all_models() -> None:
+    """Copies count in the models' time and not in the errors: (3 x 8 + 4 + 6 + 28) / (1 + 3) = 15.5."""
+    [row] = summary(cuts(), known(), predictions(cuts(), known(), 3))
+    assert row["speedup_ratio"] == pytest.approx(15.5)
+    assert (row["bricks"], row["unique"], row["models"], row["architectures"]) == (3 * 2 + 2 + 1 + 3, 2, 6, 4)
+    assert row["plain"]["geometric_mean"] == pytest.approx((0.5**3 * 0.25) ** 0.25)
+    assert row["plain"]["mean_absolute_error_ratio"] == pytest.approx((3 * 0.5 + 0.75) / 4)
+    assert row["plain"]["within_ratio"] == 0
+    assert row["calibrated"]["models"] == 4
+
+
+def test_rest_lists_bricks_and_shows_one(http: TestClient, bricks: PerfDBResults) -> None:
+    """The newest first, times in ms; one by the start of its key, with its models."""
+    items = http.get(API).json()["items"]
+    assert {(row["operators"], row["warm_ms"], row["streamed_ms"]) for row in items} == {
+        ("Opa", 1, 2),
+        ("Opb", 3, 6),
+    }
+    assert [row["operators"] for row in http.get(API, params={"model": "three"}).json()["items"]] == ["Opb"]
+    assert http.get(API, params={"limit": 1}).json()["next_offset"] == 1
+    one = http.get(f"{API}/{KEY[:10]}").json()
+    assert one["key"] == KEY and {of["model"] for of in one["models"]} == {"one", "two", "four"}
+    assert http.get(f"{API}/{'0' * 64}").status_code == 404
+    assert http.get(f"{API}/.*").status_code == 404
+    assert http.get(API, params={"device": "other"}).status_code == 422
+
+
+def test_rest_predicts_from_what_is_stored(http: TestClient, bricks: PerfDBResults) -> None:
+    """By the same rules as a submission: `four` at 14 ms; a model that was never cut is a 404."""
+    found = http.get(f"{API}/predict", params={"model": "four", "device": "some cpu"}).json()
+    assert (
+        found["predicted_ms"] == pytest.approx(14) and found["coverage_ratio"] == 1 and found["missing"] == 0
+    )
+    assert found["measured_ms"] == pytest.approx(28) and found["calibrated_by"] == 3
+    assert http.get(f"{API}/predict", params={"model": "five"}).status_code == 404
+    assert http.get(f"{API}/predict", params={"model": "four", "device": "gpu"}).status_code == 404
+    assert http.get(f"{API}/predict", params={"model": "four", "batch_size": 2}).status_code == 404
+
+
+def test_what_is_missing_is_told_and_never_guessed(http: TestClient, bricks: PerfDBResults) -> None:
+    """A model with a brick that nobody measured: in the gaps, and without a figure."""
+    assert http.get(f"{API}/gaps").json()["items"] == []
+    bricks.put(result("c", 1.0, disturbed="busy"))
+    facts = {"model": "five", "batch_size": 1, "instruction_set": "x", "layers": 2}
+    bricks.put_cut(WHOLE + "five", "1", ("a", "c"), ((), (0,)), facts)
+    [gap] = http.get(f"{API}/gaps").json()["items"]
+    assert (gap["model"], gap["bricks"], gap["missing"]) == ("five", 2, 1)
+    found = http.get(f"{API}/predict", params={"model": "five"}).json()
+    assert found["predicted_ms"] is None and found["missing"] == 1 and found["coverage_ratio"] is None
+    [device] = http.get(f"{API}/devices").json()["items"]
+    assert (device["bricks"], device["models"]) == (2, 4)
+
+
+def test_a_study_is_what_was_found_last(http: TestClient, data_dir: Any) -> None:
+    """404 for one that was not made, and for a corpus that there is not."""
+    assert http.get(f"{API}/study/paper50").status_code == 404
+    folder = data_dir / "bricks" / "studies"
+    folder.mkdir(parents=True)
+    (folder / "paper50-source-G1.json").write_text('{"corpus": "paper50"}')
+    assert http.get(f"{API}/study/paper50").json() == {"studies": [{"corpus": "paper50"}]}
+    assert http.get(f"{API}/study/other").status_code == 404
+
+
+def test_commands_say_the_same(
+    perfdb_uri: str, bricks: PerfDBResults, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """list, show and gaps; an unknown key is the user's error."""
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+    runner = CliRunner()
+    rows = json.loads(runner.invoke(app, ["list", "--operators", "Opb", "-o", "json"]).stdout)
+    assert [row["warm_ms"] for row in rows] == [3]
+    assert json.loads(runner.invoke(app, ["show", KEY[:8], "-o", "json"]).stdout)["key"] == KEY
+    assert json.loads(runner.invoke(app, ["gaps", "-o", "json"]).stdout) == []
+    assert runner.invoke(app, ["show", "0" * 8]).exit_code != 0
+
+
+def test_the_page_shows_them(http: TestClient, perfdb: PerfDB, bricks: PerfDBResults) -> None:
+    """Devices, the prediction beside what was measured, and nothing that a name could inject."""
+    [one] = predictions(cuts(), known(), 3)[3]
+    perfdb.save_result(
+        BricksResult(
+            run_id="x.000", job_id="x", submission=SubmissionInfo(name="x"), verdict=VALID, role="model",
+            model={"name": "<script>four"}, setting=SETTING.model_dump(mode="json"), predictions=[one],
+        )
+    )  # fmt: skip
+    text = http.get("/inferbench/bricks").text
+    assert "Some CPU" in text and "&lt;script&gt;four" in text and "<script>four" not in text
+    assert ">14<" in text.replace("14.0", "14") and "Nothing, of the models that were cut." in text
+    assert "No valid prediction on such a device" in http.get("/inferbench/bricks?device=none").text

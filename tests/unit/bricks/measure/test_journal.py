@@ -1,0 +1,116 @@
+"""A session that is killed goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from inferbench_tasks.bricks.measure.child import Item, Plan
+from inferbench_tasks.bricks.measure.journal import MOST_AGE_S, Journal, OpenRound, session_file
+from inferbench_tasks.bricks.measure.method import Method, Setting
+from inferbench_tasks.bricks.measure.references import NAMES, write_references
+
+SETTING = Setting(processor="p", instruction_set="x", cores=1, threads=1, runtime="onnxruntime 1")
+LEVEL = dict.fromkeys(NAMES, 1e5)
+
+
+def write(path: Path, *lines: dict[str, object]) -> Journal:
+    with path.open("a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    return Journal(path)
+
+
+def whole_round(ns: int) -> list[dict[str, object]]:
+    times = {"warm": [ns] * 5, "streamed": [2 * ns] * 5}
+    count = {"waited_ns": 0, "took_ns": 100}
+    return [{"before": LEVEL}, {"item": "a", "times": times, **count}, {"after": LEVEL, **count}]
+
+
+def test_rounds_that_ended_and_the_one_under_way_are_read(tmp_path: Path) -> None:
+    """At the mean of the references before and after, with the wait of the whole round."""
+    twice = {name: 2 * ns for name, ns in LEVEL.items()}
+    read = write(
+        tmp_path / "j", {"before": LEVEL}, {"item": "a", "times": 1, "waited_ns": 1, "took_ns": 10},
+        {"after": twice, "waited_ns": 5, "took_ns": 100}, {"before": LEVEL},
+        {"item": "b", "times": 2, "waited_ns": 0, "took_ns": 7},
+    )  # fmt: skip
+    [(ended, times)] = read.rounds
+    assert times == {"a": 1} and ended.wait_ratio == 0.05
+    assert ended.references_ns == {name: 1.5 * ns for name, ns in LEVEL.items()}
+    assert read.open is not None and read.open.times == {"b": 2} and read.open.took_ns == 7
+
+
+def test_a_line_that_was_cut_off_is_none_and_makes_room(tmp_path: Path) -> None:
+    """Killed while it wrote: the next line is whole again."""
+    path = tmp_path / "j"
+    write(path, {"before": LEVEL}, {"item": "a", "times": 1, "took_ns": 1, "waited_ns": 0})
+    with path.open("a") as file:
+        file.write('{"item": "b", "ti')
+    Journal(path).write(item="c", times=3, took_ns=2, waited_ns=0)
+    again = Journal(path)
+    assert again.open is not None and again.open.times == {"a": 1, "c": 3}
+
+
+def test_a_round_goes_on_only_at_its_own_level() -> None:
+    """Its halves must have a level in common: 3%, as between rounds."""
+    begun = OpenRound([LEVEL])
+    assert begun.near({name: 1.02 * ns for name, ns in LEVEL.items()})
+    assert not begun.near({name: 1.04 * ns for name, ns in LEVEL.items()})
+    assert not begun.near({name: 0.9 * ns for name, ns in LEVEL.items()})
+
+
+def test_a_session_times_only_what_its_journal_lacks(tmp_path: Path) -> None:
+    """With all rounds there it times nothing, and answers with what was timed before it was killed."""
+    path = tmp_path / "j"
+    write(path, *whole_round(1000), *whole_round(1010), *whole_round(1020))
+    before = path.read_bytes()
+    network, feeds = write_references(tmp_path)["element-wise"]
+    plan = Plan(
+        items=[Item(name="a", path=network, feeds=feeds)], cores=sorted(os.sched_getaffinity(0))[-1:], threads=1,
+        method=Method(runs=15, rounds=3, budget_s=0.1), sweep_bytes=1 << 20, folder=tmp_path, seed=1, journal=path,
+    )  # fmt: skip
+    (tmp_path / "plan.json").write_text(plan.model_dump_json())
+    command = [sys.executable, "-m", "inferbench_tasks.bricks.measure.child", str(tmp_path / "plan.json")]
+    answer = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout.splitlines()[-1]
+    rounds = json.loads(answer)["rounds"]
+    assert [one["times"]["a"]["warm"][0] for one in rounds] == [1000, 1010, 1020]
+    assert all(one["good"] for one in rounds) and path.read_bytes() == before
+
+
+def test_one_session_has_the_journal(tmp_path: Path) -> None:
+    """Another of the same networks at the same time has none; other networks, settings or methods have their own."""
+    method = Method()
+    with session_file(tmp_path, ["a", "b"], SETTING, method) as first:
+        assert first is not None
+        with session_file(tmp_path, ["b", "a"], SETTING, method) as second:
+            assert second is None
+        with session_file(tmp_path, ["a"], SETTING, method) as other:
+            assert other not in (None, first)
+    with session_file(tmp_path, ["b", "a"], SETTING, method) as again:
+        assert again == first
+
+
+def test_an_old_journal_is_dropped(tmp_path: Path) -> None:
+    """Nobody knows what became of the machine since."""
+    with session_file(tmp_path, ["a"], SETTING, Method()) as path:
+        assert path is not None
+        path.write_text("{}\n")
+    old = time.time() - MOST_AGE_S - 1
+    os.utime(path, (old, old))
+    with session_file(tmp_path, ["a"], SETTING, Method()) as path:
+        assert path is not None and not path.exists()
+
+
+@pytest.mark.parametrize("text", ["", "\n", "no json\n", '{"item": "a", "times": 1}\n'])
+def test_a_file_that_is_none_has_nothing(tmp_path: Path, text: str) -> None:
+    """An empty one, a broken one, one without a beginning."""
+    (tmp_path / "j").write_text(text)
+    read = Journal(tmp_path / "j")
+    assert read.rounds == [] and read.open is None
+    assert Journal(None).rounds == []
