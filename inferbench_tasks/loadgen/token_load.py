@@ -147,8 +147,6 @@ def token_figures(
     usages = outcome.applied.usages
     if usages:
         paced = plan.segments[-1].kind == "closed" or plan.segments[-1].paced
-        if tokens.stamped_by_kernel:  # what the sender was held up is in no stamp
-            usages = tuple(usage.model_copy(update={"stalls_ns": (), "max_stall_ns": 0}) for usage in usages)
         withhold_clients_times(summary, tokens, usages, Thresholds(), paced=paced)
     if certificate is not None and (reason := outcome.depends_on_length(certificate, plan)) is not None:
         withhold_all_times(summary, reason)

@@ -20,16 +20,12 @@ from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.token_summary import stalls_ns
 from inferbench_tasks.loadgen.token_window import TokenWindow
 
-#: The series of ``client_share`` -> ours, with a token's moment in place of the answer's.
-_AS_ANSWERS = {
-    "e2e_latency_ms": "latency_ms",
-    "first_byte_latency_ms": "ttft_ms",
-    "send_latency_ms": "from_send",
-}
 _TIMES = (
     "ttft_ms", "ttft_from_send_ms", "ttft_output_ms", "latency_ms", "tpot_ms", "gap_ms", "itl_ms", "stall_ms",
     "user_tokens_per_s",
 )  # fmt: skip
+#: Who held up what nobody can have.
+_NOBODY = ShardUsage(shard=-1, cpu_s=0.0, wall_s=0.0, max_stall_ns=0, stalls_ns=())
 #: What is made of the same moments.
 _FOLLOW = {"tpot_ms": ("user_tokens_per_s",), "gap_ms": ("itl_ms",), "ttft_ms": ("ttft_output_ms",)}
 
@@ -78,29 +74,44 @@ def _of_requests(
     tokens: TokenWindow, usages: Sequence[ShardUsage], limits: Thresholds, *, paced: bool
 ) -> Iterable[ClientShare]:
     """Of the first and the last token, from the intended moment and from the send."""
-    as_first = replace(tokens.window, first_byte_ns=tokens.first_token_ns, done_ns=tokens.last_token_ns)
-    for share in client_shares(as_first, usages, limits, paced=paced):
-        if (series := _AS_ANSWERS[share.series]) in _TIMES:
-            yield replace(share, series=series)
-    as_sent = replace(tokens.window, done_ns=tokens.first_token_ns)
-    for share in client_shares(as_sent, usages, limits, paced=paced):
-        if share.series == "send_latency_ms":
-            yield replace(share, series="ttft_from_send_ms")
+    first, last = (_of_records(tokens, chunks) for chunks in tokens.ends())
+    as_first = replace(
+        tokens.window, shard=first, first_byte_ns=tokens.first_token_ns, done_ns=tokens.first_token_ns
+    )
+    as_last = replace(
+        tokens.window, shard=last, first_byte_ns=tokens.last_token_ns, done_ns=tokens.last_token_ns
+    )
+    named = {
+        "first_byte_latency_ms": ("ttft_ms", as_first),
+        "send_latency_ms": ("ttft_from_send_ms", as_first),
+        "e2e_latency_ms": ("latency_ms", as_last),
+    }
+    for series, (ours, window) in named.items():
+        for share in client_shares(window, [*usages, _NOBODY], limits, paced=paced):
+            if share.series == series:
+                yield replace(share, series=ours)
+
+
+def _of_records(tokens: TokenWindow, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of each record, the sender that may have stamped this chunk of it late."""
+    return tokens.held_up(chunks) if len(tokens.chunk_row) else tokens.window.shard
 
 
 def _between(tokens: TokenWindow, usages: Sequence[ShardUsage], limits: Thresholds) -> Iterable[ClientShare]:
     """Of what lies between chunks: it was stamped too long where the later chunk waited for the sender."""
     answered = tokens.window.answered
     gaps_ns, row = tokens.gaps(answered)
-    came_ns = tokens.chunk_ns[tokens.followers(answered)]
-    held = Stalls(tokens.window.shard[row], usages)
+    later = tokens.followers(answered)
+    came_ns = tokens.chunk_ns[later]
+    senders = [*usages, _NOBODY]
+    held = Stalls(tokens.held_up(later), senders)
     without_ns = gaps_ns - (came_ns - held.earliest_ns(came_ns - gaps_ns, came_ns))
     yield from _changed("gap_ms", gaps_ns, without_ns, limits)
     yield from _changed("stall_ms", stalls_ns(gaps_ns, row), stalls_ns(without_ns, row), limits)
     tpot_ns = tokens.tpot_ns
     known = answered & ~np.isnan(tpot_ns)
     last_ns, first_ns = tokens.last_token_ns[known], tokens.first_token_ns[known]
-    held = Stalls(tokens.window.shard[known], usages)
+    held = Stalls(_of_records(tokens, tokens.ends()[1])[known], senders)
     count = (tokens.output_tokens - tokens.first_chunk_tokens)[known]
     yield from _changed(
         "tpot_ms", tpot_ns[known], (held.earliest_ns(first_ns, last_ns) - first_ns) / count, limits

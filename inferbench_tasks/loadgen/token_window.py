@@ -23,7 +23,8 @@ class TokenWindow:
     """Of each record of ``window``, in its order: token counts by usage (-1: not told) and moments (-1: none).
 
     Of the token chunks of good answers, a request's one after the other: ``chunk_row`` (its record), ``chunk_ns`` and
-    ``chunk_waited_us`` (from the kernel's stamp to the read; -1: stamped by the read).
+    ``chunk_waited_us`` (from the kernel's stamp to the read; -1: stamped by the read), ``chunk_followed`` (another
+    event came in the same read behind it, whose moment it carries).
     """
 
     window: Window
@@ -40,6 +41,7 @@ class TokenWindow:
     chunk_row: NDArray[np.int64]
     chunk_ns: NDArray[np.int64]
     chunk_waited_us: NDArray[np.int64]
+    chunk_followed: NDArray[np.bool_]
 
     @classmethod
     def of(
@@ -62,6 +64,7 @@ class TokenWindow:
             chunk_row=chunk_row[token],
             chunk_ns=chunks["arrival_ns"][token].astype(np.int64),
             chunk_waited_us=chunks["waited_us"][token].astype(np.int64),
+            chunk_followed=_followed(chunks)[token],
             **columns,
         )
 
@@ -69,6 +72,25 @@ class TokenWindow:
     def stamped_by_kernel(self) -> bool:
         """Whether the kernel stamped all chunks, so that no moment holds what the sender waited for a core."""
         return bool(len(self.chunk_waited_us)) and bool((self.chunk_waited_us >= 0).all())
+
+    def held_up(self, chunks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The sender that may have stamped these chunks late, -1 where none can have.
+
+        A stamp of the kernel holds no wait of the sender's, but where it is that of an event behind the chunk, which
+        the wait brought into the same read.
+        """
+        shard = self.window.shard[self.chunk_row[chunks]]
+        if not self.stamped_by_kernel:
+            return shard
+        return np.where(self.chunk_followed[chunks], shard, -1)
+
+    def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first and the last token chunk of each record by their places; 0 where it has none."""
+        first, last = (np.zeros(len(self.chunks), np.int64) for _ in range(2))
+        places = np.arange(len(self.chunk_row))
+        last[self.chunk_row] = places
+        first[self.chunk_row[::-1]] = places[::-1]
+        return first, last
 
     @property
     def counted(self) -> NDArray[np.bool_]:
@@ -135,6 +157,15 @@ class TokenWindow:
         first[1:] = self.chunk_row[1:] != self.chunk_row[:-1]
         rest = (self.output_tokens - self.first_chunk_tokens) / np.maximum(self.chunks - 1, 1)
         return inside, np.where(first[inside], self.first_chunk_tokens[row], rest[row]).astype(np.float64)
+
+
+def _followed(chunks: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
+    """Of each event, whether the next one of its request came in the same read: their moments are the same."""
+    followed = np.zeros(len(chunks["request_id"]), np.bool_)
+    followed[:-1] = (chunks["request_id"][1:] == chunks["request_id"][:-1]) & (
+        chunks["arrival_ns"][1:] == chunks["arrival_ns"][:-1]
+    )
+    return followed
 
 
 def _places(ids: NDArray[np.int64], order: NDArray[np.int64], wanted: NDArray[Any]) -> NDArray[np.int64]:
