@@ -22,7 +22,7 @@ from pydantic_core import PydanticUndefined
 
 from inferbench_tasks.arrivals.base import ARRIVALS
 from inferbench_tasks.contracts.spec import PATTERNS, SLUG_PATTERN, Spec
-from inferbench_tasks.submission.base import LEAST_BLOCKS, MOST_BLOCKS, USUAL_BLOCKS
+from inferbench_tasks.submission.base import LEAST_BLOCKS, MOST_BLOCKS, USUAL_BLOCKS, SubmissionBase
 from inferbench_tasks.submission.digest import LABELS
 from inferbench_tasks.submission.document import MAX_BYTES
 from inferbench_tasks.submission.fields import DISCRIMINATORS, Slot, choices, slot_of
@@ -146,12 +146,12 @@ def markdown() -> str:
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema(submission: type[SubmissionBase] = Submission) -> dict[str, Any]:
     """The JSON schema of a submission as it stands in YAML (the sweep's paths directly under ``sweep``)."""
-    schema = Submission.model_json_schema()
+    schema = submission.model_json_schema()
     definitions: dict[str, Any] = schema["$defs"]
-    for model in _all_models():
-        _describe_fields(schema if model is Submission else definitions[model.__name__], model)
+    for model in _all_models(submission):
+        _describe_fields(schema if model is submission else definitions[model.__name__], model)
     paths = {"type": "object", "additionalProperties": {"type": "array", "minItems": 1, "maxItems": 1000}}
     definitions["SweepSpec"] = {
         "type": "object",
@@ -177,7 +177,7 @@ def _describe_fields(schema: dict[str, Any], model: type[Spec]) -> None:
             schema["properties"][name]["description"] = _plain(text)
 
 
-def _all_models() -> list[type[Spec]]:
+def _all_models(submission: type[SubmissionBase]) -> list[type[Spec]]:
     models: dict[type[Spec], None] = {}
 
     def visit(slot: Slot) -> None:
@@ -188,7 +188,7 @@ def _all_models() -> list[type[Spec]]:
                     if name != "sweep":
                         visit(slot_of(field))
 
-    visit(Slot(Submission))
+    visit(Slot(submission))
     return list(models)
 
 
@@ -251,7 +251,11 @@ def _default(field: FieldInfo) -> str:
 @cache
 def _docstrings(model: type) -> dict[str, str]:
     """The texts under a class's fields, as they stand in its source."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(model)))
+    try:
+        source = inspect.getsource(model)
+    except OSError:  # a class that was made by ``submission_of``: its bases have the texts
+        return {}
+    tree = ast.parse(textwrap.dedent(source))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     sentences: dict[str, str] = {}
     for field, text in pairwise(body):

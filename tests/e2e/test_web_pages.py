@@ -17,12 +17,20 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
+from axe_playwright_python.sync_playwright import Axe
 
+from inferbench_tasks import settings
+from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_stored
+from inferbench_tasks.provider.submit.request import names
 from inferbench_tasks.provider.system.local import free_port
+from inferbench_tasks.submission.reader import read_submission
+from inferbench_tasks.submission.sweep import expand
 from tests import browser
 from tests.unit.perfdb.builders import result
 from tests.unit.regression.nights import write_nights
@@ -39,6 +47,11 @@ pytestmark = [
     pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing())),
 ]
 NASTY = "<script>document.title='hacked'</script>"
+ROOT = Path(__file__).parents[2]
+#: What a run of the past asked for, as PerfDB has it: all its fields, block and defaults too.
+ASKED = next(
+    iter(expand(read_submission(ROOT / "configs/submissions/quickstart.yaml", INSTALLED)))
+).spec.model_dump(mode="json")
 
 
 @dataclass
@@ -71,6 +84,8 @@ def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
         perfdb.start_run(training.run_id, "x-1", "x", JOB.model_dump(mode="json"))
         perfdb.save_result(training)
         perfdb.end_run(training.run_id, training.verdict)
+    perfdb.start_run("asked-1.000", "asked-1", "asked", ASKED)
+    perfdb.end_run("asked-1.000", Verdict.cancelled("generate"))
     write_nights(perfdb, [{}] * 5 + [{"preprocess": 2.0}] * 3, name="nightly-with-a-name-that-is-long")
     told = "the clock is throttled (thermal): 1,200 of 1,980 MHz"
     Cluster(perfdb).register(
@@ -85,6 +100,7 @@ def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
     shots = Path(os.environ.get("INFERBENCH_SCREENSHOTS") or tmp_path)
     shots.mkdir(parents=True, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(settings.SUBMISSIONS_DIR, str(ROOT / "configs" / "submissions"))
         patch.setitem(app.dependency_overrides, READER.dependency, lambda: None)
         patch.setitem(app.dependency_overrides, store, lambda: perfdb)
         ann = SimpleNamespace(get_name=lambda: "ann")
@@ -173,6 +189,72 @@ def test_the_home_tells_what_there_is(page: Page, site: Site, perfdb: PerfDB, da
     page.screenshot(path=site.shots / "07-live.png", full_page=True)
 
 
+def test_a_submission_is_mended_by_the_hint(page: Page, site: Site) -> None:
+    """The mistake is marked at its line while it is typed, mended by one click; keys complete and say their unit and
+    default; the plan tells stages, jobs and why it would wait; the gallery has every shipped submission.
+    """
+    page.goto(f"{site.url}/inferbench/new")
+    area = page.get_by_label("Submission, YAML")
+    assert area.input_value() == (ROOT / "configs/submissions/quickstart.yaml").read_text()
+    stages = page.get_by_role("list", name="Stages in their order")
+    stages.get_by_text("load × 2").wait_for()
+    assert stages.get_by_role("listitem").all_inner_texts()[0].startswith("generate")
+    cards = page.locator("a.card b").all_inner_texts()
+    assert "training/jade" in cards and len(cards) == len(names(ROOT / "configs/submissions"))
+    good = area.input_value()
+    area.fill(good.replace("\nload:", "\nlod:"))
+    line = 1 + good.split("\n").index("load:")
+    told = page.locator("#problems li")
+    told.get_by_text("unknown key; did you mean 'load'?").wait_for()
+    assert told.first.inner_text().startswith(f"line {line}, lod:")
+    assert page.locator(".gutter .wrong").inner_text().strip() == str(line)
+    assert page.get_by_role("button", name="Send").is_disabled()
+    page.screenshot(path=site.shots / "12-new-mistake.png", full_page=True)
+    told.get_by_role("button", name="Write load").click()
+    assert area.input_value() == good
+    stages.get_by_text("load × 2").wait_for()
+    assert page.get_by_role("button", name="Send").is_enabled() and told.count() == 0
+    area.press("Control+End")
+    area.press_sequentially("reque")
+    page.get_by_role("option", name="requests").wait_for()
+    area.press("ArrowDown")
+    area.press("Enter")
+    area.press_sequentially("{samp")
+    page.get_by_role("option", name="samples").wait_for()
+    area.press("ArrowDown")
+    page.locator("#about", has_text="whole number from 1 to 1000000; default 256").wait_for()
+    area.press("Enter")
+    area.press_sequentially("100, kind: ")
+    area.press("Control+Space")
+    assert page.get_by_role("option").all_inner_texts() == ["dataset", "files", "random"]
+    page.screenshot(path=site.shots / "12-new-completion.png", full_page=True)
+    area.press("ArrowDown")
+    area.press("ArrowDown")
+    area.press("Enter")
+    area.press_sequentially("}")
+    assert area.input_value() == good + "requests: {samples: 100, kind: random}"
+    stages.get_by_text("load × 2").wait_for()
+    page.get_by_text("Changes to the submission quickstart: ").click()
+    assert page.locator("#diff").inner_text() == "- \n+ requests: {samples: 100, kind: random}"
+
+
+def test_a_run_is_asked_for_again(page: Page, site: Site) -> None:
+    """What a run asked for stands in the editor without its defaults; it validates; what is changed is told."""
+    page.goto(f"{site.url}/inferbench/new?run=asked-1.000")
+    area = page.get_by_label("Submission, YAML")
+    asked = yaml.safe_load(area.input_value())
+    assert (
+        "block" not in asked
+        and "sweep" not in asked
+        and asked["load"]["arrivals"] == ASKED["load"]["arrivals"]
+    )
+    page.get_by_role("list", name="Stages in their order").get_by_text("load").wait_for()
+    area.fill(area.input_value().replace("duration_s:", "duration_s: 1"))
+    page.locator("#changed", has_text="2 lines").wait_for()
+    page.goto(f"{site.url}/inferbench/new?run=nobody")
+    assert "nobody" in page.get_by_role("alert").inner_text()
+
+
 def test_a_recommendation_is_asked_for(page: Page, site: Site) -> None:
     """An SLO in, the configurations that keep it out, best first."""
     page.goto(f"{site.url}/inferbench/recommend")
@@ -213,6 +295,8 @@ def test_pages_fit_every_screen(
     try:
         for path in (
             "home",
+            "new",
+            "new?run=asked-1.000",
             "leaderboard",
             "leaderboard?all=1&by=throughput_rps",
             "runs",
@@ -229,7 +313,15 @@ def test_pages_fit_every_screen(
             seen = page.evaluate("document.documentElement.scrollWidth")
             assert seen <= width, (path, seen)
             assert page.evaluate("getComputedStyle(document.body).backgroundColor") == background
-            name = path.replace("/", "-").replace("?all=1", "-all").partition("?")[0].partition("&")[0]
+            name = path.replace("/", "-").replace("?all=1", "-all").replace("?run=asked", "-again")
+            name = name.partition("?")[0].partition("&")[0]
+            if (device == "phone") != (theme == "dark"):
+                continue
+            problems = Axe().run(page).response["violations"]
+            assert not problems, (
+                path,
+                [(of["id"], [node["target"] for node in of["nodes"]]) for of in problems],
+            )
             page.screenshot(path=site.shots / f"11-{device}-{theme}-{name}.png", full_page=True)
     finally:
         mine.close()

@@ -17,7 +17,7 @@ import pytest
 
 from inferbench_tasks.client import AccessError, InferBench
 from tests import browser
-from tests.e2e.web_site import GOOD, NASTY, Site, airflow, running, started, until
+from tests.e2e.web_site import GOOD, NASTY, Site, airflow, running, started
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
@@ -86,6 +86,23 @@ def submit_by_form(page: Page, site: Site, text: str) -> str:
     return str(posted.value.json()["dag_run_id"])
 
 
+def submit_by_editor(page: Page, site: Site) -> str:
+    """Type a submission with a mistake, mend it by the hint, see the plan, send it; the run's id."""
+    page.goto(f"{site.url}/inferbench/new")
+    area = page.get_by_label("Submission, YAML")
+    area.fill(BAD)
+    page.get_by_role("button", name="Write load").click()
+    assert area.input_value() == GOOD
+    page.get_by_role("list", name="Stages in their order").get_by_text("load").wait_for()
+    page.screenshot(path=site.shots / "02-editor.png")
+    with page.expect_response(
+        lambda r: r.url.endswith("/inferbench/api/submissions") and r.request.method == "POST"
+    ) as posted:
+        page.get_by_role("button", name="Send").click()
+    assert posted.value.status == 202, posted.value.text()
+    return str(posted.value.json()["run"])
+
+
 @pytest.fixture(scope="module")
 def readme(site: Site, tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the README's REST block prints, run as it stands there but for the address and the password."""
@@ -121,13 +138,13 @@ def test_rest_by_the_commands_of_the_readme(readme: str) -> None:
 
 
 def test_a_good_submission_runs_to_its_report(page: Page, site: Site) -> None:
-    """By the form: validated, run as a DAG with its six stages, watched live, its report opened by the link."""
-    run = submit_by_form(page, site, GOOD)
-    page.goto(NOTHING)
+    """By the editor, a mistake mended by its hint: planned, sent, run as a DAG with six stages, watched live until
+    its charts stand there, its report opened by the link.
+    """
+    run = submit_by_editor(page, site)
     with site.client() as bench:
-        started = until(lambda: (p := bench.progress(run))["verdicts"] and p, "no job of it began", 600)
-        (run_id,) = started["verdicts"]
-        page.goto(f"{site.url}/inferbench/run/{run_id}")
+        page.wait_for_url("**/inferbench/run/*", timeout=600_000)
+        (run_id,) = bench.progress(run)["verdicts"]
         page.get_by_role("heading", name=run_id).wait_for()
         page.screenshot(path=site.shots / "04-run-live.png")
         page.goto(NOTHING)
@@ -163,7 +180,7 @@ def test_a_good_submission_runs_to_its_report(page: Page, site: Site) -> None:
 
 
 def test_the_pages_are_in_airflow_s_navigation(page: Page, site: Site) -> None:
-    """From Airflow's first level to the home and to the form; the leaderboard sorted, two runs compared, a
+    """From Airflow's first level to the home and to the editor; the leaderboard sorted, two runs compared, a
     recommendation, the cluster with its device.
     """
     inside = page.frame_locator("iframe")
@@ -171,8 +188,8 @@ def test_the_pages_are_in_airflow_s_navigation(page: Page, site: Site) -> None:
     page.get_by_test_id("nav-sidebar").get_by_role("link", name="InferBench", exact=True).click()
     inside.get_by_role("region", name="Last verdicts").get_by_text("fast-run").wait_for()
     page.screenshot(path=site.shots / "08-home.png")
-    inside.get_by_role("link", name="New benchmark").click()
-    page.wait_for_url("**/dags/submit**")
+    inside.locator("main").get_by_role("link", name="New benchmark").click()
+    inside.get_by_label("Submission, YAML").wait_for()
     page.goto(f"{site.url}/plugin/inferbench-leaderboard")
     first = inside.locator("tbody tr").filter(has=page.locator("input[name=run]")).first
     first.wait_for()

@@ -10,12 +10,21 @@ from typing import Any
 
 from fastapi import APIRouter, FastAPI
 
-from inferbench_tasks.provider.api import bricks, cluster, questions, regression, runs, submissions, trainings
+from inferbench_tasks.provider.api import (
+    bricks,
+    cluster,
+    plan,
+    questions,
+    regression,
+    runs,
+    submissions,
+    trainings,
+)
 from inferbench_tasks.provider.api.access import READER
 from inferbench_tasks.provider.api.limits import PlainAddress
 from inferbench_tasks.provider.api.problems import install
 from inferbench_tasks.provider.ui import bricks as brick_pages
-from inferbench_tasks.provider.ui import files, home, pages, run_page
+from inferbench_tasks.provider.ui import files, home, new_page, pages, run_page
 from inferbench_tasks.provider.ui import trainings as training_pages
 
 app = FastAPI(
@@ -29,7 +38,7 @@ app = FastAPI(
     redoc_url=None,
 )
 api = APIRouter(prefix="/api")
-for part in (submissions, runs, questions, trainings, bricks, cluster, regression):
+for part in (plan, submissions, runs, questions, trainings, bricks, cluster, regression):
     api.include_router(part.router)
 
 
@@ -42,6 +51,7 @@ def openapi() -> dict[str, Any]:
 app.include_router(api)
 app.include_router(files.router)
 app.include_router(home.router)
+app.include_router(new_page.router)
 app.include_router(pages.router)
 app.include_router(run_page.router)
 app.include_router(training_pages.router)

@@ -87,7 +87,7 @@ REFUSED: dict[int | str, dict[str, Any]] = {422: {"model": Problems, "descriptio
 @router.post("/submissions/validate", summary="Check a submission; nothing is started", responses=REFUSED)
 def validate(request: Request, user: User, db: Store) -> Validated:
     """422 with every problem at once, if there are any."""
-    resolved, jobs = _resolve(request, user, db)
+    resolved, jobs = resolved_jobs(request, user, db)
     return Validated(**_about(resolved, jobs, user.get_name()))
 
 
@@ -113,7 +113,7 @@ def submit(request: Request, user: User, db: Store) -> Started:
     from airflow.utils.types import DagRunTriggeredByType
 
     settings.refuse_full(settings.data_dir())
-    resolved, jobs = _resolve(request, user, db)
+    resolved, jobs = resolved_jobs(request, user, db)
     check_quota(user.get_name(), len(jobs), db, submissions=_unfinished(user.get_name()))
     dag_id = Shelf(settings.data_dir()).place(resolved)
     login = user.get_name()
@@ -186,7 +186,8 @@ def progress(run: str, db: Store) -> Progress:
     return answer
 
 
-def _resolve(request: SubmissionRequest, user: Any, db: PerfDB) -> tuple[Resolved, list[Job[JobBase]]]:
+def resolved_jobs(request: SubmissionRequest, user: Any, db: PerfDB) -> tuple[Resolved, list[Job[JobBase]]]:
+    """The submission that was asked for and its jobs; SubmissionError with every problem."""
     from inferbench_tasks.provider.loader import submissions_dir
 
     folder = submissions_dir()

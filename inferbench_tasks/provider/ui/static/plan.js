@@ -1,0 +1,116 @@
+"use strict";
+
+// What the text would do, before it is sent: asked of the server's own validator while one types.
+const send = document.getElementById("send"), sent = document.getElementById("sent"), plan = document.getElementById("plan");
+const began = area.value;
+const checking = { timer: 0, abort: null, text: null };
+
+const ask = (path, body, signal) => fetch(`/inferbench/api/${path}`, { method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
+
+function duration(seconds) {
+  if (seconds < 90) return `${seconds < 10 ? Math.round(seconds * 10) / 10 : Math.round(seconds)} s`;
+  return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
+}
+
+function placeText(of) {
+  if (!of.place) return "No worker has registered a device: jobs take turns on this machine.";
+  const types = of.place.device_types.join(" or ");
+  if (of.place.wait_s === null) return `No healthy device of type ${types} is there: it would wait until one comes.`;
+  const before = of.place.jobs_before ? `${of.place.jobs_before} job${of.place.jobs_before === 1 ? "" : "s"} of the same or a higher priority wait before it` : "nothing waits before it";
+  return `${of.place.devices} device${of.place.devices === 1 ? "" : "s"} of type ${types}; ${before}; the first job is expected to begin in ${duration(of.place.wait_s)}.`;
+}
+
+function showPlan(of) {
+  const jobs = of.jobs === 1 ? "One job" : `${of.jobs} jobs`;
+  const graph = make("ol", null, { class: "graph", "aria-label": "Stages in their order" });
+  for (const stage of of.stages) {
+    const item = make("li", null, stage.leased ? { class: "leased" } : {});
+    item.append(make("b", stage.name + (stage.of_submission || of.jobs === 1 ? "" : ` × ${of.jobs}`), { title: stage.leased ? "while the job holds its device" : stage.of_submission ? "once, after all jobs" : "before or after the device is held" }));
+    graph.append(item);
+  }
+  const all = of.on_these_devices_s === null ? "" : `, about ${duration(of.on_these_devices_s)} on the devices that are here`;
+  const parts = [
+    make("p", `${jobs} on ${of.device}${of.devices_of_a_job > 1 ? `, ${of.devices_of_a_job} devices of one host at once` : ""}: expected to take ${duration(of.expected_s)} of device time${all}. Framed stages hold the device.`),
+    graph,
+    make("p", placeText(of)),
+  ];
+  if (of.jobs > 1) {
+    const fold = make("details"), list = make("ol");
+    for (const point of of.points) list.append(make("li", Object.entries(point).map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ")));
+    fold.append(make("summary", of.points.length < of.jobs ? `The first ${of.points.length} points` : "The points"), list);
+    parts.push(fold);
+  }
+  plan.replaceChildren(...parts);
+}
+
+async function check() {
+  const text = area.value;
+  checking.abort?.abort();
+  checking.abort = new AbortController();
+  try {
+    const answer = await ask("submissions/plan", { submission: text }, checking.abort.signal), body = await answer.json();
+    if (text !== area.value) return;
+    const good = answer.ok;
+    checking.text = good ? text : null;
+    send.disabled = !good;
+    showProblems(good || !Array.isArray(body.detail) ? [] : body.detail);
+    if (good) showPlan(body);
+    else plan.replaceChildren(make("p", Array.isArray(body.detail) ? `Not yet: ${body.detail.length === 1 ? "one thing is" : `${body.detail.length} things are`} wrong.` : String(body.detail), { class: "soft" }));
+  } catch (problem) {
+    if (problem.name !== "AbortError") plan.replaceChildren(make("p", `It can't be checked now: ${problem.message}`, { class: "problem", role: "alert" }));
+  }
+}
+
+// Line by line: what was there and what is; the longest common part stays.
+function difference(old, now) {
+  const a = old.split("\n"), b = now.split("\n");
+  let head = 0, tail = 0;
+  while (head < a.length && head < b.length && a[head] === b[head]) head++;
+  while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++;
+  const x = a.slice(head, a.length - tail), y = b.slice(head, b.length - tail);
+  if (x.length * y.length > 4e6) return [...x.map((text) => ["-", text, head]), ...y.map((text) => ["+", text, head])];
+  const best = Array.from({ length: x.length + 1 }, () => new Uint32Array(y.length + 1));
+  for (let i = x.length - 1; i >= 0; i--) for (let j = y.length - 1; j >= 0; j--) best[i][j] = x[i] === y[j] ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);
+  const rows = [];
+  for (let i = 0, j = 0; i < x.length || j < y.length;) {
+    if (i < x.length && j < y.length && x[i] === y[j]) { i++; j++; }
+    else if (j >= y.length || (i < x.length && best[i + 1][j] >= best[i][j + 1])) rows.push(["-", x[i++]]);
+    else rows.push(["+", y[j++]]);
+  }
+  return rows;
+}
+
+function showChanges() {
+  const rows = difference(began, area.value);
+  document.getElementById("changed").textContent = rows.length ? `${rows.length} line${rows.length === 1 ? "" : "s"}` : "none";
+  document.getElementById("diff").replaceChildren(...rows.map(([sign, text]) => make(sign === "+" ? "ins" : "del", `${sign} ${text}`)));
+}
+
+// Sent, then followed until its first run has a page of its own.
+async function follows(status) {
+  for (;;) {
+    await new Promise((go) => setTimeout(go, 1500));
+    const answer = await fetch(status, { credentials: "same-origin" });
+    if (!answer.ok) continue; // the server may be busy; the submission is not lost by that
+    const of = await answer.json(), runs = Object.keys(of.verdicts);
+    if (runs.length) { location.assign(`/inferbench/run/${encodeURIComponent(runs.sort()[0])}`); return; }
+    if (of.state === "failed") { sent.textContent = of.problems.map((problem) => problem.message || problem.msg).join("; ") || "It failed before any of its jobs began."; send.disabled = false; return; }
+    sent.textContent = `Sent: ${of.state}. Its page opens when the first job begins.`;
+  }
+}
+
+send.addEventListener("click", async () => {
+  if (checking.text !== area.value) return;
+  send.disabled = true;
+  sent.textContent = "Being sent …";
+  try {
+    const answer = await ask("submissions", { submission: area.value }), body = await answer.json();
+    if (answer.ok) { sent.textContent = "Sent."; await follows(body.status); return; }
+    sent.textContent = Array.isArray(body.detail) ? body.detail.map((of) => of.msg).join("; ") : String(body.detail);
+  } catch (problem) { sent.textContent = `It can't be sent now: ${problem.message}`; }
+  send.disabled = false;
+});
+area.addEventListener("input", () => { send.disabled = true; clearTimeout(checking.timer); checking.timer = setTimeout(check, 350); showChanges(); });
+showChanges();
+if (area.value.trim()) check();
+else plan.replaceChildren(make("p", "Type a submission, or begin with one of those below.", { class: "soft" }));
