@@ -156,6 +156,47 @@ def test_the_leaderboard_is_sorted_and_leads_to_a_comparison(page: Page, site: S
     page.screenshot(path=site.shots / "09-compare.png")
 
 
+def test_the_picture_and_the_table_leave_out_the_same(page: Page, site: Site) -> None:
+    """A point for each configuration; the objective is dragged, typed and kept in the address; the table follows it;
+    a point leads to its run.
+    """
+    page.goto(f"{site.url}/inferbench/leaderboard")
+    page.get_by_text("No valid run that matches has both figures.").wait_for()
+    page.locator("select[data-board=y]").select_option("throughput_rps")
+    told, rows = page.locator("#board-told"), page.locator("tr[data-run]:visible")
+    told.get_by_text("3 of 3 configurations.").wait_for()
+    bound = page.get_by_label("Objective, across")
+    bound.fill("50")
+    told.get_by_text("2 of 3 configurations keep p99_ms ≤ 50.").wait_for()
+    assert [row.get_attribute("data-run") for row in rows.all()] == ["fast-run", "middle-run"]
+    place = page.locator("#board").bounding_box()
+    assert place is not None
+
+    def pixel(run: str) -> tuple[float, float]:
+        x, y = page.evaluate(
+            "run => { const p = see.points.find(of => of.run === run); return [see.sx.to(p.x), see.sy.to(p.y)]; }",
+            run,
+        )
+        return place["x"] + x, place["y"] + y
+
+    line, fast, middle = page.evaluate("see.sx.to(see.bound)"), pixel("fast-run"), pixel("middle-run")
+    page.mouse.move(place["x"] + line, place["y"] + 100)
+    page.mouse.down()
+    page.mouse.move((fast[0] + middle[0]) / 2, place["y"] + 100, steps=3)
+    page.mouse.up()
+    told.get_by_text("1 of 3 configurations keep").wait_for()
+    assert 10 < float(bound.input_value()) < 40
+    page.screenshot(path=site.shots / "13-board.png", full_page=True)
+    page.reload()
+    told.get_by_text("1 of 3 configurations keep").wait_for()
+    assert [row.get_attribute("data-run") for row in rows.all()] == ["fast-run"]
+    bound.fill("")
+    told.get_by_text("3 of 3 configurations.").wait_for()
+    assert "bound" not in page.url
+    page.mouse.click(*pixel("middle-run"))
+    page.wait_for_url("**/inferbench/run/middle-run")
+
+
 def test_the_home_tells_what_there_is(page: Page, site: Site, perfdb: PerfDB, data_dir: Path) -> None:
     """A run that begins shows by itself, and how its load goes, which leads to its curves; a device that needs
     somebody, the last verdicts of both kinds, the nights.

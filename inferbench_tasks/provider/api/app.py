@@ -14,6 +14,7 @@ from inferbench_tasks.provider.api import (
     bricks,
     cluster,
     plan,
+    points,
     questions,
     regression,
     runs,
@@ -38,7 +39,7 @@ app = FastAPI(
     redoc_url=None,
 )
 api = APIRouter(prefix="/api")
-for part in (plan, submissions, runs, questions, trainings, bricks, cluster, regression):
+for part in (plan, submissions, runs, questions, points, trainings, bricks, cluster, regression):
     api.include_router(part.router)
 
 

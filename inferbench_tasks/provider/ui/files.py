@@ -22,6 +22,7 @@ _STATIC = (
     "yaml.js",
     "editor.js",
     "plan.js",
+    "board.js",
     "plotly.min.js",
     "inferbench.svg",
     "inferbench-dark.svg",

@@ -12,6 +12,7 @@ from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.analysis.recommend.recommender import THROUGHPUT, usual_objective
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb.fields import SETTINGS
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.cluster import cluster_now
 from inferbench_tasks.provider.api.questions import MOST_COMPARED, advise, board, bound, compared
@@ -23,6 +24,8 @@ from inferbench_tasks.provider.ui.render import page, query
 router = APIRouter(include_in_schema=False)
 PAGE_SIZE = 50
 MOST_CHARTS = 12
+#: Fields that tell every run from every other: no colours.
+_OF_ONE_RUN = ("run", "job", "invocation")
 
 
 @router.get("/leaderboard", response_class=HTMLResponse)
@@ -68,6 +71,8 @@ def leaderboard(db: Store, filters: Filters, by: str = "", all: bool = False, ma
         known=suggestions(db),
         problem=problem,
         left_out=left_out,
+        q=_joined(filters),
+        colours=[field.name for field in SETTINGS if field.kind == "text" and field.name not in _OF_ONE_RUN],
         csv="/inferbench/api/leaderboard"
         + query(by=figure.name, q=_joined(filters), limit=500, format="csv"),
     )

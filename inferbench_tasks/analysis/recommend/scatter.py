@@ -1,0 +1,131 @@
+"""Two figures of every configuration against each other, with the front that nothing beats in both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from inferbench_tasks.figure import Figure
+from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb import fields
+from inferbench_tasks.perfdb.held import Row, configuration, held, identity, load_of
+from inferbench_tasks.perfdb.offered import is_search
+from inferbench_tasks.perfdb.queries import parse
+from inferbench_tasks.perfdb.store import BY_RUN, PerfDB
+from inferbench_tasks.perfdb.values import to_plain
+
+#: The newest configurations that are drawn.
+MOST = 10_000
+#: Of no more points are the intervals read: they stand in the documents, which are not held.
+MOST_INTERVALS = 500
+
+Interval = tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The newest valid run of a configuration that has both figures, in the figures' stored units.
+
+    ``group``: task and data set, within which one is better than another; ``front``: no other of its group is at least
+    as good in both figures and better in one. Intervals are of 95%, None where there is none.
+    """
+
+    run: str
+    x: float
+    y: float
+    colour: str
+    device: str
+    model: str
+    load: str
+    group: str
+    front: bool
+    x_interval: Interval = None
+    y_interval: Interval = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """``points``, the newest first; ``left_out``: older ones beyond ``MOST``."""
+
+    x: Figure
+    y: Figure
+    points: Sequence[Point]
+    left_out: int
+
+
+def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] = "") -> Scatter:
+    """Figures ``x`` and ``y`` of valid results that match; ``colour``: a field of results.
+
+    InputError for a name that is none. Runs that searched for their rate have figures at different rates: they count
+    only for figures that are ``rate_free``, both.
+    """
+    across, up, by = FIGURES.ranking(x), FIGURES.ranking(y), fields.field(colour)
+    index = held(db)
+    at_x, at_y = index.values(across.field_path), index.values(up.field_path)
+    newest: dict[str, Row] = {}
+    for row in index.rows(parse(query).filter):
+        if at_x(row) is None or at_y(row) is None:
+            continue
+        if (across.rate_free and up.rate_free) or not is_search(load_of(row)):
+            newest.setdefault(configuration(row), row)
+    rows = list(newest.values())
+    shown = rows[:MOST]
+    paths = (by.path, "device.name", "model.name", "model.task", "model.dataset")
+    colour_of, device, model, task, dataset = (index.values(path) for path in paths)
+    groups = [
+        " on ".join(str(part) for part in (task(row), dataset(row)) if part) or "no task named"
+        for row in shown
+    ]
+    best = front(
+        [(group, at_x(row), at_y(row)) for group, row in zip(groups, shown, strict=True)], across, up
+    )
+    intervals = _intervals(db, shown, across, up) if len(shown) <= MOST_INTERVALS else {}
+    points = [
+        Point(
+            identity(row)[0],
+            float(at_x(row)),
+            float(at_y(row)),
+            _text(colour_of(row)),
+            _text(device(row)),
+            _text(model(row)),
+            load_of(row),
+            group,
+            number in best,
+            *intervals.get(identity(row), (None, None)),
+        )
+        for number, (group, row) in enumerate(zip(groups, shown, strict=True))
+    ]
+    return Scatter(across, up, points, len(rows) - len(shown))
+
+
+def front(values: Sequence[tuple[str, float, float]], x: Figure, y: Figure) -> set[int]:
+    """Which of ``(group, x, y)`` no other of their group beats: as good in both figures and better in one."""
+    signs = (-1 if x.higher else 1, -1 if y.higher else 1)  # less is better from here on
+    order = sorted(
+        range(len(values)), key=lambda i: (values[i][0], signs[0] * values[i][1], signs[1] * values[i][2])
+    )
+    kept: set[int] = set()
+    group, last = None, (0.0, 0.0)
+    for i in order:
+        here = (signs[0] * values[i][1], signs[1] * values[i][2])
+        if values[i][0] != group or here[1] < last[1] or here == last:
+            group, last = values[i][0], here
+            kept.add(i)
+    return kept
+
+
+def _intervals(
+    db: PerfDB, rows: Sequence[Row], x: Figure, y: Figure
+) -> dict[tuple[str, int], tuple[Interval, Interval]]:
+    paths = [f"summary.{figure.interval}" for figure in (x, y) if figure.interval]
+    if not paths or not rows:
+        return {}
+    where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
+    found = db.find_raw(where, BY_RUN, fields=list(dict.fromkeys(["run_id", "attempt", *paths])))
+    summaries = {(d["run_id"], d["attempt"]): to_plain(d).get("summary") or {} for d in found}
+    return {key: (x.interval_in(summary), y.interval_in(summary)) for key, summary in summaries.items()}
+
+
+def _text(value: Any) -> str:
+    return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

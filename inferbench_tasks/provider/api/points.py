@@ -1,0 +1,62 @@
+"""The points of the leaderboard's picture over REST: two figures of every configuration."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from inferbench_tasks.analysis.recommend.scatter import Point, scatter
+from inferbench_tasks.figure import Figure
+from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.output import Format, table
+from inferbench_tasks.provider.api.problems import blame
+from inferbench_tasks.provider.api.runs import Q
+
+router = APIRouter(tags=["questions"])
+COLUMNS = ("run", "x", "y", "colour", "device", "model", "load", "group", "front", "x_interval", "y_interval")
+Name = Annotated[str, Query(max_length=300)]
+
+
+@router.get("/points", summary="Two figures of every configuration, and the front that nothing beats")
+def points(
+    request: Request,
+    db: Store,
+    x: Name = "p99_ms",
+    y: Name = "throughput_samples_per_s",
+    colour: Name = "backend",
+    q: Q = "",
+    format: Format = None,
+) -> Response:
+    """The newest valid run of each configuration, at most 10,000; ``front``: best within its task and data set.
+
+    JSON has ``columns`` and ``rows`` in their order; CSV names the figures.
+    """
+    with blame("q"):
+        found = scatter(db, x, y, colour, q)
+    names = {"x": found.x.name, "y": found.y.name, "colour": colour}
+    columns = [names.get(column, column) for column in COLUMNS]
+    cells = [_cells(point) for point in found.points]
+    body = {
+        "x": _about(found.x),
+        "y": _about(found.y),
+        "columns": COLUMNS,
+        "rows": cells,
+        "left_out": found.left_out,
+    }
+    rows = [dict(zip(columns, row, strict=True)) for row in cells] if format == "csv" else []
+    return table(request, format, rows, body, name="points", columns=columns)
+
+
+def _cells(point: Point) -> list[Any]:
+    return [getattr(point, column) for column in COLUMNS]
+
+
+def _about(figure: Figure) -> dict[str, Any]:
+    return {
+        "name": figure.name,
+        "meaning": figure.meaning,
+        "unit": figure.unit,
+        "higher": figure.higher,
+        "formula": figure.formula,
+    }
