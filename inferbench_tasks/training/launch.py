@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 POLL_S = 0.1
 #: What torchrun's summary says of the rank that failed first.
 _RANK = re.compile(r"rank\s*:\s*(\d+)")
+#: What torch says in a rank whose loader process was killed.
+_LOADER = re.compile(r"DataLoader worker \(pid (\d+)\) is killed by signal: (\w+)")
 _CODE = re.compile(r"exitcode\s*:\s*(-?\d+)\s*\(pid:\s*(\d+)\)")
 
 
@@ -112,13 +114,15 @@ def wait(server: ServerHandle, folder: Path, ctx: Context) -> None:
 
 
 def first_failure(log_text: str) -> str | None:
-    """Which rank failed first and how, of torchrun's summary; None without one."""
+    """Which rank failed first and how, of torchrun's summary, with a loader process that was killed; None without."""
     _, found, summary = log_text.partition("Root Cause")
     rank, code = _RANK.search(summary), _CODE.search(summary)
     if not found or rank is None or code is None:
         return None
     number = int(code[1])
     how = f"was killed by signal {-number}" if number < 0 else f"ended with exit code {number}"
+    if loader := _LOADER.search(log_text):
+        how += f", for its loader process (pid {loader[1]}) was killed by signal {loader[2]}"
     return f"failed: rank {rank[1]} (pid {code[2]}) {how}, and torchrun ended the others"
 
 

@@ -120,6 +120,21 @@ def test_each_rank_has_the_gpu_of_its_place_among_those_that_are_held() -> None:
     assert device_of(job(), 0) == "cpu"
 
 
+def test_a_killed_loader_process_is_named_with_its_rank() -> None:
+    """Of torch's words in the log; without them the rank alone, and nothing without torchrun's summary."""
+    summary = (
+        "Root Cause (first observed failure):\n  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 77)\n"
+    )
+    said = launch.first_failure(
+        f"RuntimeError: DataLoader worker (pid 88) is killed by signal: Killed. \n{summary}"
+    )
+    assert (
+        said is not None and "rank 1 (pid 77) ended with exit code 1, for its loader process (pid 88)" in said
+    )
+    assert "loader" not in (launch.first_failure(summary) or "loader")
+    assert launch.first_failure("nothing") is None
+
+
 def test_ranks_get_so_many_cores_of_their_own() -> None:
     """Of their device's in turn; too few are refused with those that there are."""
     devices = [
