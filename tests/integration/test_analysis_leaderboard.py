@@ -10,13 +10,15 @@ import pytest
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.analysis.recommend.leaderboard import leaderboard, usual_figure
+from inferbench_tasks.analysis.recommend.leaderboard import any_streamed, leaderboard, usual_figure
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.analysis.recommend.recommender import recommend, usual_objective
 from inferbench_tasks.cli import leaderboard as leaderboard_command
 from inferbench_tasks.cli import recommend as recommend_command
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OutputFormat
+from inferbench_tasks.perfdb import frames
+from inferbench_tasks.perfdb.comparison import compare
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.unit.perfdb.builders import result
@@ -56,6 +58,35 @@ def test_only_valid_runs_and_each_task_apart(perfdb: PerfDB) -> None:
         (None, 2, "b"),
         ("text-classification", 1, "text"),
     ]
+
+
+def test_streams_rank_by_their_figures_and_others_show_none(perfdb: PerfDB) -> None:
+    """Leaderboard, recommender, comparison and tables; without a run of streams no page offers their figures."""
+    add(perfdb, "whole", 10.0)
+    assert not any_streamed(perfdb)
+    assert "ttft_p99_ms" not in frames.frame(perfdb).columns
+    for run_id, ttft, rate in (("slow", 900.0, 40.0), ("fast", 300.0, 30.0)):
+        tokens = {
+            "ttft_ms": {"p99": ttft, "ci95": {"p99": [ttft - 9, ttft + 9]}},
+            "output_tokens_per_s": rate,
+        }
+        perfdb.save_result(
+            result(run_id, submission={"name": "x", "digest": run_id}, summary={"tokens": tokens})
+        )
+    assert any_streamed(perfdb)
+    rows = leaderboard(perfdb, "ttft_p99_ms", beside=["output_tokens_per_s", "p99_ms"])
+    assert [(row["run"], row["ttft_p99_ms"], row["ci95"], row["output_tokens_per_s"]) for row in rows] == [
+        ("fast", 300.0, [291.0, 309.0], 30.0),
+        ("slow", 900.0, [891.0, 909.0], 40.0),
+    ]
+    assert [row["run"] for row in recommend(perfdb, "output_tokens_per_s", []).top] == ["slow", "fast"]
+    by_run = {row["run"]: row for row in frames.rows(perfdb)}
+    assert "ttft_p99_ms" not in by_run["whole"] and by_run["fast"]["ttft_p99_ms"] == 300.0
+    told = frames.frame(perfdb).set_index("run")["output_tokens_per_s"].dropna().to_dict()
+    assert told == {"slow": 40.0, "fast": 30.0}
+    both = [perfdb.find_results({"run_id": run_id})[0] for run_id in ("slow", "fast")]
+    ratios = {row["field"]: row.get("fast ratio") for row in compare(both)}
+    assert ratios["ttft_p99_ms"] == pytest.approx(1 / 3) and "p99_ms" not in ratios
 
 
 DISTURBED = "disturbed: server or sender waited 8.0 ms or more for a core behind other processes"
