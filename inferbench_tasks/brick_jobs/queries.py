@@ -15,6 +15,8 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
 KEY = re.compile(r"[0-9a-f]{8,64}")
+#: So many more models than calibrate a prediction are looked at: some may be the same model, or lack bricks.
+_SPARE = 3
 #: Columns of a list of results.
 COLUMNS = (
     "key", "operators", "warm_ms", "streamed_ms", "device", "runtime", "threads", "measured_at", "session", "identity",
@@ -99,17 +101,18 @@ def shown(db: PerfDB, key: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def gaps(db: PerfDB, device: str = "") -> list[dict[str, Any]]:
+def gaps(db: PerfDB, device: str = "", newest: int | None = None) -> list[dict[str, Any]]:
     """For each device, and each model that was cut for its instruction set: how many of its bricks have no time there.
 
-    Those with the most missing first; a model of which all is known is none of them.
+    Those with the most missing first; a model of which all is known is none of them. ``newest``: of so many settings
+    only, those that were begun last.
     """
     rows = []
     cuts = _find(
         db, DECOMPOSITIONS, {"model": {"$exists": True}},
         {"parts": 1, "model": 1, "batch_size": 1, "granularity": 1, "instruction_set": 1},
     )  # fmt: skip
-    for setting in _devices_of(db, device):
+    for setting in _devices_of(db, device)[:newest]:
         known = set(_identities(db, setting["setting_id"]))
         for cut in cuts:
             if cut.get("instruction_set") != setting["instruction_set"]:
@@ -179,10 +182,14 @@ def _prediction(
     }
     if unique - set(known):
         return {**facts, "coverage_ratio": None, "predicted_ms": None, "predicted_interval_ms": None}
-    wholes = {whole.identity: whole for whole in results.wholes()}
     of = {"granularity": document["granularity"], "batch_size": document["batch_size"]}
-    others = results.cuts_of([name for name in wholes if name != document["whole"]], of)[: 4 * calibrate_on]
-    all_known = {**known, **results.get_many({part for cut in others for part in cut["parts"]}), **wholes}
+    measured = [name for name in results.whole_names() if name != document["whole"]]
+    others = results.cuts_of(measured, of, calibrate_on + _SPARE)
+    wanted = {part for cut in others for part in cut["parts"]} | {cut["whole"] for cut in others}
+    all_known = {**results.get_many((wanted | {document["whole"]}) - set(known)), **known}
+    wholes = {
+        cut["whole"]: all_known[cut["whole"]] for cut in [document, *others] if cut["whole"] in all_known
+    }
     cuts = [_cut(at, cut, wholes) for at, cut in enumerate([document, *others])]
     [one] = predictions(cuts, all_known, calibrate_on)[0]
     return {
@@ -211,8 +218,11 @@ def _cut(at: int, document: Mapping[str, Any], wholes: Mapping[str, Any]) -> Cut
 
 
 def _devices_of(db: PerfDB, text: str) -> list[dict[str, Any]]:
-    """Those whose name has the text in it. InputError where there is none."""
-    every = devices(db)
+    """The settings of those whose name has the text in it, the newest first. InputError where there is none."""
+    every = [
+        {**level["setting"], "device": level["setting"]["processor"], "setting_id": level["_id"]}
+        for level in _find(db, LEVELS, {}, {"references_ns": 0}, [("created_at", -1)])
+    ]
     found = [row for row in every if text.lower() in row["device"].lower()]
     if text and not found:
         known = ", ".join(sorted({row["device"] for row in every})) or "none"
@@ -226,11 +236,8 @@ def _setting(db: PerfDB, setting_id: str) -> Setting:
 
 
 def _identities(db: PerfDB, setting_id: str) -> list[str]:
-    rows = _aggregate(
-        db, RESULTS,
-        [{"$match": {"usable": True, "setting_id": setting_id}}, {"$group": {"_id": "$identity"}}],
-    )  # fmt: skip
-    return [row["_id"] for row in rows]
+    where = {"usable": True, "setting_id": setting_id, "whole": False}
+    return db.retrying(lambda: db.collection(RESULTS).distinct("identity", where), "reading bricks")
 
 
 def _row(document: Mapping[str, Any]) -> dict[str, Any]:

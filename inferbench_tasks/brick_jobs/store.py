@@ -121,11 +121,20 @@ class PerfDBResults:
             "writing a decomposition",
         )
 
-    def cuts_of(self, wholes: Iterable[str], of: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """How these models are cut, by granularity, batch size or what else is known of them; the newest first."""
-        where = {"whole": {"$in": list(wholes)}, **of}
+    def whole_names(self) -> list[str]:
+        """The identities of whole models that were measured at this setting."""
+        where = {"usable": True, "setting_id": self._id, "whole": True}
         return self._db.retrying(
-            lambda: list(self._db.collection(DECOMPOSITIONS).find(where, {"_id": 0}).sort("created_at", -1)),
+            lambda: self._db.collection(RESULTS).distinct("identity", where), "reading models' results"
+        )
+
+    def cuts_of(self, wholes: Iterable[str], of: Mapping[str, Any], limit: int = 0) -> list[dict[str, Any]]:
+        """How these models are cut, by granularity, batch size or what else is known of them; the newest first."""
+        where, newest = {"whole": {"$in": list(wholes)}, **of}, [("created_at", -1)]
+        return self._db.retrying(
+            lambda: list(
+                self._db.collection(DECOMPOSITIONS).find(where, {"_id": 0}, sort=newest, limit=limit)
+            ),
             "reading decompositions",
         )
 

@@ -17,6 +17,8 @@ from inferbench_tasks.provider.ui.render import page
 router = APIRouter(include_in_schema=False)
 #: Newest results of models that are shown, and models with gaps.
 MOST_MODELS, MOST_GAPS = 100, 50
+#: Settings whose gaps are looked for, those that were begun last; REST and the command look at all.
+MOST_SETTINGS = 2
 
 
 @router.get("/bricks", response_class=HTMLResponse)
@@ -25,7 +27,7 @@ def bricks(db: Store, device: Annotated[str, Query(max_length=300)] = "") -> HTM
     problem: str | None = None
     missing: list[dict[str, Any]] = []
     try:
-        missing = queries.gaps(db, device)
+        missing = queries.gaps(db, device, newest=MOST_SETTINGS)
     except InputError as error:
         problem = str(error)
     return page(
