@@ -22,8 +22,7 @@ def streaming(
 ) -> RunView:  # fmt: skip
     """A run with these figures of its streams."""
     made = view(records(), run_id, verdict, job={"load__arrivals__rate_rps": rate_rps})
-    if least is not None:
-        made.job["slo"] = {"min_good_ratio": least}
+    made.job["slo"] = None if least is None else {"min_good_ratio": least}
     made.summary["tokens"] = {
         "ttft_ms": {"p50": ttft, "p99": 2 * ttft},
         "ttft_from_send_ms": {"p50": ttft},
@@ -147,6 +146,8 @@ def test_good_requests_by_objective() -> None:
     (trace,) = drawn["data"]
     assert (trace["x"], trace["y"]) == (["TTFT", "all of them"], [0.9, 0.9])
     assert [shape["label"]["text"] for shape in drawn["layout"]["shapes"]] == ["at least 95%"]
+    free = tokens.kept_by_objective([streaming("a", 1, 0.9, least=None)])
+    assert free is not None and not free["layout"]["shapes"]
 
 
 @pytest.mark.parametrize(
