@@ -345,6 +345,7 @@ def test_pages_fit_every_screen(
             "compare?run=fast-run&run=slow-run&run=middle-run",
             "recommend?by=p99_ms&slo=p99_ms<=50",
             "trainings",
+            "bricks",
             "run/x-1.fast",
             "trainings/compare?run=x-1.fast&run=x-1.slow",
             "cluster",

@@ -74,7 +74,9 @@ function stroke(pen, places) {
 // What the picture leaves out, the table does as well; and what each device's best is within the line.
 function filterBoard() {
   const by = new Map(see.points.map((point) => [point.run, point])), shown = see.points.filter(kept);
-  for (const row of document.querySelectorAll("tr[data-run]")) { const point = by.get(row.dataset.run); row.hidden = Boolean(point && !kept(point)); }
+  for (const row of document.querySelectorAll("tr[data-run]")) { const point = by.get(row.dataset.run); row.hidden = Boolean(point && !kept(point)); const box = row.querySelector("input[name=run]"); if (row.hidden && box) box.checked = false; }
+  countChosen(); // what is not seen is not compared
+  board.hidden = !see.points.length;
   const text = document.getElementById("board-told");
   text.textContent = !see.points.length ? "No valid run that matches has both figures." : `${shown.length} of ${see.points.length} configurations${see.bound === null ? "" : ` keep ${see.x.name} ${see.x.higher ? "≥" : "≤"} ${short(see.bound)}`}${see.left_out ? `; ${see.left_out} older ones are not drawn` : ""}.`;
   const best = new Map(), better = (a, b) => see.y.higher ? a.y > b.y : a.y < b.y;
