@@ -176,7 +176,10 @@ def _beside_expectation(
     one, other = (result.device.name if result.device else None for result in (first, second))
     if one is None or other is None or one == other:
         return []
-    found = expected.expectation(other, one, count=1, precision="fp32")
+    precisions = {_job(result).get("train", {}).get("precision", "fp32") for result in (first, second)}
+    if len(precisions) > 1:
+        return []  # another precision is another expectation for each of them
+    found = expected.expectation(other, one, count=1, precision=precisions.pop())
     if found is None:
         return []
     should = 1 / found.speed

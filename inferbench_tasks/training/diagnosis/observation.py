@@ -119,7 +119,7 @@ class Observation:
 
 def of_result(result: TrainingResult, ranks: Sequence[Steps] = ()) -> Observation | None:
     """None of a run without enough steps for figures, or without its job; ``ranks``: see ``diagnosis.raw``."""
-    summary, device = result.summary, result.device
+    summary = result.summary
     timing = summary.synchronised if summary else None
     fields = result.provenance.model_dump().get("job")
     if summary is None or timing is None or not timing["phases"] or not fields:
@@ -132,7 +132,7 @@ def of_result(result: TrainingResult, ranks: Sequence[Steps] = ()) -> Observatio
     rate = summary.bare["samples_per_s"]
     return Observation(
         job=job,
-        cores=_held_cores(result) or (device.cores if device else None) or 1.0,
+        cores=_cores(result, job),
         step_ms=timing["step_ms"]["mean"],
         phases=phases,
         batch=_batch(summary.loader, phases, job, timing["steps"] * len(timing["ranks"])),
@@ -143,6 +143,13 @@ def of_result(result: TrainingResult, ranks: Sequence[Steps] = ()) -> Observatio
         probes=summary.probes,
         jade=summary.jade,
     )
+
+
+def _cores(result: TrainingResult, job: TrainingJob) -> float:
+    """Those that its ranks may use together: the granted ones, or as many as each is pinned to."""
+    granted = _held_cores(result) or (result.device.cores if result.device else None) or 1.0
+    each = job.devices.cores
+    return granted if each is None else min(granted, float(each * job.devices.ranks))
 
 
 def _held_cores(result: TrainingResult) -> int:

@@ -21,7 +21,7 @@ Kind = Literal["strong", "weak"]
 #: What does not change the work of a step, or is what scaling is over.
 _APART = {
     "train": ("batch_size", "max_steps", "warmup_steps", "rounds"),
-    "devices": ("count", "processes", "strategy"),
+    "devices": ("count", "processes", "strategy", "backend"),
 }
 _HEAD = (
     "name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s", "block", "timing",

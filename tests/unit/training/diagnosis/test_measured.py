@@ -100,3 +100,14 @@ def test_cores_of_devices_that_are_held_together_are_added() -> None:
     run = of_result(of)
     assert run is not None and run.cores == 4
     assert isinstance(diagnose(of), Diagnosis)
+
+
+def test_ranks_that_are_pinned_have_no_more_cores_than_those() -> None:
+    """Of many granted cores one for each rank is what the pipeline may use."""
+    of = result(cores=64)
+    job = {**of.provenance.model_dump()["job"]}
+    job["devices"] = {**job.get("devices", {}), "cores": 1}
+    pinned = of.model_copy(update={"provenance": of.provenance.model_copy(update={"job": job})})
+    free, bound = of_result(of), of_result(pinned)
+    assert free is not None and bound is not None
+    assert bound.cores == bound.processes < free.cores == 64
