@@ -111,7 +111,8 @@ def kept_by_objective(views: Sequence[RunView]) -> Chart | None:
                 "hovertemplate": "%{y:.2%} of all due requests kept %{x}<extra>%{fullData.name}</extra>",
             }
         )
-    least = {(view.job.get("slo") or {}).get("min_good_ratio") for view in views} - {None}
+    asked = ((view.job.get("slo") or {}).get("min_good_ratio") for view in views)
+    least = {float(ratio) for ratio in asked if ratio is not None}
     return chart(
         data,
         title="Good requests, by objective",
