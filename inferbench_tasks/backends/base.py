@@ -74,6 +74,8 @@ class Backend(ABC):
     batching: ClassVar[bool] = True
     #: Whether its gRPC is TensorFlow Serving's Predict instead of KServe v2.
     tfs_predict: ClassVar[bool] = False
+    #: Whether it answers texts with streams of tokens (OpenAI's API), and takes no tensors.
+    streams: ClassVar[bool] = False
     #: Whether pre- and post-processing can run inside the server.
     server_processors: ClassVar[bool] = False
     #: Whether every answer carries the server's own times of that request (queue, inference, processing), in the
@@ -156,5 +158,6 @@ BACKENDS: Registry[type[Backend]] = Registry(
         "mlserver": "inferbench_tasks.backends.mlserver:MLServer",
         "tensorflow_serving": "inferbench_tasks.backends.tensorflow_serving:TensorFlowServing",
         "triton": "inferbench_tasks.backends.triton:Triton",
+        "llm_stand_in": "inferbench_tasks.backends.llm_stand_in:LlmStandIn",
     },
 )

@@ -53,6 +53,8 @@ class Format(ABC):
     given: ClassVar[bool] = True
     #: True: a model of it is machine code, which does what it wants as soon as it is loaded.
     is_code: ClassVar[bool] = False
+    #: False: a model of it takes texts and gives streams of tokens; nothing is converted to it or compared.
+    tensors: ClassVar[bool] = True
     #: Where a model of it can be made and run; elsewhere than on the CPU, by that device's own worker.
     devices: ClassVar[tuple[str, ...]] = ("cpu", "gpu")
     #: Precisions whose scales are measured on real samples.
@@ -106,5 +108,6 @@ FORMATS: Registry[type[Format]] = Registry(
         "tensorrt": "inferbench_tasks.formats.tensorrt:TensorRtFormat",
         "savedmodel": "inferbench_tasks.formats.savedmodel:SavedModelFormat",
         "openvino": "inferbench_tasks.formats.openvino:OpenVinoFormat",
+        "llm_stand_in": "inferbench_tasks.formats.llm_stand_in:LlmStandInFormat",
     },
 )

@@ -28,6 +28,8 @@ def judge(slo: SloSpec | None, summary: Mapping[str, Any], window: Window) -> di
     if slo is None:
         return None
     checks = {name: _check(name, bound, summary, window) for name, bound in slo.bounds().items()}
+    if slo.min_good_ratio is not None:
+        checks["good_ratio"] = _good(slo.min_good_ratio, summary.get("tokens") or {}, window)
     verdicts = [check["met"] for check in checks.values()]
     met = False if False in verdicts else None if None in verdicts else True
     needs: list[int | None] = [c.get("needed_requests") for c in checks.values() if c["met"] is None]
@@ -80,6 +82,16 @@ def _failures(value: float | None, bound: float, window: Window) -> dict[str, An
         "needed_s": _seconds(needed, window),
         "reason": decision.reason,
     }
+
+
+def _good(bound: float, tokens: Mapping[str, Any], window: Window) -> dict[str, Any]:
+    """The share of good answers of all that were due: decided where it is known which were (``token_summary``)."""
+    value, decision = tokens.get("good_ratio"), tokens.get("good_decision")
+    if value is None or decision is None:
+        reason = (tokens.get("reasons") or {}).get("good_ratio", "which answers are good is not known")
+        return {"value": None, "bound": bound, "met": None, "reason": reason}
+    needed_s = _seconds(decision["needed_requests"], window)
+    return {"value": value, "bound": bound, **decision, "needed_s": needed_s}
 
 
 def _percentile(

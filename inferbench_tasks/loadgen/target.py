@@ -20,7 +20,7 @@ from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.plan import OutputShape
 from inferbench_tasks.registry import Registry
-from inferbench_tasks.requests.token_lengths import LENGTHS
+from inferbench_tasks.submission.token_lengths import LENGTHS
 
 Protocol = Literal["http", "grpc", "grpc_tfs"]
 _SCHEMES: dict[str, Protocol] = {"http": "http", "grpc": "grpc", "tfs": "grpc_tfs", "grpc_tfs": "grpc_tfs"}

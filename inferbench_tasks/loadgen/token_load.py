@@ -30,8 +30,8 @@ from inferbench_tasks.loadgen.token_summary import Each, summarise_tokens
 from inferbench_tasks.loadgen.token_window import TokenWindow
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.requests.prompts import PromptSet, write_prompts
-from inferbench_tasks.requests.token_lengths import lengths_of
 from inferbench_tasks.submission.schema import LoadSpec
+from inferbench_tasks.submission.token_lengths import lengths_of
 
 #: Token chunks of the answers by which the client's ceiling is measured.
 _CEILING_CHUNKS = 64
@@ -54,6 +54,8 @@ class TokenOptions:
     ignore_eos: bool = False
     extra_body: str | None = None
     each: Each = field(default_factory=Each)
+    #: Different prefixes and the tokens of each; a prompt begins with one of them.
+    prefix: tuple[int, int] | None = None
 
 
 def parse_target(url: str, model: str | None, options: TokenOptions) -> tuple[Endpoint, StreamTarget]:
@@ -98,6 +100,7 @@ def write_requests(options: TokenOptions, endpoint: Endpoint, spec: LoadSpec, pa
         salt=options.salt,
         more={**({"ignore_eos": True} if options.ignore_eos else {}), **_extra(options.extra_body)},
         file=options.prompts,
+        prefix=options.prefix,
     )
     count = _PROMPTS_OF_CLOSED
     if not isinstance(spec.arrivals, ClosedProcess):

@@ -53,7 +53,7 @@ def withhold_all_times(summary: dict[str, Any], reason: str) -> None:
     for figure in _TIMES:
         _withhold(summary, figure, names)
     summary["reasons"] |= dict.fromkeys(("ttft_ms", "good_ratio"), next(iter(names.values())))
-    summary |= dict.fromkeys(("good", "good_ratio", "goodput_rps", "good_tokens_per_s"))
+    summary |= dict.fromkeys(("good", "good_ratio", "goodput_rps", "good_tokens_per_s", "good_decision"))
     summary["kept_ratio"] = dict.fromkeys(summary["kept_ratio"])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.loadgen.early_stopping import decide
 from inferbench_tasks.loadgen.statistics import FLOORS, NAMES
 from inferbench_tasks.loadgen.summary import distribution
 from inferbench_tasks.loadgen.token_records import FIRST_BY
@@ -21,15 +22,17 @@ _LEAST_REQUESTS = FLOORS[0.5]
 
 @dataclass(frozen=True)
 class Each:
-    """What a request must keep to be good, ms; None: nothing."""
+    """What a request must keep to be good, ms, and the share of all that must; None: nothing."""
 
     ttft_ms: float | None = None
     tpot_ms: float | None = None
     latency_ms: float | None = None
+    min_good_ratio: float | None = None
 
     def bounds(self) -> dict[str, float]:
-        """Those that are given."""
-        return {name: bound for name, bound in vars(self).items() if bound is not None}
+        """Those of a request that are given."""
+        times = {"ttft_ms": self.ttft_ms, "tpot_ms": self.tpot_ms, "latency_ms": self.latency_ms}
+        return {name: bound for name, bound in times.items() if bound is not None}
 
 
 def summarise_tokens(tokens: TokenWindow, each: Each) -> dict[str, Any]:
@@ -162,7 +165,7 @@ def _goodness(tokens: TokenWindow, each: Each, reasons: dict[str, str]) -> dict[
     bounds = each.bounds()
     undecided = int((answered & np.isnan(tpot) & ~tokens.single).sum()) if "tpot_ms" in bounds else 0
     ratios = {name: _ratio((answered & kept[name]).sum(), due) for name in bounds}
-    nothing = dict.fromkeys(("good", "good_ratio", "goodput_rps", "good_tokens_per_s"))
+    nothing = dict.fromkeys(("good", "good_ratio", "goodput_rps", "good_tokens_per_s", "good_decision"))
     if undecided:
         reasons["good_ratio"] = f"of {undecided} answers the time per token is not known, which has a bound"
         return {"each": bounds, **nothing, "kept_ratio": {**ratios, "tpot_ms": None}}
@@ -174,9 +177,24 @@ def _goodness(tokens: TokenWindow, each: Each, reasons: dict[str, str]) -> dict[
         "each": bounds,
         "good": count,
         "good_ratio": _ratio(count, due),
+        "good_decision": _decision(good[window.measured], each.min_good_ratio),
         "goodput_rps": count / window.duration_s,
         "good_tokens_per_s": None if made is None else made / window.duration_s,
         "kept_ratio": ratios,
+    }
+
+
+def _decision(good: NDArray[np.bool_], least: float | None) -> dict[str, Any] | None:
+    """Whether enough of the requests, in the order of their moments, were good, beyond chance; None without a bound."""
+    if least is None:
+        return None
+    decision = decide(~good, least)
+    return {
+        "met": decision.met,
+        "over": decision.over,
+        "requests": decision.requests,
+        "needed_requests": decision.needed_requests,
+        "reason": decision.reason,
     }
 
 

@@ -41,6 +41,8 @@ def find_model(source: ModelSource, data_dir: Path) -> ModelArtifact | None:
     if entry is None:
         return None
     model = _artifact(source, entry)
+    if not FORMATS.load(model.format).tensors:
+        return model
     costs = caches(data_dir, source, "costs").find(_costs_settings(source, model))
     return None if costs is None else model.model_copy(update=costs.facts)
 
@@ -67,6 +69,9 @@ def build_model(source: ModelSource, data_dir: Path, watch: Watch) -> ModelArtif
         return facts
 
     model = _artifact(source, caches(data_dir, source, "models").get(source.settings(), make))
+
+    if not FORMATS.load(model.format).tensors:
+        return model
 
     def count(folder: Path) -> dict[str, Any]:
         return _costs(model, caches(data_dir, source, "conversions"), source.dynamic_size, watch)

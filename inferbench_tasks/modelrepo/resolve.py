@@ -6,7 +6,7 @@ from pathlib import Path
 
 from inferbench_tasks.contracts.models import ModelSource
 from inferbench_tasks.modelrepo.zoo import ZOO
-from inferbench_tasks.submission.model import FileModel, ModelSpec, RegistryModel, ZooModel
+from inferbench_tasks.submission.model import FileModel, ModelSpec, RegistryModel, StandInModel, ZooModel
 
 
 def resolve(spec: ModelSpec, base_dir: Path) -> ModelSource:
@@ -21,6 +21,10 @@ def resolve(spec: ModelSpec, base_dir: Path) -> ModelSource:
         from inferbench_tasks.modelrepo.registered import RegisteredSource
 
         return RegisteredSource(spec, lambda origin: resolve(origin, base_dir))
+    if isinstance(spec, StandInModel):
+        from inferbench_tasks.modelrepo.stand_in import StandInSource
+
+        return StandInSource(spec)
     from inferbench_tasks.modelrepo.canonical.source import CanonicalSource
 
     return CanonicalSource(spec)

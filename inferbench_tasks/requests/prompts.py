@@ -6,6 +6,7 @@ Without the server's tokenizer a prompt's length in tokens is aimed at, not know
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from inferbench_tasks.contracts.archive import write_archive
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.requests.ragged import objects, packed
 from inferbench_tasks.requests.sentences import sentences
-from inferbench_tasks.requests.token_lengths import Lengths
+from inferbench_tasks.submission.token_lengths import Lengths
 
 #: Tokens of a word of English prose, in vocabularies of byte pairs of 30,000 to 150,000 entries.
 TOKENS_PER_WORD = 1.3
@@ -40,12 +41,17 @@ class PromptSet:
     salt: bool = True
     more: dict[str, Any] = field(default_factory=dict)
     file: Path | None = None
+    #: Different prefixes and the tokens of each; a prompt begins with one of them.
+    prefix: tuple[int, int] | None = None
 
 
-def prompts(count: int, lengths: Lengths, rng: np.random.Generator, salt: str = "") -> list[str]:
+def prompts(
+    count: int, lengths: Lengths, rng: np.random.Generator, salt: str = "", prefixes: Sequence[str] = ()
+) -> list[str]:
     """Prose of about so many tokens each, beginning at random words; ``salt`` stands before each.
 
-    A salt that no other run has keeps a server's prefix cache of an earlier run from being found.
+    A salt that no other run has keeps a server's prefix cache of an earlier run from being found. Of ``prefixes`` one
+    by chance stands before the salt: what is shared is to be found in the cache.
     """
     words = " ".join(sentences()).split()
     texts = []
@@ -54,8 +60,18 @@ def prompts(count: int, lengths: Lengths, rng: np.random.Generator, salt: str = 
         start = int(rng.integers(len(words)))
         turns = (start + wanted) // len(words) + 1
         text = " ".join((words * turns)[start : start + wanted])
-        texts.append(f"{salt} {text}" if salt else text)
+        text = f"{salt} {text}" if salt else text
+        texts.append(f"{prefixes[int(rng.integers(len(prefixes)))]} {text}" if prefixes else text)
     return texts
+
+
+def shared_prefixes(groups: int, tokens: int, seed: int) -> list[str]:
+    """So many different prefixes of about so many tokens; the same seed gives the same, in every run."""
+    from inferbench_tasks.submission.token_lengths import Fixed
+
+    rng = np.random.default_rng([seed, 0x9F1])
+    texts = prompts(groups, Fixed(kind="fixed", value=tokens), rng)
+    return [f"{number}. {text}" for number, text in enumerate(texts, 1)]
 
 
 def write_prompts(wanted: PromptSet, count: int, path: Path, seed: int) -> int:
@@ -70,7 +86,8 @@ def write_prompts(wanted: PromptSet, count: int, path: Path, seed: int) -> int:
         texts = [f"{salt} {text}" if salt else text for text in read_prompts(wanted.file)]
         texts = [texts[index % len(texts)] for index in range(max(count, len(texts)))]
     else:
-        texts = prompts(count, wanted.input_tokens, rng, salt)
+        prefixes = shared_prefixes(*wanted.prefix, seed) if wanted.prefix else ()
+        texts = prompts(count, wanted.input_tokens, rng, salt, prefixes)
     asked = _asked(wanted, len(texts), rng)
     bodies: list[bytes] = []
     total = 0

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 STAGE = Stage(needs=("generate", "convert", "serve", "load", "evaluate", "trace"), leased=True)
 MONITORS_FILE = "monitors.parquet"
+#: Files of a load of streamed tokens: their paths in its output -> their names in the result.
+STREAM_FILES = {"streams_path": "streams", "chunks_path": "chunks"}
 #: Paths on this machine mean nothing in a result.
 _PLACES: dict[str, Any] = {
     **dict.fromkeys(("path", "reference_path", "labels_path"), True),
@@ -107,6 +109,16 @@ def run(inp: Input, ctx: Context) -> Output:
             Path(inp.evaluate.answers_path), ANSWERS_FILE, run_id=inp.run_id, attempt=inp.attempt
         )
         extensions["evaluation"] = {**inp.evaluate.document, "answers": stored.model_dump()}
+    if inp.load.tokens:
+        extensions["streams"] = {
+            name: db.files.put(
+                Path(inp.load.tokens[path]),
+                Path(inp.load.tokens[path]).name,
+                run_id=inp.run_id,
+                attempt=inp.attempt,
+            ).model_dump()
+            for path, name in STREAM_FILES.items()
+        }
     if inp.trace:
         extensions["trace"] = inp.trace.document
         if inp.trace.spans_path:
@@ -160,6 +172,9 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
     summary["cold_start_ms"] = {**inp.serve.cold_start.model_dump(), "steady_ms": steady_ms}
     summary["resources"] = usage(recording, start_ns, end_ns)
     summary["accuracy_ratio"] = inp.load.accuracy_ratio
+    if inp.load.tokens:
+        tokens = {name: value for name, value in inp.load.tokens.items() if name not in STREAM_FILES}
+        summary |= {"tokens": tokens, "goodput_rps": tokens["goodput_rps"] if tokens["each"] else None}
     if inp.evaluate:
         summary["quality"] = inp.evaluate.document["under_load"].get("measures", {})
     if inp.load.max_rate:

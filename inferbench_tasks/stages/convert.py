@@ -51,6 +51,10 @@ def without_child(inp: Input, ctx: Context) -> Output | None:
     """The cached conversion; one that needs a GPU is made here, since children see none. Raises as ``run``."""
     spec, source = inp.job.convert, inp.generate.model
     route(source.format, spec.format, spec.precision, source.framework)
+    if not FORMATS.load(spec.format).tensors:  # served as it is
+        return Output(
+            model=source, difference_ratio=0.0, tolerance_ratio=0.0, accuracy_ratio=None, cached=True
+        )
     origin = resolve(inp.job.model, ctx.base_dir)
     if "cpu" not in FORMATS.load(spec.format).devices:
         return run(inp, ctx)

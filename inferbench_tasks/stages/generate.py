@@ -15,6 +15,7 @@ from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.modelrepo.build import build_model, caches, find_model
 from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.stages.base import Context, Stage, StageInput
+from inferbench_tasks.stages.prompted import prompted
 from inferbench_tasks.submission.processors import ProcessorsSpec
 
 STAGE = Stage(in_child=True, retries=1)
@@ -42,6 +43,8 @@ def without_child(inp: Input, ctx: Context) -> Output | None:
     model = find_model(source, ctx.data_dir)
     if model is None:
         return None
+    if inp.job.streamed:
+        return Output(model=model, requests=prompted(inp.job), cached=True)
     cache = caches(ctx.data_dir, source, "requests")
     entry = cache.find(_requests_settings(inp, model, ctx.base_dir))
     if entry is None:
@@ -71,6 +74,8 @@ def run(inp: Input, ctx: Context) -> Output:
     if source.framework in extras.names():
         extras.require(source.framework)  # before the cache's key is made of its version
     model = build_model(source, data_dir, watch)
+    if inp.job.streamed:
+        return Output(model=model, requests=prompted(inp.job), cached=False)
     spec = inp.job.requests
     processors = inp.job.processors
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.contracts.handles import Endpoint, RequestSet
 from inferbench_tasks.loadgen.plan import ClientProcessing, LoadPlan, OutputShape
-from inferbench_tasks.stages import generate, serve
+from inferbench_tasks.stages import generate, prompted, serve
 from inferbench_tasks.stages.base import Context, StageInput
 from inferbench_tasks.submission.files import changed_files, content_digests
 
@@ -32,6 +32,8 @@ def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadP
     for finding in changed_files(inp.job, content_digests([inp.job], ctx.base_dir)):
         raise finding.as_error()
     spec = inp.job.load
+    if inp.job.streamed:
+        return prompted.plan_of(inp.job, spec, endpoint, folder, ctx.base_dir)
     reference = load_samples(inp.generate.requests.answered_path)
     return prepare(
         spec,

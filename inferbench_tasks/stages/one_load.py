@@ -14,6 +14,7 @@ from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.sandbox import Watch, watched
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.load_order import SAMPLES_FILE, Input, plan_of
+from inferbench_tasks.stages.prompted import options_of
 
 if TYPE_CHECKING:
     from inferbench_tasks.loadgen.live import Snapshot
@@ -48,6 +49,8 @@ class Output(Handle):
     mlperf: dict[str, Any] | None = None
     #: The search for the highest rate, see ``stages.max_rate``; all else here is of the probe that it stands for.
     max_rate: dict[str, Any] | None = None
+    #: Of streams of tokens their figures, and where the streams and chunks lie; see ``loadgen.token_load``.
+    tokens: dict[str, Any] | None = None
 
 
 def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
@@ -57,17 +60,18 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
     """
     from inferbench_tasks.loadgen.ceiling import check_ceiling, check_processing
     from inferbench_tasks.loadgen.outcome import apply_load
+    from inferbench_tasks.loadgen.token_load import check_chunk_ceiling, token_figures, words
     from inferbench_tasks.monitors.session import MonitorSession, metrics_address
     from inferbench_tasks.stages.neighbours import beside
 
     plan = plan_of(inp, ctx, folder / "load", endpoint)
     ctx.progress(0, None, "checking that this client can send that much")
-    ceiling = check_ceiling(
-        plan,
-        answer_bytes(inp.generate.requests, inp.job.load.samples_per_request),
-        ctx.cache_dir("ceilings"),
-        allow_unsafe=inp.job.load.allow_unsafe_load,
-    )
+    unsafe, kept = inp.job.load.allow_unsafe_load, ctx.cache_dir("ceilings")
+    if plan.stream is not None:
+        ceiling = check_chunk_ceiling(plan, kept, allow_unsafe=unsafe)
+    else:
+        size = answer_bytes(inp.generate.requests, inp.job.load.samples_per_request)
+        ceiling = check_ceiling(plan, size, kept, allow_unsafe=unsafe)
     if (processing := inp.generate.requests.processing) and plan.processing:
         check_processing(plan, processing.client_ms, allow_unsafe=inp.job.load.allow_unsafe_load)
     samples_path, monitors_path = folder / SAMPLES_FILE, folder / MONITORS_FILE
@@ -108,6 +112,10 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
     if not outcome.requests:
         raise LoadError("The load ended without a single request; nothing was measured")
     certificate = certificate_of(outcome, plan)
+    tokens = None
+    if plan.stream is not None:
+        tokens = token_figures(plan, outcome, options_of(inp.job).each, outcome.certificate(plan))
+        certificate["warnings"] += words(plan, tokens)
     certificate["figures"]["ceiling"] = ceiling.model_dump()
     if patience and patience.warning:
         certificate["warnings"].append(patience.warning)
@@ -124,6 +132,7 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         neighbours=tuple(n.figures(outcome.measure_start_ns, outcome.measure_end_ns) for n in neighbours),
         quiet=patience.as_dict() if patience else None,
         mlperf=outcome.mlperf.model_dump(mode="json") if outcome.mlperf else None,
+        tokens=tokens,
     )
 
 

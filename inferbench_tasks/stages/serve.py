@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
+from pathlib import Path
 
 from inferbench_tasks import settings
 from inferbench_tasks.backends import first_answer, startup
 from inferbench_tasks.backends.base import BACKENDS, Backend, Deployment
+from inferbench_tasks.backends.probes.base import Refused
 from inferbench_tasks.contracts.handles import BackendInfo, ColdStart, Endpoint, Handle, ServerHandle
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import LAUNCHERS, LOOPBACK
 from inferbench_tasks.sharing.base import placed
-from inferbench_tasks.stages import convert, generate
+from inferbench_tasks.stages import convert, generate, prompted
 from inferbench_tasks.stages.base import Context, Stage, StageInput
 from inferbench_tasks.submission.schema import JobSpec
 from inferbench_tasks.submission.serving import backend_findings
@@ -56,9 +58,10 @@ def run(inp: Input, ctx: Context) -> Output:
     if reason := launcher.unavailable():
         raise InputError(f"{spec.launcher} can't be used here: {reason}", field="serve.launcher")
     requests = inp.generate.requests
-    samples, reference = first_answer.load_sent(requests)
-    interface = requests.as_served(inp.convert.model)
-    first_answer.check_requests(samples, interface)
+    if not backend.streams:
+        samples, reference = first_answer.load_sent(requests)
+        interface = requests.as_served(inp.convert.model)
+        first_answer.check_requests(samples, interface)
     folder = ctx.run_dir(inp.run_id) / "server"
     folder.mkdir(exist_ok=True)
     deployment = Deployment(
@@ -82,11 +85,14 @@ def run(inp: Input, ctx: Context) -> Output:
         try:
             asked_s = time.monotonic()
             tolerance = inp.convert.tolerance_ratio
-            difference = first_answer.ask_and_check(
-                started.probe, samples, reference, interface, 1, tolerance
-            )
-            answered_s = time.monotonic()
             rows = inp.job.load.samples_per_request
+            if backend.streams:
+                difference = _first_stream(inp, started.endpoint, folder, ctx.base_dir)
+            else:
+                difference = first_answer.ask_and_check(
+                    started.probe, samples, reference, interface, 1, tolerance
+                )
+            answered_s = time.monotonic()
             if rows > 1:
                 ctx.progress(2, 3, f"checking an answer of batch size {rows}")
                 again = first_answer.ask_and_check(
@@ -122,6 +128,17 @@ def run(inp: Input, ctx: Context) -> Output:
         difference_ratio=difference,
         tells_spans=backend.tells_spans,
     )
+
+
+def _first_stream(inp: Input, endpoint: Endpoint, folder: Path, base_dir: Path) -> float:
+    """Ask a language model for a few tokens; 0.0, for nothing is compared. ServerError where it gives none."""
+    try:
+        prompted.first_answer(inp.job, endpoint, folder / "first-answer", base_dir)
+    except Refused as error:
+        raise ServerError(f"The server's first answer is none: {error}") from error
+    except OSError as error:
+        raise ServerError(f"The server did not answer a first request: {error}") from error
+    return 0.0
 
 
 def _place(server: ServerHandle) -> dict[str, str]:

@@ -64,6 +64,22 @@ class FileModel(Spec):
         return self
 
 
+class StandInModel(Spec):
+    """No model: a server that speaks as a language model's does, at the pace that is given here. It says so in every
+    answer, and each result does.
+    """
+
+    kind: Literal["llm_stand_in"]
+    ttft_ms: Annotated[float, Field(ge=0, le=600_000)] = 50.0
+    """From the moment a slot takes a request to its first tokens."""
+    gap_ms: Annotated[float, Field(ge=0, le=600_000)] = 10.0
+    """Between two chunks of tokens."""
+    tokens_per_chunk: Annotated[int, Field(ge=1, le=4096)] = 1
+    """Tokens that come together."""
+    slots: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Requests that are served at once, the others wait; all unless given."""
+
+
 class Training(Spec):
     """A short real training of a canonical model, on the data set of its requests."""
 
@@ -134,4 +150,6 @@ class TransformerModel(_Canonical):
 
 
 CanonicalModel = Annotated[MlpModel | CnnModel | RnnModel | TransformerModel, Field(discriminator="family")]
-ModelSpec = Annotated[ZooModel | RegistryModel | FileModel | CanonicalModel, Field(discriminator="kind")]
+ModelSpec = Annotated[
+    ZooModel | RegistryModel | FileModel | StandInModel | CanonicalModel, Field(discriminator="kind")
+]

@@ -36,12 +36,14 @@ from inferbench_tasks.submission.schema import (
     NightlySpec,
     RequestsSpec,
     ServeSpec,
+    SharedPrefixSpec,
     Submission,
     TraceSpec,
 )
 from inferbench_tasks.submission.share import NeighbourSpec, ShareSpec
-from inferbench_tasks.submission.slo import SloSpec
+from inferbench_tasks.submission.slo import EachSpec, SloSpec
 from inferbench_tasks.submission.sweep import MAX_JOBS
+from inferbench_tasks.submission.token_lengths import LengthsSpec
 
 COMMAND = "python -m inferbench_tasks.submission.reference docs/reference"
 SCHEMA_ID = "submission.schema.json"
@@ -70,6 +72,10 @@ PARENTS = {
     "before": "processors",
     "after": "processors",
     "beside": "share",
+    "each": "slo",
+    "input_tokens": "requests",
+    "output_tokens": "requests",
+    "shared_prefix": "requests",
     "batching": "serve",
     "arrivals": "load",
     "training": "model",
@@ -127,6 +133,8 @@ def markdown() -> str:
         _table(Submission),
         _models(),
         _section("requests", RequestsSpec),
+        *_lengths(),
+        _section("requests.shared_prefix", SharedPrefixSpec),
         _section("processors", ProcessorsSpec),
         _section("processors.before", ProcessorSpec),
         _section("convert", ConvertSpec),
@@ -139,6 +147,7 @@ def markdown() -> str:
         _section("share", ShareSpec),
         _section("share.beside", NeighbourSpec),
         _section("slo", SloSpec),
+        _section("slo.each", EachSpec),
         _section("nightly", NightlySpec),
         SWEEP,
         TEXT,
@@ -204,6 +213,16 @@ def _models() -> str:
         )
         parts += [f"### {title}", _summary(model), _table(model)]
     return "\n\n".join([*parts, _section("model.training", Training)])
+
+
+def _lengths() -> list[str]:
+    parts = [
+        "## requests.input_tokens",
+        "A law of lengths in tokens, which are whole and at least 1; `kind` chooses.",
+    ]
+    for model in Slot.of(LengthsSpec).models():
+        parts += [f"### kind: {choices(model, 'kind')[0]}", _summary(model), _table(model)]
+    return [*parts, "## requests.output_tokens", "As [input_tokens](#requestsinput_tokens)."]
 
 
 def _arrivals() -> str:

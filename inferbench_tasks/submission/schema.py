@@ -24,25 +24,51 @@ from inferbench_tasks.submission.model import ModelSpec
 from inferbench_tasks.submission.processors import ProcessorsSpec
 from inferbench_tasks.submission.share import ShareSpec, members
 from inferbench_tasks.submission.slo import SloSpec
+from inferbench_tasks.submission.token_lengths import LengthsSpec
 
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
+
+
+#: What is said of prompts, and of nothing else.
+PROMPT_FIELDS = ("input_tokens", "output_tokens", "shared_prefix", "salt")
+
+
+class SharedPrefixSpec(Spec):
+    """Each prompt begins with the prefix of one of the groups, by chance."""
+
+    groups: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Different prefixes."""
+    tokens: Annotated[int, Field(ge=1, le=1_000_000)] = 128
+    """How long each is; the prompt's own length (``input_tokens``) comes behind it."""
 
 
 class RequestsSpec(Spec):
     """What the requests carry."""
 
-    kind: Literal["dataset", "files", "random"] = "dataset"
+    kind: Literal["dataset", "files", "random", "prompts"] = "dataset"
     """``dataset``: held-out samples of the model's own data set, seeded noise where it has none; ``files``: yours;
-    ``random``: seeded noise."""
+    ``random``: seeded noise; ``prompts``: English prose for language models, each prompt another one."""
     path: RelativePath | None = None
     """A file or folder of samples, relative to the submission; with ``kind: files`` only."""
     samples: Annotated[int, Field(ge=1, le=1_000_000)] = 256
-    """Distinct samples to prepare; the load cycles through them in a seeded order."""
+    """Distinct samples to prepare; the load cycles through them in a seeded order. Of ``prompts``: as many as leave."""
+    input_tokens: LengthsSpec | None = None
+    """Of ``prompts``: how long they are, in tokens of a usual vocabulary (1.3 a word); 200 unless given."""
+    output_tokens: LengthsSpec | None = None
+    """Of ``prompts``: how many tokens are asked for (``max_tokens``); 64 unless given."""
+    shared_prefix: SharedPrefixSpec | None = None
+    """Of ``prompts``: what many of them begin with, as with a system prompt; null: nothing."""
+    salt: bool | None = None
+    """Of ``prompts``: a word that is drawn for each run stands behind the shared prefix, so that no run finds another's
+    cache; true unless given."""
 
     @model_validator(mode="after")
     def _path_only_for_files(self) -> RequestsSpec:
         if (self.kind == "files") != (self.path is not None):
             raise ValueError("path is needed with kind: files, and only allowed there")
+        given = [name for name in PROMPT_FIELDS if getattr(self, name) is not None]
+        if given and self.kind != "prompts":
+            raise ValueError(f"{given[0]} goes with kind: prompts only")
         return self
 
 
@@ -118,8 +144,10 @@ class LoadSpec(Spec):
     """The measurement ends after so many requests, if that comes before ``duration_s``."""
     batch_size: Annotated[int, Field(ge=1, le=4096)] = 1
     """Samples in one request."""
-    protocol: Literal["http", "grpc"] = "http"
-    """What the load speaks to the server."""
+    protocol: Literal["http", "grpc", "openai"] = "http"
+    """What the load speaks to the server; ``openai``: OpenAI's API of language models over HTTP, answers as streams."""
+    endpoint: Literal["chat", "completions"] | None = None
+    """Of ``openai``: which endpoint is asked; ``chat`` unless given."""
     client: ClientName = "fast"
     """``fast``: the lean client; ``reference``: the protocol's usual library, slower, to check the first against;
     ``tritonclient``: NVIDIA's library for KServe v2, with what it costs its users."""
@@ -179,7 +207,13 @@ class NightlySpec(Spec):
 class JobSpec(JobBase):
     """One concrete point: what a submission says once its sweep is taken away."""
 
-    newer: ClassVar[dict[str, Any]] = {"load.expect": None, "evaluate": None, "trace": None}
+    newer: ClassVar[dict[str, Any]] = {
+        "load.expect": None,
+        "evaluate": None,
+        "trace": None,
+        "load.endpoint": None,
+        **{f"requests.{name}": None for name in PROMPT_FIELDS},
+    }
 
     kind: Literal["serving"] = DEFAULT_KIND
     """What is measured, and by which stages: ``serving``, or what an installed package brings."""
@@ -205,6 +239,11 @@ class JobSpec(JobBase):
     """The objective that a configuration has to meet; without, results are shown and not judged."""
     nightly: NightlySpec | None = None
     """What follows its nights; other runs leave it alone."""
+
+    @property
+    def streamed(self) -> bool:
+        """Whether answers are streams of tokens."""
+        return self.load.protocol == "openai"
 
     def needed_device(self) -> DeviceSpec:
         """The device that the server runs on."""

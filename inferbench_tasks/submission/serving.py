@@ -39,6 +39,7 @@ def backend_findings(
         message = f"the backend {name} has no dynamic batching; remove serve.batching"
         yield Finding(("serve.batching", "serve.backend"), message)
     yield from _batch_size(spec)
+    yield from _streamed(spec)
     yield from _traced(spec, backend)
     if spec.processors is None or spec.processors.side != "server":
         return
@@ -52,6 +53,40 @@ def backend_findings(
     elif spec.serve.launcher == "container":
         message = "the server's image holds no processors; use launcher: process, or side: client"
         yield Finding(("processors.side", "serve.launcher"), message)
+
+
+def _streamed(spec: JobSpec) -> Iterator[Finding]:
+    """What streams of tokens need, and what can't go with them."""
+    load, prompts = spec.load, spec.requests.kind == "prompts"
+    if prompts != spec.streamed:
+        yield Finding(
+            ("requests.kind", "load.protocol"),
+            "prompts are sent with load.protocol: openai, and nothing else is; it is "
+            f"requests.kind: {spec.requests.kind} and load.protocol: {load.protocol}",
+        )
+    if load.endpoint is not None and not spec.streamed:
+        yield Finding(("load.endpoint", "load.protocol"), "goes with load.protocol: openai only")
+    if spec.slo and spec.slo.each and not spec.streamed:
+        yield Finding(("slo.each", "load.protocol"), "only streamed tokens have it (load.protocol: openai)")
+    if not spec.streamed:
+        return
+    if load.samples_per_request != 1:
+        yield Finding(("load.batch_size", "load.protocol"), "a request of a language model is one prompt")
+    if load.engine != "inferbench":
+        yield Finding(("load.engine", "load.protocol"), "MLPerf's LoadGen does not send with protocol openai")
+    if load.client == "tritonclient":
+        yield Finding(
+            ("load.client", "load.protocol"), "tritonclient does not speak openai; use fast or reference"
+        )
+    if load.arrivals.kind == "max_rate":
+        yield Finding(
+            ("load.arrivals", "load.protocol"), "max_rate does not search with streams of tokens yet"
+        )
+    for block in ("processors", "evaluate", "trace", "share"):
+        if getattr(spec, block) is not None:
+            yield Finding(
+                (block, "load.protocol"), f"{block} does not go with streams of tokens; leave it out"
+            )
 
 
 def _traced(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:

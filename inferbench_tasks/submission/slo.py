@@ -100,6 +100,21 @@ def _bounded(figures: Any) -> list[str]:
     return [figure.name for figure in figures if figure.better is not None and not figure.streamed]
 
 
+#: What an objective says of single answers: no bounds on figures.
+_OF_ANSWERS = ("each", "min_good_ratio")
+
+
+class EachSpec(Spec):
+    """What each answer of a language model has to keep to be good; failed requests are not."""
+
+    ttft_ms: Annotated[float, Field(gt=0)] | None = None
+    """To the first token, from the intended moment."""
+    tpot_ms: Annotated[float, Field(gt=0)] | None = None
+    """The time per token behind the first chunk."""
+    latency_ms: Annotated[float, Field(gt=0)] | None = None
+    """To the last token, from the intended moment."""
+
+
 class Bounds(Spec):
     """The service-level objective: a bound for each figure that has to be kept, by the figure's name. It is the least
     where more is better, else the most. Figures of installed packages may stand here too (``inferbench metrics``);
@@ -107,6 +122,21 @@ class Bounds(Spec):
     """
 
     model_config = ConfigDict(extra="allow")
+
+    each: Annotated[
+        EachSpec | None,
+        Field(
+            description="Of streamed tokens: what a good answer keeps; `good_ratio` and `goodput_rps` are by it."
+        ),
+    ] = None
+    min_good_ratio: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            lt=1,
+            description="With `each`: the share of all requests that were due which has to be good.",
+        ),
+    ] = None
     __pydantic_extra__: dict[Annotated[str, AfterValidator(_known)], float]
 
     @model_validator(mode="before")
@@ -116,6 +146,16 @@ class Bounds(Spec):
             raise ValueError(f"{len(value):,} bounds; at most {MAX_BOUNDS} are allowed")
         return current_names(value)
 
+    @model_validator(mode="after")
+    def _good_and_how_many(self) -> Bounds:
+        if (self.each is None) != (self.min_good_ratio is None):
+            raise ValueError(
+                "each says what a good answer is, min_good_ratio how many have to be good: give both"
+            )
+        if self.each is not None and not any(self.each.model_dump().values()):
+            raise ValueError("each has no bound; give ttft_ms, tpot_ms or latency_ms")
+        return self
+
     @model_serializer(mode="wrap")
     def _only_what_is_bounded(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {name: value for name, value in handler(self).items() if value is not None}
@@ -123,7 +163,7 @@ class Bounds(Spec):
     def bounds(self) -> dict[str, float]:
         """Figure -> bound, in the order of the table."""
         numbers = {
-            **{name: getattr(self, name) for name in type(self).model_fields},
+            **{name: getattr(self, name) for name in type(self).model_fields if name not in _OF_ANSWERS},
             **(self.model_extra or {}),
         }
         return {name: value for name, value in numbers.items() if value is not None}

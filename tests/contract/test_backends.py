@@ -62,6 +62,8 @@ def combinations(all_protocols: bool = True) -> list[Any]:
         if BACKENDS.origin(kind) != "built-in":
             continue
         backend = BACKENDS.load(kind)
+        if backend.streams:  # no tensors: tests/integration/test_prompts_submission.py
+            continue
         for launcher in backend.launchers:
             for protocol in backend.protocols if all_protocols else backend.protocols[:1]:
                 reason = backend.unavailable(launcher)

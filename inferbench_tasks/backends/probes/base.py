@@ -62,6 +62,7 @@ PROBES: Registry[ProbeFactory] = Registry(
         "http": "inferbench_tasks.backends.probes.kserve_http:KserveHttp",
         "grpc": "inferbench_tasks.backends.probes.kserve_grpc:KserveGrpc",
         "grpc_tfs": "inferbench_tasks.backends.probes.tfs_grpc:TfsGrpc",
+        "openai": "inferbench_tasks.backends.probes.openai:OpenAIProbe",
     },
 )
 

@@ -33,6 +33,11 @@ def main() -> int:
     parser.add_argument("--log", type=Path, help="a line of JSON for each request: what was written when")
     parser.add_argument("--certificate", type=Path, help="PEM of certificate and private key: https")
     parser.add_argument("--api-key-env", help="the variable with the key that requests need")
+    parser.add_argument(
+        "--until-signal",
+        action="store_true",
+        help="serve until a signal comes, whatever becomes of standard input",
+    )
     options = parser.parse_args()
     try:
         pace = pace_of(f"{MODEL}:{options.pace}", Pace())
@@ -46,11 +51,14 @@ def main() -> int:
     if options.certificate:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(options.certificate)
-    asyncio.run(_serve(Server(pace, slots, key, log), options.host, options.port, tls))
+    server = Server(pace, slots, key, log)
+    asyncio.run(_serve(server, options.host, options.port, tls, until_signal=options.until_signal))
     return 0
 
 
-async def _serve(server: Server, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+async def _serve(
+    server: Server, host: str, port: int, tls: ssl.SSLContext | None, *, until_signal: bool
+) -> None:
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -59,7 +67,7 @@ async def _serve(server: Server, host: str, port: int, tls: ssl.SSLContext | Non
     listening = await loop.create_server(lambda: Connection(server), sock=listener, ssl=tls)
     sys.stdout.write(f"{listener.getsockname()[1]}\n")
     sys.stdout.flush()
-    if not sys.stdin.isatty():
+    if not until_signal and not sys.stdin.isatty():
         reader = asyncio.StreamReader()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         ended = asyncio.create_task(reader.read())

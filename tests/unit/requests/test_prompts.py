@@ -11,14 +11,14 @@ import pytest
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.payloads import read_inputs
 from inferbench_tasks.requests.prompts import TOKENS_PER_WORD, PromptSet, write_prompts
-from inferbench_tasks.requests.token_lengths import Fixed, Uniform
+from inferbench_tasks.submission.token_lengths import Fixed, Uniform
 
 
 def bodies(tmp_path: Path, count: int = 20, **options: Any) -> tuple[list[dict[str, Any]], list[int]]:
     """The documents of a set and what each asks for."""
     fields: dict[str, Any] = {
-        "input_tokens": Fixed(value=130),
-        "output_tokens": Uniform(min=1, max=9),
+        "input_tokens": Fixed(kind="fixed", value=130),
+        "output_tokens": Uniform(kind="uniform", min=1, max=9),
         **options,
     }
     wanted = PromptSet(model="m", api=fields.pop("api", "chat"), **fields)

@@ -92,7 +92,7 @@ def test_the_ceiling_is_measured_with_answers_to_a_whole_query(
         raise InputError("enough was seen")
 
     monkeypatch.setattr("inferbench_tasks.loadgen.ceiling.check_ceiling", ceiling)
-    monkeypatch.setattr(one_load, "plan_of", lambda *given: None)
+    monkeypatch.setattr(one_load, "plan_of", lambda *given: SimpleNamespace(stream=None))
     inp: Any = SimpleNamespace(run_id="r", job=job(), generate=SimpleNamespace(requests=requests))
     with pytest.raises(InputError, match="enough was seen"):
         one_load.apply(inp, Context(data_dir=tmp_path, base_dir=tmp_path), tmp_path, cast(Any, None))

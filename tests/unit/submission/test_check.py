@@ -27,7 +27,15 @@ def spec(load: dict[str, Any] | None = None, **more: Any) -> JobSpec:
 
 
 IN_SERVER = {"side": "server", "before": [{"kind": "image", "settings": {"size": 8}}]}
+STREAMS: dict[str, Any] = {
+    "model": {"kind": "llm_stand_in"},
+    "convert": {"format": "llm_stand_in"},
+    "serve": {"backend": "llm_stand_in"},
+    "requests": {"kind": "prompts"},
+}
 POSSIBLE: list[JobSpec] = [
+    spec({"protocol": "openai"}, **STREAMS, slo={"each": {"ttft_ms": 100}, "min_good_ratio": 0.9}),
+    spec({"protocol": "openai", "endpoint": "completions", "client": "reference"}, **STREAMS),
     spec(),
     spec(evaluate={}, trace={}),
     spec(processors=IN_SERVER),
@@ -48,6 +56,14 @@ POSSIBLE: list[JobSpec] = [
 ]
 TFS: dict[str, Any] = {"serve": {"backend": "tfs_protocol"}, "convert": {"format": "savedmodel"}}
 IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
+    (spec({"protocol": "openai"}), "requests.kind", "prompts are sent with load.protocol: openai"),
+    (spec(requests={"kind": "prompts"}), "requests.kind", "prompts are sent with load.protocol: openai"),
+    (spec({"endpoint": "chat"}), "load.endpoint", "openai only"),
+    (spec(slo={"each": {"ttft_ms": 9}, "min_good_ratio": 0.9}), "slo.each", "only streamed tokens"),
+    (spec({"protocol": "openai", "batch_size": 2}, **STREAMS), "load.batch_size", "one prompt"),
+    (spec({"protocol": "openai", "client": "tritonclient"}, **STREAMS), "load.client", "use fast or reference"),
+    (spec({"protocol": "openai", "arrivals": {"kind": "max_rate"}}, **STREAMS), "load.arrivals", "does not search"),
+    (spec({"protocol": "openai"}, **STREAMS, evaluate={}), "evaluate", "does not go with streams"),
     (spec(evaluate={}, processors=IN_SERVER), "evaluate", "judged as tensors"),
     (spec({"arrivals": {"kind": "max_rate"}}, slo={"p99_ms": 9}, evaluate={}), "evaluate", "at a given one"),
     (spec({"arrivals": {"kind": "single_stream"}, "engine": "mlperf_loadgen"}, evaluate={}), "evaluate", "LoadGen"),

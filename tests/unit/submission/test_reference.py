@@ -72,7 +72,8 @@ def test_links_lead_to_sections() -> None:
     """Each anchor is a heading of the same file."""
     text = reference.markdown()
     headings = {
-        re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^##+ (.*)$", text, re.M)
+        re.sub(r"[^a-z0-9 _-]", "", h.lower()).replace(" ", "-")
+        for h in re.findall(r"^##+ (.*)$", text, re.M)
     }
     assert set(re.findall(r"\]\(#([^)]*)\)", text)) <= headings
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from inferbench_tasks.contracts.spec import Spec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.registry import Registry
+
+if TYPE_CHECKING:  # whoever checks a submission reads this module; few of them draw
+    import numpy as np
+    from numpy.typing import NDArray
 
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 Mean = Annotated[float, Field(ge=1, le=1_000_000)]
@@ -22,7 +24,7 @@ Mean = Annotated[float, Field(ge=1, le=1_000_000)]
 class Lengths(Spec):
     """A law of lengths; what is drawn is whole and at least 1."""
 
-    kind: ClassVar[str]
+    kind: str
 
     @abstractmethod
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -32,19 +34,24 @@ class Lengths(Spec):
 class Fixed(Lengths):
     """Each the same."""
 
-    kind = "fixed"
+    kind: Literal["fixed"]
     value: Tokens
+    """Tokens."""
 
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        import numpy as np
+
         return np.full(count, self.value, np.int64)
 
 
 class Uniform(Lengths):
     """Each whole number from ``min`` to ``max`` as often."""
 
-    kind = "uniform"
+    kind: Literal["uniform"]
     min: Tokens
+    """The least, tokens."""
     max: Tokens
+    """The most, tokens."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Uniform:
@@ -60,9 +67,13 @@ class _Bounded(Lengths):
     """``mean`` and ``cv`` (standard deviation / mean) are those of the law before it is cut to ``min`` and ``max``."""
 
     mean: Mean
+    """Of the law, tokens."""
     cv: Annotated[float, Field(ge=0, le=10)] = 0.5
+    """Its standard deviation by its mean."""
     min: Tokens = 1
+    """What is below becomes this."""
     max: Tokens = 1_000_000
+    """What is above becomes this."""
 
     @model_validator(mode="after")
     def _ordered(self) -> _Bounded:
@@ -71,13 +82,15 @@ class _Bounded(Lengths):
         return self
 
     def _cut(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        import numpy as np
+
         return np.clip(np.rint(values), self.min, self.max).astype(np.int64)
 
 
 class Normal(_Bounded):
     """Normal, rounded, then cut to the bounds."""
 
-    kind = "normal"
+    kind: Literal["normal"]
 
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         return self._cut(rng.normal(self.mean, self.cv * self.mean, count))
@@ -86,7 +99,7 @@ class Normal(_Bounded):
 class Lognormal(_Bounded):
     """Lognormal, rounded, then cut to the bounds: sigma^2 = ln(1 + cv^2), mu = ln(mean) - sigma^2 / 2."""
 
-    kind = "lognormal"
+    kind: Literal["lognormal"]
 
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         variance = math.log1p(self.cv**2)
@@ -96,15 +109,19 @@ class Lognormal(_Bounded):
 class Empirical(Lengths):
     """Drawn from the numbers of a file, with replacement: a CSV's ``column``, or a file of a number a line."""
 
-    kind = "empirical"
+    kind: Literal["empirical"]
     path: str
+    """The file."""
     column: str | None = None
+    """Of a CSV with a head; without, each line is a number."""
 
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         return rng.choice(self._numbers(), count)
 
     def _numbers(self) -> NDArray[np.int64]:
         import csv
+
+        import numpy as np
 
         try:
             lines = Path(self.path).read_text().splitlines()
@@ -129,17 +146,22 @@ class Empirical(Lengths):
 LENGTHS: Registry[type[Lengths]] = Registry(
     "law of lengths",
     "inferbench.lengths",
-    {cls.kind: f"{__name__}:{cls.__name__}" for cls in (Fixed, Uniform, Normal, Lognormal, Empirical)},
+    {
+        get_args(cls.model_fields["kind"].annotation)[0]: f"{__name__}:{cls.__name__}"
+        for cls in (Fixed, Uniform, Normal, Lognormal, Empirical)
+    },
 )
+
+#: In a submission: a law of ours by its ``kind``.
+LengthsSpec = Annotated[Fixed | Uniform | Normal | Lognormal | Empirical, Field(discriminator="kind")]
 
 
 def lengths_of(fields: dict[str, Any], where: str) -> Lengths:
     """The law that ``{"kind": ..., ...}`` describes; InputError names what is wrong and ``where``."""
     from pydantic import ValidationError
 
-    rest = {name: value for name, value in fields.items() if name != "kind"}
     try:
-        return LENGTHS.load(str(fields.get("kind")), where).model_validate(rest)
+        return LENGTHS.load(str(fields.get("kind")), where).model_validate(fields)
     except ValidationError as error:
         text = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise InputError(f"{where}: {text}") from error

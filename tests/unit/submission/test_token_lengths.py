@@ -10,7 +10,7 @@ import pytest
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.target import parse_lengths
-from inferbench_tasks.requests.token_lengths import lengths_of
+from inferbench_tasks.submission.token_lengths import lengths_of
 
 
 def draw(text: str, count: int = 20_000) -> Any:

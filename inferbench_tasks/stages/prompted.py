@@ -1,0 +1,82 @@
+"""Parts of the stages of language models: prompts in place of samples, and streams of tokens in place of outputs."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from inferbench_tasks.contracts.handles import Endpoint, RequestSet
+
+if TYPE_CHECKING:
+    from inferbench_tasks.loadgen.plan import LoadPlan
+    from inferbench_tasks.loadgen.token_load import TokenOptions
+    from inferbench_tasks.submission.schema import JobSpec, LoadSpec
+
+#: Tokens of a first answer, which only shows that there is one.
+_FIRST_TOKENS = 4
+
+
+def prompted(job: JobSpec) -> RequestSet:
+    """The requests of a job with prompts. They are drawn when the load begins: each run has a salt of its own."""
+    text = job.requests.model_dump_json()
+    return RequestSet(
+        path="",
+        reference_path="",
+        samples=0,
+        digest=hashlib.sha256(text.encode()).hexdigest(),
+        dataset="prompts",
+    )
+
+
+def options_of(job: JobSpec) -> TokenOptions:
+    """What the load's own command line would be told."""
+    from inferbench_tasks.loadgen.token_load import TokenOptions
+    from inferbench_tasks.loadgen.token_summary import Each
+
+    spec = job.requests
+    given: dict[str, Any] = {
+        name: getattr(spec, name).model_dump()
+        for name in ("input_tokens", "output_tokens")
+        if getattr(spec, name) is not None
+    }
+    slo = job.slo
+    each = {**slo.each.model_dump(), "min_good_ratio": slo.min_good_ratio} if slo and slo.each else {}
+    prefix = (spec.shared_prefix.groups, spec.shared_prefix.tokens) if spec.shared_prefix else None
+    return TokenOptions(
+        api=job.load.endpoint or "chat",
+        salt=spec.salt is not False,
+        prefix=prefix,
+        each=Each(**each),
+        **given,
+    )
+
+
+def plan_of(job: JobSpec, load: LoadSpec, endpoint: Endpoint, folder: Path, base_dir: Path) -> LoadPlan:
+    """The senders' orders; the prompts are drawn anew. InputError for what can't be done."""
+    from inferbench_tasks.clients.openai_form import PATHS, StreamTarget
+    from inferbench_tasks.loadgen.prepare import prepare
+    from inferbench_tasks.loadgen.token_load import write_requests
+
+    options = options_of(job)
+    inputs = folder / "prompts.npz"
+    write_requests(options, endpoint, load, inputs)
+    return prepare(
+        load,
+        folder=folder,
+        endpoint=endpoint,
+        inputs_path=str(inputs),
+        base_dir=base_dir,
+        stream=StreamTarget(path=f"/v1/{PATHS[options.api]}"),
+        ttft_ms=options.each.ttft_ms,
+    )
+
+
+def first_answer(job: JobSpec, endpoint: Endpoint, folder: Path, base_dir: Path) -> None:
+    """Ask for a few tokens and read the whole stream; Refused or OSError where that is no answer."""
+    from inferbench_tasks.loadgen.first_request import ask_once
+    from inferbench_tasks.submission.token_lengths import Fixed
+
+    short = job.requests.model_copy(update={"output_tokens": Fixed(kind="fixed", value=_FIRST_TOKENS)})
+    one = job.load.model_copy(update={"shards": 1})
+    ask_once(plan_of(job.model_copy(update={"requests": short}), one, endpoint, folder, base_dir))
