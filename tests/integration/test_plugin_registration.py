@@ -96,6 +96,7 @@ def test_a_checkout_registers_it_from_its_folder(tmp_path: Path) -> None:
     assert answer["core"] == answer["sdk"] == once(FOLDER)
     pages = (
         "home",
+        "new",
         "leaderboard",
         "runs",
         "trainings",
@@ -168,6 +169,6 @@ def test_an_installed_package_needs_no_checkout(tmp_path: Path) -> None:
     answer = registered(tmp_path, {}, python=python, cwd=tmp_path)
     assert answer["core"] == answer["sdk"] == once(ENTRY_POINT)
     assert answer["package"] == f"{packages}/inferbench_tasks"
-    assert answer["apps"] == ["/inferbench"] and len(answer["pages"]) == 9
+    assert answer["apps"] == ["/inferbench"] and len(answer["pages"]) == 10
     code = "from inferbench_tasks.provider.plugins_folder import setting; print(setting())"
     assert subprocess.run([python, "-c", code], cwd=tmp_path, capture_output=True, text=True).stdout == "{}\n"
