@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pwd
+import resource
 import shutil
 import signal
 import socket
@@ -59,6 +60,17 @@ def kill(home: Path) -> int:
 def ensure_in_child(home: Path) -> str:
     """For a pool of processes."""
     return embedded.ensure(home)
+
+
+def test_it_may_open_more_files_than_a_login(home: Path) -> None:
+    """A login's 1,024 open files do not bind the server, which ends when it can open no more."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, before[1]))
+    try:
+        embedded.ensure(home)
+        assert psutil.Process(pid_of(home)).rlimit(psutil.RLIMIT_NOFILE) == (before[1], before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_six_processes_get_one_server(home: Path) -> None:
