@@ -23,28 +23,41 @@ def node_id(stage: str, job_index: int | None) -> str:
     return stage if job_index is None else f"{group_id(job_index)}.{stage}"
 
 
-def compile_plan(submission: SubmissionBase) -> RunPlan:
-    """All nodes of a submission: the stages of each job, then those that follow all jobs."""
-    pipeline = pipeline_of(submission)
-    jobs = expand(submission)
-    nodes = _following(pipeline, jobs, [node for job in jobs for node in job_nodes(pipeline, job)])
-    static = {"submission": submission.model_dump(mode="json"), "jobs": len(jobs)}
+def compile_plan(submission: SubmissionBase, jobs: Sequence[Job[JobBase]] | None = None) -> RunPlan:
+    """All nodes of a submission: the stages of each job, then those that follow all jobs.
+
+    ``jobs``: all of its jobs, where they are known already.
+    """
+    jobs = expand(submission) if jobs is None else jobs
+    nodes = compile_jobs(submission, jobs)
     ends = {group_id(node.job_index): node.id for node in nodes if node.last and node.job_index is not None}
-    closing = [
+    closing = closing_nodes(submission, len(jobs), ends)
+    return RunPlan(digest_of_jobs(job.digest for job in jobs), tuple(jobs), (*nodes, *closing))
+
+
+def compile_jobs(submission: SubmissionBase, jobs: Sequence[Job[JobBase]]) -> list[Node]:
+    """The nodes of some jobs of a submission, in the sweep's order; they follow none of the others."""
+    pipeline = pipeline_of(submission)
+    return _following(pipeline, jobs, [node for job in jobs for node in job_nodes(pipeline, job)])
+
+
+def closing_nodes(submission: SubmissionBase, jobs: int, needs: dict[str, str]) -> list[Node]:
+    """What follows all jobs; ``needs``: what it waits for, as name -> node id."""
+    static = {"submission": submission.model_dump(mode="json"), "jobs": jobs}
+    return [
         Node(
             id=node_id(entry.name, None),
             stage=entry.name,
             module=entry.module,
-            needs=ends,
+            needs=needs,
             resource="host",
             lease=None,
             job_index=None,
             input=static,
             retries=entry.facts.retries,
         )
-        for entry in pipeline.of_submission()
+        for entry in pipeline_of(submission).of_submission()
     ]
-    return RunPlan(digest_of_jobs(job.digest for job in jobs), tuple(jobs), (*nodes, *closing))
 
 
 def job_nodes(pipeline: Pipeline[Any], job: Job[JobBase]) -> list[Node]:
@@ -62,13 +75,14 @@ def _following(pipeline: Pipeline[Any], jobs: Sequence[Job[JobBase]], nodes: Seq
     after = {entry.name: entry.facts.after for entry in pipeline.entries if entry.facts.after}
     if not after:
         return list(nodes)
+    points = {job.index: repr(sorted(job.point.items())) for job in jobs}
     ids: dict[tuple[str, str], list[str]] = {}
     linked = []
     for node in nodes:
         if node.job_index is None:
             linked.append(node)
             continue
-        point = repr(sorted(jobs[node.job_index].point.items()))
+        point = points[node.job_index]
         waits = [one for name in after.get(node.stage, ()) for one in ids.get((point, name), ())]
         linked.append(replace(node, follows=tuple(waits)) if waits else node)
         ids.setdefault((point, node.stage), []).append(node.id)

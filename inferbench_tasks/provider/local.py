@@ -50,7 +50,7 @@ def invocation_dag() -> DAG:
     from inferbench_tasks.provider.render import render
 
     order = Invocation.at(Path(os.environ[settings.INVOCATION_DIR])).order()
-    return render(order.submission, base_dir=Path(order.base_dir), one_at_a_time=True)
+    return render(order.submission, base_dir=Path(order.base_dir), one_at_a_time=True, split=False)
 
 
 def main(folder: Path) -> int:

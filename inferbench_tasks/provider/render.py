@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, Param, TaskGroup, TriggerRule
 
+from inferbench_tasks.contracts.part import PartName
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.pipelines.base import pipeline_of
-from inferbench_tasks.plan.compile import compile_plan, group_id
+from inferbench_tasks.plan.compile import closing_nodes, compile_jobs, compile_plan, group_id
 from inferbench_tasks.plan.graph import Node, RunPlan
+from inferbench_tasks.plan.parts import in_turns, parts_of
 from inferbench_tasks.provider.on_device import leased_task
 from inferbench_tasks.provider.operators.stage import StageOperator
+from inferbench_tasks.provider.parts.operators import RunPart, parts_at_once
 from inferbench_tasks.provider.queues import HOLD, HOST
-from inferbench_tasks.provider.weights import ShortestJobFirst, weight_of
-from inferbench_tasks.submission.base import SubmissionBase
+from inferbench_tasks.provider.weights import ShortestJobFirst, weight, weight_of
+from inferbench_tasks.submission.base import JobBase, SubmissionBase
+from inferbench_tasks.submission.digest import digest_of_jobs
+from inferbench_tasks.submission.sweep import Job, expand
 
 #: Fixed, so that parsing the same file twice gives the same DAG; nothing is scheduled from it.
 START = datetime(2026, 1, 1)  # noqa: DTZ001 - Airflow makes it UTC
@@ -39,32 +45,105 @@ def render(
     *,
     base_dir: Path,
     one_at_a_time: bool,
-    doc: str = "",
     dag_id: str | None = None,
     deadline_s: float = math.inf,
+    split: bool = True,
 ) -> DAG:
     """The DAG of a submission.
 
     ``base_dir`` is the folder of the submission's relative paths. ``one_at_a_time`` chains the jobs:
     under an executor that knows no devices, that is what keeps one job's work out of another's figures. An
     interleaved sweep is always a chain: its order is what its comparisons rest on. ``deadline_s``: on the clock of
-    ``time.monotonic``; InputError where it is not done by then.
+    ``time.monotonic``; InputError where it is not done by then. ``split``: the jobs of a large one are in DAGs of
+    their own (``render_part``), which its tasks start.
     """
-    plan = compile_plan(submission)
-    dag = SubmissionDag(
-        dag_id=dag_id or submission.name,
-        description=submission.description or f"{len(plan.jobs)} job(s) of {submission.user}",
+    dag_id = dag_id or submission.name
+    jobs = expand(submission)
+    if split and (parts := parts_of(len(jobs))):
+        return _render_whole(submission, jobs, parts, base_dir, one_at_a_time, dag_id)
+    plan = compile_plan(submission, jobs)
+    dag = _frame(submission, jobs, dag_id, one_at_a_time)
+    _fill(dag, plan, base_dir, one_at_a_time, deadline_s)
+    dag.params.update(parameters(submission))
+    return dag
+
+
+def render_part(
+    submission: SubmissionBase,
+    jobs: Sequence[Job[JobBase]],
+    *,
+    base_dir: Path,
+    one_at_a_time: bool,
+    part: PartName,
+) -> DAG:
+    """The DAG of some jobs of a submission; what follows all jobs is in the submission's own."""
+    plan = RunPlan("", tuple(jobs), tuple(compile_jobs(submission, jobs)))
+    dag = _frame(submission, jobs, str(part), one_at_a_time)
+    dag.dag_display_name = f"{part.whole}, jobs {part.first} to {part.last}"
+    dag.tags.add("part")
+    _fill(dag, plan, base_dir, one_at_a_time, math.inf)
+    dag.params.update(parameters(submission))
+    return dag
+
+
+def _render_whole(
+    submission: SubmissionBase,
+    jobs: Sequence[Job[JobBase]],
+    parts: Sequence[range],
+    base_dir: Path,
+    one_at_a_time: bool,
+    dag_id: str,
+) -> DAG:
+    """A task for each part, so many under way at a time, and then what follows all jobs."""
+    at_once = 1 if one_at_a_time or in_turns(pipeline_of(submission), jobs) else parts_at_once()
+    dag = _frame(submission, jobs, dag_id, one_at_a_time)
+    dag.max_active_tasks = 16
+    tasks: list[RunPart] = []
+    for places in parts:
+        task = RunPart(
+            part=PartName(dag_id, places[0], places[-1]),
+            submission=submission,
+            base_dir=str(base_dir),
+            dag=dag,
+            queue=HOST,
+            weight_rule=ShortestJobFirst(),
+            priority_weight=weight(submission.priority, 0.0),
+            trigger_rule=TriggerRule.ALL_DONE,
+        )
+        if len(tasks) >= at_once:
+            tasks[-at_once] >> task
+        tasks.append(task)
+    plan = RunPlan("", (), tuple(closing_nodes(submission, len(jobs), {})))
+    for node in plan.nodes:
+        tasks[-at_once:] >> _task(node, plan, dag, base_dir, "")
+    dag.params.update(parameters(submission))
+    return dag
+
+
+def _frame(submission: SubmissionBase, jobs: Sequence[Job[JobBase]], dag_id: str, one_at_a_time: bool) -> DAG:
+    """A DAG without tasks."""
+    return SubmissionDag(
+        dag_id=dag_id,
+        description=submission.description or f"{len(jobs)} job(s) of {submission.user}",
         start_date=START,
         schedule=None,
         catchup=False,
         max_active_runs=1 if one_at_a_time else 16,
         # Tasks that wait for a device count as active: all jobs have to be seen to be ordered.
-        max_active_tasks=1 if one_at_a_time else max(16, 2 * len(plan.jobs)),
+        max_active_tasks=1 if one_at_a_time else max(16, 2 * len(jobs)),
         tags=["inferbench", *pipeline_of(submission).tags(submission), *submission.tags],
-        doc_md=doc or documentation(submission, plan),
+        doc_md=documentation(submission, jobs),
         is_paused_upon_creation=False,
         default_args={"owner": submission.user},
     )
+
+
+def _fill(dag: DAG, plan: RunPlan, base_dir: Path, one_at_a_time: bool, deadline_s: float) -> None:
+    """The tasks of a plan and their arrows.
+
+    Its parameters come last: each task would have a copy of them, which Airflow checks against its JSON schema whenever
+    it stores the DAG (nine tenths of that work). A task's run has the DAG's parameters all the same.
+    """
     tasks: dict[str, StageOperator] = {}
     for job in plan.jobs:
         if time.monotonic() > deadline_s:
@@ -76,10 +155,6 @@ def render(
     for node in plan.of_submission():
         tasks[node.id] = _task(node, plan, dag, base_dir, "")
     _wire(plan, tasks, one_at_a_time or plan.interleaved)
-    # Last: each task would have a copy of them, which Airflow checks against its JSON schema whenever it stores the DAG
-    # (nine tenths of that work). A task's run has the DAG's parameters all the same.
-    dag.params.update(parameters(submission))
-    return dag
 
 
 def _task(node: Node, plan: RunPlan, dag: DAG, base_dir: Path, label: str) -> StageOperator:
@@ -136,7 +211,7 @@ def parameters(submission: SubmissionBase) -> dict[str, Any]:
     }
 
 
-def documentation(submission: SubmissionBase, plan: RunPlan) -> str:
+def documentation(submission: SubmissionBase, jobs: Sequence[Job[JobBase]]) -> str:
     """What Airflow's UI shows as the DAG's documentation, Markdown."""
     facts = pipeline_of(submission).facts(submission)
     lines = [
@@ -145,7 +220,7 @@ def documentation(submission: SubmissionBase, plan: RunPlan) -> str:
         "",
         f"* user: `{submission.user}`",
         *(f"* {name}: {text}" for name, text in facts.items()),
-        f"* jobs: {len(plan.jobs)}",
-        f"* digest: `{plan.submission_digest[:16]}`",
+        f"* jobs: {len(jobs)}",
+        f"* digest: `{digest_of_jobs(job.digest for job in jobs)[:16]}`",
     ]
     return "\n".join(lines)

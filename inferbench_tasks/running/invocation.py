@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from inferbench_tasks import settings
+from inferbench_tasks.contracts.part import whole_of
 from inferbench_tasks.pipelines.base import AnySubmission
 
 
@@ -23,7 +24,8 @@ def run_id(invocation_id: str, job_index: int) -> str:
 
 
 def dag_run_invocation(dag_id: str, dag_run_id: str) -> str:
-    """The id of the invocation that an Airflow DAG run is."""
+    """The id of the invocation that an Airflow DAG run is; the runs of a submission's parts are one with its own."""
+    dag_id = whole_of(dag_id)
     time_in_it = re.search(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", dag_run_id)
     stamp = re.sub(r"[^0-9A-Za-z]+", "", time_in_it[0] if time_in_it else dag_run_id)[-24:]
     unique = hashlib.sha256(f"{dag_id}\0{dag_run_id}".encode()).hexdigest()[:8]

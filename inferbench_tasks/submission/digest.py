@@ -72,8 +72,14 @@ def job_digest(spec: JobBase) -> str:
             del holder[name]
     if spec.files and (names := {file.path for file in spec.named_files() if file.counts} & set(spec.files)):
         fields["files"] = {path: spec.files[path] for path in names}
-    text = json.dumps(_one_zero(fields), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    text = _canonical(fields)
+    if "-0.0" in text:
+        text = _canonical(_one_zero(fields))
     return hashlib.sha256(f"{FORM}\n{text}".encode()).hexdigest()
+
+
+def _canonical(fields: dict[str, Any]) -> str:
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _hashed_bounds(bounds: dict[str, float]) -> dict[str, float | None]:

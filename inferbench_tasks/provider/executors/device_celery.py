@@ -26,6 +26,7 @@ from inferbench_tasks.cluster.dispatcher import Action, Dispatcher
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.cluster.waiting import Asker, waiting_by_login, waiting_jobs
 from inferbench_tasks.contracts.job_key import JobKey
+from inferbench_tasks.contracts.part import MARK
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.launchers import records
@@ -39,7 +40,9 @@ from inferbench_tasks.provider.executors.jobs import job_of_task, learnt, leased
 from inferbench_tasks.provider.executors.lost import Messages, Sent
 from inferbench_tasks.provider.executors.watch import FolderWatch, dag_files
 from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
+from inferbench_tasks.provider.parts.shelf import PartShelf
 from inferbench_tasks.provider.queues import HOLD, HOST
+from inferbench_tasks.provider.submit.ending import end_run
 from inferbench_tasks.provider.submit.quota import device_minutes, out_of_device_time
 from inferbench_tasks.provider.submit.shelf import PREFIX, Shelf
 from inferbench_tasks.provider.weights import weight
@@ -198,7 +201,11 @@ class DeviceCeleryExecutor(CeleryExecutor):
                 self._see_disk()
             if self._due("shelf", SHELF_S):
                 Shelf(settings.data_dir()).keep(metadata.unfinished(PREFIX))
+                PartShelf(settings.data_dir()).keep(metadata.unfinished(within=MARK))
             if self._due("ended", ENDED_S):
+                for dag_id, run_id in metadata.left_behind():
+                    self.log.warning("%s of %s is ended: its submission was", run_id, dag_id)
+                    end_run(dag_id, run_id)
                 self._ended_runs.end(self._dispatcher.held)
             if self._due("quota", QUOTA_S):
                 self._dispatcher.withhold(out_of_device_time(self._waiting_logins(), self._db))

@@ -19,6 +19,7 @@ from airflow.utils.state import DagRunState, State, TaskInstanceState
 from sqlalchemy import Select, select, update
 
 from inferbench_tasks.contracts.job_key import JobKey
+from inferbench_tasks.contracts.part import MARK, whole_of
 from inferbench_tasks.plan.compile import group_id
 from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
 from inferbench_tasks.provider.submit.notes import SUBMIT
@@ -32,6 +33,7 @@ _STARTED = (
     TaskInstanceState.DEFERRED,
 )
 _UNDER_WAY = (*_STARTED, TaskInstanceState.SCHEDULED, TaskInstanceState.UP_FOR_RETRY)
+_UNFINISHED = (DagRunState.QUEUED, DagRunState.RUNNING)
 _ENDED = (DagRunState.SUCCESS, DagRunState.FAILED)
 
 
@@ -111,41 +113,88 @@ class JobTasks:
 
 
 def trigger(dag_id: str, dag_run_id: str) -> tuple[dict[str, Any], float]:
-    """(what the trigger changed, when the run was asked for in Unix time)."""
+    """(what the trigger changed, when the run was asked for in Unix time).
+
+    Jobs of a part were asked for with the whole submission, whenever their part began.
+    """
     with create_session() as session:
-        run = session.execute(
-            select(DagRun.conf, DagRun.queued_at, DagRun.run_after).where(
-                DagRun.dag_id == dag_id, DagRun.run_id == dag_run_id
+        rows = session.execute(
+            select(DagRun.dag_id, DagRun.conf, DagRun.queued_at, DagRun.run_after).where(
+                DagRun.dag_id.in_((dag_id, whole_of(dag_id))), DagRun.run_id == dag_run_id
             )
-        ).one()
-    return dict(run.conf or {}), (run.queued_at or run.run_after).timestamp()
+        ).all()
+    [conf] = [row.conf for row in rows if row.dag_id == dag_id]
+    return dict(conf or {}), min((row.queued_at or row.run_after).timestamp() for row in rows)
 
 
 def login(dag_id: str, dag_run_id: str) -> str | None:
     """Who started the run, by login; None for one that a schedule started. A run of a submission that came by the form
-    or by REST has the login of the run of ``submit`` that started it, whose id it has."""
+    or by REST has the login of the run of ``submit`` that started it, whose id it has; a part has its submission's."""
+    whole = whole_of(dag_id)
     with create_session() as session:
         logins = dict(
             session.execute(
                 select(DagRun.dag_id, DagRun.triggering_user_name).where(
-                    DagRun.dag_id.in_((dag_id, SUBMIT)), DagRun.run_id == dag_run_id
+                    DagRun.dag_id.in_((dag_id, whole, SUBMIT)), DagRun.run_id == dag_run_id
                 )
             )
             .tuples()
             .all()
         )
-    return logins.get(dag_id) or (logins.get(SUBMIT) if dag_id.startswith(PREFIX) else None)
+    own = logins.get(dag_id) or logins.get(whole)
+    return own or (logins.get(SUBMIT) if dag_id.startswith(PREFIX) else None)
 
 
-def unfinished(prefix: str) -> list[str]:
-    """The DAGs whose ids begin so and that have a run that is queued or running."""
+def unfinished(prefix: str = "", within: str = "") -> list[str]:
+    """The DAGs whose ids begin so, and hold the other text, and that have a run that is queued or running."""
     with create_session() as session:
         query = (
             select(DagRun.dag_id)
-            .where(DagRun.state.in_(("queued", "running")), DagRun.dag_id.startswith(prefix, autoescape=True))
+            .where(
+                DagRun.state.in_(_UNFINISHED),
+                DagRun.dag_id.startswith(prefix, autoescape=True),
+                DagRun.dag_id.contains(within, autoescape=True),
+            )
             .distinct()
         )
         return list(session.scalars(query))
+
+
+def left_behind() -> list[tuple[str, str]]:
+    """(DAG id, run id) of the parts that go on though the run of their submission was ended meanwhile, by a user.
+
+    A part that was begun anew after that goes on by itself.
+    """
+    columns = (DagRun.dag_id, DagRun.run_id, DagRun.queued_at)
+    with create_session() as session:
+        parts = session.execute(
+            select(*columns).where(
+                DagRun.state.in_(_UNFINISHED), DagRun.dag_id.contains(MARK, autoescape=True)
+            )
+        ).all()
+        runs = {row.run_id for row in parts}
+        ended = {
+            (row.dag_id, row.run_id): row.end_date
+            for row in session.execute(
+                select(DagRun.dag_id, DagRun.run_id, DagRun.end_date).where(
+                    DagRun.run_id.in_(runs), DagRun.state.in_(_ENDED)
+                )
+            )
+        }
+    return [
+        (row.dag_id, row.run_id)
+        for row in parts
+        if (end := ended.get((whole_of(row.dag_id), row.run_id))) and (row.queued_at or end) <= end
+    ]
+
+
+def has_parts(dag_id: str, dag_run_id: str) -> bool:
+    """Whether a run is that of a submission in parts, of which one has begun."""
+    return _is_there(
+        select(DagRun.run_id).where(
+            DagRun.dag_id.startswith(dag_id + MARK, autoescape=True), DagRun.run_id == dag_run_id
+        )
+    )
 
 
 def job_tasks(key: JobKey) -> JobTasks:

@@ -83,12 +83,14 @@ def dag_files() -> Folders:
     from inferbench_tasks import settings
     from inferbench_tasks.provider.loader import dags_dir, submissions_dir
     from inferbench_tasks.provider.nightly.dag import nightly_dir
+    from inferbench_tasks.provider.parts.shelf import PartShelf
     from inferbench_tasks.provider.submit.shelf import Shelf
 
     folders_by_name: dict[str, Callable[[], list[Path]]] = {
         "submissions.py": lambda: [submissions_dir()],
         # Its form lists the folder's names.
         "submit.py": lambda: [Shelf(settings.data_dir()).folder, submissions_dir()],
+        "parts.py": lambda: [PartShelf(settings.data_dir()).folder],
         "nightly.py": lambda: [nightly_dir()],
     }
     return {name: folders for name, folders in folders_by_name.items() if (dags_dir() / name).is_file()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ from inferbench_tasks.running.invocation import Invocation
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+log = logging.getLogger(__name__)
 
 #: The scheduler sees a new file within a second and has it read; far beyond that something is wrong.
 PATIENCE_S = 300.0
@@ -87,7 +90,7 @@ class RunSubmission(TriggerDagRunOperator):
 
     def execute(self, context: Context) -> None:
         deadline = time.monotonic() + PATIENCE_S
-        while not self._known(context["ti"]):
+        while not is_known(context["ti"], self.trigger_dag_id):
             if time.monotonic() > deadline:
                 raise AirflowFailException(
                     f"Airflow's dag-processor did not find {self.trigger_dag_id} within {PATIENCE_S:.0f} s: "
@@ -104,13 +107,15 @@ class RunSubmission(TriggerDagRunOperator):
         self.note = f"Started by the submit DAG, run {dag_run_id}"
         super().execute(context)
 
-    def _known(self, ti: Any) -> bool:
-        try:
-            ti.get_dag(self.trigger_dag_id)
-        except AirflowRuntimeError as error:
-            self.log.debug("not known yet: %s", error)
-            return False
-        return True
+
+def is_known(ti: Any, dag_id: str) -> bool:
+    """Whether Airflow has read that DAG."""
+    try:
+        ti.get_dag(dag_id)
+    except AirflowRuntimeError as error:
+        log.debug("not known yet: %s", error)
+        return False
+    return True
 
 
 class AwaitSubmission(BaseOperator):

@@ -1,4 +1,7 @@
-"""``submitted/``: what came by the form or by REST, a file each; without it there is no DAG, the run's record stays."""
+"""``submitted/`` and ``parts/``: what came by the form or by REST, and parts of large submissions, a file each.
+
+Without it there is no DAG; the run's record stays.
+"""
 
 from __future__ import annotations
 
@@ -6,38 +9,40 @@ from functools import partial
 from pathlib import Path
 
 from inferbench_tasks import settings
+from inferbench_tasks.contracts.part import whole_of
 from inferbench_tasks.upkeep.entry import Entry, used_at
 from inferbench_tasks.upkeep.places.base import Place
 from inferbench_tasks.upkeep.sizes import allocated_bytes
 
 FOLDER = "submitted"
+PARTS = "parts"
 #: The ids of the DAGs that have a run which has not ended, a line each; the scheduler writes it.
 UNFINISHED = "unfinished.txt"
 
 
 class Submitted(Place):
-    """An entry is one submission: it counts as used when it is submitted."""
+    """An entry is one submission or part: it counts as used when it is submitted, a part when it begins."""
 
     name = "submitted"
     setting = settings.KEEP_SUBMITTED
 
     def entries(self) -> list[Entry]:
-        folder = self.data_dir / FOLDER
         return [
             Entry(
                 path,
                 allocated_bytes(path),
                 used_s := used_at(path),
-                partial(_remove, folder, path, used_s),
+                partial(_remove, path.parent, path, used_s),
                 self._reason(path),
             )
-            for path in folder.glob("*.json")
+            for folder in (FOLDER, PARTS)
+            for path in (self.data_dir / folder).glob("*.json")
         ]
 
     def _reason(self, path: Path) -> str:
         dag_id = path.name.removesuffix(".json")
         waits = dag_id in unfinished(path.parent)
-        runs = any(invocation.startswith(f"{dag_id}-") for invocation in self.use.invocations)
+        runs = any(invocation.startswith(f"{whole_of(dag_id)}-") for invocation in self.use.invocations)
         return "a run of it has not ended" if waits or runs else ""
 
 
