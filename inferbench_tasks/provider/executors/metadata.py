@@ -132,15 +132,12 @@ def login(dag_id: str, dag_run_id: str) -> str | None:
     or by REST has the login of the run of ``submit`` that started it, whose id it has; a part has its submission's."""
     whole = whole_of(dag_id)
     with create_session() as session:
-        logins = dict(
-            session.execute(
-                select(DagRun.dag_id, DagRun.triggering_user_name).where(
-                    DagRun.dag_id.in_((dag_id, whole, SUBMIT)), DagRun.run_id == dag_run_id
-                )
+        rows = session.execute(
+            select(DagRun.dag_id, DagRun.triggering_user_name).where(
+                DagRun.dag_id.in_((dag_id, whole, SUBMIT)), DagRun.run_id == dag_run_id
             )
-            .tuples()
-            .all()
-        )
+        ).all()
+    logins = {row.dag_id: row.triggering_user_name for row in rows}
     own = logins.get(dag_id) or logins.get(whole)
     return own or (logins.get(SUBMIT) if dag_id.startswith(PREFIX) else None)
 

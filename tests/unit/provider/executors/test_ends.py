@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.contracts.job_key import JobKey
+from inferbench_tasks.contracts.part import whole_of
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
@@ -158,29 +159,36 @@ def test_runs_of_ended_dag_runs_end_in_perfdb(monkeypatch: pytest.MonkeyPatch) -
 
     moment = datetime.now(UTC)
 
-    def run(dag: str) -> RunDocument:
+    def run(dag: str, job_index: int = 0) -> RunDocument:
         invocation = dag_run_invocation(dag, "manual__1")
         stages = [StageRecord(stage="convert", state="done", started_at=moment)]
         return RunDocument(
-            run_id=f"{invocation}.000", invocation_id=invocation, job_id="j", submission=SubmissionInfo(name=dag),
-            started_at=moment, updated_at=moment, stages=stages,
+            run_id=f"{invocation}.{job_index:03d}", invocation_id=invocation, job_id="j",
+            submission=SubmissionInfo(name=whole_of(dag)), started_at=moment, updated_at=moment, stages=stages,
         )  # fmt: skip
 
-    runs = {dag: run(dag) for dag in ("by_hand", "by_itself", "held", "goes_on")}
+    runs = [run(dag) for dag in ("by_hand", "by_itself", "held", "goes_on")]
+    # Of one invocation: the first part has ended, the second goes on; so does that of a submission that was ended.
+    runs += [run("parts..jobs-00000-00099", 7), run("parts..jobs-00100-00199", 107), run("whole", 3)]
     ends: dict[str, str] = {}
 
     def find(where: dict[str, Any]) -> list[RunDocument]:
         assert where["status"] == "running"
-        return [r for r in runs.values() if r.invocation_id in where["invocation_id"]["$in"]]
+        return [r for r in runs if r.invocation_id in where["invocation_id"]["$in"]]
 
-    dag_runs = [(dag, "manual__1") for dag in ("by_hand", "by_itself", "held")]
+    over = ("by_hand", "by_itself", "held", "parts..jobs-00000-00099", "whole")
+    dag_runs = [(dag, "manual__1") for dag in over]
     monkeypatch.setattr(metadata, "ended_between", lambda since, until: dag_runs)
     monkeypatch.setattr(metadata, "ended_by_user", lambda key: key.dag_id == "by_hand")
-    db: Any = SimpleNamespace(
-        find_runs=find, end_run=lambda run_id, verdict: ends.update({run_id.split("-")[0]: str(verdict)})
-    )
+    monkeypatch.setattr(metadata, "has_parts", lambda dag_id, run_id: dag_id == "whole")
+
+    def end(run_id: str, verdict: Verdict) -> None:
+        ends[f"{run_id.split('-')[0]} {run_id.rpartition('.')[2]}"] = str(verdict)
+
+    db: Any = SimpleNamespace(find_runs=find, end_run=end)
     ended.EndedRuns(db).end({"held|manual__1|000"})
     assert ends == {
-        "by_hand": str(Verdict.cancelled("convert")),
-        "by_itself": "failed: convert, its DAG run ended without it",
+        "by_hand 000": str(Verdict.cancelled("convert")),
+        "by_itself 000": "failed: convert, its DAG run ended without it",
+        "parts 007": "failed: convert, its DAG run ended without it",
     }
