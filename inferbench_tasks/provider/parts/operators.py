@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.part import PartName
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.provider.submit.operators import LONGEST, LOOK_S, PATIENCE_S, POLL_S, SETTLE, is_known
+from inferbench_tasks.provider.waiting import LONGEST, LOOK_S, SETTLE, wait_until_known
 from inferbench_tasks.submission.base import SubmissionBase
 
 if TYPE_CHECKING:
@@ -73,14 +72,7 @@ class RunPart(TriggerDagRunOperator):
             self.log.info("%s of %s was started before", dag_run_id, self.part)
             self._await(context)
         self._place()
-        deadline = time.monotonic() + PATIENCE_S
-        while not is_known(ti, str(self.part)):
-            if time.monotonic() > deadline:
-                raise AirflowFailException(
-                    f"Airflow's dag-processor did not find {self.part} within {PATIENCE_S:.0f} s: "
-                    "does it run, and is dags/parts.py in its DAGs folder?"
-                )
-            time.sleep(POLL_S)
+        wait_until_known(ti, str(self.part))
         if ti.get_dagrun_state(self.part.whole, dag_run_id) != DagRunState.RUNNING:
             raise AirflowFailException("The submission was ended before this part was started.")
         self.conf = dict(context["dag_run"].conf or {})

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import logging
-import time
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.providers.standard.triggers.external_task import DagStateTrigger
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator, DagRunState
-from airflow.sdk.exceptions import AirflowFailException, AirflowRuntimeError
+from airflow.sdk.exceptions import AirflowFailException
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import SubmissionError
 from inferbench_tasks.provider.links import InvocationReportLink
 from inferbench_tasks.provider.submit.request import SubmissionRequest, resolve
 from inferbench_tasks.provider.submit.shelf import Shelf
+from inferbench_tasks.provider.waiting import LONGEST, LOOK_S, SETTLE, wait_until_known
 from inferbench_tasks.running.invocation import Invocation
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-log = logging.getLogger(__name__)
-
-#: The scheduler sees a new file within a second and has it read; far beyond that something is wrong.
-PATIENCE_S = 300.0
-POLL_S = 1.0
-#: How often the triggerer looks whether a run has ended, and how long it does so.
-LOOK_S, LONGEST = 2.0, timedelta(days=7)
-#: A run whose device was lost looks failed until its job waits again.
-SETTLE = timedelta(seconds=10)
 PROBLEMS_KEY = "problems"
 OUTCOME_KEY = "outcome"
 
@@ -89,14 +78,7 @@ class RunSubmission(TriggerDagRunOperator):
     """Waits until Airflow knows the submission's DAG, then starts it."""
 
     def execute(self, context: Context) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not is_known(context["ti"], self.trigger_dag_id):
-            if time.monotonic() > deadline:
-                raise AirflowFailException(
-                    f"Airflow's dag-processor did not find {self.trigger_dag_id} within {PATIENCE_S:.0f} s: "
-                    "does it run, and does it share the data directory?"
-                )
-            time.sleep(POLL_S)
+        wait_until_known(context["ti"], self.trigger_dag_id)
         ti, dag_run_id = context["ti"], str(self.trigger_run_id)
         if ti.get_dr_count(self.trigger_dag_id, run_ids=[dag_run_id]):
             self.log.info("%s of %s was started before", dag_run_id, self.trigger_dag_id)
@@ -106,16 +88,6 @@ class RunSubmission(TriggerDagRunOperator):
             raise AirflowFailException("The submission was ended before it was started.")
         self.note = f"Started by the submit DAG, run {dag_run_id}"
         super().execute(context)
-
-
-def is_known(ti: Any, dag_id: str) -> bool:
-    """Whether Airflow has read that DAG."""
-    try:
-        ti.get_dag(dag_id)
-    except AirflowRuntimeError as error:
-        log.debug("not known yet: %s", error)
-        return False
-    return True
 
 
 class AwaitSubmission(BaseOperator):
