@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 
 class Handle(BaseModel):
@@ -19,12 +19,20 @@ class Handle(BaseModel):
 class TensorSpec(Handle):
     """One input or output of a model. ``shape`` leaves out the batch axis; -1 is a dynamic size.
 
-    ``dtype`` is numpy's name ("float32", "int64").
+    ``dtype`` is numpy's name ("float32", "int64"). ``below``: of an input of integers, the bound of those that mean
+    something (the rows of the table that they choose from); None where it is not known.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
+    below: int | None = None
+
+    @model_serializer(mode="wrap")
+    def _short(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What is not known is left out: documents and keys of before stay what they were."""
+        document: dict[str, Any] = dump(self)
+        return {name: value for name, value in document.items() if name != "below" or value is not None}
 
 
 class ModelArtifact(Handle):
@@ -32,7 +40,7 @@ class ModelArtifact(Handle):
 
     ``digest`` is the SHA-256 over its files. ``parameters`` counts weights; ``flops`` and ``bytes``
     are per sample at batch 1 (a multiply-add counts as 2 FLOP; bytes: weights and activations read
-    and written, unfused); None where not known.
+    and written, unfused); None where not known, and then ``costs_reason`` says why.
     ``task`` is e.g. "image-classification"; ``accuracy_ratio`` that of the source model on its
     held-out test set.
     """
@@ -50,6 +58,7 @@ class ModelArtifact(Handle):
     parameters: int | None = None
     flops: int | None = None
     bytes: int | None = None
+    costs_reason: str | None = None
     accuracy_ratio: float | None = None
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]

@@ -83,7 +83,10 @@ class Watch:
 def noise_like(
     spec: TensorSpec, count: int, rng: np.random.Generator, dynamic_size: int = 16, below: int = 2
 ) -> np.ndarray[Any, Any]:
-    """``count`` random samples of one input; a dynamic size becomes ``dynamic_size``."""
+    """``count`` random samples of one input; a dynamic size becomes ``dynamic_size``.
+
+    Integers lie in [0, ``spec.below``), bytes in all of their range, others in [0, ``below``).
+    """
     import numpy as np
 
     shape = (count, *(dynamic_size if size == -1 else size for size in spec.shape))
@@ -95,8 +98,10 @@ def noise_like(
         dtype = np.dtype("O")
     if dtype.kind == "f":
         return rng.standard_normal(shape, dtype=np.float32).astype(dtype)
+    if dtype == np.uint8 and spec.below is None:
+        return rng.integers(0, 256, shape, dtype=np.uint8)
     if dtype.kind in "iu":
-        return rng.integers(0, below, shape).astype(dtype)
+        return rng.integers(0, min(spec.below or below, np.iinfo(dtype).max), shape).astype(dtype)
     raise InputError(
         f"no random values can be made for input {spec.name} ({spec.dtype}); "
         f"give requests: {{kind: files, path: ...}}",

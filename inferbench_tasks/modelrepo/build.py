@@ -18,7 +18,7 @@ from inferbench_tasks.formats.conversion import convert_model
 log = logging.getLogger(__name__)
 
 #: Raised by one whenever the way that cost is counted changes.
-COSTS_RECIPE = 1
+COSTS_RECIPE = 2
 
 
 def cache_root(data_dir: Path, source: ModelSource) -> Path:
@@ -73,14 +73,51 @@ def build_model(source: ModelSource, data_dir: Path, watch: Watch) -> ModelArtif
     if not FORMATS.load(model.format).tensors:
         return model
 
+    return _with_costs(source, model, data_dir, watch, model.inputs)
+
+
+def cost_for_requests(
+    source: ModelSource, model: ModelArtifact, shapes: dict[str, list[int]], data_dir: Path, watch: Watch
+) -> ModelArtifact:
+    """The model with the costs of samples of these shapes, input by input: a free size decides how much is computed."""
+    sized = _sized(source, model, shapes)
+    return model if sized is None else _with_costs(source, model, data_dir, watch, sized)
+
+
+def find_cost_for_requests(
+    source: ModelSource, model: ModelArtifact, shapes: dict[str, list[int]], data_dir: Path
+) -> ModelArtifact | None:
+    """As ``cost_for_requests``, from the cache; None where it has to be counted."""
+    sized = _sized(source, model, shapes)
+    if sized is None:
+        return model
+    costs = caches(data_dir, source, "costs").find(_costs_settings(source, model, sized))
+    return None if costs is None else model.model_copy(update=costs.facts)
+
+
+def _sized(
+    source: ModelSource, model: ModelArtifact, shapes: dict[str, list[int]]
+) -> tuple[TensorSpec, ...] | None:
+    """The inputs with the requests' sizes; None where they are those that were counted already."""
+    sized = tuple(
+        spec.model_copy(update={"shape": tuple(shapes[spec.name])}) if -1 in spec.shape else spec
+        for spec in model.inputs
+    )
+    counted = (tuple(source.dynamic_size if n == -1 else n for n in spec.shape) for spec in model.inputs)
+    return None if [spec.shape for spec in sized] == list(counted) else sized
+
+
+def _with_costs(
+    source: ModelSource, model: ModelArtifact, data_dir: Path, watch: Watch, inputs: tuple[TensorSpec, ...]
+) -> ModelArtifact:
     def count(folder: Path) -> dict[str, Any]:
-        return _costs(model, caches(data_dir, source, "conversions"), source.dynamic_size, watch)
+        return _costs(model, caches(data_dir, source, "conversions"), inputs, source.dynamic_size, watch)
 
     try:
-        costs = caches(data_dir, source, "costs").get(_costs_settings(source, model), count)
+        costs = caches(data_dir, source, "costs").get(_costs_settings(source, model, inputs), count)
     except MissingExtraError as error:  # it may be there the next time
         log.warning("FLOPs are not known model=%s: %s", model.name, error)
-        return model.model_copy(update={"flops": None, "bytes": None})
+        return model.model_copy(update={"flops": None, "bytes": None, "costs_reason": str(error)})
     return model.model_copy(update=costs.facts)
 
 
@@ -103,8 +140,12 @@ def evaluate(predict: Predict, model: ModelArtifact, dataset: Dataset, watch: Wa
     return right / total
 
 
-def _costs_settings(source: ModelSource, model: ModelArtifact) -> dict[str, Any]:
+def _costs_settings(
+    source: ModelSource, model: ModelArtifact, inputs: tuple[TensorSpec, ...] | None = None
+) -> dict[str, Any]:
+    shapes = [list(spec.shape) for spec in inputs or model.inputs]
     return {
+        "shapes": shapes,
         "model": model.digest,
         "format": model.format,
         "dynamic_size": source.dynamic_size,
@@ -113,7 +154,11 @@ def _costs_settings(source: ModelSource, model: ModelArtifact) -> dict[str, Any]
 
 
 def _costs(
-    model: ModelArtifact, conversions: ArtifactCache, dynamic_size: int, watch: Watch
+    model: ModelArtifact,
+    conversions: ArtifactCache,
+    inputs: tuple[TensorSpec, ...],
+    dynamic_size: int,
+    watch: Watch,
 ) -> dict[str, Any]:
     """FLOPs and bytes, counted over the model's ONNX graph; None where it has none."""
     from inferbench_tasks.formats.costs import graph_costs
@@ -121,13 +166,15 @@ def _costs(
     try:
         onnx_model = convert_model(model, "onnx", "fp32", conversions, watch=watch).model
         watch.step(0, None, "counting FLOPs")
-        costs = graph_costs(Path(onnx_model.path), model.inputs, dynamic_size)
+        costs = graph_costs(Path(onnx_model.path), inputs, dynamic_size)
     except (InputError, ConversionError) as error:
         if isinstance(error.__cause__, MemoryError):
             raise  # not for good: nothing is kept of it
         log.warning("FLOPs are not known model=%s: %s", model.name, error)
-        return {"flops": None, "bytes": None}
-    document: dict[str, Any] = {"flops": costs.flops, "bytes": costs.bytes}
+        return {"flops": None, "bytes": None, "costs_reason": " ".join(str(error).split())[:1000]}
+    if costs.reason:
+        log.warning("costs are not known model=%s: %s", model.name, costs.reason)
+    document: dict[str, Any] = {"flops": costs.flops, "bytes": costs.bytes, "costs_reason": costs.reason}
     if model.parameters is None:
         document["parameters"] = costs.parameters
     return document

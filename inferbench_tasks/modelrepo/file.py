@@ -77,7 +77,7 @@ class FileSource(ModelSource):
             "signature": sidecar.read_text() if sidecar.is_file() else None,
             "format": self.format,
             "name": self.name,
-            "recipe": 2,
+            "recipe": 3,
         }
 
     def _external(self) -> list[Path]:
@@ -155,6 +155,9 @@ def _format_of(path: Path, spec: FileModel) -> str:
 
 
 def _onnx_signature(path: Path, shown_path: str) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    import onnx
+
+    from inferbench_tasks.formats.index_bounds import index_bounds
     from inferbench_tasks.formats.onnx import open_session, signature
 
     try:
@@ -173,7 +176,9 @@ def _onnx_signature(path: Path, shown_path: str) -> tuple[tuple[TensorSpec, ...]
                 f"axis; export the model with a dynamic batch",
                 field="model.path",
             )
-    return signature(session)
+    inputs, outputs = signature(session)
+    bounds = index_bounds(onnx.load(path, load_external_data=False))
+    return tuple(spec.model_copy(update={"below": bounds.get(spec.name)}) for spec in inputs), outputs
 
 
 def _saved_model_signature(path: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:

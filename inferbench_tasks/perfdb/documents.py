@@ -77,6 +77,8 @@ class ModelInfo(OpenDocument):
     parameters: int | None = None
     flops: int | None = None
     bytes: int | None = None
+    #: Why FLOPs or bytes are not known.
+    costs_reason: str | None = None
     #: Accuracy of the source model on its held-out test set.
     accuracy_ratio: float | None = None
 

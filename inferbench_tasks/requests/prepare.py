@@ -20,6 +20,7 @@ from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.errors import InputError, StageError
 from inferbench_tasks.formats.base import Predict
+from inferbench_tasks.requests.ragged import unpacked
 from inferbench_tasks.submission.schema import RequestsSpec
 
 log = logging.getLogger(__name__)
@@ -131,6 +132,17 @@ def write(folder: Path, arrays: Arrays, reference: Arrays, labels: NDArray[np.in
     write_archive(folder / "reference.npz", _storable(reference))
     if labels is not None:
         np.save(folder / "labels.npy", labels.astype(np.int64), allow_pickle=False)
+
+
+def shapes(arrays: Arrays) -> dict[str, list[int]]:
+    """What one sample of each input is shaped like."""
+    return {name: list(array.shape[1:]) for name, array in arrays.items()}
+
+
+def stored(folder: Path) -> Arrays:
+    """The tensors that ``write`` has left in a folder."""
+    with np.load(folder / "requests.npz", allow_pickle=False) as archive:
+        return unpacked(archive)
 
 
 def _storable(arrays: Arrays) -> Arrays:

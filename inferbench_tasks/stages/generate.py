@@ -12,7 +12,13 @@ from inferbench_tasks.artifacts.cache import Entry
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import Handle, ModelArtifact, Processing, RequestSet
 from inferbench_tasks.contracts.models import ModelSource, Watch
-from inferbench_tasks.modelrepo.build import build_model, caches, find_model
+from inferbench_tasks.modelrepo.build import (
+    build_model,
+    caches,
+    cost_for_requests,
+    find_cost_for_requests,
+    find_model,
+)
 from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.stages.base import Context, Stage, StageInput
 from inferbench_tasks.stages.prompted import prompted
@@ -20,7 +26,7 @@ from inferbench_tasks.submission.processors import ProcessorsSpec
 
 STAGE = Stage(in_child=True, retries=1)
 #: Raised by one whenever the requests are chosen or written differently.
-REQUESTS_RECIPE = 1
+REQUESTS_RECIPE = 2
 
 
 class Input(StageInput):
@@ -46,8 +52,11 @@ def without_child(inp: Input, ctx: Context) -> Output | None:
     if inp.job.streamed:
         return Output(model=model, requests=prompted(inp.job), cached=True)
     cache = caches(ctx.data_dir, source, "requests")
-    entry = cache.find(_requests_settings(inp, model, ctx.base_dir))
+    entry = cache.find(_requests_settings(inp, model, ctx.base_dir, source.foreign))
     if entry is None:
+        return None
+    model = find_cost_for_requests(source, model, entry.facts["shapes"], ctx.data_dir)
+    if model is None:
         return None
     evaluation = None
     if inp.job.evaluate is not None:
@@ -64,8 +73,8 @@ def run(inp: Input, ctx: Context) -> Output:
     Raises InputError where the model or the requests are not possible, StageError where the model
     answers NaN, MissingExtraError where its framework can't be had.
     """
-    from inferbench_tasks.formats.base import FORMATS
-    from inferbench_tasks.requests import prepare
+    from inferbench_tasks.formats.base import FORMATS, TOLERANCE_RATIO
+    from inferbench_tasks.requests import prepare, rows
     from inferbench_tasks.requests.files import open_files
     from inferbench_tasks.stages import evaluated, processed
 
@@ -82,12 +91,16 @@ def run(inp: Input, ctx: Context) -> Output:
     def make(folder: Path) -> dict[str, Any]:
         dataset = source.dataset() if spec.kind == "dataset" else None
         if processors is not None and processors.before:
-            return processed.make(folder, inp, source, model, dataset, base_dir, watch)
+            facts = processed.make(folder, inp, source, model, dataset, base_dir, watch)
+            return {**facts, "shapes": prepare.shapes(prepare.stored(folder))}
         if spec.kind == "files":
             assert spec.path is not None
             dataset = open_files(base_dir, spec.path, model, _encoder(source), source.pixels)
         arrays, labels = prepare.sample(spec, source, model, dataset, inp.job.load.seed)
-        reference = prepare.answers(FORMATS.load(model.format)().open(model), arrays, watch)
+        predict = FORMATS.load(model.format)().open(model)
+        if source.foreign:
+            rows.require_rows(predict, arrays, inp.job.convert.tolerance_ratio or TOLERANCE_RATIO["fp32"])
+        reference = prepare.answers(predict, arrays, watch)
         prepare.write(folder, arrays, reference, labels)
         processing = processed.after_only(folder, inp, source, model, arrays, reference, base_dir)
         return {
@@ -95,10 +108,12 @@ def run(inp: Input, ctx: Context) -> Output:
             "samples": len(next(iter(arrays.values()))),
             "labelled": labels is not None,
             "dataset": dataset.name if dataset else "random",
+            "shapes": prepare.shapes(arrays),
         }
 
     cache = caches(data_dir, source, "requests")
-    entry = cache.get(_requests_settings(inp, model, base_dir), make)
+    entry = cache.get(_requests_settings(inp, model, base_dir, source.foreign), make)
+    model = cost_for_requests(source, model, entry.facts["shapes"], data_dir, watch)
     evaluation = None
     if inp.job.evaluate is not None:
         samples = partial(evaluated.make, inp=inp, source=source, model=model, watch=watch)
@@ -121,7 +136,7 @@ def processed_settings(processors: ProcessorsSpec, base_dir: Path) -> dict[str, 
     return {**facts, "files": [files_digest(base_dir, path) for path in paths], "recipe": 2}
 
 
-def _requests_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dict[str, Any]:
+def _requests_settings(inp: Input, model: ModelArtifact, base_dir: Path, foreign: bool) -> dict[str, Any]:
     from inferbench_tasks.requests.files import files_digest
 
     spec = inp.job.requests
@@ -133,6 +148,7 @@ def _requests_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dict
         "requests": spec.model_dump(mode="json"),
         "files": files_digest(base_dir, spec.path) if spec.path else None,
         "seed": inp.job.load.seed,
+        **({"tolerance": inp.job.convert.tolerance_ratio} if foreign else {}),
         "recipe": REQUESTS_RECIPE,
     }
 

@@ -18,11 +18,12 @@ from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import ModelArtifact, Processing, ProcessorStep, TensorSpec
 from inferbench_tasks.contracts.models import ModelSource, Watch
-from inferbench_tasks.formats.base import FORMATS
+from inferbench_tasks.formats.base import FORMATS, TOLERANCE_RATIO
 from inferbench_tasks.processors.pipeline import RAW, Pipeline
 from inferbench_tasks.requests import prepare
 from inferbench_tasks.requests.ragged import packed
 from inferbench_tasks.requests.raw import raw_samples
+from inferbench_tasks.requests.rows import require_rows
 from inferbench_tasks.stages.base import StageInput
 from inferbench_tasks.submission.processors import ProcessorSpec
 
@@ -54,7 +55,10 @@ def make(
             spent.setdefault(kind, []).append(ns)
     arrays = {name: _joined([part[name] for part in parts]) for name in parts[0]}
     _check(arrays, model)
-    reference = prepare.answers(FORMATS.load(model.format)().open(model), arrays, watch)
+    predict = FORMATS.load(model.format)().open(model)
+    if source.foreign:
+        require_rows(predict, arrays, inp.job.convert.tolerance_ratio or TOLERANCE_RATIO["fp32"])
+    reference = prepare.answers(predict, arrays, watch)
     prepare.write(folder, arrays, reference, labels)
     return {
         "samples": len(raw),

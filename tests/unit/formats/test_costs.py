@@ -12,7 +12,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.costs import graph_costs, quantised_ratio
 
 
@@ -108,6 +107,7 @@ def test_fusion_saves_bytes(tmp_path: Path) -> None:
     nodes = [helper.make_node("Conv", ["x", "w"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
     inputs = save(tmp_path / "m.onnx", nodes, (3, 8, 8), {"w": (4, 3, 3, 3)})
     costs = graph_costs(tmp_path / "m.onnx", inputs)
+    assert costs.fused_bytes is not None and costs.bytes is not None
     assert costs.fused_bytes == costs.bytes - 2 * 4 * (4 * 6 * 6)
 
 
@@ -118,11 +118,11 @@ def test_a_table_is_read_only_where_it_is_looked_up(tmp_path: Path) -> None:
         helper.make_node("Gather", ["w", "i"], ["y"]),
     ]
     inputs = save(tmp_path / "m.onnx", nodes, (2,), {"w": (1000, 8)})
-    assert graph_costs(tmp_path / "m.onnx", inputs).bytes < 1000
+    assert 0 < (graph_costs(tmp_path / "m.onnx", inputs).bytes or 0) < 1000
 
 
 def test_arithmetic_in_a_body_is_refused(tmp_path: Path) -> None:
-    """A loop may run any number of times: no figure is better than a wrong one."""
+    """A loop may run any number of times: no figure is better than a wrong one. Parameters are known."""
     body = helper.make_graph(
         [
             helper.make_node("MatMul", ["state", "w"], ["next"]),
@@ -142,8 +142,9 @@ def test_arithmetic_in_a_body_is_refused(tmp_path: Path) -> None:
     steps = helper.make_node("Constant", [], ["n"], value=helper.make_tensor("n", TensorProto.INT64, [], [3]))
     loop = helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)
     inputs = save(tmp_path / "m.onnx", [steps, loop], (4,), {"w": (4, 4)})
-    with pytest.raises(InputError, match="Loop hides arithmetic"):
-        graph_costs(tmp_path / "m.onnx", inputs)
+    costs = graph_costs(tmp_path / "m.onnx", inputs)
+    assert (costs.flops, costs.bytes, costs.parameters) == (None, None, 16)
+    assert costs.reason == "FLOPs of Loop (1) can't be counted; bytes of Loop (1) can't be counted"
 
 
 def test_a_float_model_is_not_quantised(tmp_path: Path) -> None:
@@ -207,4 +208,4 @@ def test_weights_beside_the_model_are_counted_without_being_copied(tmp_path: Pat
         file.truncate(rows * 256)
     costs = graph_costs(tmp_path / "m.onnx", (TensorSpec(name="x", dtype="int64", shape=(4,)),))
     assert (costs.parameters, costs.flops, costs.fused_bytes) == (rows * 64, 0, None)
-    assert 0 < costs.bytes < 10_000
+    assert 0 < (costs.bytes or 0) < 10_000

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from inferbench_tasks.artifacts import safe_files
 from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.modelrepo.build import build_model
+from inferbench_tasks.modelrepo.build import build_model, cost_for_requests, find_cost_for_requests
 from inferbench_tasks.modelrepo.file import FileSource
 from inferbench_tasks.submission.model import FileModel
 
@@ -213,3 +213,19 @@ def test_other_external_weights_are_another_model(tmp_path: Path) -> None:
         digests.append((found.digest, (folder / "m.onnx").read_bytes()))
         assert found.flops == 16, "counted though the weights lie elsewhere"
     assert digests[0][1] == digests[1][1] and digests[0][0] != digests[1][0]
+
+
+def test_a_free_size_is_counted_as_the_requests_have_it(tmp_path: Path) -> None:
+    """A product over a sequence: 16 steps unless the requests say 64."""
+    model = dense()
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim.insert(1, onnx.TensorShapeProto.Dimension(dim_param="steps"))
+    onnx.save(model, tmp_path / "m.onnx")
+    found, data = source(tmp_path, "m.onnx"), tmp_path / "data"
+    built = build_model(found, data, Watch())
+    assert built.flops == 2 * 16 * 4 * 2
+    assert find_cost_for_requests(found, built, {"x": [64, 4]}, data) is None
+    assert cost_for_requests(found, built, {"x": [64, 4]}, data, Watch()).flops == 2 * 64 * 4 * 2
+    cached = find_cost_for_requests(found, built, {"x": [64, 4]}, data)
+    assert cached is not None and cached.flops == 2 * 64 * 4 * 2
+    assert cost_for_requests(found, built, {"x": [16, 4]}, data, Watch()) == built
