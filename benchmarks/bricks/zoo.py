@@ -23,9 +23,10 @@ import sys
 from typing import Any
 
 from inferbench_tasks import settings
+from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.bricks.measure.session import cores_for, setting
 from inferbench_tasks.bricks.prediction import measured
-from inferbench_tasks.bricks.results import Results
+from inferbench_tasks.perfdb.store import PerfDB
 
 MODELS = (
     "resnet50", "mobilenet_v2", "efficientnet-lite0", "detector", "cyclegan", "lstm", "bert-base", "digits",
@@ -51,8 +52,9 @@ def main() -> int:
             if not again:
                 print(f"{model}: {row['measured_now']} of {row['unique']} bricks measured now", flush=True)
             rows.append(row)
-    kept = Results(settings.data_dir(), setting(cores_for(options.threads), options.threads))
-    return _report(rows, kept, options.granularity)
+    with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
+        kept = PerfDBResults(db, setting(cores_for(options.threads), options.threads))
+        return _report(rows, kept, options.granularity)
 
 
 def _predicted(model: str, common: list[str]) -> dict[str, Any]:
@@ -72,7 +74,7 @@ def _predicted(model: str, common: list[str]) -> dict[str, Any]:
     return dict(row)
 
 
-def _report(rows: list[dict[str, Any]], results: Results, granularity: str) -> int:
+def _report(rows: list[dict[str, Any]], results: PerfDBResults, granularity: str) -> int:
     print(
         f"\n{'model':<16}{'bricks':>7}{'unique':>7}{'measured ms':>13}{'rounds':>8}{'warm':>8}{'streamed':>10}"
         f"{'calibrated':>12}{'interval':>10}"
@@ -83,10 +85,10 @@ def _report(rows: list[dict[str, Any]], results: Results, granularity: str) -> i
         times = row["measured_rounds_ms"]
         spread = max(times) / min(times) - 1
         spreads.append(spread)
-        warm.append(row["constructed_warm_ms"] / whole)
-        streamed.append(row["constructed_streamed_ms"] / whole)
+        warm.append(row["constructed_ms"] / whole)
+        streamed.append(row["streamed_ms"] / whole)
         cells = f"{'–':>12}{'–':>10}"
-        if row["calibration"]:
+        if row["calibrated_by"]:
             calibrated.append(row["predicted_ms"] / whole)
             low, high = row["predicted_interval_ms"]
             holds.append(low <= whole <= high)
@@ -115,11 +117,11 @@ def _report(rows: list[dict[str, Any]], results: Results, granularity: str) -> i
     return 0 if counts else 1
 
 
-def _speed_up(results: Results, granularity: str) -> None:
+def _speed_up(results: PerfDBResults, granularity: str) -> None:
     """The times of all models that are kept with this cut over those of their unique bricks, each once."""
     wholes = [whole for whole in results.wholes() if granularity in whole.parts]
     names = sorted({name for whole in wholes for name in whole.parts[granularity]})
-    bricks = [found for name in names if (found := results.get(name)) is not None]
+    bricks = list(results.get_many(names).values())
     if len(bricks) < len(names):
         print(f"no speed-up: {len(names) - len(bricks)} of {len(names)} unique bricks are not kept")
         return

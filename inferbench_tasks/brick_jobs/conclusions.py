@@ -137,9 +137,10 @@ def _point(
         counts = {"stored": len(out["stored"]), **{name: out[name] for name in _OF_SHARDS}}
         write(by_run[run_id], run_id, _shard_verdict(out), role="shard", setting=setting, counts=counts)
     if todo <= {name for name, result in known.items() if result.disturbed is None}:
-        shutil.rmtree(
-            ctx.run_dir(cut_run) / cutting.NETWORKS, ignore_errors=True
-        )  # nobody measures them again
+        for at in range(part.models):  # nobody measures them again
+            shutil.rmtree(
+                ctx.run_dir(run_of(cut_run, part, "model", at)) / cutting.NETWORKS, ignore_errors=True
+            )
     for at in range(part.shards):
         if at not in shards and not found.of_shard(at):
             run_id = run_of(cut_run, part, "shard", at)

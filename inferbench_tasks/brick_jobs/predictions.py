@@ -13,7 +13,7 @@ from inferbench_tasks.bricks.results import Result
 
 
 def predictions(
-    cuts: Sequence[CutModel], known: Mapping[str, Result], calibrate_on: int
+    cuts: Sequence[CutModel], known: Mapping[str, Result], calibrate_on: int, constructor: str = "sequential"
 ) -> dict[int, list[PredictedModel]]:
     """Place in the list -> a prediction for each of the model's cuts, of those all of whose bricks are known.
 
@@ -21,7 +21,7 @@ def predictions(
     were measured as a whole; never by one of the same operators in the same order, which is the same model.
     """
     complete = [cut for cut in cuts if all(part in known for part in cut.parts)]
-    ratios = {_id(cut): _log_ratio(cut, known) for cut in complete if cut.whole in known}
+    ratios = {_id(cut): _log_ratio(cut, known, constructor) for cut in complete if cut.whole in known}
     made: dict[int, list[PredictedModel]] = {}
     for cut in complete:
         by = [
@@ -32,7 +32,7 @@ def predictions(
             and other.operators != cut.operators
             and (other.batch_size, other.granularity) == (cut.batch_size, cut.granularity)
         ][:calibrate_on]
-        made.setdefault(cut.at, []).append(_predicted(cut, known, by))
+        made.setdefault(cut.at, []).append(_predicted(cut, known, by, constructor))
     return made
 
 
@@ -45,14 +45,17 @@ def _id(cut: CutModel) -> tuple[int, int, str]:
     return cut.at, cut.batch_size, cut.granularity
 
 
-def _log_ratio(cut: CutModel, known: Mapping[str, Result]) -> float:
+def _log_ratio(cut: CutModel, known: Mapping[str, Result], constructor: str) -> float:
     whole = prediction.measured(known[cut.whole])
-    return math.log(whole.ns / prediction.constructed([known[p] for p in cut.parts], cut.needs, "warm").ns)
-
-
-def _predicted(cut: CutModel, known: Mapping[str, Result], by: Sequence[float]) -> PredictedModel:
     bricks = [known[part] for part in cut.parts]
-    warm = prediction.constructed(bricks, cut.needs, "warm")
+    return math.log(whole.ns / prediction.constructed(bricks, cut.needs, "warm", constructor).ns)
+
+
+def _predicted(
+    cut: CutModel, known: Mapping[str, Result], by: Sequence[float], constructor: str
+) -> PredictedModel:
+    bricks = [known[part] for part in cut.parts]
+    warm = prediction.constructed(bricks, cut.needs, "warm", constructor)
     calibration = prediction.calibration_by(by)
     return PredictedModel(
         batch_size=cut.batch_size,
@@ -62,7 +65,7 @@ def _predicted(cut: CutModel, known: Mapping[str, Result], by: Sequence[float]) 
         unique=len(set(cut.parts)),
         coverage_ratio=1.0,
         constructed=times(warm),
-        streamed=times(prediction.constructed(bricks, cut.needs, "streamed")),
+        streamed=times(prediction.constructed(bricks, cut.needs, "streamed", constructor)),
         parallel=times(prediction.constructed(bricks, cut.needs, "warm", "parallel")),
         calibrated=times(prediction.calibrated(warm, calibration)) if calibration else None,
         factor=calibration.factor if calibration else None,

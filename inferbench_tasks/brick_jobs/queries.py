@@ -6,17 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from inferbench_tasks.brick_jobs.answer import answer, cut_of
 from inferbench_tasks.brick_jobs.cutting import CutModel
-from inferbench_tasks.brick_jobs.predictions import predictions
 from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, LEVELS, RESULTS, PerfDBResults
 from inferbench_tasks.bricks.measure.method import Setting
+from inferbench_tasks.bricks.processor import instruction_set
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
 KEY = re.compile(r"[0-9a-f]{8,64}")
-#: So many more models than calibrate a prediction are looked at: some may be the same model, or lack bricks.
-_SPARE = 3
 #: Columns of a list of results.
 COLUMNS = (
     "key", "operators", "warm_ms", "streamed_ms", "device", "runtime", "threads", "measured_at", "session", "identity",
@@ -58,7 +57,7 @@ def listed(
     ``model``: one whose bricks they are."""
     where: dict[str, Any] = {"whole": False, "usable": True}
     if device:
-        where["setting_id"] = {"$in": [row["setting_id"] for row in _devices_of(db, device)]}
+        where["setting_id"] = {"$in": [row["setting_id"] for row in settings_of(db, device)]}
     if operators:
         where["operators"] = operators
     if model:
@@ -112,7 +111,7 @@ def gaps(db: PerfDB, device: str = "", newest: int | None = None) -> list[dict[s
         db, DECOMPOSITIONS, {"model": {"$exists": True}},
         {"parts": 1, "model": 1, "batch_size": 1, "granularity": 1, "instruction_set": 1},
     )  # fmt: skip
-    for setting in _devices_of(db, device)[:newest]:
+    for setting in settings_of(db, device)[:newest]:
         known = set(_identities(db, setting["setting_id"]))
         for cut in cuts:
             if cut.get("instruction_set") != setting["instruction_set"]:
@@ -136,6 +135,7 @@ def predicted(
     batch_size: int = 1,
     granularity: str = "1",
     calibrate_on: int = 3,
+    constructor: str = "sequential",
 ) -> dict[str, Any]:
     """A model's latency from what is stored alone; nothing is run.
 
@@ -152,8 +152,8 @@ def predicted(
             field="model",
         )
     best: tuple[int, PerfDBResults, dict[str, Any], Mapping[str, Any]] | None = None
-    for setting in _devices_of(db, device):
-        results = PerfDBResults(db, _setting(db, setting["setting_id"]))
+    for setting in settings_of(db, device):
+        results = PerfDBResults(db, setting_of(db, setting["setting_id"]))
         for cut in cuts:
             if cut.get("instruction_set") != setting["instruction_set"]:
                 continue
@@ -162,62 +162,39 @@ def predicted(
                 best = (len(known), results, cut, known)
     if best is None:
         raise InputError(f"{model!r} was cut for no device of these: {device or 'any'}", field="device")
-    return _prediction(best[1], best[2], best[3], calibrate_on)
+    _, results, document, stored = best
+    return answer(results, cut_of(0, document, stored), stored, calibrate_on, constructor)
 
 
-def _prediction(
-    results: PerfDBResults, document: Mapping[str, Any], known: Mapping[str, Any], calibrate_on: int
+def answered(
+    db: PerfDB, cut: CutModel, device: str, threads: int, calibrate_on: int, constructor: str
 ) -> dict[str, Any]:
-    unique = set(document["parts"])
-    facts = {
-        "model": document["model"],
-        "batch_size": document["batch_size"],
-        "granularity": document["granularity"],
-        "device": results.setting.processor,
-        "runtime": results.setting.runtime,
-        "threads": results.setting.threads,
-        "bricks": len(document["parts"]),
-        "unique": len(unique),
-        "missing": len(unique - set(known)),
-    }
-    if unique - set(known):
-        return {**facts, "coverage_ratio": None, "predicted_ms": None, "predicted_interval_ms": None}
-    of = {"granularity": document["granularity"], "batch_size": document["batch_size"]}
-    measured = [name for name in results.whole_names() if name != document["whole"]]
-    others = results.cuts_of(measured, of, calibrate_on + _SPARE)
-    wanted = {part for cut in others for part in cut["parts"]} | {cut["whole"] for cut in others}
-    all_known = {**results.get_many((wanted | {document["whole"]}) - set(known)), **known}
-    wholes = {
-        cut["whole"]: all_known[cut["whole"]] for cut in [document, *others] if cut["whole"] in all_known
-    }
-    cuts = [_cut(at, cut, wholes) for at, cut in enumerate([document, *others])]
-    [one] = predictions(cuts, all_known, calibrate_on)[0]
-    return {
-        **facts,
-        "coverage_ratio": one.coverage_ratio,
-        "predicted_ms": one.best.ms,
-        "predicted_interval_ms": [one.best.low_ms, one.best.high_ms],
-        "constructed_ms": one.constructed.ms,
-        "streamed_ms": one.streamed.ms,
-        "calibrated_by": one.calibrated_by,
-        "factor": one.factor,
-        "measured_ms": one.measured.ms if one.measured else None,
-        "by_operators": one.by_operators,
-    }
+    """As ``predicted``, of a model that was cut on this machine: for devices of its instruction set."""
+    own = instruction_set()
+    settings = [row for row in settings_of(db, device) if row["threads"] == threads]
+    fitting = [row for row in settings if row["instruction_set"] == own]
+    if not fitting:
+        other = ", ".join(sorted({row["instruction_set"] for row in settings}))
+        raise InputError(
+            f"nothing was measured on a device {device!r} with {threads} threads"
+            + (
+                f" and the instruction set {own} (there: {other}); a model's bricks are of one"
+                if other
+                else ""
+            ),
+            field="device",
+        )
+    fullest: tuple[PerfDBResults, Mapping[str, Any]] | None = None
+    for setting in fitting:
+        results = PerfDBResults(db, setting_of(db, setting["setting_id"]))
+        stored = results.get_many([*cut.parts, cut.whole])
+        if fullest is None or len(stored) > len(fullest[1]):
+            fullest = results, stored
+    assert fullest is not None
+    return answer(fullest[0], cut, fullest[1], calibrate_on, constructor)
 
 
-def _cut(at: int, document: Mapping[str, Any], wholes: Mapping[str, Any]) -> CutModel:
-    whole = wholes.get(document["whole"])
-    return CutModel(
-        at=at, name=document.get("model") or "", copies=1, task=document.get("task"),
-        digest=document.get("digest") or "", batch_size=document.get("batch_size") or 1,
-        granularity=document["granularity"], layers=document.get("layers") or 0,
-        operators=tuple(whole.operators) if whole else (document["whole"],), whole=document["whole"],
-        parts=tuple(document["parts"]), needs=tuple(tuple(before) for before in document["needs"]),
-    )  # fmt: skip
-
-
-def _devices_of(db: PerfDB, text: str) -> list[dict[str, Any]]:
+def settings_of(db: PerfDB, text: str) -> list[dict[str, Any]]:
     """The settings of those whose name has the text in it, the newest first. InputError where there is none."""
     every = [
         {**level["setting"], "device": level["setting"]["processor"], "setting_id": level["_id"]}
@@ -230,7 +207,8 @@ def _devices_of(db: PerfDB, text: str) -> list[dict[str, Any]]:
     return found
 
 
-def _setting(db: PerfDB, setting_id: str) -> Setting:
+def setting_of(db: PerfDB, setting_id: str) -> Setting:
+    """That of the id, which is one of ``settings_of``."""
     [level] = _find(db, LEVELS, {"_id": setting_id}, {"setting": 1})
     return Setting.model_validate(to_plain(level)["setting"])
 

@@ -14,7 +14,9 @@ from typing import Any
 
 from pymongo.errors import DuplicateKeyError
 
-from inferbench_tasks.bricks.measure.method import Setting
+from inferbench_tasks.brick_jobs.cutting import CutModel, ToMeasure
+from inferbench_tasks.bricks.measure.method import Method, Setting
+from inferbench_tasks.bricks.measure.session import Timed
 from inferbench_tasks.bricks.results import WHOLE, Result, setting_id
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
@@ -71,6 +73,20 @@ class PerfDBResults:
         """The newest of each that there is, without raw times."""
         return self._results(self._among(identities, {"usable": True}))
 
+    def usable(self, method: Method, oldest: datetime | None) -> set[str]:
+        """The identities whose newest time was taken like this at least, since ``oldest`` (None: ever)."""
+        where: dict[str, Any] = {"setting_id": self._id, "usable": True}
+        if oldest is not None:
+            where["measured_at"] = {"$gte": oldest}
+        fields = {"identity": 1, "method": 1, "measured_at": 1, "_id": 0}
+        found = self._db.retrying(
+            lambda: list(self._db.collection(RESULTS).find(where, fields).sort("measured_at", 1)),
+            "reading bricks' results",
+        )
+        newest = {one["identity"]: tuple(sorted(one["method"].items())) for one in found}
+        covers = {asked: Method(**dict(asked)).covers(method) for asked in set(newest.values())}
+        return {identity for identity, asked in newest.items() if covers[asked]}
+
     def of_runs(self, run_ids: Iterable[str], identities: Iterable[str]) -> dict[str, Result]:
         """What the sessions of these runs measured, disturbed or not; see ``session_name``."""
         starts = "|".join(re.escape(session_name(run_id, "")) for run_id in run_ids)
@@ -120,6 +136,20 @@ class PerfDBResults:
             ),
             "writing a decomposition",
         )
+
+    def put_cuts(self, cuts: Iterable[CutModel]) -> None:
+        """Keep how models are cut in the runtime's view, with what is known of them."""
+        for cut in cuts:
+            facts = {
+                "model": cut.name,
+                "digest": cut.digest,
+                "batch_size": cut.batch_size,
+                "task": cut.task,
+                "view": "runtime",
+                "instruction_set": self.setting.instruction_set,
+                "layers": cut.layers,
+            }
+            self.put_cut(cut.whole, cut.granularity, cut.parts, cut.needs, facts)
 
     def whole_names(self) -> list[str]:
         """The identities of whole models that were measured at this setting."""
@@ -171,6 +201,18 @@ class PerfDBResults:
             of["parts"][cut["granularity"]] = cut["parts"]
             of["needs"][cut["granularity"]] = cut["needs"]
         return cuts
+
+
+def result_of(
+    one: ToMeasure, timed: Timed, setting: Setting, method: Method, session: str, disturbed: str | None
+) -> Result:
+    """What a session measured of a network."""
+    return Result(
+        identity=one.item.name, key=one.key, operators=one.operators, setting=setting, session=session, method=method,
+        rounds_ns={state: tuple(times) for state, times in timed.rounds_ns.items()},
+        raw_ns={state: tuple(tuple(each) for each in rounds) for state, rounds in timed.raw_ns.items()},
+        disturbed=disturbed,
+    )  # fmt: skip
 
 
 def _result(document: dict[str, Any], cuts: Mapping[str, Any]) -> Result:

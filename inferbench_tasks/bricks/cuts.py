@@ -39,6 +39,22 @@ def bookkeeping(graph: LayerGraph, bricks: Sequence[Brick]) -> frozenset[str]:
     )
 
 
+def cut_of(model: Path, feeds: Arrays, view: str, granularity: str) -> Cut:
+    """Cut an ONNX model. InputError as of ``layer_graph`` and ``cut``."""
+    with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
+        graph = layer_graph(model, feeds, view, Path(folder))
+        bricks = list(cut(graph, parse_granularity(granularity)))
+        return Cut(
+            view=view,
+            instruction_set=graph.instruction_set,
+            granularity=granularity,
+            layers=len(graph.layers),
+            keys=tuple(brick.key for brick in bricks),
+            operators={brick.key: " > ".join(brick.operators) for brick in bricks},
+            bookkeeping=bookkeeping(graph, bricks),
+        )
+
+
 class Cuts:
     """Those below ``data_dir/bricks/cuts``."""
 
@@ -52,26 +68,15 @@ class Cuts:
         except (FileNotFoundError, ValidationError):
             return None
 
-    def make(self, model: Path, digest: str, feeds: Arrays, view: str, granularity: str) -> Cut:
-        """Cut an ONNX model, and keep what came of it. InputError as of ``layer_graph`` and ``cut``."""
-        with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
-            graph = layer_graph(model, feeds, view, Path(folder))
-            bricks = list(cut(graph, parse_granularity(granularity)))
-            made = Cut(
-                view=view,
-                instruction_set=graph.instruction_set,
-                granularity=granularity,
-                layers=len(graph.layers),
-                keys=tuple(brick.key for brick in bricks),
-                operators={brick.key: " > ".join(brick.operators) for brick in bricks},
-                bookkeeping=bookkeeping(graph, bricks),
-            )
-        path = self._path(digest, {name: array.shape for name, array in feeds.items()}, view, granularity)
+    def put(
+        self, cut: Cut, digest: str, shapes: dict[str, tuple[int, ...]], view: str, granularity: str
+    ) -> None:
+        """Keep it."""
+        path = self._path(digest, shapes, view, granularity)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{path.name}.{os.getpid()}")
-        partial.write_text(made.model_dump_json(), encoding="utf-8")
+        partial.write_text(cut.model_dump_json(), encoding="utf-8")
         partial.replace(path)
-        return made
 
     def _path(self, digest: str, shapes: dict[str, tuple[int, ...]], view: str, granularity: str) -> Path:
         document = {

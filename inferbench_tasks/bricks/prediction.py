@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from inferbench_tasks.bricks.constructors import CONSTRUCTORS
+from inferbench_tasks.bricks.constructors import constructor_of
 from inferbench_tasks.bricks.results import Result, ResultStore
 
 CONFIDENCE = 0.95
@@ -43,7 +43,7 @@ def constructed(
 
     The interval is Student's over the rounds: it knows how rounds differ, and nothing of what cutting leaves out.
     """
-    construct = CONSTRUCTORS.load(constructor)
+    construct = constructor_of(constructor)
     rounds = min(len(brick.rounds_ns[state]) for brick in bricks)
     totals = [construct([brick.rounds_ns[state][i] for brick in bricks], needs) for i in range(rounds)]
     return _student(totals)

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError
 
 if TYPE_CHECKING:
-    from inferbench_tasks.contracts.handles import ModelArtifact
-    from inferbench_tasks.contracts.models import ModelSource, Watch
+    from inferbench_tasks.contracts.spec import Spec
+    from inferbench_tasks.stages.base import Context, Progress
 
 
-def source_of(model: str, framework: str | None) -> ModelSource:
+@dataclass(frozen=True)
+class Named:
+    """A model as it was named: ``spec`` as submissions say it, relative to ``base_dir``."""
+
+    name: str
+    spec: Spec
+    base_dir: Path
+
+
+def named(model: str, framework: str | None) -> Named:
     """A built-in model by its name, or a file or folder by its path. InputError where it is neither."""
     from pydantic import ValidationError
 
@@ -23,6 +37,7 @@ def source_of(model: str, framework: str | None) -> ModelSource:
     from inferbench_tasks.submission.model import FileModel, ZooModel
 
     path = Path(model).expanduser()
+    spec: FileModel | ZooModel
     try:
         if model not in ZOO and (path.exists() or path.suffix):
             if framework is not None:
@@ -30,21 +45,32 @@ def source_of(model: str, framework: str | None) -> ModelSource:
                     "a file has the framework that it has; leave --framework out", field="framework"
                 )
             file = path.resolve()
-            return resolve(FileModel(kind="file", path=file.name), file.parent)
-        return resolve(ZooModel.model_validate({"kind": "zoo", "name": model, "framework": framework}), path)
+            spec, base = FileModel(kind="file", path=file.name), file.parent
+        else:
+            spec = ZooModel.model_validate({"kind": "zoo", "name": model, "framework": framework})
+            base = path
+        return Named(resolve(spec, base).name, spec, base)
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise InputError(f"{model} is no model: {problems}") from None
 
 
-def onnx_of(source: ModelSource, watch: Watch) -> ModelArtifact:
-    """The model made and converted, or from the cache."""
-    from inferbench_tasks.formats.conversion import convert_model
-    from inferbench_tasks.modelrepo.build import build_model, caches
+@contextmanager
+def asked(model: Named, progress: Progress) -> Iterator[tuple[dict[str, Any], Context]]:
+    """The common fields of what a process in the sandbox is asked of a model, and where; its run's folder goes in the
+    end."""
+    from inferbench_tasks.brick_jobs.inside.opened import job_of
+    from inferbench_tasks.running.perform import perform
+    from inferbench_tasks.stages.base import Context
 
-    data_dir = settings.writable(settings.data_dir())
-    artifact = build_model(source, data_dir, watch)
-    return convert_model(artifact, "onnx", "fp32", caches(data_dir, source, "conversions"), watch=watch).model
+    ctx = Context(
+        data_dir=settings.writable(settings.data_dir()), base_dir=model.base_dir, progress=progress, run_stage=perform
+    )  # fmt: skip
+    run_id = f"bricks-{uuid.uuid4().hex[:12]}"
+    try:
+        yield {"run_id": run_id, "job_id": run_id, "job": job_of("bricks", model.spec)}, ctx
+    finally:
+        shutil.rmtree(ctx.run_dir(run_id), ignore_errors=True)
 
 
 def sizes_of(text: str) -> tuple[str, tuple[int, ...]]:

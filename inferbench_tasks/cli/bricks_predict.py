@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from inferbench_tasks import settings
-from inferbench_tasks.bricks.inputs import inputs_of
-from inferbench_tasks.cli.bricks_model import onnx_of, sizes_of, source_of
+from inferbench_tasks.cli.bricks_model import asked, named, sizes_of
 from inferbench_tasks.cli.bricks_options import BATCH, FRAMEWORK, GRANULARITY, SHAPE
 from inferbench_tasks.errors import InferBenchError, InputError, StageError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
+if TYPE_CHECKING:
+    from inferbench_tasks.brick_jobs.inside.decompose import Output
+    from inferbench_tasks.brick_jobs.predict import Progress as Tell
+    from inferbench_tasks.bricks.measure.method import Method
+    from inferbench_tasks.perfdb.store import PerfDB
+
 MODELS = typer.Argument(
     ..., metavar="MODEL...", help="Built-in models, or paths of models' files or folders."
+)
+DEVICE = typer.Option(
+    "", "--device", help="Part of a processor's name: from what is stored of it alone; nothing is timed."
 )
 THREADS = typer.Option(1, "--threads", min=1, help="ONNX Runtime's threads, each with a core of its own.")
 RUNS = typer.Option(100, "--runs", min=15, help="Runs of each brick, in all rounds together.")
@@ -26,12 +34,15 @@ ROUNDS = typer.Option(3, "--rounds", min=3, help="Rounds; each times all bricks,
 AGAIN = typer.Option(False, "--again", help="Measure again what was measured before.")
 WHOLE = typer.Option(False, "--whole", help="Time the models themselves too, and set them beside.")
 CONSTRUCTOR = typer.Option(
-    "sequential", "--constructor", help="sequential: the sum; parallel: the critical path."
+    "sequential",
+    "--constructor",
+    help="sequential: the sum; parallel: the critical path; streams:N: on N executors.",
 )
 
 
 def predict(
     models: list[str] = MODELS,
+    device: str = DEVICE,
     granularity: str = GRANULARITY,
     batch: int = BATCH,
     shape: list[str] = SHAPE,
@@ -44,27 +55,29 @@ def predict(
     constructor: str = CONSTRUCTOR,
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """Predict models' latency on this machine from their unique bricks, and measure those that are missing.
+    """Predict models' latency from the times of their unique bricks in PerfDB.
 
-    Each unique brick is measured once and kept: models that share bricks share their times.
+    On this machine those that are missing are measured first, and kept: models that share bricks share their times, and
+    submissions of kind bricks use them. With --device nothing is timed.
     """
-    from inferbench_tasks.bricks.constructors import CONSTRUCTORS
+    from inferbench_tasks.bricks.constructors import constructor_of
     from inferbench_tasks.bricks.measure.method import Method
-    from inferbench_tasks.bricks.measure.session import cores_for, setting
-    from inferbench_tasks.bricks.predict import predict_model
-    from inferbench_tasks.bricks.results import Results
     from inferbench_tasks.bricks.sequences import parse_granularity
-    from inferbench_tasks.contracts.models import Watch
+    from inferbench_tasks.perfdb.store import PerfDB
+    from inferbench_tasks.running.child import keeping
 
     if twice := sorted({model for model in models if models.count(model) > 1}):
         raise InputError(f"named twice: {', '.join(twice)}", field="model")
-    CONSTRUCTORS.load(constructor, "--constructor")
-    parse_granularity(granularity)
-    sizes = dict(sizes_of(text) for text in shape)
-    results = Results(settings.writable(settings.data_dir()), setting(cores_for(threads), threads))
+    if device and (whole or again):
+        raise InputError("with --device nothing is timed: leave --whole and --again out", field="device")
+    constructor_of(constructor)
+    most = parse_granularity(granularity)
+    wish = {"granularity": (most or "whole",), "batch_sizes": (batch,), "wholes": whole}
+    wish |= {"shapes": dict(sizes_of(text) for text in shape)}
+    method = Method(runs=runs, rounds=rounds, budget_s=2.0)
     rows: list[dict[str, Any]] = []
     failed: list[str] = []
-    with _progress() as bar:
+    with _progress() as bar, PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db, keeping():
         task = bar.add_task("preparing", total=None)
         for model in models:
 
@@ -72,21 +85,14 @@ def predict(
                 bar.update(task, description=f"{model}: {what}", completed=done, total=of)
 
             try:
-                source = source_of(model, framework)
-                onnx = onnx_of(source, Watch(progress=lambda done, of, what, tell=tell: tell(what, done, of)))
-                feeds = inputs_of(source, onnx.inputs, batch, sizes)
-                with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
-                    prediction = predict_model(
-                        Path(onnx.path), feeds, Path(folder), results, Method(runs=runs, rounds=rounds, budget_s=2.0),
-                        granularity=granularity, whole=whole, again=again, constructor=constructor, progress=tell,
-                    )  # fmt: skip
+                if device:
+                    rows.append(_stored(db, model, framework, device, threads, wish, constructor, tell))
+                else:
+                    rows.append(_here(db, model, framework, threads, wish, method, again, constructor, tell))
             except InferBenchError as error:
                 if len(models) == 1:
                     raise
                 failed.append(f"{model}: {error}")
-                continue
-            head = {"model": source.name, "batch_size": batch, "threads": threads, "granularity": granularity}
-            rows.append({**head, "constructor": constructor, **prediction.row()})
     emit([_short(row) for row in rows] if output is OutputFormat.table else rows, output)
     for row in rows:
         say(_in_words(row))
@@ -94,26 +100,72 @@ def predict(
         raise StageError(f"{len(failed)} of {len(models)} models have no prediction:\n" + "\n".join(failed))
 
 
+def _here(
+    db: PerfDB, model: str, framework: str | None, threads: int, wish: dict[str, Any], method: Method, again: bool,
+    constructor: str, tell: Tell,
+) -> dict[str, Any]:  # fmt: skip
+    """What is missing is timed on this machine."""
+    from inferbench_tasks.brick_jobs.predict import answer_here, measure
+    from inferbench_tasks.brick_jobs.store import PerfDBResults
+    from inferbench_tasks.bricks.measure.session import cores_for, setting
+
+    results = PerfDBResults(db, setting(cores_for(threads), threads))
+    stored = set() if again else results.usable(method, None)
+    with asked(named(model, framework), lambda done, of, what: tell(what, done, of)) as (common, ctx):
+        one = _cut(common, ctx, {**wish, "method": method}, stored)
+        results.put_cuts(one.cuts)
+        with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
+            measured = measure(one.missing, results, method, Path(folder), tell)
+    return answer_here(results, one.cuts[0], wish["wholes"], one.known, measured, constructor)
+
+
+def _stored(
+    db: PerfDB, model: str, framework: str | None, device: str, threads: int, wish: dict[str, Any], constructor: str,
+    tell: Tell,
+) -> dict[str, Any]:  # fmt: skip
+    """From stored times alone. The model is cut here: its bricks are those of a device of this instruction set."""
+    from inferbench_tasks.brick_jobs.predict import CALIBRATE_ON
+    from inferbench_tasks.brick_jobs.queries import answered
+
+    with asked(named(model, framework), lambda done, of, what: tell(what, done, of)) as (common, ctx):
+        one = _cut(common, ctx, {**wish, "networks": False}, set())
+    return answered(db, one.cuts[0], device, threads, CALIBRATE_ON, constructor)
+
+
+def _cut(common: dict[str, Any], ctx: Any, wish: dict[str, Any], stored: set[str]) -> Output:
+    from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
+
+    return asked_to_cut(ctx, stored, **common, **wish)
+
+
 def _short(row: dict[str, Any]) -> dict[str, Any]:
     """The columns of the table."""
-    low, high = row["predicted_interval_ms"]
-    shown = {name: row[name] for name in ("model", "bricks", "unique", "measured_now", "coverage_ratio")}
-    shown |= {"predicted_ms": row["predicted_ms"], "95%": f"{low:.4g} to {high:.4g}"}
-    if "measured_ms" in row:
-        shown |= {"measured_ms": row["measured_ms"], "over measured": row["predicted_over_measured"]}
-    return shown | {"quiet": "no" if row["disturbed"] else "yes"}
+    shown = {name: row.get(name) for name in ("model", "bricks", "unique", "measured_now", "coverage_ratio")}
+    shown |= {"predicted_ms": row["predicted_ms"], "95%": ""}
+    if row["predicted_interval_ms"]:
+        low, high = row["predicted_interval_ms"]
+        shown["95%"] = f"{low:.4g} to {high:.4g}"
+    if row.get("measured_ms"):
+        shown |= {
+            "measured_ms": row["measured_ms"],
+            "over measured": row["predicted_ms"] / row["measured_ms"],
+        }
+    return shown | {"quiet": "no" if row.get("disturbed") else "yes"}
 
 
 def _in_words(row: dict[str, Any]) -> str:
     """What a reader must know of the figure."""
     text = f"{row['model']}: "
-    if row["disturbed"]:
+    if row.get("disturbed"):
         text += f"DISTURBED: {row['disturbed']}. The constructed time is "
-    if row["calibration"]:
-        by = row["calibration"]
+    if row["predicted_ms"] is None:
+        return text + (
+            f"no prediction: {row['missing']} of {row['unique']} unique bricks have no time on {row['device']}."
+        )
+    if row["calibrated_by"]:
         text += (
-            f"calibrated by {by['models']} other models (factor {by['factor']:.3f}); the interval is of the rounds "
-            f"and of how far those models were off."
+            f"calibrated by {row['calibrated_by']} other models (factor {row['factor']:.3f}); the interval is of the "
+            "rounds and of how far those models were off."
         )
     else:
         text += (

@@ -13,9 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from inferbench_tasks import settings
 from inferbench_tasks.bricks.corpus import Corpus, Entry, read_corpus
 from inferbench_tasks.bricks.cuts import Cuts
-from inferbench_tasks.bricks.inputs import inputs_of
 from inferbench_tasks.bricks.study import Cut, Studied, document
-from inferbench_tasks.cli.bricks_model import onnx_of, source_of
+from inferbench_tasks.cli.bricks_model import asked, named
 from inferbench_tasks.errors import InferBenchError, InputError, StageError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
@@ -79,7 +78,7 @@ def _known(listed: Corpus, name: str) -> None:
     unknown = []
     for entry in listed.models:
         try:
-            source_of(entry.model, None)
+            named(entry.model, None)
         except InputError as error:
             unknown.append(f"{entry.model}: {error}")
     if unknown:
@@ -91,7 +90,9 @@ def _studied(
 ) -> tuple[list[Studied], list[dict[str, str]]]:
     studied: list[Studied] = []
     failed: list[dict[str, str]] = []
-    with _progress() as bar:
+    from inferbench_tasks.running.child import keeping
+
+    with _progress() as bar, keeping():
         task = bar.add_task("", total=len(listed.models))
         for entry in listed.models:
             bar.update(task, description=entry.model)
@@ -110,14 +111,15 @@ def _studied(
 
 
 def _cut(entry: Entry, cuts: Cuts, view: str, granularity: int) -> Cut:
-    from inferbench_tasks.contracts.models import Watch
+    from inferbench_tasks.brick_jobs.inside import study as inside
+    from inferbench_tasks.running.perform import perform
+    from inferbench_tasks.stages.base import no_progress
 
-    source = source_of(entry.model, None)
-    onnx = onnx_of(source, Watch())
-    feeds = inputs_of(source, onnx.inputs, 1, {})
-    shapes = {name: array.shape for name, array in feeds.items()}
-    kept = cuts.get(onnx.digest, shapes, view, str(granularity))
-    return kept or cuts.make(Path(onnx.path), onnx.digest, feeds, view, str(granularity))
+    with asked(named(entry.model, None), no_progress) as (common, ctx):
+        asked_for = inside.Input(**common, view=view, granularity=str(granularity))
+        found: inside.Output = perform(inside, asked_for, ctx)
+    cuts.put(found.cut, found.digest, found.shapes, view, str(granularity))
+    return found.cut
 
 
 def _failures(failed: list[dict[str, str]], of: int) -> str:

@@ -12,7 +12,6 @@ from inferbench_tasks.brick_jobs.stages.decompose import usable
 from inferbench_tasks.brick_jobs.store import RESULTS, PerfDBResults
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.results import WHOLE, Result, Results, ResultStore
-from inferbench_tasks.perfdb import backup
 from inferbench_tasks.perfdb.store import PerfDB
 
 pytestmark = pytest.mark.integration
@@ -96,29 +95,19 @@ def test_disturbed_times_are_only_their_own_runs(perfdb: PerfDB) -> None:
     assert store.of_runs([], ["a"]) == {}
 
 
-def test_what_is_reused_is_as_much_and_as_fresh_as_asked() -> None:
-    """Fewer runs than asked for, or too old: measured again; ``never``: everything, ``always``: whatever their age."""
+def test_what_is_reused_is_as_much_and_as_fresh_as_asked(perfdb: PerfDB) -> None:
+    """Fewer runs than asked for, or too old: measured again; ``never``: everything, ``always``: whatever their age.
+    It is the newest time that counts, since it is the one that is used; disturbed ones are none."""
     now = datetime.now(UTC)
-    found = {
-        "new": result("new", measured_at=now),
-        "old": result("old", measured_at=now - timedelta(days=31)),
-        "short": result("short", measured_at=now, method=Method(runs=15)),
-    }
-    assert set(usable(found, MeasureSpec())) == {"new"}
-    assert set(usable(found, MeasureSpec(reuse="always"))) == {"new", "old"}
-    assert set(usable(found, MeasureSpec(reuse="never"))) == set()
-    assert set(usable(found, MeasureSpec(runs=15, max_age_days=32))) == {"new", "old", "short"}
-
-
-def test_a_backup_brings_bricks_back(perfdb: PerfDB, perfdb_server: str, tmp_path: Path) -> None:
-    """Results, cuts and the level."""
-    store = PerfDBResults(perfdb, SETTING)
-    store.put(result(WHOLE + "m", parts={"1": ("a",)}, needs={"1": ((),)}))
-    store.set_base_ns({"dense": 100.0})
-    counts = backup.backup(perfdb, tmp_path / "b.tar.gz")
-    assert {counts[name] for name in ("brick_results", "brick_levels", "decompositions")} == {1}
-    for name in ("brick_results", "brick_levels", "decompositions"):
-        perfdb.collection(name).drop()
-    perfdb.collection("runs").drop()
-    backup.restore(perfdb, tmp_path / "b.tar.gz")
-    assert store.wholes()[0].parts == {"1": ("a",)} and store.base_ns() == {"dense": 100.0}
+    store, past = PerfDBResults(perfdb, SETTING), now - timedelta(days=31)
+    store.put(result("new", measured_at=now))
+    store.put(result("old", measured_at=past))
+    store.put(result("short", measured_at=now, method=Method(runs=15)))
+    store.put(result("shorter", measured_at=past))
+    store.put(result("shorter", measured_at=now, method=Method(runs=15), session="s2"))
+    store.put(result("busy", measured_at=now, disturbed="busy"))
+    other = PerfDBResults(perfdb, SETTING.model_copy(update={"threads": 2}))
+    assert usable(store, MeasureSpec()) == {"new"}
+    assert usable(store, MeasureSpec(reuse="always")) == {"new", "old"}
+    assert usable(store, MeasureSpec(reuse="never")) == set() == usable(other, MeasureSpec(runs=15))
+    assert usable(store, MeasureSpec(runs=15, max_age_days=32)) == {"new", "old", "short", "shorter"}

@@ -21,9 +21,7 @@ from inferbench_tasks.stages.base import Context, JobInput, Stage
 
 if TYPE_CHECKING:
     from inferbench_tasks.brick_jobs.store import PerfDBResults
-    from inferbench_tasks.bricks.measure.method import Setting
-    from inferbench_tasks.bricks.measure.session import Session, Timed
-    from inferbench_tasks.bricks.results import Result
+    from inferbench_tasks.bricks.measure.session import Session
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +58,9 @@ def run(inp: Input, ctx: Context) -> Output:
 
     StageError where the device is not that which the models were cut for.
     """
-    from inferbench_tasks.brick_jobs.store import PerfDBResults, session_name
+    from inferbench_tasks.brick_jobs.store import PerfDBResults, result_of, session_name
     from inferbench_tasks.bricks.measure import journal
-    from inferbench_tasks.bricks.measure.session import BrickFailed, setting
-    from inferbench_tasks.bricks.predict import why_not
+    from inferbench_tasks.bricks.measure.session import BrickFailed, setting, why_not
     from inferbench_tasks.perfdb.store import PerfDB
 
     part, job = inp.job.part, inp.job
@@ -97,7 +94,7 @@ def run(inp: Input, ctx: Context) -> Output:
                 if disturbed is None:
                     session = session.at(results.set_base_ns(session.base_ns))
                 for one in todo:
-                    results.put(_result(one, session.timed[one.item.name], here, inp, name, disturbed))
+                    results.put(result_of(one, session.timed[one.item.name], here, method, name, disturbed))
                     stored.append(one.item.name)
                 journal.done(path)
                 break
@@ -150,15 +147,3 @@ def _session(
             [one.item for one in todo], Path(folder), inp.job.measure.method,
             threads=inp.job.bricks.threads, cores=cores, base_ns=base_ns, journal=journal, progress=tell,
         )  # fmt: skip
-
-
-def _result(
-    one: ToMeasure, timed: Timed, setting: Setting, inp: Input, session: str, disturbed: str | None
-) -> Result:
-    from inferbench_tasks.bricks.results import Result
-
-    return Result(
-        identity=one.item.name, key=one.key, operators=one.operators, setting=setting, session=session,
-        method=inp.job.measure.method, rounds_ns={s: tuple(times) for s, times in timed.rounds_ns.items()},
-        raw_ns={s: tuple(tuple(each) for each in rounds) for s, rounds in timed.raw_ns.items()}, disturbed=disturbed,
-    )  # fmt: skip

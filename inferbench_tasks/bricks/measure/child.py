@@ -1,7 +1,7 @@
 """The process that times networks: ``python -m inferbench_tasks.bricks.measure.child PLAN``.
 
-It reads a ``Plan`` and writes one JSON line for each step: ``{"done": n, "of": n, "what": ...}``, at last
-``{"rounds": [...]}`` or ``{"failed": item, "why": ...}``. What networks print goes elsewhere.
+It reads a ``Plan`` and writes one JSON line for each step: ``{"done": n, "of": n, "what": ...,
+"item": ...}``, at last ``{"rounds": [...]}`` or ``{"failed": item, "why": ...}``. What networks print goes elsewhere.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def main(path: str) -> int:
     os.sched_setaffinity(0, plan.cores)
     networks: dict[str, BoundNetwork] = {}
     for item in plan.items:
-        tell(done=len(networks), of=len(plan.items), what="loading")
+        tell(done=len(networks), of=len(plan.items), what="loading", item=item.name)
         try:
             networks[item.name] = BoundNetwork(
                 item.path, _feeds(item.feeds), threads=plan.threads, optimise=item.whole, onto=item.onto
@@ -130,7 +130,7 @@ def _round(
     for index, item in enumerate(plan.items):
         if item.name in current.times:
             continue
-        tell(done=index, of=len(plan.items), what=f"round {number + 1}")
+        tell(done=index, of=len(plan.items), what=f"round {number + 1}", item=item.name)
         network = networks[item.name]
         times = {"warm": network.warm_ns(method.runs_each, method.budget_s)}
         if not item.whole:

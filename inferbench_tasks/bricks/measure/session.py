@@ -5,14 +5,13 @@ from __future__ import annotations
 import glob
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.bricks.measure.child import Item, Plan
+from inferbench_tasks.bricks.measure.confined import timing
 from inferbench_tasks.bricks.measure.levels import level_of
 from inferbench_tasks.bricks.measure.method import Method, Setting, trimmed_mean
 from inferbench_tasks.bricks.processor import instruction_set
@@ -112,32 +111,29 @@ def run_session(
     )  # fmt: skip
     path = folder / "plan.json"
     path.write_text(plan.model_dump_json(), encoding="utf-8")
-    last = _follow(path, progress)
+    last = _follow(plan, path, progress)
     if (why := last.get("why")) is not None:
         raise BrickFailed(last["failed"], why)
     return _judged(last["rounds"], method, base_ns)
 
 
-def _follow(path: Path, progress: Callable[[float, float, str], None]) -> dict[str, Any]:
-    command = [sys.executable, "-m", "inferbench_tasks.bricks.measure.child", str(path)]
-    errors = path.with_suffix(".log")
+def _follow(plan: Plan, path: Path, progress: Callable[[float, float, str], None]) -> dict[str, Any]:
     line: dict[str, Any] = {}
-    with (
-        errors.open("wb") as log,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process,
-    ):
+    current: str | None = None
+    errors = path.with_suffix(".log")
+    with timing(plan, path, errors) as process:
         assert process.stdout is not None
-        try:
-            for text in process.stdout:
-                line = json.loads(text)
-                if "what" in line:
-                    progress(line["done"], line["of"], line["what"])
-        except BaseException:
-            process.kill()
-            raise
+        for text in process.stdout:
+            line = json.loads(text)
+            if "what" in line:
+                current = line["item"]
+                progress(line["done"], line["of"], line["what"])
     if "rounds" not in line and "why" not in line:
-        tail = errors.read_text(errors="replace")[-500:]
-        raise StageError(f"the process that times bricks ended with {process.returncode}: {tail.strip()}")
+        tail = errors.read_text(errors="replace")[-500:].strip()
+        why = process.ended() + (f": {tail}" if tail else "")
+        if current is not None and process.by_itself():  # another process ends what is not to blame
+            raise BrickFailed(current, f"the process that timed it {why}")
+        raise StageError(f"the process that times bricks {why}")
     return line
 
 
@@ -175,3 +171,13 @@ def _sweep_bytes(core: int) -> int:
 def _bytes(text: str) -> int:
     units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
     return int(text[:-1]) * units[text[-1]] if text[-1] in units else int(text)
+
+
+def why_not(session: Session, method: Method) -> str | None:
+    """Why a session's times are not kept; None where they are."""
+    if session.quiet:
+        return None
+    return (
+        f"the machine was not quiet: {session.good_rounds} of {session.rounds} rounds were at its level and had their "
+        f"cores to themselves, {method.rounds} are needed; these times are not kept"
+    )

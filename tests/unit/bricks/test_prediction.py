@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from inferbench_tasks.bricks.constructors import constructor_of
 from inferbench_tasks.bricks.prediction import by_operators, calibrated, calibration, constructed, measured
 from inferbench_tasks.bricks.results import WHOLE, Results
-from inferbench_tasks.errors import UnknownKindError
+from inferbench_tasks.errors import InputError, UnknownKindError
 from tests.unit.bricks.builders import SETTING, result
 
 #: Student's for 95% with two degrees of freedom.
@@ -44,9 +45,57 @@ def test_a_repeated_brick_counts_as_often_as_it_stands_there() -> None:
     ]
 
 
+#: a forks into b and c, d takes both; e stands beside all of them.
+FORK = [[], [0], [0], [1, 2], []]
+
+
+@pytest.mark.parametrize(
+    ("name", "times", "needs", "expected"),
+    [
+        ("parallel", [1.0, 2.0, 5.0, 1.0, 4.0], FORK, 7.0),  # a, c, d
+        ("streams:1", [1.0, 2.0, 5.0, 1.0, 4.0], FORK, 13.0),  # the sum
+        # 0 to 1: a, and e to 4; b from 1 to 3, c from 3 to 8, d to 9.
+        ("streams", [1.0, 2.0, 5.0, 1.0, 4.0], FORK, 9.0),
+        ("streams:2", [1.0, 2.0, 5.0, 1.0, 4.0], FORK, 9.0),
+        ("streams:3", [1.0, 2.0, 5.0, 1.0, 4.0], FORK, 7.0),  # as many as ever may run: the critical path
+        # Graham's anomaly: the fourth executor makes it slower.
+        (
+            "streams:3",
+            [3.0, 2.0, 2.0, 2.0, 4.0, 4.0, 4.0, 4.0, 9.0],
+            [[], [], [], [], [3], [3], [3], [3], [0]],
+            12.0,
+        ),
+        (
+            "streams:4",
+            [3.0, 2.0, 2.0, 2.0, 4.0, 4.0, 4.0, 4.0, 9.0],
+            [[], [], [], [], [3], [3], [3], [3], [0]],
+            15.0,
+        ),
+        ("streams:2", [2.0, 2.0], [[], [0, 0]], 4.0),  # both inputs of one brick
+        ("streams", [], [], 0.0),
+    ],
+)
+def test_constructors_give_what_is_calculated_by_hand(
+    name: str, times: list[float], needs: list[list[int]], expected: float
+) -> None:
+    """Critical path; list scheduling in the model's order on so many executors."""
+    assert constructor_of(name)(times, needs) == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["streams:0", "streams:x", "streams:", "streams:-1", "streams:1025", "parallel:2"]
+)
+def test_a_number_of_executors_that_is_none_is_refused(name: str) -> None:
+    """As is one for a constructor that takes none."""
+    with pytest.raises(InputError, match="executors"):
+        constructor_of(name)
+
+
 def test_an_unknown_constructor_is_named() -> None:
     """With those that there are."""
-    with pytest.raises(UnknownKindError, match="'magic'; known: parallel, sequential"):
+    with pytest.raises(
+        UnknownKindError, match="'magic' at constructor; known: parallel, sequential, streams"
+    ):
         constructed([result("a", 1, 1)], [[]], "warm", "magic")
 
 

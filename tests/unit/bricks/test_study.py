@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from inferbench_tasks.bricks.cuts import Cuts
+from inferbench_tasks.bricks.cuts import Cuts, cut_of
 from inferbench_tasks.bricks.study import (
     Cut,
     Studied,
@@ -78,11 +78,12 @@ def test_a_cut_of_a_model_is_kept_by_all_that_decides_it(tmp_path: Path) -> None
     path = residual(tmp_path / "m.onnx")
     feeds = {"x": np.zeros((1, 3, 8, 8), np.float32)}
     cuts = Cuts(tmp_path)
-    fresh = cuts.make(path, "digest", feeds, "source", "1")
+    fresh = cut_of(path, feeds, "source", "1")
     assert (fresh.layers, len(fresh.keys), len(fresh.unique)) == (9, 9, 4)
     assert repeated_types(fresh) == {"Conv": 3, "Add": 1, "Relu": 1}
     assert not fresh.bookkeeping
     shapes: dict[str, tuple[int, ...]] = {"x": (1, 3, 8, 8)}
+    cuts.put(fresh, "digest", shapes, "source", "1")
     assert cuts.get("digest", shapes, "source", "1") == fresh
     assert cuts.get("other", shapes, "source", "1") is None
     assert cuts.get("digest", {"x": (2, 3, 8, 8)}, "source", "1") is None
@@ -92,7 +93,7 @@ def test_a_cut_of_a_model_is_kept_by_all_that_decides_it(tmp_path: Path) -> None
     file.write_text("{")
     assert cuts.get("digest", shapes, "source", "1") is None  # made again, not a reason to fail
     with pytest.raises(InputError, match="allowed: 1 to 9"):
-        cuts.make(path, "digest", feeds, "source", "10")
+        cut_of(path, feeds, "source", "10")
 
 
 def test_bookkeeping_is_told_from_work(tmp_path: Path) -> None:
@@ -104,7 +105,7 @@ def test_bookkeeping_is_told_from_work(tmp_path: Path) -> None:
         helper.make_node("MatMul", ["r", "v"], ["y"]),
     ]
     path = save(tmp_path / "m.onnx", nodes, {"w": weight(4, 4)}, {"x": (1, (2, 4))})
-    made = Cuts(tmp_path).make(path, "d", {"x": np.ones((2, 4), np.float32)}, "source", "1")
+    made = cut_of(path, {"x": np.ones((2, 4), np.float32)}, "source", "1")
     assert sorted(made.operators[key] for key in made.keys) == ["Identity", "MatMul", "Reshape", "Shape"]
     assert sorted(made.operators[key] for key in made.bookkeeping) == ["Identity", "Shape"]
     plain = made.without_bookkeeping()

@@ -1,0 +1,108 @@
+"""All models of a submission are cut, each in a sandbox of its own; what one does to itself the others don't notice."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.brick_jobs.cutting import NETWORKS, CutModel, ToMeasure
+from inferbench_tasks.brick_jobs.inside import decompose
+from inferbench_tasks.brick_jobs.job import BricksJob
+from inferbench_tasks.brick_jobs.members import entries_of, run_of
+from inferbench_tasks.brick_jobs.serving import serving_job
+from inferbench_tasks.bricks.results import WHOLE
+from inferbench_tasks.errors import CancelledError, InferBenchError, StageError
+from inferbench_tasks.stages.base import Context, JobInput
+
+log = logging.getLogger(__name__)
+#: What no network is wanted of, in the folder of a model's run.
+KNOWN = "known.txt"
+
+
+@dataclass
+class Found:
+    """``missing``: bricks, and whole models that are wanted, without a time that may be used; ``known``: the others;
+    ``failed``: place in the list -> why that model is left out."""
+
+    cuts: list[CutModel] = field(default_factory=list)
+    missing: dict[str, ToMeasure] = field(default_factory=dict)
+    known: set[str] = field(default_factory=set)
+    failed: dict[int, str] = field(default_factory=dict)
+
+
+def cut_all(inp: JobInput, job: BricksJob, ctx: Context, stored: set[str]) -> Found:
+    """Cut each model that was converted; ``stored``: of what there are times. Raises CancelledError."""
+    part, found = job.part, Found()
+    assert part is not None
+    entries = entries_of(job.models)
+    for at in range(len(entries)):
+        if ctx.cancelled():
+            raise CancelledError("Cancelled while cutting.")
+        ctx.progress(at, len(entries), f"cutting model {at + 1}")
+        try:
+            one = _cut(inp, job, ctx, at, stored | set(found.missing))
+        except CancelledError:
+            raise
+        except InferBenchError as error:
+            log.warning("a model can't be cut at=%d why=%s", at, error)
+            found.failed[at] = str(error).removeprefix("decompose: ")
+            continue
+        found.cuts += one.cuts
+        found.missing |= {each.item.name: each for each in one.missing}
+        found.known |= set(one.known) & stored
+    return found
+
+
+def _cut(inp: JobInput, job: BricksJob, ctx: Context, at: int, known: set[str]) -> decompose.Output:
+    from inferbench_tasks.stages.convert import Output as Converted
+
+    part = job.part
+    assert part is not None
+    run_id = run_of(inp.run_id, part, "model", at)
+    folder = ctx.run_dir(run_id)
+    try:
+        model = Converted.model_validate_json((folder / "convert.json").read_bytes()).model
+    except FileNotFoundError:
+        raise StageError("it was not converted; see its own run") from None
+    entry = entries_of(job.models)[at]
+    one = asked_to_cut(
+        ctx, known, run_id=run_id, job_id=inp.job_id, attempt=inp.attempt, job=serving_job(job, at), model=model,
+        shapes=dict(entry.shapes), at=at, copies=entry.copies, task=entry.task, batch_sizes=job.bricks.batch_sizes,
+        granularity=job.bricks.granularity, method=job.measure.method, wholes=job.validate.models == "all",
+    )  # fmt: skip
+    # What the model is, is known here; a process that read it is not asked.
+    facts = {"at": at, "copies": entry.copies, "task": entry.task or model.task, "digest": model.digest}
+    return one.model_copy(update={"cuts": tuple(cut.model_copy(update=facts) for cut in one.cuts)})
+
+
+def asked_to_cut(ctx: Context, known: set[str], **asked: Any) -> decompose.Output:
+    """One model is cut in the sandbox; ``asked``: the fields of ``decompose.Input``, ``known``: what needs no network.
+
+    Raises what ``decompose`` raises, and StageError where its process died or says what can't be.
+    """
+    folder = ctx.run_dir(asked["run_id"])
+    (folder / KNOWN).write_text("\n".join(sorted(known)))
+    try:
+        order = decompose.Input(**asked, known=str(folder / KNOWN))
+        one: decompose.Output = ctx.run_stage(decompose, order, ctx)
+    finally:
+        (folder / KNOWN).unlink()
+    own(one.missing, folder / NETWORKS, Path(one.model.path if order.model is None else order.model.path))
+    return one
+
+
+def own(missing: Iterable[ToMeasure], networks: Path, model: Path) -> None:
+    """StageError unless all files lie in the folder of the networks; a whole model's is the model.
+
+    Who read a stranger's model may say anything: what it names is opened again by whoever measures.
+    """
+    folder = networks.resolve()
+    for one in missing:
+        item = one.item
+        paths = [item.feeds, *([] if item.whole else [item.path])]
+        strange = [path for path in paths if not path.resolve().is_relative_to(folder)]
+        if strange or (item.whole and item.path != model) or item.whole != item.name.startswith(WHOLE):
+            raise StageError(f"its process named a network that is not its own: {item.name[:80]}")

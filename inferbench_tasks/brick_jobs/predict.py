@@ -1,0 +1,83 @@
+"""One model's latency on this machine: its unique bricks, timed where they were not yet, and what follows of them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from inferbench_tasks.brick_jobs.answer import answer
+from inferbench_tasks.brick_jobs.cutting import CutModel, ToMeasure
+from inferbench_tasks.brick_jobs.store import result_of
+from inferbench_tasks.bricks.measure.method import Method
+from inferbench_tasks.bricks.measure.session import BrickFailed, run_session, why_not
+from inferbench_tasks.bricks.results import Result
+from inferbench_tasks.errors import StageError
+
+if TYPE_CHECKING:
+    from inferbench_tasks.brick_jobs.store import PerfDBResults
+
+#: What is done, how much of how much.
+Progress = Callable[[str, float, float | None], None]
+CALIBRATE_ON = 3
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one session measured; ``disturbed``: why its times are not to be trusted and were not kept."""
+
+    fresh: dict[str, Result]
+    disturbed: str | None = None
+
+
+def measure(
+    missing: Sequence[ToMeasure], results: PerfDBResults, method: Method, folder: Path, progress: Progress
+) -> Measured:
+    """Time these networks on this machine, in one session, and keep the times in PerfDB.
+
+    Raises StageError with a layer's name for a brick that can't be timed.
+    """
+    if not missing:
+        return Measured({})
+    try:
+        session = run_session(
+            [one.item for one in missing], folder, method, threads=results.setting.threads, base_ns=results.base_ns(),
+            progress=lambda done, of, what: progress(what, done, of),
+        )  # fmt: skip
+    except BrickFailed as error:
+        [failed] = [one for one in missing if one.item.name == error.item]
+        what = (
+            "the model can't be run" if failed.item.whole else f"the brick of {failed.layers} can't be timed"
+        )
+        raise StageError(f"{what}: {error.why}") from error
+    disturbed = why_not(session, method)
+    if disturbed is None:
+        session = session.at(results.set_base_ns(session.base_ns))
+    name = f"predict-{uuid.uuid4().hex[:12]}"
+    fresh = {
+        one.item.name: result_of(one, session.timed[one.item.name], results.setting, method, name, disturbed)
+        for one in missing
+    }
+    if disturbed is None:
+        for result in fresh.values():
+            results.put(result)
+    return Measured(fresh, disturbed)
+
+
+def answer_here(
+    results: PerfDBResults,
+    cut: CutModel,
+    wholes: bool,
+    known: Collection[str],
+    measured: Measured,
+    constructor: str,
+) -> dict[str, Any]:
+    """The prediction; ``known``: what had a time before, ``wholes``: whether the model's own was asked for."""
+    times = {**results.get_many(known), **measured.fresh}
+    found = answer(results, cut, times, CALIBRATE_ON, constructor)
+    now = sum(part in measured.fresh for part in set(cut.parts))
+    if not wholes:
+        found |= dict.fromkeys(("measured_ms", "measured_interval_ms", "measured_rounds_ms"))
+    return {**found, "measured_now": now, "disturbed": measured.disturbed}

@@ -1,0 +1,125 @@
+"""``inferbench bricks predict`` on a real PerfDB: real networks, and figures that are calculated by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from onnx import TensorProto, helper
+
+from inferbench_tasks import settings
+from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
+from inferbench_tasks.brick_jobs.inside.opened import job_of
+from inferbench_tasks.brick_jobs.store import PerfDBResults
+from inferbench_tasks.bricks.measure.method import Method, Setting
+from inferbench_tasks.bricks.processor import instruction_set
+from inferbench_tasks.bricks.results import Result
+from inferbench_tasks.cli.main import main
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.stages.base import Context
+from inferbench_tasks.submission.model import FileModel
+from tests.unit.bricks.graphs import residual, save
+
+pytestmark = pytest.mark.integration
+SETTING = Setting(
+    processor="Some CPU", instruction_set=instruction_set(), cores=1, threads=1, runtime="onnxruntime 1"
+)
+
+
+@pytest.fixture
+def model(tmp_path: Path, data_dir: Path, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+    return residual(tmp_path / "ours.onnx")
+
+
+def predict(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(["bricks", "predict", "--runs", "15", *arguments])
+    return int(end.value.code or 0)
+
+
+def cut(model: Path, data_dir: Path) -> Any:
+    ctx = Context(data_dir=data_dir, base_dir=model.parent)
+    job = job_of("t", FileModel(kind="file", path=model.name))
+    return asked_to_cut(ctx, set(), run_id="r", job_id="r", job=job, networks=False).cuts[0]
+
+
+def put(db: PerfDB, identity: str, ms: float) -> None:
+    times = {"warm": (ms * 1e6,) * 3, "streamed": (ms * 2e6,) * 3}
+    result = Result(
+        identity=identity, key=identity, operators=("Op",), setting=SETTING, session="s", method=Method(),
+        rounds_ns=times, raw_ns={},
+    )  # fmt: skip
+    PerfDBResults(db, SETTING).put(result)
+
+
+def test_a_device_s_prediction_is_the_sum_of_what_is_stored_of_it(
+    model: Path, data_dir: Path, perfdb: PerfDB, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each brick as often as it stands in the model; with one missing no figure, and the words say how many lack."""
+    one = cut(model, data_dir)
+    PerfDBResults(perfdb, SETTING).set_base_ns({"dense": 1.0})
+    unique = list(dict.fromkeys(one.parts))
+    for at, identity in enumerate(unique[:-1]):
+        put(perfdb, identity, 1.0 + at)
+    assert predict(str(model), "--device", "some", "-o", "json") == 0
+    out, err = capsys.readouterr()
+    [row] = json.loads(out)
+    assert row["predicted_ms"] is None and row["coverage_ratio"] is None and row["missing"] == 1
+    assert f"no prediction: 1 of {len(unique)} unique bricks have no time on Some CPU" in err
+    put(perfdb, unique[-1], 100.0)
+    times = {identity: 1.0 + at for at, identity in enumerate(unique[:-1])} | {unique[-1]: 100.0}
+    assert predict(str(model), "--device", "some", "-o", "json") == 0
+    [row] = json.loads(capsys.readouterr().out)
+    assert row["predicted_ms"] == pytest.approx(sum(times[part] for part in one.parts))
+    assert row["streamed_ms"] == pytest.approx(2 * row["predicted_ms"]) and row["coverage_ratio"] == 1
+
+
+def test_what_is_missing_is_measured_once_and_kept_for_submissions(
+    model: Path, data_dir: Path, perfdb: PerfDB, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In PerfDB; the second time nothing is measured that the machine let us keep."""
+    assert predict(str(model), "--whole", "-o", "json") == 0
+    [first] = json.loads(capsys.readouterr().out)
+    assert first["measured_now"] == first["unique"] < first["bricks"] and first["coverage_ratio"] == 1
+    assert first["predicted_ms"] == pytest.approx(sum(row["ms"] for row in first["by_operators"]))
+    assert first["measured_ms"] > 0 and first["calibrated_by"] is None
+    kept = list(perfdb.collection("brick_results").find({"usable": True}))
+    assert perfdb.collection("decompositions").count_documents({"model": first["model"]}) == 1
+    if first["disturbed"]:  # other work on this machine
+        assert not kept
+        return
+    assert len(kept) == first["unique"] + 1
+    assert predict(str(model), "--whole", "-o", "json") == 0
+    [again] = json.loads(capsys.readouterr().out)
+    assert again["measured_now"] == 0 or again["disturbed"]
+    assert again["predicted_ms"] == pytest.approx(first["predicted_ms"])
+
+
+def test_a_brick_that_answers_with_nan_fails_by_its_name(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The logarithm of a negative number: no figure, the layer and why; another model beside it has its figure."""
+    nodes = [
+        helper.make_node("Abs", ["x"], ["a"]),
+        helper.make_node("Neg", ["a"], ["b"]),
+        helper.make_node("Sqrt", ["b"], ["y"], name="the-root"),
+    ]
+    path = save(tmp_path / "nan.onnx", nodes, {}, {"x": (TensorProto.FLOAT, ("batch", 4))})
+    assert predict(str(path), str(model), "-o", "json") == 1
+    out, err = capsys.readouterr()
+    assert [row["model"] for row in json.loads(out)] == ["ours"]
+    assert "1 of 2 models have no prediction" in err and "the-root can't be timed: it answers with NaN" in err
+
+
+def test_bad_wishes_are_refused_before_anything_is_opened(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A device that nothing was measured on, and what would have to be timed there."""
+    assert predict(str(model), "--device", "gpu") == 2
+    assert "nothing was measured on a device 'gpu'" in capsys.readouterr().err
+    assert predict(str(model), "--device", "some", "--whole") == 2
+    assert predict(str(model), "--constructor", "magic") == 2
+    assert predict(str(model), "--constructor", "streams:0") == 2
