@@ -103,6 +103,18 @@ def run(
         help="Begin each prompt with a word of this load: no cached prefix of an earlier one is found.",
         rich_help_panel=_OPENAI,
     ),
+    turns: str | None = typer.Option(
+        None,
+        help="Turns of a conversation: 3, or a law as above; each is sent with all that was said. Arrivals are then of "
+        "conversations.",
+        rich_help_panel=_OPENAI,
+    ),
+    think_time_ms: str | None = typer.Option(
+        None, help="From an answer to the next turn, ms: 500, or a law as above.", rich_help_panel=_OPENAI
+    ),
+    conversations: Path | None = typer.Option(
+        None, help="JSON Lines with `messages` each, instead of made-up turns.", rich_help_panel=_OPENAI
+    ),
     ignore_eos: bool = typer.Option(
         False,
         "--ignore-eos",
@@ -138,7 +150,8 @@ def run(
     tokens = token_options(
         protocol,
         api=api, api_key_env=api_key_env, input_tokens=input_tokens, output_tokens=output_tokens, prompts=prompts,
-        salt=salt, ignore_eos=ignore_eos, extra_body=extra_body,
+        salt=salt, ignore_eos=ignore_eos, extra_body=extra_body, turns=turns, think_time_ms=think_time_ms,
+        conversations=conversations,
         each={"ttft_ms": ttft_ms, "tpot_ms": tpot_ms, "latency_ms": latency_ms},
     )  # fmt: skip
     usual_ms = 120_000.0 if tokens else 10_000.0

@@ -70,6 +70,11 @@ def without_key(text: str, key: str | None) -> str:
 def encode_request(endpoint: Endpoint, target: StreamTarget, inputs: Outputs) -> bytes:
     """A whole HTTP/1.1 request; ``inputs["request"]`` has one JSON document."""
     (body,) = inputs["request"].tolist()
+    return request_bytes(endpoint, target, bytes(body))
+
+
+def request_bytes(endpoint: Endpoint, target: StreamTarget, body: bytes) -> bytes:
+    """A whole HTTP/1.1 request with that JSON document."""
     port = "" if endpoint.port == (443 if target.tls else 80) else f":{endpoint.port}"
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     lines = [
@@ -81,7 +86,7 @@ def encode_request(endpoint: Endpoint, target: StreamTarget, inputs: Outputs) ->
     ]
     if key := target.key():
         lines.append(f"Authorization: Bearer {key}")
-    return "\r\n".join([*lines, "", ""]).encode() + bytes(body)
+    return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 @dataclass
@@ -106,11 +111,13 @@ class StreamText:
     problem: tuple[str, str] | None = None
     #: How many token chunks there are.
     chunks: int = 0
+    #: The answer's text, without what was reasoned, where somebody wants to go on from it.
+    answer: list[str] | None = None
 
 
-def read_stream(body: bytes, asked_tokens: int | None = None) -> StreamText:
+def read_stream(body: bytes, asked_tokens: int | None = None, *, with_answer: bool = False) -> StreamText:
     """Read a whole stream and judge it; never raises, whatever the bytes are."""
-    stream = StreamText()
+    stream = StreamText(answer=[] if with_answer else None)
     problem: tuple[str, str] | None = None
     for event in events(body):
         if event.data.strip() == b"[DONE]":
@@ -179,6 +186,8 @@ def _read_chunk(stream: StreamText, name: bytes, data: bytes) -> tuple[int, int]
     if not stream.said[0]:
         stream.said = (_text(chunk.get("model")), _text(chunk.get("system_fingerprint")))
     kind, text = _tokens_of(stream, chunk)
+    if stream.answer is not None and kind == CONTENT:
+        stream.answer.append(text)
     _read_usage(stream, chunk.get("usage"), kind)
     return kind, len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 

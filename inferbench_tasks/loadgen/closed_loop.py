@@ -9,12 +9,14 @@ from collections.abc import Sequence
 
 from inferbench_tasks.clients.base import Call, Payload
 from inferbench_tasks.loadgen.dispatcher import Dispatcher
+from inferbench_tasks.loadgen.sessions import Sessions
 from inferbench_tasks.timing.timerfd import Timer
 
 
 class ClosedLoop:
     """The users of one shard. A request is intended for the moment at which its user has thought to the end.
 
+    With ``sessions`` each user goes through a conversation, and begins the next one once that is over.
     ``quota``: the most requests to send from ``quota_from_ns`` on; None for no limit. ``ended_ns``: when the last of
     the quota was sent; -1 until then.
     """
@@ -33,6 +35,7 @@ class ClosedLoop:
         id_step: int,
         quota: int | None,
         quota_from_ns: int = 0,
+        sessions: Sessions | None = None,
     ) -> None:
         self._dispatcher = dispatcher
         self._payloads = payloads
@@ -48,8 +51,7 @@ class ClosedLoop:
         self._stopped = users == 0 or quota == 0
         self.ended_ns = -1
         self._timer = Timer(loop, self._wake)
-        dispatcher.listeners.append(self._answered)
-        self._user = len(dispatcher.listeners) - 1
+        self._user = sessions.follow(self._answered) if sessions else dispatcher.listen(self._answered)
 
     @property
     def finished(self) -> bool:
@@ -66,7 +68,7 @@ class ClosedLoop:
         self._stopped = True
         self._timer.close()
 
-    def _answered(self, done_ns: int) -> None:
+    def _answered(self, call: Call, status: str, done_ns: int) -> None:
         if self._think_time_ns or done_ns < 0:
             self._think(max(done_ns, 0) or time.monotonic_ns())
         else:

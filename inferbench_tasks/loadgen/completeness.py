@@ -8,6 +8,7 @@ first is meant for the very nanosecond at which an earlier one ended, plus the t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -29,10 +30,13 @@ def completeness_checks(
     table: pa.Table, window: Window, plan: OpenPlan | ClosedPlan, shards: Sequence[ShardUsage]
 ) -> list[Check]:
     """What can be checked of the plan; a plan that doesn't say how many senders there were has fewer checks."""
+    whole = window
     checks = [_possible(table, window, plan)]
     if plan.shards is None:
         return checks
     checks.append(_senders(window, plan, shards))
+    if plan.turn_step:  # a turn has its session's number and owner
+        window = replace(window, request_id=window.request_id % plan.turn_step)
     numbered = window.request_id >= plan.first_request_id
     checks.append(_owners(window, plan.shards, plan.first_request_id, numbered))
     if plan.shards > 1:
@@ -42,7 +46,7 @@ def completeness_checks(
         if plan.start_ns is not None:
             checks.append(_chain(window, plan, numbered))
     elif plan.request_id is not None:
-        checks.append(_schedule(window, plan))
+        checks.append(_schedule(whole, plan))
     return checks
 
 
@@ -178,7 +182,8 @@ def _links(
             continue
         done = window.done_ns[mine]
         users = _share(plan.concurrency, plan.shards, index)
-        free = np.concatenate([np.full(users, start_ns), done[done >= 0] + plan.think_time_ns])
+        pause = plan.think_time_ns if plan.pause_ns is None else plan.pause_ns[mine][done >= 0]
+        free = np.concatenate([np.full(users, start_ns), done[done >= 0] + pause])
         yield window.intended_ns[mine], free, int(np.count_nonzero(done < 0))
 
 

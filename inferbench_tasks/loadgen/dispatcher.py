@@ -13,6 +13,8 @@ from inferbench_tasks.loadgen.spool import Recorder
 from inferbench_tasks.protocols.spans import NOT_TOLD
 
 _MAX_EXPLAINED = 20
+#: Told of a call that ended, its status and its end (ns; -1 where it has none).
+Listener = Callable[[Call, str, int], None]
 
 
 class Dispatcher(Sink):
@@ -32,12 +34,17 @@ class Dispatcher(Sink):
         self.client: Client
         self.outstanding = 0
         #: Where a call's ``user`` says whose it is: told when it ends. Index 0 is nobody.
-        self.listeners: list[Callable[[int], None] | None] = [None]
+        self.listeners: list[Listener | None] = [None]
         #: False for a load whose requests all wait for their turn from the start: they have until its end.
         self.drops = True
         #: The most that are under way at once, beside what the client has room for.
         self.limit = sys.maxsize
         self.explanations: dict[str, str] = {}
+
+    def listen(self, listener: Listener) -> int:
+        """Tell it of the end of every call whose ``user`` is the number that is returned."""
+        self.listeners.append(listener)
+        return len(self.listeners) - 1
 
     def submit(self, call: Call) -> None:
         """Send now or as soon as there is room."""
@@ -64,7 +71,7 @@ class Dispatcher(Sink):
             self.ready()
         listener = self.listeners[call.user]
         if listener is not None:
-            listener(done_ns)
+            listener(call, status, done_ns)
 
     def ready(self) -> None:
         waiting = self._waiting

@@ -27,6 +27,8 @@ class OpenPlan:
     shards: int | None = None
     first_request_id: int = 0
     timeout_ns: int | None = None
+    #: Of conversations, see ``LoadPlan.turn_step``.
+    turn_step: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,9 @@ class ClosedPlan:
     shards: int | None = None
     first_request_id: int = 0
     timeout_ns: int | None = None
+    #: Of conversations: see ``LoadPlan.turn_step``; and from each record's end to its user's next request, ns.
+    turn_step: int = 0
+    pause_ns: NDArray[np.int64] | None = field(default=None, repr=False)
 
 
 class ShardUsage(BaseModel):

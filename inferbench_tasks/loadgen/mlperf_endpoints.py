@@ -20,10 +20,11 @@ REGIONS = ("ultra low", "low", "medium", "high")
 def endpoints_point(plan: LoadPlan, summary: dict[str, Any]) -> dict[str, Any] | None:
     """``concurrency``, ``system_tps``, ``tps_per_user`` (1000 / p90 of TPOT), ``ttft_p90_ms`` (from the send).
 
-    None of a load that is no closed loop without pauses; a figure is None where ours is, with its reason there.
+    None of a load that is no closed loop without pauses, or of conversations; a figure is None where ours is, with its
+    reason there.
     """
     segment = plan.segments[-1]
-    if segment.kind != "closed" or segment.think_time_ns:
+    if segment.kind != "closed" or segment.think_time_ns or plan.turn_step:
         return None
     tpot = summary["tpot_ms"]["p90"]
     return {

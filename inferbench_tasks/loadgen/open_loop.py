@@ -19,6 +19,7 @@ class OpenLoop:
     """Sends all that is due at each wake-up. The schedule is absolute: a backlog never moves it.
 
     ``intended_ns`` ascends, on CLOCK_MONOTONIC; ids count from ``first_id`` in steps of ``id_step``.
+    ``user``: who is told of their ends (``Dispatcher.listen``).
     """
 
     def __init__(
@@ -29,12 +30,14 @@ class OpenLoop:
         intended_ns: array.array[int],
         first_id: int,
         id_step: int,
+        user: int = 0,
     ) -> None:
         self._submit = dispatcher.submit
         self._payloads = payloads
         self._intended_ns = intended_ns
         self._first_id = first_id
         self._id_step = id_step
+        self._user = user
         self._next = 0
         self._stopped = False
         self._timer = Timer(loop, self._wake)
@@ -57,13 +60,13 @@ class OpenLoop:
     def _wake(self) -> None:
         if self._stopped:
             return
-        intended, payloads = self._intended_ns, self._payloads
+        intended, payloads, user = self._intended_ns, self._payloads, self._user
         index, end, count = self._next, len(intended), len(payloads)
         limit = min(end, index + _BURST)
         now_ns = time.monotonic_ns()
         while index < limit and intended[index] <= now_ns:
             request_id = self._first_id + index * self._id_step
-            self._submit(Call(request_id, intended[index], payloads[request_id % count]))
+            self._submit(Call(request_id, intended[index], payloads[request_id % count], user))
             index += 1
         self._next = index
         if index < end:

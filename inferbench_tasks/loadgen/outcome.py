@@ -21,6 +21,7 @@ from inferbench_tasks.loadgen.mlperf_schedule import reschedule
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.prepare import promised
 from inferbench_tasks.loadgen.records import OK, column, is_ok, labelled, read_samples
+from inferbench_tasks.loadgen.session_promise import COLUMNS, with_turns
 from inferbench_tasks.loadgen.spool import Spool, merge
 from inferbench_tasks.loadgen.stability import NOT_KNOWN, OVERLOAD
 from inferbench_tasks.loadgen.steady import steady_state_of
@@ -66,9 +67,14 @@ class Outcome:
         start_ns, end_ns = window_ns or (self.measure_start_ns, self.measure_end_ns)
         if window_ns is not None:
             table = labelled(table, start_ns, end_ns)
+        promise = promised(plan, self.applied.start_ns, start_ns, end_ns, self.schedule_ns)
+        if plan.turn_step:
+            load_end_ns = self.applied.start_ns + max(segment.end_ns for segment in plan.segments)
+            records = read_samples(self.samples_path, COLUMNS)
+            promise = with_turns(promise, plan, records, load_end_ns, (start_ns, end_ns))
         certificate = certify(
             table,
-            promised(plan, self.applied.start_ns, start_ns, end_ns, self.schedule_ns),
+            promise,
             self.applied.usages,
             measure_start_ns=start_ns,
             measure_end_ns=end_ns,

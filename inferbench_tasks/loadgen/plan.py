@@ -126,6 +126,9 @@ class LoadPlan(_Data):
     stream: StreamTarget | None = None
     #: What is asked of the time to the first token, if anything is: stamps are judged by it.
     ttft_ms: float | None = None
+    #: Of conversations: turn number k (from 0) of session s is the request ``s + k * turn_step``, where s is the number
+    #: of its first turn; a multiple of ``shards``. 0: requests are by themselves.
+    turn_step: int = 0
 
     def spool_path(self, shard: int) -> Path:
         """The file into which a shard writes its records."""

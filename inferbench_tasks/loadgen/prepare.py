@@ -44,6 +44,8 @@ _HTTP_FIRST = 16
 _GRPC_CONNECTIONS = 4
 #: Requests of an offline load that are under way at once: more than any batch, far fewer than servers let wait.
 _OFFLINE_IN_FLIGHT = 128
+#: More than any load begins.
+_SESSIONS_PER_SHARD = 1 << 32
 
 
 def prepare(
@@ -63,6 +65,7 @@ def prepare(
     processing: ClientProcessing | None = None,
     stream: StreamTarget | None = None,
     ttft_ms: float | None = None,
+    conversing: bool = False,
 ) -> LoadPlan:
     """The plan of a load; its schedule is written to ``folder``. InputError where it can't be.
 
@@ -70,7 +73,8 @@ def prepare(
 
     ``target_latency_ms``: what MLPerf LoadGen asks of 99% of the queries of its server scenario.
     ``processing``: what the client does to every request and its answer while the load runs. ``stream``, ``ttft_ms``:
-    how streams of tokens are asked for, and the bound on the time to the first token, if there is one.
+    how streams of tokens are asked for, and the bound on the time to the first token, if there is one. ``conversing``:
+    the inputs are turns of conversations, and arrivals are of sessions.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if spec.realtime and (problem := realtime_problem()):
@@ -116,6 +120,7 @@ def prepare(
         mlperf=_mlperf(spec, arrivals, target_latency_ms),
         stream=stream,
         ttft_ms=ttft_ms,
+        turn_step=shards * _SESSIONS_PER_SHARD if conversing else 0,
     )
 
 

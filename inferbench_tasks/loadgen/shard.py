@@ -35,6 +35,7 @@ from inferbench_tasks.loadgen.open_loop import OpenLoop
 from inferbench_tasks.loadgen.payloads import answer_check, build_payloads
 from inferbench_tasks.loadgen.plan import LoadPlan, Segment
 from inferbench_tasks.loadgen.rehearsal import rehearse
+from inferbench_tasks.loadgen.sessions import Overheard, Sessions
 from inferbench_tasks.loadgen.spool import Recorder
 from inferbench_tasks.timing.realtime import become_realtime
 from inferbench_tasks.timing.wall_clock import WallClock
@@ -59,13 +60,15 @@ class Shard:
         self._loop = loop
         self._recorder = recorder
         self._streams = streams
-        self._payloads = build_payloads(plan)
         self._clock = WallClock() if plan.stream is not None else None
         make = Sut if plan.mlperf else Dispatcher
         self._dispatcher = make(recorder, plan.timeout_ns, spans=plan.spans)
         self._dispatcher.drops = all(segment.paced for segment in plan.segments)
         if plan.max_in_flight is not None:
             self._dispatcher.limit = max(1, plan.share(plan.max_in_flight, index))
+        self._heard = Overheard(streams) if streams is not None and plan.turn_step else None
+        self._sessions = Sessions(loop, self._dispatcher, plan, self._heard) if self._heard else None
+        self._payloads = self._sessions.first_turns if self._sessions else build_payloads(plan)
         settings = ClientSettings(
             endpoint=plan.endpoint,
             connections=max(1, plan.share(plan.connections, index)),
@@ -73,7 +76,7 @@ class Shard:
             timeout_ns=plan.timeout_ns,
             server_spans=plan.server_spans,
             target=plan.stream,
-            streams=streams,
+            streams=self._heard or streams,
             clock=self._clock,
         )
         factory = client_factory(plan.endpoint.protocol, plan.client)
@@ -84,7 +87,7 @@ class Shard:
             factory = keeping(factory, self._keeper)
         self._client = factory(settings, loop, self._dispatcher, answer_check(plan))
         self._dispatcher.client = self._client
-        self._drivers: list[OpenLoop | ClosedLoop | LoadGenDriver] = []
+        self._drivers: list[OpenLoop | ClosedLoop | LoadGenDriver | Sessions] = []
         self._over = asyncio.Event()
         self._orders: asyncio.Queue[Order] = asyncio.Queue()
         self._end_ns = self._watched_until_ns = 0
@@ -108,8 +111,10 @@ class Shard:
             await self._client.close()
             return
         start_ns = order.start_ns
-        self._drivers = [*self._all_drivers(start_ns)]
         self._end_ns = start_ns + max(segment.end_ns for segment in plan.segments)
+        if self._sessions is not None:
+            self._sessions.end_ns = self._end_ns
+        self._drivers = [*self._all_drivers(start_ns), *filter(None, [self._sessions])]
         last = plan.segments[-1]
         if last.kind == "open" and last.paced and plan.mlperf is None:
             # No request in the rest of the window is part of the load: it is measured to its end.
@@ -174,7 +179,10 @@ class Shard:
             assert segment.offsets_path is not None
             mine = np.load(segment.offsets_path, mmap_mode="r")[index :: plan.shards] + start_ns
             intended = array.array("q", mine.astype(np.int64).tobytes())
-            return OpenLoop(self._loop, self._dispatcher, self._payloads, intended, first_id, plan.shards)
+            user = self._sessions.follow() if self._sessions else 0
+            return OpenLoop(
+                self._loop, self._dispatcher, self._payloads, intended, first_id, plan.shards, user
+            )
         quota = segment.max_requests
         return ClosedLoop(
             self._loop,
@@ -188,6 +196,7 @@ class Shard:
             id_step=plan.shards,
             quota=None if quota is None else plan.share(quota, index),
             quota_from_ns=start_ns + segment.quota_from_ns,
+            sessions=self._sessions,
         )
 
     def _beat(self, now_ns: int) -> None:

@@ -35,6 +35,7 @@ from inferbench_tasks.loadgen.token_load import (
 )
 from inferbench_tasks.loadgen.token_load import words as token_words
 from inferbench_tasks.loadgen.token_summary import Each
+from inferbench_tasks.submission.conversing import conversing_problems
 from inferbench_tasks.submission.schema import CLIENT_NAMES, LoadSpec
 
 #: What holds against every load of this kind, however right its stimulus was.
@@ -165,6 +166,9 @@ def _plan_tokens(options: Asked, spec: LoadSpec, folder: Path) -> LoadPlan:
     if spec.engine != "inferbench":
         raise InputError("--engine: MLPerf's LoadGen does not send with --protocol openai")
     tokens = options.tokens or TokenOptions()
+    if tokens.conversing:
+        for field, what in conversing_problems(spec.model_copy(update={"endpoint": tokens.api})):
+            raise InputError(f"--turns, --conversations: {field}: {what}")
     endpoint, stream = parse_target(options.url, options.model, tokens)
     inputs_path = folder / "requests.npz"
     write_requests(tokens, endpoint, spec, inputs_path)
@@ -177,6 +181,7 @@ def _plan_tokens(options: Asked, spec: LoadSpec, folder: Path) -> LoadPlan:
         max_backlog=options.max_backlog,
         stream=stream,
         ttft_ms=tokens.each.ttft_ms,
+        conversing=tokens.conversing,
     )
 
 

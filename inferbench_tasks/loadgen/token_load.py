@@ -26,7 +26,7 @@ from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.token_records import CHUNKS, STREAMS, read_table
 from inferbench_tasks.loadgen.token_share import withhold_all_times, withhold_clients_times
-from inferbench_tasks.loadgen.token_summary import Each, summarise_tokens
+from inferbench_tasks.loadgen.token_summary import Each, by_turn, summarise_tokens
 from inferbench_tasks.loadgen.token_window import TokenWindow
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.requests.prompts import PromptSet, write_prompts
@@ -37,6 +37,8 @@ from inferbench_tasks.submission.token_lengths import lengths_of
 _CEILING_CHUNKS = 64
 #: Different prompts of a load whose number of requests nobody knows, and the most of any.
 _PROMPTS_OF_CLOSED, _MOST_PROMPTS = 4096, 100_000
+#: Of all conversations of a load together.
+_MOST_TURNS = 400_000
 _HTTP = {"http": 80, "https": 443}
 _PLAIN = re.compile(r"[\x21-\x7e]{1,2000}")
 
@@ -56,6 +58,17 @@ class TokenOptions:
     each: Each = field(default_factory=Each)
     #: Different prefixes and the tokens of each; a prompt begins with one of them.
     prefix: tuple[int, int] | None = None
+    #: Laws of turns of a conversation and of ms from an answer to the next turn.
+    turns: dict[str, Any] | None = None
+    think_time_ms: dict[str, Any] | None = None
+    #: The user's conversations, and how that was asked for.
+    conversations: Path | None = None
+    where: str = "--conversations"
+
+    @property
+    def conversing(self) -> bool:
+        """Whether requests are turns of conversations."""
+        return self.turns is not None or self.conversations is not None
 
 
 def parse_target(url: str, model: str | None, options: TokenOptions) -> tuple[Endpoint, StreamTarget]:
@@ -101,11 +114,22 @@ def write_requests(options: TokenOptions, endpoint: Endpoint, spec: LoadSpec, pa
         more={**({"ignore_eos": True} if options.ignore_eos else {}), **_extra(options.extra_body)},
         file=options.prompts,
         prefix=options.prefix,
+        turns=lengths_of(options.turns, "--turns") if options.turns else None,
+        think_time_ms=lengths_of(options.think_time_ms, "--think-time-ms") if options.think_time_ms else None,
+        conversations=options.conversations,
+        where=options.where,
     )
     count = _PROMPTS_OF_CLOSED
     if not isinstance(spec.arrivals, ClosedProcess):
         rate = spec.arrivals.mean_rate_rps(spec.duration_s) or 0.0
         count = int(1.2 * rate * (spec.duration_s + spec.warmup_s)) + 64
+    if wanted.turns is not None:
+        turns = float(wanted.turns.draw(1000, np.random.default_rng(0)).mean())
+        if count * turns > _MOST_TURNS:
+            raise InputError(
+                f"{count:,} conversations of {turns:.1f} turns are more than {_MOST_TURNS:,} requests; lower the rate, "
+                "the duration or the turns"
+            )
     write_prompts(wanted, min(count, _MOST_PROMPTS), path, spec.seed)
 
 
@@ -125,7 +149,10 @@ def check_chunk_ceiling(plan: LoadPlan, cache: Path, *, allow_unsafe: bool) -> C
     """InputError if the load's tokens, each a chunk, are more than the safe share of what this client can take."""
     limit = ceiling(plan, _CEILING_CHUNKS * EVENT_BYTES, cache)
     rate = peak_rate_rps(plan)
-    asked = read_inputs(plan.inputs_path)["max_tokens"]
+    inputs = read_inputs(plan.inputs_path)
+    asked = inputs["max_tokens"]
+    if rate is not None and plan.turn_step:
+        rate *= len(asked) / (int(inputs["conversation"][-1]) + 1)  # arrivals are of conversations
     chunks = float(np.maximum(asked, _CEILING_CHUNKS).mean())
     most = limit.requests_per_s * _CEILING_CHUNKS
     if rate is not None and rate * chunks > SAFE_SHARE * most and not allow_unsafe:
@@ -153,11 +180,15 @@ def token_figures(
         withhold_clients_times(summary, tokens, usages, Thresholds(), paced=paced)
     if certificate is not None and (reason := outcome.depends_on_length(certificate, plan)) is not None:
         withhold_all_times(summary, reason)
-    asked = read_inputs(plan.inputs_path)["request"]
+    inputs = read_inputs(plan.inputs_path)
+    different, sent = len(inputs["request"]), len(window.request_id)
+    if plan.turn_step:
+        different, sent = int(inputs["conversation"][-1]) + 1, int((window.request_id < plan.turn_step).sum())
+        summary["by_turn"] = by_turn(tokens, plan.turn_step, summary["ttft_ms"])
     measured = int(window.measured.sum())
     return {
         "server": list(outcome.streams.said),
-        "prompts": {"different": len(asked), "sent_again": max(0, len(window.request_id) - len(asked))},
+        "prompts": {"different": different, "sent_again": max(0, sent - different)},
         "requests": measured,
         **summary,
         "mlperf_endpoints": endpoints_point(plan, summary),
@@ -178,8 +209,9 @@ def words(plan: LoadPlan, tokens: dict[str, Any]) -> list[str]:
             "per token is that much less sure"
         )
     if again := tokens["prompts"]["sent_again"]:
+        what = "conversations" if plan.turn_step else "requests"
         said.append(
-            f"{again} requests carried a prompt that had been sent before: a prefix cache may have known it"
+            f"{again} {what} began with a prompt that had been sent before: a prefix cache may have known it"
         )
     if plan.stream and plan.stream.api_key_env and not plan.stream.tls and not _local(plan.endpoint.host):
         said.append("the API key went over the network unencrypted (http)")

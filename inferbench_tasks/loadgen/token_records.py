@@ -41,6 +41,11 @@ STREAMS = pa.schema(
         }.items()
     ]
 )
+#: As they are written: of which conversation it is (the number of its first turn's request), and which turn, from 0.
+#: What is by itself is the only turn of its own. Files of earlier versions lack both.
+STREAMS_WRITTEN = STREAMS.append(pa.field("session", pa.int64(), nullable=False)).append(
+    pa.field("turn", pa.int32(), nullable=False)
+)
 CHUNKS = pa.schema(
     [
         pa.field(name, kind, nullable=False)

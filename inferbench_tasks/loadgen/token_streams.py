@@ -22,7 +22,7 @@ from inferbench_tasks.errors import StorageError
 from inferbench_tasks.loadgen.payloads import read_inputs
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.spool import Spool
-from inferbench_tasks.loadgen.token_records import CHUNKS, FIRST_BY, STREAMS, TableWriter
+from inferbench_tasks.loadgen.token_records import CHUNKS, FIRST_BY, STREAMS_WRITTEN, TableWriter
 
 #: What a token may take of a stream, with all that a server writes around it.
 _TOKEN_BYTES = 4096
@@ -55,7 +55,7 @@ def judge_streams(plan: LoadPlan, spools: tuple[Path, ...], samples_path: Path) 
     said: dict[str, None] = {}
     by_read = by_kernel = 0
     with (
-        TableWriter(judged.streams_path, STREAMS) as streams,
+        TableWriter(judged.streams_path, STREAMS_WRITTEN) as streams,
         TableWriter(judged.chunks_path, CHUNKS) as chunks,
     ):
         for path in spools:
@@ -66,9 +66,9 @@ def judge_streams(plan: LoadPlan, spools: tuple[Path, ...], samples_path: Path) 
             rows = spool.rows_in_place()
             for row, request_id, kept in _of_rows(plan, spool, rows):
                 tokens = int(asked[rows["sample_index"][row]]) if asked is not None else -1
-                stream = _read(kept, tokens if tokens > 0 else None)
+                stream = read_whole(bytes(kept.body) if kept is not None else b"", tokens)
                 if kept is not None and stream.kinds:
-                    rows_of = _rows(request_id, stream, kept)
+                    rows_of = _rows(request_id, stream, kept, plan.turn_step)
                     chunks.add(*rows_of.chunks)
                     streams.add(*rows_of.stream)
                     by_read, by_kernel = by_read + rows_of.by_read, by_kernel + rows_of.by_kernel
@@ -107,10 +107,11 @@ def _of_rows(
         yield row, request_id, None
 
 
-def _read(kept: KeptStream | None, asked_tokens: int | None) -> StreamText:
-    body = bytes(kept.body) if kept is not None else b""
+def read_whole(body: bytes, max_tokens: int, *, with_answer: bool = False) -> StreamText:
+    """A whole stream, judged by the most tokens that its request allowed (-1: any number)."""
+    asked_tokens = max_tokens if max_tokens > 0 else None
     limit = _LEAST_BYTES + _TOKEN_BYTES * asked_tokens if asked_tokens is not None else len(body)
-    stream = read_stream(body[:limit], asked_tokens)
+    stream = read_stream(body[:limit], asked_tokens, with_answer=with_answer)
     if len(body) > limit:
         words = f"{BAD['stream_too_large']}: {len(body):,} bytes for {asked_tokens} tokens"
         stream.problem = ("stream_too_large", words)
@@ -126,7 +127,7 @@ class _Rows(NamedTuple):
     by_kernel: int
 
 
-def _rows(request_id: int, stream: StreamText, kept: KeptStream) -> _Rows:
+def _rows(request_id: int, stream: StreamText, kept: KeptStream, turn_step: int) -> _Rows:
     """Each event arrives with the read that completed it."""
     read = np.searchsorted(kept.ends, np.array(stream.ends, np.int64), "left")
     arrival_ns = kept.arrivals_ns[read]
@@ -156,6 +157,8 @@ def _rows(request_id: int, stream: StreamText, kept: KeptStream) -> _Rows:
         int(token_ns[0]) if len(token_ns) else -1,
         int(output_ns[0]) if len(output_ns) else -1,
         int(token_ns[-1]) if len(token_ns) else -1,
+        request_id % turn_step if turn_step else request_id,
+        request_id // turn_step if turn_step else 0,
     )
     by_kernel = int(np.count_nonzero(waited_ns != NOT_STAMPED))
     row = tuple(np.array([value]) for value in values)

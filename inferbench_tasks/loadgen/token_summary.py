@@ -206,3 +206,27 @@ def _mean(values: NDArray[np.int64], of: NDArray[np.bool_]) -> float | None:
 
 def _ratio(part: Any, whole: Any) -> float | None:
     return float(part) / float(whole) if whole else None
+
+
+def by_turn(tokens: TokenWindow, turn_step: int, ttft: dict[str, Any]) -> list[dict[str, Any]]:
+    """The time to the first token of each turn's requests: ``turn`` (from 1), ``requests`` due, ``ttft_p50_ms``.
+
+    By the rules of all percentiles; None throughout where ``ttft``, that of all turns, was withheld. ``turn_step``:
+    see ``LoadPlan``.
+    """
+    window = tokens.window
+    turn = window.request_id // turn_step
+    withheld = "p50" in ttft.get("withheld", {})
+    first, failed = tokens.first_token_ns, window.measured & ~window.ok & (window.done_ns >= 0)
+    rows = []
+    for number in np.unique(turn[window.measured]).tolist():
+        due = window.measured & (turn == number)
+        stats = distribution(
+            (first - window.intended_ns)[due & window.ok & (first >= 0)] / _NS_PER_MS,
+            failed_ratio=float((~window.ok)[due].mean()),
+            failed_after=(window.done_ns - window.intended_ns)[due & failed] / _NS_PER_MS,
+            with_intervals=False,
+        )
+        p50 = None if withheld else stats["p50"]
+        rows.append({"turn": number + 1, "requests": int(due.sum()), "ttft_p50_ms": p50})
+    return rows

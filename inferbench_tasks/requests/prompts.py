@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from inferbench_tasks.clients.openai_form import Api
 from inferbench_tasks.contracts.archive import write_archive
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.requests.conversations import Turn, made_up, read_conversations, salted
 from inferbench_tasks.requests.ragged import objects, packed
 from inferbench_tasks.requests.sentences import sentences
 from inferbench_tasks.submission.token_lengths import Lengths
@@ -43,6 +44,17 @@ class PromptSet:
     file: Path | None = None
     #: Different prefixes and the tokens of each; a prompt begins with one of them.
     prefix: tuple[int, int] | None = None
+    #: Turns of a conversation, and ms from an answer to the next turn; None: each request is by itself, nobody thinks.
+    turns: Lengths | None = None
+    think_time_ms: Lengths | None = None
+    #: The user's conversations, and how that was asked for.
+    conversations: Path | None = None
+    where: str = "--conversations"
+
+    @property
+    def conversing(self) -> bool:
+        """Whether requests are turns of conversations."""
+        return self.turns is not None or self.conversations is not None
 
 
 def prompts(
@@ -78,10 +90,13 @@ def write_prompts(wanted: PromptSet, count: int, path: Path, seed: int) -> int:
     """Write up to ``count`` requests as the inputs of a load; how many there are.
 
     ``request``: the JSON of each; ``max_tokens``: what it asks for, -1 for no limit. InputError where the file of
-    prompts is wrong.
+    prompts is wrong. Of conversations ``count`` are written, a row for each turn with what is new in it, one
+    conversation after the other: ``conversation`` (its number) and ``think_ns`` (from the last answer to the turn).
     """
     rng = np.random.default_rng([seed, 0x70C5])
     salt = secrets.token_hex(4) if wanted.salt else ""
+    if wanted.conversing:
+        return _write_conversations(wanted, _conversations(wanted, count, rng, salt, seed), path, rng)
     if wanted.file is not None:
         texts = [f"{salt} {text}" if salt else text for text in read_prompts(wanted.file)]
         texts = [texts[index % len(texts)] for index in range(max(count, len(texts)))]
@@ -102,6 +117,48 @@ def write_prompts(wanted: PromptSet, count: int, path: Path, seed: int) -> int:
     return len(bodies)
 
 
+def _conversations(
+    wanted: PromptSet, count: int, rng: np.random.Generator, salt: str, seed: int
+) -> list[list[Turn]]:
+    if wanted.conversations is not None:
+        return [salted(turns, salt) for turns in read_conversations(wanted.conversations, wanted.where)]
+    assert wanted.turns is not None
+    turns = wanted.turns.draw(count, rng)
+    prefixes = shared_prefixes(*wanted.prefix, seed) if wanted.prefix else ()
+    first = prompts(count, wanted.input_tokens, rng, salt, prefixes)
+    return made_up(first, prompts(int(turns.sum()) - count, wanted.input_tokens, rng), turns)
+
+
+def _write_conversations(
+    wanted: PromptSet, conversations: list[list[Turn]], path: Path, rng: np.random.Generator
+) -> int:
+    """As ``write_prompts``; how many rows there are."""
+    total = sum(map(len, conversations))
+    asked = _asked(wanted, total, rng)
+    think_ms = wanted.think_time_ms.draw(total, rng) if wanted.think_time_ms else np.zeros(total, np.int64)
+    bodies: list[bytes] = []
+    numbers: list[int] = []
+    size = 0
+    for number, turns in enumerate(conversations):
+        for turn in turns:
+            most = int(asked[len(bodies)])
+            bodies.append(body_of(wanted, turn, most if most > 0 else None))
+            size += len(bodies[-1])
+        numbers += [number] * len(turns)
+        if size > _MOST_BYTES:
+            break
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = len(bodies)
+    arrays = {
+        "request": objects(bodies),
+        "max_tokens": asked[:rows],
+        "conversation": np.array(numbers, np.int64),
+        "think_ns": think_ms[:rows] * 1_000_000,
+    }
+    write_archive(path, packed(arrays))
+    return rows
+
+
 def _asked(wanted: PromptSet, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """The most tokens that each request asks for: the user's own field, under either name, counts."""
     drawn = wanted.output_tokens.draw(count, rng)
@@ -112,11 +169,15 @@ def _asked(wanted: PromptSet, count: int, rng: np.random.Generator) -> NDArray[n
     return np.full(count, -1, np.int64) if given else drawn
 
 
-def body_of(wanted: PromptSet, text: str, max_tokens: int | None) -> bytes:
-    """One request's JSON. Tokens are counted by the server: usage is asked for."""
+def body_of(wanted: PromptSet, said: str | Turn, max_tokens: int | None) -> bytes:
+    """One request's JSON: a prompt, or the messages of a turn. Tokens are counted by the server: usage is asked for."""
     if clash := [name for name in _OWN_FIELDS if name in wanted.more]:
         raise InputError(f"--extra-body: {clash[0]!r} is set by the load itself")
-    content = {"messages": [{"role": "user", "content": text}]} if wanted.api == "chat" else {"prompt": text}
+    content: dict[str, Any]
+    if wanted.api == "chat":
+        content = {"messages": [{"role": "user", "content": said}] if isinstance(said, str) else said}
+    else:
+        content = {"prompt": said}
     fields = {
         "model": wanted.model,
         **content,

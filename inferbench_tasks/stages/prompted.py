@@ -17,8 +17,15 @@ if TYPE_CHECKING:
 _FIRST_TOKENS = 4
 
 
-def prompted(job: JobSpec) -> RequestSet:
-    """The requests of a job with prompts. They are drawn when the load begins: each run has a salt of its own."""
+def prompted(job: JobSpec, base_dir: Path) -> RequestSet:
+    """The requests of a job with prompts. They are drawn when the load begins: each run has a salt of its own.
+
+    InputError for a file of them that is wrong, before a server is started for it.
+    """
+    from inferbench_tasks.requests.conversations import read_conversations
+
+    if (path := options_of(job, base_dir).conversations) is not None:
+        read_conversations(path, "requests.path")
     text = job.requests.model_dump_json()
     return RequestSet(
         path="",
@@ -29,21 +36,24 @@ def prompted(job: JobSpec) -> RequestSet:
     )
 
 
-def options_of(job: JobSpec) -> TokenOptions:
-    """What the load's own command line would be told."""
+def options_of(job: JobSpec, base_dir: Path | None = None) -> TokenOptions:
+    """What the load's own command line would be told. ``base_dir``: where the files lie that the job names."""
     from inferbench_tasks.loadgen.token_load import TokenOptions
     from inferbench_tasks.loadgen.token_summary import Each
 
     spec = job.requests
     given: dict[str, Any] = {
         name: getattr(spec, name).model_dump()
-        for name in ("input_tokens", "output_tokens")
+        for name in ("input_tokens", "output_tokens", "turns", "think_time_ms")
         if getattr(spec, name) is not None
     }
     slo = job.slo
     each = {**slo.each.model_dump(), "min_good_ratio": slo.min_good_ratio} if slo and slo.each else {}
     prefix = (spec.shared_prefix.groups, spec.shared_prefix.tokens) if spec.shared_prefix else None
+    conversations = base_dir / spec.path if spec.kind == "conversations" and spec.path and base_dir else None
     return TokenOptions(
+        conversations=conversations,
+        where="requests.path",
         api=job.load.endpoint or "chat",
         salt=spec.salt is not False,
         prefix=prefix,
@@ -58,7 +68,7 @@ def plan_of(job: JobSpec, load: LoadSpec, endpoint: Endpoint, folder: Path, base
     from inferbench_tasks.loadgen.prepare import prepare
     from inferbench_tasks.loadgen.token_load import write_requests
 
-    options = options_of(job)
+    options = options_of(job, base_dir)
     inputs = folder / "prompts.npz"
     write_requests(options, endpoint, load, inputs)
     return prepare(
@@ -69,6 +79,7 @@ def plan_of(job: JobSpec, load: LoadSpec, endpoint: Endpoint, folder: Path, base
         base_dir=base_dir,
         stream=StreamTarget(path=f"/v1/{PATHS[options.api]}"),
         ttft_ms=options.each.ttft_ms,
+        conversing=options.conversing,
     )
 
 

@@ -75,6 +75,8 @@ PARENTS = {
     "each": "slo",
     "input_tokens": "requests",
     "output_tokens": "requests",
+    "turns": "requests",
+    "think_time_ms": "requests",
     "shared_prefix": "requests",
     "batching": "serve",
     "arrivals": "load",
@@ -222,7 +224,9 @@ def _lengths() -> list[str]:
     ]
     for model in Slot.of(LengthsSpec).models():
         parts += [f"### kind: {choices(model, 'kind')[0]}", _summary(model), _table(model)]
-    return [*parts, "## requests.output_tokens", "As [input_tokens](#requestsinput_tokens)."]
+    others = ("output_tokens", "turns", "think_time_ms")
+    same = [(f"## requests.{name}", "As [input_tokens](#requestsinput_tokens).") for name in others]
+    return [*parts, *(part for section in same for part in section)]
 
 
 def _arrivals() -> str:

@@ -30,7 +30,13 @@ Precision = Literal["fp32", "fp16", "bf16", "int8"]
 
 
 #: What is said of prompts, and of nothing else.
-PROMPT_FIELDS = ("input_tokens", "output_tokens", "shared_prefix", "salt")
+PROMPT_FIELDS = ("input_tokens", "output_tokens", "shared_prefix", "salt", "turns", "think_time_ms")
+#: What requests to language models are made of, and which of those fields each kind leaves to its file.
+PROMPTED: dict[str, tuple[str, ...]] = {
+    "prompts": (),
+    "conversations": ("input_tokens", "shared_prefix", "turns"),
+}
+_OF_FILES = ("files", "conversations")
 
 
 class SharedPrefixSpec(Spec):
@@ -45,11 +51,12 @@ class SharedPrefixSpec(Spec):
 class RequestsSpec(Spec):
     """What the requests carry."""
 
-    kind: Literal["dataset", "files", "random", "prompts"] = "dataset"
+    kind: Literal["dataset", "files", "random", "prompts", "conversations"] = "dataset"
     """``dataset``: held-out samples of the model's own data set, seeded noise where it has none; ``files``: yours;
-    ``random``: seeded noise; ``prompts``: English prose for language models, each prompt another one."""
+    ``random``: seeded noise; ``prompts``: English prose for language models, each prompt another one;
+    ``conversations``: your own, JSON Lines with ``messages`` each."""
     path: RelativePath | None = None
-    """A file or folder of samples, relative to the submission; with ``kind: files`` only."""
+    """A file or folder of samples, or the file of conversations, relative to the submission; with those kinds only."""
     samples: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     """Distinct samples to prepare; the load cycles through them in a seeded order. Of ``prompts``: as many as leave."""
     input_tokens: LengthsSpec | None = None
@@ -61,14 +68,28 @@ class RequestsSpec(Spec):
     salt: bool | None = None
     """Of ``prompts``: a word that is drawn for each run stands behind the shared prefix, so that no run finds another's
     cache; true unless given."""
+    turns: LengthsSpec | None = None
+    """Of ``prompts``: how many turns a conversation has, each sent with all that was said before; null: each prompt is
+    by itself. Arrivals are then of conversations."""
+    think_time_ms: LengthsSpec | None = None
+    """Of conversations: from the end of an answer to the next turn, ms; null: none."""
+
+    @property
+    def conversing(self) -> bool:
+        """Whether requests are turns of conversations."""
+        return self.turns is not None or self.kind == "conversations"
 
     @model_validator(mode="after")
     def _path_only_for_files(self) -> RequestsSpec:
-        if (self.kind == "files") != (self.path is not None):
-            raise ValueError("path is needed with kind: files, and only allowed there")
+        if (self.kind in _OF_FILES) != (self.path is not None):
+            raise ValueError(f"path is needed with kind: {' or '.join(_OF_FILES)}, and only allowed there")
         given = [name for name in PROMPT_FIELDS if getattr(self, name) is not None]
-        if given and self.kind != "prompts":
-            raise ValueError(f"{given[0]} goes with kind: prompts only")
+        if given and self.kind not in PROMPTED:
+            raise ValueError(f"{given[0]} goes with kind: {' or '.join(PROMPTED)} only")
+        if wrong := [name for name in PROMPTED.get(self.kind, ()) if name in given]:
+            raise ValueError(f"{wrong[0]} is what the file of kind: {self.kind} says; leave it out")
+        if self.think_time_ms is not None and not self.conversing:
+            raise ValueError("think_time_ms is of conversations; give turns as well")
         return self
 
 
@@ -256,7 +277,8 @@ class JobSpec(JobBase):
             if self.model.module is not None:
                 yield NamedFile("model.module", self.model.module)
         if self.requests.path is not None:
-            yield NamedFile("requests.path", self.requests.path, may_be_folder=True)
+            whole = self.requests.kind in PROMPTED
+            yield NamedFile("requests.path", self.requests.path, may_be_folder=not whole, counts=whole)
         for part in ("before", "after"):
             for at, step in enumerate(getattr(self.processors, part, ())):
                 if isinstance(path := step.settings.get("path"), str):

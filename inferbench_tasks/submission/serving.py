@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from inferbench_tasks.submission.abilities import BackendAbilities
+from inferbench_tasks.submission.conversing import conversing_problems
 from inferbench_tasks.submission.finding import Finding
-from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.schema import PROMPTED, JobSpec
 
 
 def backend_findings(
@@ -57,11 +58,11 @@ def backend_findings(
 
 def _streamed(spec: JobSpec) -> Iterator[Finding]:
     """What streams of tokens need, and what can't go with them."""
-    load, prompts = spec.load, spec.requests.kind == "prompts"
+    load, prompts = spec.load, spec.requests.kind in PROMPTED
     if prompts != spec.streamed:
         yield Finding(
             ("requests.kind", "load.protocol"),
-            "prompts are sent with load.protocol: openai, and nothing else is; it is "
+            f"{' and '.join(PROMPTED)} are sent with load.protocol: openai, and nothing else is; it is "
             f"requests.kind: {spec.requests.kind} and load.protocol: {load.protocol}",
         )
     if load.endpoint is not None and not spec.streamed:
@@ -82,6 +83,9 @@ def _streamed(spec: JobSpec) -> Iterator[Finding]:
         yield Finding(
             ("load.arrivals", "load.protocol"), "max_rate does not search with streams of tokens yet"
         )
+    if spec.requests.conversing:
+        for field, message in conversing_problems(load):
+            yield Finding((field, "requests"), message)
     for block in ("processors", "evaluate", "trace", "share"):
         if getattr(spec, block) is not None:
             yield Finding(

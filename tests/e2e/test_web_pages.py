@@ -267,7 +267,13 @@ def test_a_submission_is_mended_by_the_hint(page: Page, site: Site) -> None:
     area.press("Enter")
     area.press_sequentially("100, kind: ")
     area.press("Control+Space")
-    assert page.get_by_role("option").all_inner_texts() == ["dataset", "files", "random", "prompts"]
+    assert page.get_by_role("option").all_inner_texts() == [
+        "dataset",
+        "files",
+        "random",
+        "prompts",
+        "conversations",
+    ]
     page.screenshot(path=site.shots / "12-new-completion.png", full_page=True)
     area.press("ArrowDown")
     area.press("ArrowDown")

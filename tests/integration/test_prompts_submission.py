@@ -14,9 +14,10 @@ import pytest
 
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.verdict import MODE
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import Attachment
-from inferbench_tasks.stages.prompted import options_of, plan_of
+from inferbench_tasks.stages.prompted import options_of, plan_of, prompted
 from inferbench_tasks.submission.schema import JobSpec
 from tests.load_servers import endpoint
 
@@ -117,3 +118,18 @@ def test_defaults_are_those_of_the_command_line() -> None:
     """A submission that says nothing of lengths asks what `load run --protocol openai` asks."""
     options = options_of(job())
     assert (options.input_tokens["value"], options.output_tokens["value"], options.salt) == (200, 64, True)
+
+
+def test_a_file_of_conversations_is_read_before_a_server_is_started(tmp_path: Path) -> None:
+    """A line that is none stops the run in its first stage; good ones are drawn anew for each run's salt."""
+    spec = job(kind="conversations", path="talks.jsonl")
+    talks = tmp_path / "talks.jsonl"
+    talks.write_text(
+        json.dumps({"messages": [{"role": "user", "content": "hello"}]}) + '\n{"messages": []}\n'
+    )
+    with pytest.raises(InputError, match=r"requests.path: talks.jsonl, line 2: no turn of a user"):
+        prompted(spec, tmp_path)
+    talks.write_text(talks.read_text().splitlines()[0])
+    prompted(spec, tmp_path)
+    (first,), (second,) = bodies(tmp_path, spec, 1), bodies(tmp_path, spec, 2)
+    assert first.split()[1] == second.split()[1] == "hello" and first != second

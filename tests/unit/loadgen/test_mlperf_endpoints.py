@@ -40,7 +40,7 @@ def test_a_point_is_a_fixed_number_in_flight() -> None:
     closed = Segment(kind="closed", start_ns=0, end_ns=1, concurrency=8)
 
     def point(segment: Segment) -> Any:
-        plan: Any = SimpleNamespace(segments=(segment,))
+        plan: Any = SimpleNamespace(segments=(segment,), turn_step=0)
         return endpoints_point(plan, summary)
 
     expected = {"concurrency": 8, "system_tps": 300.0, "tps_per_user": 40.0, "ttft_p90_ms": 70.0}

@@ -33,7 +33,17 @@ STREAMS: dict[str, Any] = {
     "serve": {"backend": "llm_stand_in"},
     "requests": {"kind": "prompts"},
 }
+TALKS: dict[str, Any] = {
+    **STREAMS,
+    "requests": {
+        "kind": "prompts",
+        "turns": {"kind": "fixed", "value": 3},
+        "think_time_ms": {"kind": "fixed", "value": 9},
+    },
+}
 POSSIBLE: list[JobSpec] = [
+    spec({"protocol": "openai"}, **TALKS),
+    spec({"protocol": "openai"}, **{**STREAMS, "requests": {"kind": "conversations", "path": "talks.jsonl"}}),
     spec({"protocol": "openai"}, **STREAMS, slo={"each": {"ttft_ms": 100}, "min_good_ratio": 0.9}),
     spec({"protocol": "openai", "endpoint": "completions", "client": "reference"}, **STREAMS),
     spec(),
@@ -56,8 +66,15 @@ POSSIBLE: list[JobSpec] = [
 ]
 TFS: dict[str, Any] = {"serve": {"backend": "tfs_protocol"}, "convert": {"format": "savedmodel"}}
 IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
-    (spec({"protocol": "openai"}), "requests.kind", "prompts are sent with load.protocol: openai"),
-    (spec(requests={"kind": "prompts"}), "requests.kind", "prompts are sent with load.protocol: openai"),
+    (spec({"protocol": "openai"}), "requests.kind", "are sent with load.protocol: openai"),
+    (spec(requests={"kind": "prompts"}), "requests.kind", "are sent with load.protocol: openai"),
+    (spec({"protocol": "openai", "endpoint": "completions"}, **TALKS), "load.endpoint", "use chat"),
+    (spec({"protocol": "openai", "max_requests": 50}, **TALKS), "load.max_requests", "leave it out"),
+    (
+        spec({"protocol": "openai", "arrivals": {"kind": "offline", "requests": 90}}, **TALKS),
+        "load.arrivals",
+        "no beginnings of conversations",
+    ),
     (spec({"endpoint": "chat"}), "load.endpoint", "openai only"),
     (spec(slo={"each": {"ttft_ms": 9}, "min_good_ratio": 0.9}), "slo.each", "only streamed tokens"),
     (spec({"protocol": "openai", "batch_size": 2}, **STREAMS), "load.batch_size", "one prompt"),
