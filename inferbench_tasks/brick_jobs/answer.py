@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from inferbench_tasks.brick_jobs.cutting import CutModel
+from inferbench_tasks.brick_jobs.cutting import BrickWork, CutModel
+from inferbench_tasks.brick_jobs.estimates import Estimates, estimated, known_bricks
 from inferbench_tasks.brick_jobs.predictions import predictions
+from inferbench_tasks.bricks.measure.method import Method, Setting
+from inferbench_tasks.bricks.results import Result
 
 if TYPE_CHECKING:
     from inferbench_tasks.brick_jobs.store import PerfDBResults
-    from inferbench_tasks.bricks.results import Result
 
 #: So many more models than calibrate a prediction are looked at: some may be the same model, or lack bricks.
 _SPARE = 3
+#: Of so many of the newest models the bricks teach estimates.
+_MODELS = 200
+#: With less of its time measured a prediction begins with saying so.
+MEASURED_RATIO = 0.9
 
 
 def answer(
@@ -25,11 +32,12 @@ def answer(
 ) -> dict[str, Any]:
     """What is predicted of a model at a setting, calibrated by ``calibrate_on`` others that were measured there.
 
-    ``known``: its bricks' times, and its own where it was measured as a whole. ``predicted_ms`` is null where bricks
-    are ``missing``.
+    ``known``: its bricks' times, and its own where it was measured as a whole. Bricks that are ``missing`` are
+    estimated; ``predicted_ms`` is null where that can't be done.
     """
     unique = set(cut.parts)
-    facts = {
+    absent = unique - set(known)
+    facts: dict[str, Any] = {
         "model": cut.name,
         "batch_size": cut.batch_size,
         "granularity": cut.granularity,
@@ -39,22 +47,30 @@ def answer(
         "constructor": constructor,
         "bricks": len(cut.parts),
         "unique": len(unique),
-        "missing": len(unique - set(known)),
+        "missing": len(absent),
     }
-    if unique - set(known):
+    estimates = _estimates(results, cut, absent) if absent else None
+    if absent and estimates is None:
         return {**facts, "coverage_ratio": None, "predicted_ms": None, "predicted_interval_ms": None}
     of = {"granularity": cut.granularity, "batch_size": cut.batch_size}
     measured = [name for name in results.whole_names() if name != cut.whole]
     others = results.cuts_of(measured, of, calibrate_on + _SPARE)
     wanted = {part for other in others for part in other["parts"]} | {other["whole"] for other in others}
     all_known = {**results.get_many((wanted | {cut.whole}) - set(known)), **known}
-    cuts = [cut, *(cut_of(at, other, all_known) for at, other in enumerate(others, start=1))]
-    [one] = predictions(
-        [cuts[0].model_copy(update={"at": 0}), *cuts[1:]], all_known, calibrate_on, constructor
-    )[0]
+    if estimates is not None:
+        all_known |= stand_ins(cut, estimates, known, results.setting)
+    cuts = [cut.model_copy(update={"at": 0})]
+    # What calibrates is measured, all of it.
+    for at, other in enumerate(others, start=1):
+        if not absent & set(other["parts"]):
+            cuts.append(cut_of(at, other, all_known))
+    spread = estimates and (estimates.spread, estimates.families)
+    [one] = predictions(cuts, all_known, calibrate_on, constructor, {0: (absent, spread)} if spread else {})[
+        0
+    ]
     rounds_ns = all_known[cut.whole].rounds_ns["warm"] if one.measured else ()
-    return {
-        **facts,
+    shown = facts | {
+        "estimated_error_ratio": math.expm1(estimates.spread) if estimates else None,
         "coverage_ratio": one.coverage_ratio,
         "predicted_ms": one.best.ms,
         "predicted_interval_ms": [one.best.low_ms, one.best.high_ms],
@@ -67,6 +83,39 @@ def answer(
         "measured_rounds_ms": [ns / 1e6 for ns in rounds_ns] or None,
         "by_operators": one.by_operators,
     }
+    return ({"warning": little_measured(shown)} if one.coverage_ratio < MEASURED_RATIO else {}) | shown
+
+
+def little_measured(row: Mapping[str, Any]) -> str:
+    """What is said first of a prediction most of which is not measured."""
+    return (
+        f"only {row['coverage_ratio']:.0%} of this time are measured: {row['missing']} of {row['unique']} unique "
+        f"bricks are estimated"
+    )
+
+
+def _estimates(results: PerfDBResults, cut: CutModel, absent: set[str]) -> Estimates | None:
+    works = [work for work in cut.work if work.identity in absent]
+    if len(works) < len(absent):
+        return None
+    cuts = results.measured_cuts(_MODELS)
+    every = {work["identity"] for other in cuts for work in other["work"]}
+    return estimated(works, known_bricks(cuts, results.get_many(every)))
+
+
+def stand_ins(
+    cut: CutModel, estimates: Estimates, known: Mapping[str, Result], setting: Setting
+) -> dict[str, Result]:
+    """Estimated times in the form of measured ones, of as many rounds as those have: they do not differ by round."""
+    rounds = max([len(one.rounds_ns["warm"]) for one in known.values()] + [2])
+    operators = {work.identity: work.operators for work in cut.work}
+    return {
+        identity: Result(
+            identity=identity, key=identity, operators=operators[identity], setting=setting, session="estimated",
+            method=Method(), rounds_ns={state: (ns,) * rounds for state, ns in times.items()}, raw_ns={},
+        )
+        for identity, times in estimates.ns.items()
+    }  # fmt: skip
 
 
 def cut_of(at: int, document: Mapping[str, Any], known: Mapping[str, Result]) -> CutModel:
@@ -81,4 +130,5 @@ def cut_of(at: int, document: Mapping[str, Any], known: Mapping[str, Result]) ->
         digest=document.get("digest") or "", batch_size=document.get("batch_size") or 1,
         granularity=document["granularity"], layers=document.get("layers") or 0, operators=operators,
         whole=document["whole"], parts=parts, needs=tuple(tuple(before) for before in document["needs"]),
+        work=tuple(BrickWork.model_validate(one) for one in document.get("work") or ()),
     )  # fmt: skip

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inferbench_tasks.brick_jobs.cutting import CutModel, ToMeasure
+from inferbench_tasks.brick_jobs.cutting import BrickWork, CutModel, ToMeasure
 from inferbench_tasks.brick_jobs.filling import measuring_s, run_s
 from inferbench_tasks.errors import StageError
 
@@ -53,17 +53,20 @@ class Cutter:
             for granularity in inp.granularity:
                 bricks = list(cut(graph, parse_granularity(str(granularity))))
                 parts = tuple(timed_as(graph, brick) for brick in bricks)
+                work = _work(graph, parts, bricks)
                 self.cuts.append(
                     CutModel(
                         at=inp.at, name=self._source.name, copies=inp.copies, task=inp.task or model.task,
                         digest=model.digest, batch_size=batch, granularity=str(granularity),
                         layers=len(graph.layers), operators=entire.operators, whole=whole, parts=parts,
                         needs=tuple(tuple(before) for before in needs_of(bricks)),
+                        work=tuple(work.values()),
                     )
                 )  # fmt: skip
                 if not inp.networks:
                     continue
-                one_run_s = self._networks(graph, parts, bricks, folder)
+                self._networks(graph, parts, bricks, work, folder)
+                one_run_s = sum(run_s(work[part].flops, work[part].moved_bytes) for part in parts)
             if inp.networks and inp.wholes and self._are_missing([whole]):
                 self.missing[whole] = ToMeasure(
                     item=whole_item(whole, Path(model.path), feeds, folder), key=entire.key,
@@ -72,28 +75,42 @@ class Cutter:
                 )  # fmt: skip
 
     def _networks(
-        self, graph: LayerGraph, parts: Sequence[str], bricks: Sequence[Brick], folder: Path
-    ) -> float:
-        """Write the networks of those bricks that are missing; a guess of what one run of all takes, s."""
-        from inferbench_tasks.brick_jobs.work import work_of
+        self,
+        graph: LayerGraph,
+        parts: Sequence[str],
+        bricks: Sequence[Brick],
+        work: Mapping[str, BrickWork],
+        folder: Path,
+    ) -> None:
+        """Write the networks of those bricks that are missing."""
         from inferbench_tasks.bricks.measure.networks import brick_item
 
-        one_run_s = 0.0
         missing = self._are_missing(parts)
         for identity, brick in zip(parts, bricks, strict=True):
-            one_s = run_s(*work_of(graph, brick))
-            one_run_s += one_s
             if identity not in missing or identity in self.missing:
                 continue
+            one_s = run_s(work[identity].flops, work[identity].moved_bytes)
             self.missing[identity] = ToMeasure(
                 item=brick_item(graph, brick, folder), key=brick.key, operators=brick.operators,
                 layers=" > ".join(layer.node.name or layer.operator for layer in brick.layers), shard=0,
                 estimate_s=measuring_s(one_s, self._inp.method, whole=False),
             )  # fmt: skip
-        return one_run_s
 
     def _are_missing(self, identities: Iterable[str]) -> set[str]:
         """Those that have no time that may be used, and no network yet; notes the known ones."""
         new = set(identities) - set(self.missing)
         self.known |= new & self._stored
         return new - self._stored
+
+
+def _work(graph: LayerGraph, parts: Sequence[str], bricks: Sequence[Brick]) -> dict[str, BrickWork]:
+    from inferbench_tasks.brick_jobs.work import work_of
+
+    made: dict[str, BrickWork] = {}
+    for identity, brick in zip(parts, bricks, strict=True):
+        if identity not in made:
+            flops, moved = work_of(graph, brick)
+            made[identity] = BrickWork(
+                identity=identity, operators=brick.operators, flops=flops, moved_bytes=moved
+            )
+    return made

@@ -12,6 +12,15 @@ FILE = "cutting.json"
 NETWORKS = "networks"
 
 
+class BrickWork(Handle):
+    """What a brick does, whether it was measured or not: its operators, and a rough count of its work."""
+
+    identity: str
+    operators: tuple[str, ...]
+    flops: float
+    moved_bytes: float
+
+
 class CutModel(Handle):
     """One model at one batch size and granularity. ``at``: its place in the list; ``whole``: the identity that it is
     timed as; ``parts``: those of its bricks in order, ``needs``: the positions that each takes from."""
@@ -28,6 +37,8 @@ class CutModel(Handle):
     whole: str
     parts: tuple[str, ...]
     needs: tuple[tuple[int, ...], ...]
+    work: tuple[BrickWork, ...] = ()
+    """Of each of its bricks, once."""
 
 
 class ToMeasure(Handle):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.result import PredictedModel, Times
@@ -11,14 +12,22 @@ from inferbench_tasks.bricks import prediction
 from inferbench_tasks.bricks.prediction import Estimate
 from inferbench_tasks.bricks.results import Result
 
+#: Identities that were estimated, and of sums of such estimates the spread of the logarithm and how many told it.
+Guess = tuple[Collection[str], tuple[float, int]]
+
 
 def predictions(
-    cuts: Sequence[CutModel], known: Mapping[str, Result], calibrate_on: int, constructor: str = "sequential"
+    cuts: Sequence[CutModel],
+    known: Mapping[str, Result],
+    calibrate_on: int,
+    constructor: str = "sequential",
+    guesses: Mapping[int, Guess] = MappingProxyType({}),
 ) -> dict[int, list[PredictedModel]]:
     """Place in the list -> a prediction for each of the model's cuts, of those all of whose bricks are known.
 
     A model is calibrated by the first ``calibrate_on`` others of the list, at its batch size and granularity, that
     were measured as a whole; never by one of the same operators in the same order, which is the same model.
+    ``guesses``: place -> which of its bricks' times are estimates.
     """
     complete = [cut for cut in cuts if all(part in known for part in cut.parts)]
     ratios = {_id(cut): _log_ratio(cut, known, constructor) for cut in complete if cut.whole in known}
@@ -32,7 +41,7 @@ def predictions(
             and other.operators != cut.operators
             and (other.batch_size, other.granularity) == (cut.batch_size, cut.granularity)
         ][:calibrate_on]
-        made.setdefault(cut.at, []).append(_predicted(cut, known, by, constructor))
+        made.setdefault(cut.at, []).append(_predicted(cut, known, by, constructor, guesses.get(cut.at)))
     return made
 
 
@@ -52,10 +61,19 @@ def _log_ratio(cut: CutModel, known: Mapping[str, Result], constructor: str) -> 
 
 
 def _predicted(
-    cut: CutModel, known: Mapping[str, Result], by: Sequence[float], constructor: str
+    cut: CutModel,
+    known: Mapping[str, Result],
+    by: Sequence[float],
+    constructor: str,
+    guess: Guess | None,
 ) -> PredictedModel:
     bricks = [known[part] for part in cut.parts]
     warm = prediction.constructed(bricks, cut.needs, "warm", constructor)
+    coverage, estimated = 1.0, frozenset[str]()
+    if guess is not None:
+        estimated, (spread, families) = frozenset(guess[0]), guess[1]
+        coverage = prediction.coverage_ratio(bricks, estimated, "warm")
+        warm = prediction.with_estimates(warm, 1 - coverage, spread, families)
     calibration = prediction.calibration_by(by)
     return PredictedModel(
         batch_size=cut.batch_size,
@@ -63,7 +81,7 @@ def _predicted(
         layers=cut.layers,
         bricks=len(cut.parts),
         unique=len(set(cut.parts)),
-        coverage_ratio=1.0,
+        coverage_ratio=coverage,
         constructed=times(warm),
         streamed=times(prediction.constructed(bricks, cut.needs, "streamed", constructor)),
         parallel=times(prediction.constructed(bricks, cut.needs, "warm", "parallel")),
@@ -71,7 +89,7 @@ def _predicted(
         factor=calibration.factor if calibration else None,
         calibrated_by=calibration.models if calibration else None,
         measured=times(prediction.measured(known[cut.whole])) if cut.whole in known else None,
-        by_operators=prediction.by_operators(bricks, "warm"),
+        by_operators=prediction.by_operators(bricks, "warm", estimated),
     )
 
 

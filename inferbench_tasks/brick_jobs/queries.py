@@ -139,8 +139,8 @@ def predicted(
 ) -> dict[str, Any]:
     """A model's latency from what is stored alone; nothing is run.
 
-    At the newest of the settings of that device at which most of its bricks are known. Without all of them there is no
-    figure: ``predicted_ms`` is null, and ``missing`` says how many lack. InputError for a model that was never cut, or
+    At the newest of the settings of that device at which most of its bricks are known; those that are ``missing`` are
+    estimated, and where they can't be ``predicted_ms`` is null. InputError for a model that was never cut, or
     a device that nothing was measured on.
     """
     where = {"model": model, "batch_size": batch_size, "granularity": granularity}

@@ -8,7 +8,7 @@ that was cut, at each granularity: its bricks in order, and what each of them ta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -125,15 +125,18 @@ class PerfDBResults:
         parts: Iterable[str],
         needs: Iterable[Iterable[int]],
         facts: Mapping[str, Any],
+        work: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Keep how a model is cut, once; ``facts``: its name, digest, batch size and what else is known of it."""
+        """Keep how a model is cut, once; ``facts``: its name, digest, batch size and what else is known of it;
+        ``work``: of each brick, also where it was not counted before."""
         parts = list(parts)
         where = {"whole": whole, "granularity": granularity, "parts": parts}
         values = {**facts, "needs": [list(one) for one in needs], "created_at": utc_now()}
+        update = {"$setOnInsert": to_stored(values)} | (
+            {"$set": {"work": to_stored(list(work))}} if work else {}
+        )
         self._db.retrying(
-            lambda: self._db.collection(DECOMPOSITIONS).update_one(
-                where, {"$setOnInsert": to_stored(values)}, upsert=True
-            ),
+            lambda: self._db.collection(DECOMPOSITIONS).update_one(where, update, upsert=True),
             "writing a decomposition",
         )
 
@@ -149,7 +152,8 @@ class PerfDBResults:
                 "instruction_set": self.setting.instruction_set,
                 "layers": cut.layers,
             }
-            self.put_cut(cut.whole, cut.granularity, cut.parts, cut.needs, facts)
+            work = [one.model_dump(mode="json") for one in cut.work]
+            self.put_cut(cut.whole, cut.granularity, cut.parts, cut.needs, facts, work)
 
     def whole_names(self) -> list[str]:
         """The identities of whole models that were measured at this setting."""
@@ -164,6 +168,19 @@ class PerfDBResults:
         return self._db.retrying(
             lambda: list(
                 self._db.collection(DECOMPOSITIONS).find(where, {"_id": 0}, sort=newest, limit=limit)
+            ),
+            "reading decompositions",
+        )
+
+    def measured_cuts(self, limit: int) -> list[dict[str, Any]]:
+        """The newest models that were cut for this setting's instruction set and whose bricks' work was counted."""
+        where = {"instruction_set": self.setting.instruction_set, "work": {"$exists": True}}
+        fields = {"model": 1, "work": 1, "_id": 0}
+        return self._db.retrying(
+            lambda: list(
+                self._db.collection(DECOMPOSITIONS).find(
+                    where, fields, sort=[("created_at", -1)], limit=limit
+                )
             ),
             "reading decompositions",
         )

@@ -1,4 +1,5 @@
-"""How much work a brick is: a rough count, which decides on nothing but how evenly shards are filled."""
+"""How much work a brick is: a rough count, which decides on how evenly shards are filled, and
+which estimates are made of."""
 
 from __future__ import annotations
 
@@ -9,8 +10,9 @@ import onnx_ir as ir
 from inferbench_tasks.bricks.brick import Brick
 from inferbench_tasks.bricks.layers import LayerGraph
 
-#: Operators that multiply each output by a row of their weights, by the end of their names.
-_PRODUCTS = ("Conv", "MatMul", "Gemm", "FusedMatMul", "FusedGemm", "FusedConv", "ConvTranspose")
+#: Operators whose outputs are sums of products, by the end of their names: over a window, or over the last axis.
+_CONVOLUTIONS = ("Conv", "FusedConv", "ConvTranspose")
+_PRODUCTS = ("MatMul", "Gemm", "FusedMatMul", "FusedGemm")
 
 
 def work_of(graph: LayerGraph, brick: Brick) -> tuple[float, float]:
@@ -26,11 +28,13 @@ def work_of(graph: LayerGraph, brick: Brick) -> tuple[float, float]:
         inputs = sum(math.prod(record.shape) for record in taken)
         moved += 4.0 * (outputs + inputs + sum(math.prod(shape) for shape in weights))
         flops += outputs
-        if layer.operator.rpartition(".")[2] in _PRODUCTS:
-            largest = max(weights, key=math.prod, default=None)
-            # A row is what one output channel is made of: all weights but the axis of the outputs.
-            row = math.prod(largest) / max(1, largest[0]) if largest else taken[-1].shape[-1] if taken else 1
-            flops += 2.0 * outputs * row
+        name = layer.operator.rpartition(".")[2]
+        largest = max(weights, key=math.prod, default=None)
+        if name in _CONVOLUTIONS and largest:
+            # What one output is made of: all weights but the axis of the output channels.
+            flops += 2.0 * outputs * math.prod(largest) / max(1, largest[0])
+        elif name in _PRODUCTS and taken and taken[0].shape:
+            flops += 2.0 * outputs * taken[0].shape[-1]
     return flops, moved
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,17 +99,41 @@ def calibrated(estimate: Estimate, by: Calibration) -> Estimate:
     return Estimate(ns, ns * math.exp(-half), ns * math.exp(half))
 
 
-def by_operators(bricks: Sequence[Result], state: str) -> list[dict[str, object]]:
-    """Where the time goes: a row for each type of brick, the largest share first."""
+def coverage_ratio(bricks: Sequence[Result], estimated: Collection[str], state: str) -> float:
+    """The share of the bricks' summed time that is measured."""
+    times = [(brick.identity in estimated, float(np.mean(brick.rounds_ns[state]))) for brick in bricks]
+    return math.fsum(time for guess, time in times if not guess) / math.fsum(time for _, time in times)
+
+
+def with_estimates(estimate: Estimate, share: float, spread: float, families: int) -> Estimate:
+    """The same with the interval of what is estimated of it, ``share`` of its time.
+
+    ``spread``: the root mean square of the logarithms by which sums of estimates were off, of so many families.
+    Student's quantile of that is how far this sum may be off; it adds to the rounds' as a square.
+    """
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, families)) * spread
+    part = share * estimate.ns
+    low = math.hypot(estimate.ns - estimate.low_ns, part * -math.expm1(-half))
+    high = math.hypot(estimate.high_ns - estimate.ns, part * math.expm1(half))
+    return Estimate(estimate.ns, max(0.0, estimate.ns - low), estimate.ns + high)
+
+
+def by_operators(
+    bricks: Sequence[Result], state: str, estimated: Collection[str] = ()
+) -> list[dict[str, object]]:
+    """Where the time goes: a row for each type of brick, the largest share first; how many of them are estimated."""
     times: defaultdict[str, float] = defaultdict(float)
     counts: Counter[str] = Counter()
+    guesses: Counter[str] = Counter()
     for brick in bricks:
         name = " > ".join(brick.operators)
         times[name] += float(np.mean(brick.rounds_ns[state]))
         counts[name] += 1
+        guesses[name] += brick.identity in estimated
     total = math.fsum(times.values())
     return [
         {"operators": name, "bricks": counts[name], "ms": time / 1e6, "share_ratio": time / total}
+        | ({"estimated": guesses[name]} if estimated else {})
         for name, time in sorted(times.items(), key=lambda item: (-item[1], item[0]))
     ]
 

@@ -93,6 +93,9 @@ def predict(
                 if len(models) == 1:
                     raise
                 failed.append(f"{model}: {error}")
+    for row in rows:
+        if row.get("warning"):
+            say(f"{row['model']}: {row['warning']}.")
     emit([_short(row) for row in rows] if output is OutputFormat.table else rows, output)
     for row in rows:
         say(_in_words(row))
@@ -161,6 +164,11 @@ def _in_words(row: dict[str, Any]) -> str:
     if row["predicted_ms"] is None:
         return text + (
             f"no prediction: {row['missing']} of {row['unique']} unique bricks have no time on {row['device']}."
+        )
+    if row["missing"]:
+        text += (
+            f"{1 - row['coverage_ratio']:.1%} of it are estimated ({row['missing']} of {row['unique']} bricks; "
+            f"families that were held back were {row['estimated_error_ratio']:.0%} off), which the interval has in it; "
         )
     if row["calibrated_by"]:
         text += (

@@ -62,7 +62,8 @@ def predict(
     batch_size: Annotated[int, Query(ge=1, le=4096)] = 1,
     granularity: Annotated[str, Query(pattern=r"^([1-9][0-9]{0,3}|whole)$")] = "1",
 ) -> Response:
-    """``predicted_ms`` with its interval and its ``coverage_ratio``, both null where bricks are ``missing``."""
+    """``predicted_ms`` with its interval and its ``coverage_ratio``, the share of it that is measured: bricks that are
+    ``missing`` are estimated. Below 90% a ``warning`` comes first; all are null where there is no estimate."""
     try:
         found = queries.predicted(db, model, device, batch_size, granularity)
     except InputError as error:

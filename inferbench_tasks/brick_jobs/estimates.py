@@ -1,0 +1,165 @@
+"""Bricks that were never measured at a setting, estimated from those that were; and how far off such estimates are.
+
+The logarithm of a brick's time is a ridge regression (scikit-learn) on the logarithms of its arithmetic, its bytes and
+a guess of both, each by itself and for its operator. How far off it is comes from families that are held back: all
+bricks of a family's models are estimated by what was measured of bricks that are in none of them, and added up. The
+root mean square of these sums' log ratios is the error of what is estimated in any other model.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.brick_jobs.cutting import BrickWork
+from inferbench_tasks.brick_jobs.filling import run_s
+from inferbench_tasks.bricks.corpus import corpora, read_corpus
+from inferbench_tasks.bricks.measure.method import STATES
+from inferbench_tasks.bricks.results import Result
+
+#: Fewer measured bricks, or families of models to hold back, say nothing of others.
+FEWEST_BRICKS, FEWEST_FAMILIES = 20, 3
+#: Of the ridge regression: how much a coefficient costs, in columns of unit scale.
+_ALPHA = 0.01
+
+
+@dataclass(frozen=True)
+class Known:
+    """A measured brick: its work, its times, and the families of the models that it is in."""
+
+    work: BrickWork
+    times_ns: Mapping[str, float]
+    families: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """``ns``: identity -> state -> time. ``spread``: of the logarithm of a family's sum, held back; ``families``: how
+    many were. ``bricks``: what was learned from."""
+
+    ns: dict[str, dict[str, float]]
+    spread: float
+    families: int
+    bricks: int
+
+
+def estimated(missing: Iterable[BrickWork], known: Sequence[Known]) -> Estimates | None:
+    """Of each missing brick; None where too few others are known, or none of its type: nothing is known of that."""
+    missing = list(missing)
+    if not missing or not {_type(work) for work in missing} <= {_type(one.work) for one in known}:
+        return None
+    spread, families = held_back(known)
+    if spread is None:
+        return None
+    by_state = {state: _fitted(known, state)(missing) for state in STATES}
+    ns = {one.identity: {state: by_state[state][at] for state in STATES} for at, one in enumerate(missing)}
+    return Estimates(ns, spread, families, len(known))
+
+
+@dataclass(frozen=True)
+class HeldBack:
+    """One family, estimated without its bricks. ``ratio``: its estimated over its measured sum; ``median_ratio``: the
+    median of how far each brick is off."""
+
+    family: str
+    bricks: int
+    ratio: float
+    median_ratio: float
+
+
+def by_family(known: Sequence[Known]) -> list[HeldBack]:
+    """Each family, estimated by the others; see the module. Bricks of a type that no other family has are left out:
+    such a one is never estimated."""
+    rows = []
+    for family in sorted(frozenset[str]().union(*(one.families for one in known))):
+        others = [one for one in known if family not in one.families]
+        types = {_type(one.work) for one in others}
+        own = [one for one in known if family in one.families and _type(one.work) in types]
+        if len(others) < FEWEST_BRICKS or not own:
+            continue
+        guesses = _fitted(others, "warm")([one.work for one in own])
+        times = [one.times_ns["warm"] for one in own]
+        off = [abs(guess / time - 1) for guess, time in zip(guesses, times, strict=True)]
+        rows.append(HeldBack(family, len(own), math.fsum(guesses) / math.fsum(times), statistics.median(off)))
+    return rows
+
+
+def held_back(known: Sequence[Known]) -> tuple[float | None, int]:
+    """(Root mean square of the logarithms of the families' ratios, how many families there are); None for too few."""
+    logs = [math.log(row.ratio) for row in by_family(known)]
+    if len(logs) < FEWEST_FAMILIES:
+        return None, len(logs)
+    return math.sqrt(math.fsum(log * log for log in logs) / len(logs)), len(logs)
+
+
+def _fitted(known: Sequence[Known], state: str) -> Any:
+    """A function: works -> times, ns."""
+    from sklearn.linear_model import Ridge
+
+    operators = sorted({_type(one.work) for one in known})
+    table = np.array([_row(one.work, operators) for one in known])
+    target = np.log([one.times_ns[state] for one in known])
+    model = Ridge(alpha=_ALPHA).fit(table, target)
+    low, high = float(target.min()), float(target.max())
+
+    def predict(works: Sequence[BrickWork]) -> list[float]:
+        rows = np.array([_row(work, operators) for work in works])
+        # A straight line goes on for ever: not further than what was seen, and its work beyond that.
+        return [float(math.exp(value)) for value in np.clip(model.predict(rows), low - 1, high + 3)]
+
+    return predict
+
+
+def _row(work: BrickWork, operators: Sequence[str]) -> list[float]:
+    amounts = [
+        math.log(1e9 * run_s(work.flops, work.moved_bytes)) / 10,
+        math.log1p(work.flops) / 10,
+        math.log1p(work.moved_bytes) / 10,
+    ]
+    own = [float(_type(work) == operator) for operator in operators]
+    return [*amounts, *own, *(mark * amount for mark in own for amount in amounts)]
+
+
+def _type(work: BrickWork) -> str:
+    return " > ".join(work.operators)
+
+
+def known_bricks(cuts: Iterable[Mapping[str, Any]], results: Mapping[str, Result]) -> list[Known]:
+    """What was measured of bricks that these models are made of (documents of ``decompositions``)."""
+    works: dict[str, BrickWork] = {}
+    families: defaultdict[str, set[str]] = defaultdict(set)
+    for cut in cuts:
+        for values in cut.get("work") or ():
+            work = BrickWork.model_validate(values)
+            works[work.identity] = work
+            families[work.identity].add(family_of(cut.get("model") or ""))
+    return [
+        Known(
+            work,
+            {state: float(np.mean(results[identity].rounds_ns[state])) for state in STATES},
+            frozenset(families[identity]),
+        )
+        for identity, work in works.items()
+        if identity in results
+    ]
+
+
+def family_of(model: str) -> str:
+    """The family that a corpus says; of other models the letters that their name begins with."""
+    if (family := _families().get(model)) is not None:
+        return family
+    start = re.match(r"[^\W\d_]+", model)
+    return start[0].lower() if start else model
+
+
+@cache
+def _families() -> dict[str, str]:
+    return {entry.model: entry.family for name in corpora() for entry in read_corpus(name).models}

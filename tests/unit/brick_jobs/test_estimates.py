@@ -1,0 +1,123 @@
+"""Estimates of bricks that were never measured: what they are learned from, and how far off they say that they are."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.brick_jobs.cutting import BrickWork
+from inferbench_tasks.brick_jobs.estimates import (
+    FEWEST_BRICKS,
+    Known,
+    estimated,
+    family_of,
+    held_back,
+    known_bricks,
+)
+from inferbench_tasks.bricks.measure.method import Method, Setting
+from inferbench_tasks.bricks.prediction import Estimate, coverage_ratio, with_estimates
+from inferbench_tasks.bricks.results import Result
+
+SETTING = Setting(processor="p", instruction_set="x", cores=1, threads=1, runtime="r")
+
+
+def brick(name: str, ns: float, family: str, flops: float = 1e6, operator: str = "Conv") -> Known:
+    work = BrickWork(identity=name, operators=(operator,), flops=flops, moved_bytes=flops / 10)
+    return Known(work, {"warm": ns, "streamed": 2 * ns}, frozenset([family]))
+
+
+def result(identity: str, ns: float) -> Result:
+    return Result(
+        identity=identity, key=identity, operators=("Conv",), setting=SETTING, session="s", method=Method(),
+        rounds_ns={"warm": (ns,) * 3, "streamed": (2 * ns,) * 3}, raw_ns={},
+    )  # fmt: skip
+
+
+def test_the_error_is_that_of_families_that_are_held_back() -> None:
+    """Three families of the same work, one of which takes twice as long. Held back, that one is estimated at half of
+    its time; each other at the geometric mean of one that is twice as slow and one that is alike: root 2 of its
+    own."""
+    known = [
+        brick(f"{family}{at}", 200.0 if family == "a" else 100.0, family)
+        for family in "abc"
+        for at in range(FEWEST_BRICKS)
+    ]
+    spread, families = held_back(known)
+    logs = (math.log(2), math.log(2) / 2, math.log(2) / 2)
+    assert families == 3
+    assert spread == pytest.approx(math.sqrt(sum(log * log for log in logs) / 3))
+
+
+def test_a_brick_of_two_families_teaches_neither() -> None:
+    """What is held back has none of its bricks among what it is estimated by: all are shared, so nothing is left."""
+    shared = frozenset("abc")
+    known = [
+        Known(one.work, one.times_ns, shared) for one in (brick(f"{at}", 100.0, "a") for at in range(60))
+    ]
+    assert held_back(known) == (None, 0)
+    assert estimated([brick("new", 1.0, "d").work], known) is None
+
+
+def test_times_that_grow_with_the_work_are_found_again() -> None:
+    """A nanosecond for each thousand FLOP: a size between those that were measured is within 10%; both states."""
+    known = [
+        brick(f"{family}{at}", flops / 1e3, family, flops)
+        for family in "abcd"
+        for at, flops in enumerate(10 ** (6 + 3 * i / 14) for i in range(15))
+    ]
+    found = estimated([brick("new", 0.0, "d", 10**7.6).work], known)
+    assert found is not None and found.bricks == 60 and found.families == 4 and found.spread < 0.1
+    assert found.ns["new"]["warm"] == pytest.approx(10**4.6, rel=0.1)
+    assert found.ns["new"]["streamed"] == pytest.approx(2 * found.ns["new"]["warm"], rel=0.01)
+
+
+def test_too_little_is_no_estimate() -> None:
+    """Two families, a handful of bricks, or an operator that nobody measured: no figure, whatever the work."""
+    two = [brick(f"{family}{at}", 100.0, family) for family in "ab" for at in range(40)]
+    few = [brick(f"{family}{at}", 100.0, family) for family in "abc" for at in range(5)]
+    assert estimated([brick("new", 1.0, "d").work], two) is None
+    assert estimated([brick("new", 1.0, "d").work], few) is None
+    enough = [brick(f"{family}{at}", 100.0, family) for family in "abc" for at in range(40)]
+    assert estimated([brick("new", 1.0, "d").work], enough) is not None
+    assert estimated([brick("new", 1.0, "d", operator="LSTM").work], enough) is None
+    assert estimated([], two) is None
+
+
+def test_the_interval_has_the_estimates_error() -> None:
+    """100 +- 3, half of it estimated, off by 0.1 in the logarithm (RMS of 4, t = 2.776): 50 x (1 - exp(-0.2776))
+    = 12.12 below and 50 x (exp(0.2776) - 1) = 16.00 above, each with the 3 as squares."""
+    wide = with_estimates(Estimate(100.0, 97.0, 103.0), 0.5, 0.1, 4)
+    assert wide.ns == 100
+    assert wide.low_ns == pytest.approx(100 - math.hypot(3, 12.12), abs=0.01)
+    assert wide.high_ns == pytest.approx(100 + math.hypot(3, 16.00), abs=0.01)
+    assert with_estimates(Estimate(100.0, 97.0, 103.0), 0.0, 9.0, 4) == Estimate(100.0, 97.0, 103.0)
+    assert with_estimates(Estimate(100.0, 97.0, 103.0), 1.0, 9.0, 4).low_ns >= 0
+
+
+def test_coverage_is_a_share_of_time_not_of_bricks() -> None:
+    """One of three bricks stands twice in the model, and makes 20 of 25: 5 are measured."""
+    bricks = [result("a", 10), result("b", 1), result("c", 4), result("a", 10)]
+    assert coverage_ratio(bricks, {"a"}, "warm") == pytest.approx(5 / 25)
+    assert coverage_ratio(bricks, set(), "warm") == 1
+
+
+def test_what_teaches_is_what_was_measured_of_counted_models() -> None:
+    """A brick of two models is of both families; one without a time, or of a model that was cut before work was
+    counted, teaches nothing."""
+    work = [brick(name, 0.0, "").work.model_dump(mode="json") for name in "ab"]
+    cuts: list[dict[str, Any]] = [
+        {"model": "resnet18", "work": work},
+        {"model": "our-model.2", "work": work[:1]},
+        {"model": "old"},
+    ]
+    [one] = known_bricks(cuts, {"a": result("a", 5.0), "z": result("z", 1.0)})
+    assert one.work.identity == "a" and one.times_ns == {"warm": 5.0, "streamed": 10.0}
+    assert one.families == {family_of("resnet18"), "our"}
+
+
+def test_a_family_is_what_a_corpus_says() -> None:
+    """ResNets of all sizes are one; a model of no corpus goes by the letters that it begins with."""
+    assert family_of("resnet18") == family_of("resnet152") and family_of("vgg16") != family_of("resnet18")
+    assert family_of("Ours-7b") == family_of("ours2") == "ours" and family_of("7b") == "7b"
