@@ -25,9 +25,10 @@ class Trace(ArrivalProcess):
 
     kind: Literal["trace"]
     path: RelativePath
-    """A .csv (also .csv.gz) or .parquet file, relative to the submission."""
+    """A .csv (also .csv.gz), .parquet or .jsonl file, relative to the submission."""
     column: Annotated[str, Field(min_length=1, max_length=200)] = "TIMESTAMP"
-    """The column with the moments: numbers in ``unit``, or dates with times. Must ascend."""
+    """The column with the moments: numbers in ``unit``, or dates with times. Must ascend. Of a .jsonl file without it
+    Mooncake's ``timestamp``, in ms."""
     unit: Literal["s", "ms", "us", "ns"] = "s"
     """Of numbers in the column."""
     time_scale: Annotated[float, Field(gt=0, le=1_000_000)] = 1.0

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.arrivals.base import MAX_ARRIVALS
+from inferbench_tasks.arrivals.trace_lines import MOONCAKE_COLUMN, MOONCAKE_UNIT, first_fields, numbers
 from inferbench_tasks.errors import InputError
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+#: The column of moments in Azure's traces of language models.
+AZURE_COLUMN = "TIMESTAMP"
 _NS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 #: A trace longer than a hundred years is in another unit than it says.
 _LONGEST_NS = 100 * 366 * 86_400 * 10**9
@@ -23,9 +26,11 @@ def read_times_ns(base_dir: Path, path: str, column: str, unit: str) -> NDArray[
     import numpy as np
     import pyarrow as pa
 
-    file = _inside(base_dir, path)
+    file = file_inside(base_dir, path)
     try:
-        values = _read_column(file, path, column)
+        if _mooncake(file, path, column):
+            column, unit = MOONCAKE_COLUMN, MOONCAKE_UNIT
+        values = read_column(file, path, column)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path} can't be read as a trace: {error}") from error
     if not len(values):
@@ -71,7 +76,42 @@ def _numbers_ns(values: pa.ChunkedArray, path: str, column: str, unit: str) -> N
     return np.asarray((numbers - numbers[0]) * _NS[unit], np.int64)
 
 
-def _inside(base_dir: Path, path: str) -> Path:
+def _mooncake(file: Path, path: str, column: str) -> bool:
+    """Whether the file has Mooncake's column of moments instead of Azure's, which are asked for unless others are."""
+    return (
+        column == AZURE_COLUMN
+        and is_lines(path)
+        and column not in (names := first_fields(file, path))
+        and (MOONCAKE_COLUMN in names)
+    )
+
+
+def is_lines(path: str) -> bool:
+    """Whether it has a JSON document in each line."""
+    return path.lower().endswith(".jsonl")
+
+
+def column_names(file: Path, path: str) -> list[str]:
+    """The columns of a trace; InputError where it is none."""
+    import pyarrow as pa
+
+    try:
+        if is_lines(path):
+            return first_fields(file, path)
+        if path.lower().endswith(".parquet"):
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(file) as parquet:
+                return list(parquet.schema_arrow.names)
+        from pyarrow import csv
+
+        with csv.open_csv(file) as reader:
+            return list(reader.schema.names)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path} can't be read as a trace: {error}") from error
+
+
+def file_inside(base_dir: Path, path: str) -> Path:
     """The file, links followed; InputError if that leads out of the folder, or to no plain file."""
     root = base_dir.resolve()
     try:
@@ -85,11 +125,13 @@ def _inside(base_dir: Path, path: str) -> Path:
     return file
 
 
-def _read_column(file: Path, path: str, column: str) -> Any:
+def read_column(file: Path, path: str, column: str) -> Any:
     """The column, as an Arrow chunked array; reading stops beyond the most that a load can hold."""
     import pyarrow as pa
 
     name = path.lower()
+    if is_lines(path):
+        return pa.chunked_array([pa.array(numbers(file, path, column, MAX_ARRIVALS))])
     if name.endswith((".csv", ".csv.gz")):
         try:
             return _read_csv(file, path, column, {})
@@ -105,7 +147,7 @@ def _read_column(file: Path, path: str, column: str) -> Any:
                 rows = parquet.metadata.num_rows
                 raise InputError(f"{path} holds {rows:,} requests; at most {MAX_ARRIVALS:,} are possible")
             return parquet.read([column]).column(0)
-    raise InputError(f"{path} is no trace: allowed are .csv, .csv.gz and .parquet")
+    raise InputError(f"{path} is no trace: allowed are .csv, .csv.gz, .parquet and .jsonl")
 
 
 def _read_csv(file: Path, path: str, column: str, types: dict[str, Any]) -> Any:

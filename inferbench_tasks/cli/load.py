@@ -115,6 +115,12 @@ def run(
     conversations: Path | None = typer.Option(
         None, help="JSON Lines with `messages` each, instead of made-up turns.", rich_help_panel=_OPENAI
     ),
+    trace: Path | None = typer.Option(
+        None,
+        help="CSV, Parquet or JSON Lines: tokens and shared prefixes of recorded requests, in their order. For their "
+        "moments as well: --arrivals trace:path=FILE.",
+        rich_help_panel=_OPENAI,
+    ),
     ignore_eos: bool = typer.Option(
         False,
         "--ignore-eos",
@@ -151,7 +157,7 @@ def run(
         protocol,
         api=api, api_key_env=api_key_env, input_tokens=input_tokens, output_tokens=output_tokens, prompts=prompts,
         salt=salt, ignore_eos=ignore_eos, extra_body=extra_body, turns=turns, think_time_ms=think_time_ms,
-        conversations=conversations,
+        conversations=conversations, trace=trace,
         each={"ttft_ms": ttft_ms, "tpot_ms": tpot_ms, "latency_ms": latency_ms},
     )  # fmt: skip
     usual_ms = 120_000.0 if tokens else 10_000.0

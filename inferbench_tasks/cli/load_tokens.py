@@ -26,13 +26,15 @@ def token_options(
     turns: str | None = None,
     think_time_ms: str | None = None,
     conversations: Path | None = None,
+    trace: Path | None = None,
 ) -> TokenOptions | None:
     """What was asked for; None for another protocol, of which an option is refused (InputError)."""
     given = {
         "--api": api, "--api-key-env": api_key_env, "--input-tokens": input_tokens, "--output-tokens": output_tokens,
         "--prompts": prompts, "--no-salt": not salt or None, "--ignore-eos": ignore_eos or None,
         "--extra-body": extra_body, "--turns": turns, "--think-time-ms": think_time_ms,
-        "--conversations": conversations, **{f"--{name.replace('_', '-')}": bound for name, bound in each.items()},
+        "--conversations": conversations, "--trace": trace,
+        **{f"--{name.replace('_', '-')}": bound for name, bound in each.items()},
     }  # fmt: skip
     if protocol != "openai":
         if wrong := [name for name, value in given.items() if value is not None]:
@@ -42,6 +44,7 @@ def token_options(
     from inferbench_tasks.loadgen.target import parse_lengths
     from inferbench_tasks.loadgen.token_load import TokenOptions
     from inferbench_tasks.loadgen.token_summary import Each
+    from inferbench_tasks.requests.prompts import TraceFile
 
     apis = {name: name for name in PATHS}
     if api is not None and api not in apis:
@@ -56,7 +59,12 @@ def token_options(
         raise InputError("--turns: goes with made-up prose; the turns of your own texts are --conversations")
     if think_time_ms is not None and turns is None and conversations is None:
         raise InputError("--think-time-ms is of conversations; give --turns or --conversations as well")
+    if trace is not None:
+        others = ("--prompts", "--input-tokens", "--output-tokens", "--turns", "--conversations")
+        if wrong := [name for name in others if given[name] is not None]:
+            raise InputError(f"{wrong[0]}: the tokens are in the file of --trace; leave one of them out")
     return TokenOptions(
+        trace=TraceFile(trace.parent, trace.name) if trace else None,
         turns=parse_lengths(turns, "--turns") if turns else None,
         think_time_ms=parse_lengths(think_time_ms, "--think-time-ms") if think_time_ms else None,
         conversations=conversations,

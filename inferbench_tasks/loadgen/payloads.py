@@ -88,6 +88,15 @@ def build_payloads(plan: LoadPlan) -> Sequence[Payload]:
     ]
     if plan.trace_seed is not None:
         by_size = [[_traced(payload, plan.trace_seed) for payload in payloads] for payloads in by_size]
+    if plan.in_order:
+        (payloads,) = by_size
+        if len(payloads) < samples:
+            raise InputError(
+                f"The requests have more than {_MAX_BYTES >> 20} MiB in all; send fewer or shorter ones"
+            )
+        # The number of a request says which it is; the measured part begins with the first.
+        shift = plan.segments[-1].first_request_id % len(payloads)
+        return [*payloads[len(payloads) - shift :], *payloads[: len(payloads) - shift]]
     orders = [rng.permutation(len(payloads)) for payloads in by_size]
     if len(by_size) == 1:
         return [by_size[0][index] for index in orders[0]]

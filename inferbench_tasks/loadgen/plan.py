@@ -129,6 +129,8 @@ class LoadPlan(_Data):
     #: Of conversations: turn number k (from 0) of session s is the request ``s + k * turn_step``, where s is the number
     #: of its first turn; a multiple of ``shards``. 0: requests are by themselves.
     turn_step: int = 0
+    #: Whether requests leave in the order of the inputs, the first of the measured part with the first of them.
+    in_order: bool = False
 
     def spool_path(self, shard: int) -> Path:
         """The file into which a shard writes its records."""

@@ -66,6 +66,7 @@ def prepare(
     stream: StreamTarget | None = None,
     ttft_ms: float | None = None,
     conversing: bool = False,
+    in_order: bool = False,
 ) -> LoadPlan:
     """The plan of a load; its schedule is written to ``folder``. InputError where it can't be.
 
@@ -74,7 +75,7 @@ def prepare(
     ``target_latency_ms``: what MLPerf LoadGen asks of 99% of the queries of its server scenario.
     ``processing``: what the client does to every request and its answer while the load runs. ``stream``, ``ttft_ms``:
     how streams of tokens are asked for, and the bound on the time to the first token, if there is one. ``conversing``:
-    the inputs are turns of conversations, and arrivals are of sessions.
+    the inputs are turns of conversations, and arrivals are of sessions. ``in_order``: the inputs leave in their order.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if spec.realtime and (problem := realtime_problem()):
@@ -121,6 +122,7 @@ def prepare(
         stream=stream,
         ttft_ms=ttft_ms,
         turn_step=shards * _SESSIONS_PER_SHARD if conversing else 0,
+        in_order=in_order,
     )
 
 

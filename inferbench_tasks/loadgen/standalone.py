@@ -171,7 +171,7 @@ def _plan_tokens(options: Asked, spec: LoadSpec, folder: Path) -> LoadPlan:
             raise InputError(f"--turns, --conversations: {field}: {what}")
     endpoint, stream = parse_target(options.url, options.model, tokens)
     inputs_path = folder / "requests.npz"
-    write_requests(tokens, endpoint, spec, inputs_path)
+    write_requests(tokens, endpoint, spec, inputs_path, Path.cwd())
     return prepare(
         spec,
         folder=folder / "load",
@@ -182,6 +182,7 @@ def _plan_tokens(options: Asked, spec: LoadSpec, folder: Path) -> LoadPlan:
         stream=stream,
         ttft_ms=tokens.each.ttft_ms,
         conversing=tokens.conversing,
+        in_order=tokens.trace is not None,
     )
 
 

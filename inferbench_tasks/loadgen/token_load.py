@@ -29,7 +29,7 @@ from inferbench_tasks.loadgen.token_share import withhold_all_times, withhold_cl
 from inferbench_tasks.loadgen.token_summary import Each, by_turn, summarise_tokens
 from inferbench_tasks.loadgen.token_window import TokenWindow
 from inferbench_tasks.loadgen.window import Window
-from inferbench_tasks.requests.prompts import PromptSet, write_prompts
+from inferbench_tasks.requests.prompts import PromptSet, TraceFile, write_prompts
 from inferbench_tasks.submission.schema import LoadSpec
 from inferbench_tasks.submission.token_lengths import lengths_of
 
@@ -64,6 +64,8 @@ class TokenOptions:
     #: The user's conversations, and how that was asked for.
     conversations: Path | None = None
     where: str = "--conversations"
+    #: Tokens as a trace recorded them.
+    trace: TraceFile | None = None
 
     @property
     def conversing(self) -> bool:
@@ -103,8 +105,13 @@ def parse_target(url: str, model: str | None, options: TokenOptions) -> tuple[En
     return endpoint.model_copy(update={"model_name": models[0]}), target
 
 
-def write_requests(options: TokenOptions, endpoint: Endpoint, spec: LoadSpec, path: Path) -> None:
-    """The inputs of the load: as many different prompts as it will send, where that is known."""
+def write_requests(
+    options: TokenOptions, endpoint: Endpoint, spec: LoadSpec, path: Path, base_dir: Path
+) -> None:
+    """The inputs of the load: as many different prompts as it will send, where that is known.
+
+    ``base_dir``: where the files lie that its arrivals name.
+    """
     wanted = PromptSet(
         model=endpoint.model_name,
         api=options.api,
@@ -118,10 +125,11 @@ def write_requests(options: TokenOptions, endpoint: Endpoint, spec: LoadSpec, pa
         think_time_ms=lengths_of(options.think_time_ms, "--think-time-ms") if options.think_time_ms else None,
         conversations=options.conversations,
         where=options.where,
+        trace=options.trace,
     )
-    count = _PROMPTS_OF_CLOSED
+    count = _PROMPTS_OF_CLOSED if options.trace is None else _MOST_PROMPTS
     if not isinstance(spec.arrivals, ClosedProcess):
-        rate = spec.arrivals.mean_rate_rps(spec.duration_s) or 0.0
+        rate = spec.arrivals.bind(base_dir).mean_rate_rps(spec.duration_s) or 0.0
         count = int(1.2 * rate * (spec.duration_s + spec.warmup_s)) + 64
     if wanted.turns is not None:
         turns = float(wanted.turns.draw(1000, np.random.default_rng(0)).mean())

@@ -21,6 +21,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.requests.conversations import Turn, made_up, read_conversations, salted
 from inferbench_tasks.requests.ragged import objects, packed
 from inferbench_tasks.requests.sentences import sentences
+from inferbench_tasks.requests.token_trace import TokenTrace, read_token_trace, texts_of
 from inferbench_tasks.submission.token_lengths import Lengths
 
 #: Tokens of a word of English prose, in vocabularies of byte pairs of 30,000 to 150,000 entries.
@@ -29,6 +30,20 @@ TOKENS_PER_WORD = 1.3
 _MOST_BYTES = 256 << 20
 #: What each request sets, and the user's own fields may not undo: without them nothing of a stream is known.
 _OWN_FIELDS = ("stream", "stream_options", "messages", "prompt", "model")
+
+
+@dataclass(frozen=True)
+class TraceFile:
+    """A trace below a folder, see ``read_token_trace``."""
+
+    base_dir: Path
+    path: str
+    names: dict[str, str] = field(default_factory=dict)
+    block_tokens: int = 512
+
+    def read(self) -> TokenTrace:
+        """InputError with the line that is wrong."""
+        return read_token_trace(self.base_dir, self.path, self.names, self.block_tokens)
 
 
 @dataclass(frozen=True)
@@ -50,6 +65,7 @@ class PromptSet:
     #: The user's conversations, and how that was asked for.
     conversations: Path | None = None
     where: str = "--conversations"
+    trace: TraceFile | None = None
 
     @property
     def conversing(self) -> bool:
@@ -97,18 +113,28 @@ def write_prompts(wanted: PromptSet, count: int, path: Path, seed: int) -> int:
     salt = secrets.token_hex(4) if wanted.salt else ""
     if wanted.conversing:
         return _write_conversations(wanted, _conversations(wanted, count, rng, salt, seed), path, rng)
-    if wanted.file is not None:
+    drawn = None
+    if wanted.trace is not None:
+        trace = wanted.trace.read().first(count)
+        words = " ".join(sentences()).split()
+        texts = texts_of(trace, words, wanted.trace.block_tokens, TOKENS_PER_WORD, seed, salt)
+        drawn = trace.output_tokens
+    elif wanted.file is not None:
         texts = [f"{salt} {text}" if salt else text for text in read_prompts(wanted.file)]
         texts = [texts[index % len(texts)] for index in range(max(count, len(texts)))]
     else:
         prefixes = shared_prefixes(*wanted.prefix, seed) if wanted.prefix else ()
         texts = prompts(count, wanted.input_tokens, rng, salt, prefixes)
-    asked = _asked(wanted, len(texts), rng)
+    asked = _asked(wanted, len(texts), rng, drawn)
     bodies: list[bytes] = []
     total = 0
     for text, tokens in zip(texts, asked.tolist(), strict=True):
         bodies.append(body_of(wanted, text, tokens if tokens > 0 else None))
         total += len(bodies[-1])
+        if total > _MOST_BYTES and wanted.trace is not None:
+            raise InputError(
+                f"{wanted.trace.path}: its prompts have more than {_MOST_BYTES >> 20} MiB; send fewer"
+            )
         if total > _MOST_BYTES:
             break
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -159,9 +185,12 @@ def _write_conversations(
     return rows
 
 
-def _asked(wanted: PromptSet, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _asked(
+    wanted: PromptSet, count: int, rng: np.random.Generator, drawn: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
     """The most tokens that each request asks for: the user's own field, under either name, counts."""
-    drawn = wanted.output_tokens.draw(count, rng)
+    if drawn is None:
+        drawn = wanted.output_tokens.draw(count, rng)
     given = [wanted.more[name] for name in ("max_tokens", "max_completion_tokens") if name in wanted.more]
     numbers = [value for value in given if isinstance(value, int) and not isinstance(value, bool)]
     if numbers:

@@ -24,8 +24,11 @@ def prompted(job: JobSpec, base_dir: Path) -> RequestSet:
     """
     from inferbench_tasks.requests.conversations import read_conversations
 
-    if (path := options_of(job, base_dir).conversations) is not None:
-        read_conversations(path, "requests.path")
+    options = options_of(job, base_dir)
+    if options.conversations is not None:
+        read_conversations(options.conversations, options.where)
+    if options.trace is not None:
+        options.trace.read()
     text = job.requests.model_dump_json()
     return RequestSet(
         path="",
@@ -40,6 +43,7 @@ def options_of(job: JobSpec, base_dir: Path | None = None) -> TokenOptions:
     """What the load's own command line would be told. ``base_dir``: where the files lie that the job names."""
     from inferbench_tasks.loadgen.token_load import TokenOptions
     from inferbench_tasks.loadgen.token_summary import Each
+    from inferbench_tasks.requests.prompts import TraceFile
 
     spec = job.requests
     given: dict[str, Any] = {
@@ -51,8 +55,15 @@ def options_of(job: JobSpec, base_dir: Path | None = None) -> TokenOptions:
     each = {**slo.each.model_dump(), "min_good_ratio": slo.min_good_ratio} if slo and slo.each else {}
     prefix = (spec.shared_prefix.groups, spec.shared_prefix.tokens) if spec.shared_prefix else None
     conversations = base_dir / spec.path if spec.kind == "conversations" and spec.path and base_dir else None
+    trace = None
+    if spec.kind == "trace" and spec.path and base_dir:
+        names = spec.columns.model_dump(exclude_none=True) if spec.columns else {}
+        trace = TraceFile(
+            base_dir, spec.path, names, **({"block_tokens": b} if (b := spec.block_tokens) else {})
+        )
     return TokenOptions(
         conversations=conversations,
+        trace=trace,
         where="requests.path",
         api=job.load.endpoint or "chat",
         salt=spec.salt is not False,
@@ -70,7 +81,7 @@ def plan_of(job: JobSpec, load: LoadSpec, endpoint: Endpoint, folder: Path, base
 
     options = options_of(job, base_dir)
     inputs = folder / "prompts.npz"
-    write_requests(options, endpoint, load, inputs)
+    write_requests(options, endpoint, load, inputs, base_dir)
     return prepare(
         load,
         folder=folder,
@@ -80,6 +91,7 @@ def plan_of(job: JobSpec, load: LoadSpec, endpoint: Endpoint, folder: Path, base
         stream=StreamTarget(path=f"/v1/{PATHS[options.api]}"),
         ttft_ms=options.each.ttft_ms,
         conversing=options.conversing,
+        in_order=options.trace is not None,
     )
 
 

@@ -38,6 +38,7 @@ from inferbench_tasks.submission.schema import (
     ServeSpec,
     SharedPrefixSpec,
     Submission,
+    TraceColumnsSpec,
     TraceSpec,
 )
 from inferbench_tasks.submission.share import NeighbourSpec, ShareSpec
@@ -76,6 +77,7 @@ PARENTS = {
     "input_tokens": "requests",
     "output_tokens": "requests",
     "turns": "requests",
+    "columns": "requests",
     "think_time_ms": "requests",
     "shared_prefix": "requests",
     "batching": "serve",
@@ -137,6 +139,7 @@ def markdown() -> str:
         _section("requests", RequestsSpec),
         *_lengths(),
         _section("requests.shared_prefix", SharedPrefixSpec),
+        _section("requests.columns", TraceColumnsSpec),
         _section("processors", ProcessorsSpec),
         _section("processors.before", ProcessorSpec),
         _section("convert", ConvertSpec),

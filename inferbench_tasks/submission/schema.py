@@ -29,14 +29,14 @@ from inferbench_tasks.submission.token_lengths import LengthsSpec
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 
 
-#: What is said of prompts, and of nothing else.
-PROMPT_FIELDS = ("input_tokens", "output_tokens", "shared_prefix", "salt", "turns", "think_time_ms")
-#: What requests to language models are made of, and which of those fields each kind leaves to its file.
+#: Kinds of requests to language models, and what is said of each.
 PROMPTED: dict[str, tuple[str, ...]] = {
-    "prompts": (),
-    "conversations": ("input_tokens", "shared_prefix", "turns"),
+    "prompts": ("input_tokens", "output_tokens", "shared_prefix", "salt", "turns", "think_time_ms"),
+    "conversations": ("output_tokens", "salt", "think_time_ms"),
+    "trace": ("salt", "columns", "block_tokens"),
 }
-_OF_FILES = ("files", "conversations")
+PROMPT_FIELDS = tuple(dict.fromkeys(name for names in PROMPTED.values() for name in names))
+_OF_FILES = ("files", "conversations", "trace")
 
 
 class SharedPrefixSpec(Spec):
@@ -48,15 +48,31 @@ class SharedPrefixSpec(Spec):
     """How long each is; the prompt's own length (``input_tokens``) comes behind it."""
 
 
+ColumnName = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class TraceColumnsSpec(Spec):
+    """What the columns of a trace are called; null: as usual."""
+
+    input_tokens: ColumnName | None = None
+    """Tokens of the prompt."""
+    output_tokens: ColumnName | None = None
+    """Tokens of the answer, asked for as ``max_tokens``."""
+    hash_ids: ColumnName | None = None
+    """A list of each request: of its prompt's blocks, equal where the text up to there is equal."""
+
+
 class RequestsSpec(Spec):
     """What the requests carry."""
 
-    kind: Literal["dataset", "files", "random", "prompts", "conversations"] = "dataset"
+    kind: Literal["dataset", "files", "random", "prompts", "conversations", "trace"] = "dataset"
     """``dataset``: held-out samples of the model's own data set, seeded noise where it has none; ``files``: yours;
     ``random``: seeded noise; ``prompts``: English prose for language models, each prompt another one;
-    ``conversations``: your own, JSON Lines with ``messages`` each."""
+    ``conversations``: your own, JSON Lines with ``messages`` each; ``trace``: prose of the lengths of a recorded trace,
+    in its order."""
     path: RelativePath | None = None
-    """A file or folder of samples, or the file of conversations, relative to the submission; with those kinds only."""
+    """A file or folder of samples, or the file of conversations or of the trace, relative to the submission; with those
+    kinds only."""
     samples: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     """Distinct samples to prepare; the load cycles through them in a seeded order. Of ``prompts``: as many as leave."""
     input_tokens: LengthsSpec | None = None
@@ -74,6 +90,12 @@ class RequestsSpec(Spec):
     think_time_ms: LengthsSpec | None = None
     """Of conversations: from the end of an answer to the next turn, ms; null: none."""
 
+    columns: TraceColumnsSpec | None = None
+    """Of ``trace``: what its columns are called; Azure's, Mooncake's and ``input_tokens`` and ``output_tokens`` unless
+    given."""
+    block_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Of ``trace``: the tokens of a block that one of ``hash_ids`` stands for; 512 unless given, as Mooncake's."""
+
     @property
     def conversing(self) -> bool:
         """Whether requests are turns of conversations."""
@@ -83,11 +105,10 @@ class RequestsSpec(Spec):
     def _path_only_for_files(self) -> RequestsSpec:
         if (self.kind in _OF_FILES) != (self.path is not None):
             raise ValueError(f"path is needed with kind: {' or '.join(_OF_FILES)}, and only allowed there")
-        given = [name for name in PROMPT_FIELDS if getattr(self, name) is not None]
-        if given and self.kind not in PROMPTED:
-            raise ValueError(f"{given[0]} goes with kind: {' or '.join(PROMPTED)} only")
-        if wrong := [name for name in PROMPTED.get(self.kind, ()) if name in given]:
-            raise ValueError(f"{wrong[0]} is what the file of kind: {self.kind} says; leave it out")
+        for name in PROMPT_FIELDS:
+            if getattr(self, name) is not None and name not in PROMPTED.get(self.kind, ()):
+                able = " or ".join(kind for kind, names in PROMPTED.items() if name in names)
+                raise ValueError(f"{name} goes with kind: {able} only")
         if self.think_time_ms is not None and not self.conversing:
             raise ValueError("think_time_ms is of conversations; give turns as well")
         return self

@@ -86,6 +86,12 @@ def _streamed(spec: JobSpec) -> Iterator[Finding]:
     if spec.requests.conversing:
         for field, message in conversing_problems(load):
             yield Finding((field, "requests"), message)
+    moments = getattr(load.arrivals, "path", None)
+    if spec.requests.kind == "trace" and moments not in (None, spec.requests.path):
+        yield Finding(
+            ("load.arrivals.path", "requests.path"),
+            f"the moments are of {moments} and the tokens of {spec.requests.path}; name one file in both",
+        )
     for block in ("processors", "evaluate", "trace", "share"):
         if getattr(spec, block) is not None:
             yield Finding(

@@ -273,6 +273,7 @@ def test_a_submission_is_mended_by_the_hint(page: Page, site: Site) -> None:
         "random",
         "prompts",
         "conversations",
+        "trace",
     ]
     page.screenshot(path=site.shots / "12-new-completion.png", full_page=True)
     area.press("ArrowDown")

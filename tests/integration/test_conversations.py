@@ -6,6 +6,7 @@ An answer of the stand-in has as many words as tokens, so that what a turn carri
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from inferbench_tasks.loadgen.records import codes, column, read_samples
 from inferbench_tasks.loadgen.token_load import TokenOptions, token_figures
 from inferbench_tasks.loadgen.token_records import STREAMS_WRITTEN, read_table
 from inferbench_tasks.loadgen.token_summary import Each
+from inferbench_tasks.requests.prompts import TraceFile
 from tests.llm_stand_in import StandIn, stand_in
 
 pytestmark = pytest.mark.integration
@@ -183,3 +185,43 @@ def test_what_no_conversation_can_be_is_refused(
     )  # fmt: skip
     with pytest.raises(InputError, match=words):
         standalone.plan(asked, tmp_path)
+
+
+def test_a_trace_is_replayed_row_by_row(server: StandIn, tmp_path: Path) -> None:
+    """Each moment with its own tokens, by the server's count, whoever sends it and whatever the warm-up sent."""
+    rows = 24
+    (tmp_path / "t.jsonl").write_text(
+        "".join(
+            json.dumps({"timestamp": 40 * row, "input_length": 13 * (row + 1), "output_length": 1 + row % 7})
+            + "\n"
+            for row in range(rows)
+        )
+    )
+    arrivals = json.dumps({"kind": "trace", "path": "t.jsonl"})
+    asked = standalone.Asked(
+        url=server.url, arrivals=arrivals, protocol="openai", model="stand-in",
+        options={"duration_s": 1.5, "warmup_s": 0.4, "timeout_ms": 30_000.0, "shards": 2},
+        tokens=TokenOptions(trace=TraceFile(tmp_path, "t.jsonl"), salt=False),
+    )  # fmt: skip
+    here = os.getcwd()
+    os.chdir(tmp_path)  # as a user's: the command line takes files from where it stands
+    try:
+        plan = standalone.plan(asked, tmp_path)
+    finally:
+        os.chdir(here)
+    outcome = apply_load(plan, tmp_path / "samples.parquet")
+    table = read_samples(outcome.samples_path)
+    assert outcome.streams is not None
+    streams, _ = read_table(outcome.streams.streams_path, STREAMS_WRITTEN)
+    tokens = {
+        int(number): (int(words), int(made))
+        for number, words, made in zip(
+            streams["request_id"], streams["prompt_tokens"], streams["output_tokens"], strict=True
+        )
+    }
+    measured = column(table, "intended_ns") >= outcome.measure_start_ns
+    offsets_ns = column(table, "intended_ns")[measured] - outcome.applied.start_ns - plan.measure_start_ns
+    assert offsets_ns.tolist() == [40_000_000 * row for row in range(rows)]
+    sent = [tokens[number] for number in column(table, "request_id")[measured].tolist()]
+    assert sent == [(10 * (row + 1), 1 + row % 7) for row in range(rows)]
+    assert held_against(outcome.certificate(plan)) == set()

@@ -138,7 +138,7 @@ def test_a_trace_can_not_leave_the_folder_of_its_submission(tmp_path: Path) -> N
         "dir.csv": "is no file",
         "pipe.csv": "is no file",
         "none.csv": "there is no such file",
-        "x.txt": r"allowed are \.csv, \.csv\.gz and \.parquet",
+        "x.txt": r"allowed are \.csv, \.csv\.gz, \.parquet and \.jsonl",
     }.items():
         with pytest.raises(InputError, match=said):
             spec(kind="trace", path=name, column="t").bind(folder)

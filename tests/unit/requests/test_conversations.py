@@ -104,12 +104,12 @@ def test_a_file_without_any_is_told(tmp_path: Path) -> None:
         ({"kind": "prompts", "path": "c.jsonl"}, "path is needed"),
         (
             {"kind": "conversations", "path": "c.jsonl", "turns": {"kind": "fixed", "value": 2}},
-            "turns is what the file",
+            "turns goes with kind: prompts only",
         ),
         ({"kind": "prompts", "think_time_ms": {"kind": "fixed", "value": 2}}, "give turns as well"),
         (
             {"kind": "random", "turns": {"kind": "fixed", "value": 2}},
-            "turns goes with kind: prompts or conversations",
+            "turns goes with kind: prompts only",
         ),
     ],
 )

@@ -41,8 +41,10 @@ TALKS: dict[str, Any] = {
         "think_time_ms": {"kind": "fixed", "value": 9},
     },
 }
+REPLAY: dict[str, Any] = {**STREAMS, "requests": {"kind": "trace", "path": "a.csv"}}
 POSSIBLE: list[JobSpec] = [
     spec({"protocol": "openai"}, **TALKS),
+    spec({"protocol": "openai", "arrivals": {"kind": "trace", "path": "a.csv"}}, **REPLAY),
     spec({"protocol": "openai"}, **{**STREAMS, "requests": {"kind": "conversations", "path": "talks.jsonl"}}),
     spec({"protocol": "openai"}, **STREAMS, slo={"each": {"ttft_ms": 100}, "min_good_ratio": 0.9}),
     spec({"protocol": "openai", "endpoint": "completions", "client": "reference"}, **STREAMS),
@@ -69,6 +71,11 @@ IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
     (spec({"protocol": "openai"}), "requests.kind", "are sent with load.protocol: openai"),
     (spec(requests={"kind": "prompts"}), "requests.kind", "are sent with load.protocol: openai"),
     (spec({"protocol": "openai", "endpoint": "completions"}, **TALKS), "load.endpoint", "use chat"),
+    (
+        spec({"protocol": "openai", "arrivals": {"kind": "trace", "path": "b.csv"}}, **REPLAY),
+        "load.arrivals.path",
+        "one file",
+    ),
     (spec({"protocol": "openai", "max_requests": 50}, **TALKS), "load.max_requests", "leave it out"),
     (
         spec({"protocol": "openai", "arrivals": {"kind": "offline", "requests": 90}}, **TALKS),
