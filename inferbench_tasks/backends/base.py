@@ -72,6 +72,8 @@ class Backend(ABC):
     launchers: ClassVar[tuple[str, ...]] = ("process",)
     devices: ClassVar[tuple[str, ...]] = ("cpu",)
     batching: ClassVar[bool] = True
+    #: Whether it serves models that take exactly so many samples in each call.
+    fixed_batches: ClassVar[bool] = False
     #: Whether its gRPC is TensorFlow Serving's Predict instead of KServe v2.
     tfs_predict: ClassVar[bool] = False
     #: Whether it answers texts with streams of tokens (OpenAI's API), and takes no tensors.

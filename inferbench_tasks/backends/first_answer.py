@@ -109,6 +109,8 @@ def _difference(name: str, actual: NDArray[Any], expected: NDArray[Any], toleran
             f"the source model's has {allowed}, or elsewhere"
         )
     finite = np.isfinite(expected)
+    if not expected.size:
+        return 0.0  # nothing to answer: the shapes are compared
     if not finite.any():
         raise ServerError(f"Output {name}: the source model itself answers nothing but NaN or infinity")
     actual, expected = actual[finite], expected[finite]

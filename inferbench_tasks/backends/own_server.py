@@ -23,6 +23,7 @@ class OwnServer(Backend):
 
     launchers: ClassVar[tuple[str, ...]] = ("process", "container")
     server_processors = True
+    fixed_batches = True
     tells_spans = True
     traced_levels: ClassVar[tuple[str, ...]] = ("model", "framework")
     protocols: ClassVar[tuple[str, ...]] = ("http", "grpc")
@@ -96,6 +97,7 @@ class OwnServer(Backend):
             model_path=model.path,
             inputs=model.inputs,
             outputs=model.outputs,
+            batch_size=model.batch_size,
             address_path=str(address),
             host=deployment.host,
             http_port=http_port,

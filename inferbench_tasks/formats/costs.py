@@ -44,8 +44,9 @@ class Costs:
     reason: str | None = None
 
 
-def graph_costs(path: Path, inputs: tuple[TensorSpec, ...], dynamic_size: int = 16) -> Costs:
-    """Count a model's costs; an input's dynamic size is taken as ``dynamic_size``.
+def graph_costs(path: Path, inputs: tuple[TensorSpec, ...], dynamic_size: int = 16, batch: int = 1) -> Costs:
+    """Count a model's costs; an input's dynamic size is taken as ``dynamic_size``. ``batch``: how many samples each
+    call of it has, where that is fixed; what it reads for one is not known then.
 
     Functions of the model's own are counted as what they are made of. Raises InputError where it can't be run.
     """
@@ -55,7 +56,7 @@ def graph_costs(path: Path, inputs: tuple[TensorSpec, ...], dynamic_size: int = 
     given = onnx.load(path, load_external_data=False)  # the runtime reads the weights; they may be gigabytes
     parameters = count_parameters(given)
     model = onnx.inliner.inline_local_functions(given) if given.functions else given
-    values = _values(model, inputs, dynamic_size, path.parent)
+    values = _values(model, inputs, dynamic_size, path.parent, batch)
     weights_bytes = sum(values[tensor.name].nbytes for tensor in model.graph.initializer)
     by_operator: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
@@ -72,15 +73,18 @@ def graph_costs(path: Path, inputs: tuple[TensorSpec, ...], dynamic_size: int = 
         else:
             total_bytes += moved
     fused = (
-        _fused_bytes(path, inputs, dynamic_size) if weights_bytes < _MAX_IN_ONE_FILE and not unread else None
+        _fused_bytes(path, inputs, dynamic_size)
+        if weights_bytes < _MAX_IN_ONE_FILE and not unread and batch == 1
+        else None
     )
     return Costs(
-        flops=None if unknown else sum(by_operator.values()),
-        bytes=None if unread else total_bytes,
+        flops=None if unknown else sum(by_operator.values()) // batch,
+        bytes=None if unread or batch > 1 else total_bytes,
         fused_bytes=fused,
         parameters=parameters,
         flops_by_operator={k: v for k, v in by_operator.items() if v},
-        reason=_reason(unknown, unread),
+        reason=_reason(unknown, unread)
+        or (f"bytes at batch 1 of a model of batch {batch}" if batch > 1 else None),
     )
 
 
@@ -143,7 +147,7 @@ def _fused_bytes(path: Path, inputs: tuple[TensorSpec, ...], dynamic_size: int) 
 
 
 def _values(
-    model: Any, inputs: tuple[TensorSpec, ...], dynamic_size: int, weights: Path | None = None
+    model: Any, inputs: tuple[TensorSpec, ...], dynamic_size: int, weights: Path | None = None, batch: int = 1
 ) -> Values:
     """Shape and size of every value of the graph in a run at batch 1, inputs and weights included.
 
@@ -152,7 +156,7 @@ def _values(
     from inferbench_tasks.contracts.models import noise_like
 
     rng = np.random.default_rng(0)
-    feeds = {spec.name: noise_like(spec, 1, rng, dynamic_size) for spec in inputs}
+    feeds = {spec.name: noise_like(spec, batch, rng, dynamic_size) for spec in inputs}
     values = {name: _value(array) for name, array in run_exposed(model, feeds, weights).items()}
     for tensor in model.graph.initializer:
         values[tensor.name] = _weight(tensor, tuple(tensor.dims))

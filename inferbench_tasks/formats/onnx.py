@@ -11,6 +11,7 @@ from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.errors import ConversionError, InputError
 from inferbench_tasks.formats.base import Format, Predict, Settings
+from inferbench_tasks.formats.macs import all_nodes, bodies
 
 #: Read by every runtime that we serve with.
 OPSET = 17
@@ -146,6 +147,7 @@ def keep_outputs(graph: Any, names: tuple[str, ...]) -> None:
     for node in reversed(graph.node):
         if inputs & set(node.output):
             inputs |= set(node.input)
+            inputs |= {name for body in bodies(node) for inner in all_nodes(body) for name in inner.input}
             nodes.append(node)
     weights = [tensor for tensor in graph.initializer if tensor.name in inputs]
     del graph.node[:]

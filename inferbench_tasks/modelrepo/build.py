@@ -59,6 +59,8 @@ def build_model(source: ModelSource, data_dir: Path, watch: Watch) -> ModelArtif
             "inputs": [s.model_dump(mode="json") for s in source_model.inputs],
             "outputs": [s.model_dump(mode="json") for s in source_model.outputs],
             "parameters": source_model.parameters,
+            "batch_size": source_model.batch_size,
+            "adapted": list(source_model.adapted),
             "accuracy_ratio": None,
         }
         model = _from_facts(source, folder, facts, digest="")
@@ -166,7 +168,7 @@ def _costs(
     try:
         onnx_model = convert_model(model, "onnx", "fp32", conversions, watch=watch).model
         watch.step(0, None, "counting FLOPs")
-        costs = graph_costs(Path(onnx_model.path), inputs, dynamic_size)
+        costs = graph_costs(Path(onnx_model.path), inputs, dynamic_size, model.batch_size or 1)
     except (InputError, ConversionError) as error:
         if isinstance(error.__cause__, MemoryError):
             raise  # not for good: nothing is kept of it
@@ -200,6 +202,8 @@ def _from_facts(source: ModelSource, folder: Path, facts: dict[str, Any], digest
         licence=source.licence,
         parameters=facts["parameters"],
         accuracy_ratio=facts["accuracy_ratio"],
+        batch_size=facts.get("batch_size"),
+        adapted=tuple(facts.get("adapted", ())),
         inputs=tuple(TensorSpec.model_validate(s) for s in facts["inputs"]),
         outputs=tuple(TensorSpec.model_validate(s) for s in facts["outputs"]),
     )

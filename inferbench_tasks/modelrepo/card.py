@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.contracts.spec import Slug
@@ -41,6 +41,9 @@ class ModelCard(Document):
     flops: int | None = None
     bytes: int | None = None
     accuracy_ratio: float | None = None
+    #: How many samples each call takes, None: any number; what was done to the file so that it can be served.
+    batch_size: int | None = None
+    adapted: tuple[str, ...] = ()
     digest: str | None = None
     inputs: list[TensorSpec] = []
     outputs: list[TensorSpec] = []
@@ -51,6 +54,12 @@ class ModelCard(Document):
     deleted_at: datetime | None = None
     file: str = ""
     files: list[Attachment] = []
+
+    @model_serializer(mode="wrap")
+    def _short(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Cards of models that take any batch are what they were before there were others."""
+        card: dict[str, Any] = dump(self)
+        return {name: value for name, value in card.items() if value or name not in ("batch_size", "adapted")}
 
 
 #: What ``update`` may change.

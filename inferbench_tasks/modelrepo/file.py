@@ -77,7 +77,7 @@ class FileSource(ModelSource):
             "signature": sidecar.read_text() if sidecar.is_file() else None,
             "format": self.format,
             "name": self.name,
-            "recipe": 3,
+            "recipe": 4,
         }
 
     def _external(self) -> list[Path]:
@@ -103,12 +103,20 @@ class FileSource(ModelSource):
                 target = folder / path.relative_to(self.path.parent)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target)
+        if self.format == "onnx":
+            return self._adapted(folder / file)
         inputs, outputs = self._signature(folder / file)
         return Made(format=self.format, file=file, inputs=inputs, outputs=outputs)
 
+    def _adapted(self, path: Path) -> Made:
+        from inferbench_tasks.modelrepo.onnx_file import adapt
+
+        model = adapt(path, self.path.name)
+        return Made(
+            "onnx", path.name, model.inputs, model.outputs, batch_size=model.batch_size, adapted=model.notes
+        )
+
     def _signature(self, path: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-        if self.format == "onnx":
-            return _onnx_signature(path, self.path.name)
         if self.format == "savedmodel":
             return _saved_model_signature(path)
         sidecar = _sidecar(self.path)
@@ -152,33 +160,6 @@ def _format_of(path: Path, spec: FileModel) -> str:
             f"{spec.path} is {actual}, not {spec.format}; leave format out", field="model.format"
         )
     return actual
-
-
-def _onnx_signature(path: Path, shown_path: str) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-    import onnx
-
-    from inferbench_tasks.formats.index_bounds import index_bounds
-    from inferbench_tasks.formats.onnx import open_session, signature
-
-    try:
-        session = open_session(path, optimise=False)
-    except InputError as error:
-        cause = str(error.__cause__ or error).replace(str(path), shown_path)
-        raise InputError(
-            f"ONNX Runtime here can't load {shown_path}: {cause}. Export it with standard operators, of an "
-            f"opset that this version knows",
-            field="model.path",
-        ) from error
-    for value in session.get_inputs():
-        if not value.shape or isinstance(value.shape[0], int):
-            raise InputError(
-                f"input {value.name} has shape {value.shape}: its first axis must be a free batch "
-                f"axis; export the model with a dynamic batch",
-                field="model.path",
-            )
-    inputs, outputs = signature(session)
-    bounds = index_bounds(onnx.load(path, load_external_data=False))
-    return tuple(spec.model_copy(update={"below": bounds.get(spec.name)}) for spec in inputs), outputs
 
 
 def _saved_model_signature(path: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:

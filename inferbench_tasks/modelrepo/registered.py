@@ -94,6 +94,8 @@ class RegisteredSource(ModelSource):
             inputs=tuple(self.card.inputs),
             outputs=tuple(self.card.outputs),
             parameters=self.card.parameters,
+            batch_size=self.card.batch_size,
+            adapted=self.card.adapted,
         )
 
     def refuse_code(self) -> None:

@@ -79,6 +79,9 @@ class ModelInfo(OpenDocument):
     bytes: int | None = None
     #: Why FLOPs or bytes are not known.
     costs_reason: str | None = None
+    #: How many samples each call takes, where that is fixed; what was done to a file so that it can be served.
+    batch_size: int | None = None
+    adapted: tuple[str, ...] = ()
     #: Accuracy of the source model on its held-out test set.
     accuracy_ratio: float | None = None
 

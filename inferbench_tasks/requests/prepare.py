@@ -20,11 +20,14 @@ from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.errors import InputError, StageError
 from inferbench_tasks.formats.base import Predict
+from inferbench_tasks.formats.calls import by_calls, joined
 from inferbench_tasks.requests.ragged import unpacked
 from inferbench_tasks.submission.schema import RequestsSpec
 
 log = logging.getLogger(__name__)
 
+#: Samples that the source is asked for at once.
+ROWS = 16
 _SEED_OF_SELECTION = 0x5EED
 
 
@@ -100,15 +103,18 @@ def _refuse_too_much(one: Arrays, count: int, field: str = "requests.samples") -
         )
 
 
-def answers(predict: Predict, arrays: Arrays, watch: Watch, batch_size: int = 16) -> Arrays:
-    """The source model's answers to all samples. StageError where it answers NaN."""
+def answers(predict: Predict, arrays: Arrays, watch: Watch, batch_size: int | None = None) -> Arrays:
+    """The source model's answers to all samples; ``batch_size``: what each call of it takes, None: any number.
+
+    StageError where it answers NaN, InputError where its answers have no batch axis or not one shape.
+    """
     count = len(next(iter(arrays.values())))
     parts: list[Arrays] = []
-    for start in range(0, count, batch_size):
+    for start in range(0, count, ROWS):
         watch.step(start, count, "the source model answers the requests")
-        rows = slice(start, start + batch_size)
-        parts.append(predict({name: array[rows] for name, array in arrays.items()}))
-    outputs = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        part = {name: array[start : start + ROWS] for name, array in arrays.items()}
+        parts.append(by_calls(predict, part, batch_size) if batch_size else predict(part))
+    outputs = joined(parts)
     for name, array in outputs.items():
         if len(array) != count:
             raise InputError(f"Output {name} gives {len(array)} rows for {count} samples; one each is needed")

@@ -54,6 +54,8 @@ class ServerConfig(BaseModel):
     model_path: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    #: How many rows each request has to have; None: any number.
+    batch_size: int | None = None
     address_path: str
     host: str = "127.0.0.1"
     http_port: int | None = 0

@@ -35,7 +35,9 @@ class ServedModel:
         self.version = config.model_version
         steps = config.processing
         self.signature = Signature(
-            steps.sent if steps else config.inputs, steps.answered if steps else config.outputs
+            steps.sent if steps else config.inputs,
+            steps.answered if steps else config.outputs,
+            config.batch_size,
         )
         self.processing: ServerProcessing | None = None
         self.statistics = Statistics()
@@ -121,7 +123,10 @@ class ServedModel:
     def _zeros(self) -> dict[str, Array]:
         zeros: dict[str, Array] = {}
         for tensor in map(Tensor.of, self.config.inputs):  # the model's own, whatever clients send
-            shape = [1, *(WARMUP_SIZE if size == -1 else size for size in tensor.shape[1:])]
+            shape = [
+                self.config.batch_size or 1,
+                *(WARMUP_SIZE if size == -1 else size for size in tensor.shape[1:]),
+            ]
             zeros[tensor.name] = (
                 np.full(shape, b"", dtype=np.object_)
                 if tensor.datatype == "BYTES"

@@ -23,10 +23,10 @@ class Tensor:
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, spec: TensorSpec) -> Tensor:
-        """From a handle, whose shape leaves the batch axis out."""
+    def of(cls, spec: TensorSpec, batch_size: int | None = None) -> Tensor:
+        """From a handle, whose shape leaves the batch axis out; ``batch_size``: the only one, None: any."""
         datatype = datatype_of(spec.dtype)
-        return cls(spec.name, datatype, NUMPY_OF[datatype], (-1, *spec.shape))
+        return cls(spec.name, datatype, NUMPY_OF[datatype], (batch_size or -1, *spec.shape))
 
     def metadata(self) -> dict[str, Any]:
         """The tensor as the protocol's model metadata describe it."""
@@ -36,9 +36,11 @@ class Tensor:
 class Signature:
     """All inputs and outputs of the served model."""
 
-    def __init__(self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]) -> None:
-        self.inputs = {spec.name: Tensor.of(spec) for spec in inputs}
-        self.outputs = {spec.name: Tensor.of(spec) for spec in outputs}
+    def __init__(
+        self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...], batch_size: int | None = None
+    ) -> None:
+        self.inputs = {spec.name: Tensor.of(spec, batch_size) for spec in inputs}
+        self.outputs = {spec.name: Tensor.of(spec, batch_size) for spec in outputs}
 
     def input(self, name: Any, datatype: Any, shape: Any) -> tuple[Tensor, tuple[int, ...]]:
         """The named input and the request's shape, both checked."""

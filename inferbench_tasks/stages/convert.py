@@ -21,10 +21,12 @@ from inferbench_tasks.stages.base import Context, Stage, StageInput
 STAGE = Stage(needs=("generate",), in_child=True, retries=1)
 #: Real samples whose answers are compared.
 CHECKED_SAMPLES = 32
+#: Batches at which they are compared, besides a sample by itself and all of them.
+CHECKED_AT = (2, 7)
 #: Samples that a calibrated precision measures its scales on.
 CALIBRATION_SAMPLES = 64
 #: Raised by one whenever the check changes.
-CHECK_RECIPE = 1
+CHECK_RECIPE = 2
 
 
 class Input(StageInput):
@@ -97,7 +99,8 @@ def run(inp: Input, ctx: Context) -> Output:
         rows = min(CHECKED_SAMPLES, inp.generate.requests.samples)
         exact = model.precision == "fp32"
         worst = Difference()
-        for count in sorted({1, rows}):  # a batch axis that is not really dynamic shows here
+        fixed = model.batch_size  # else a batch axis that is not really free shows at one of these
+        for count in [fixed] if fixed else sorted({1, *CHECKED_AT, rows}):
             answer = predict(first_rows(samples, count))
             comparison = compare(answer, first_rows(reference, count), exact)
             if comparison.undecidable or comparison.ratio >= worst.ratio:

@@ -30,7 +30,7 @@ def make(
             field="evaluate",
         )
     arrays, labels, ids = prepare.every(dataset, inp.job.evaluate.samples, inp.job.load.seed)
-    reference = prepare.answers(FORMATS.load(model.format)().open(model), arrays, watch)
+    reference = prepare.answers(FORMATS.load(model.format)().open(model), arrays, watch, model.batch_size)
     prepare.write(folder, arrays, reference, labels)
     np.save(folder / IDS_FILE, ids, allow_pickle=False)
     return {"samples": len(ids), "labelled": labels is not None, "dataset": dataset.name}

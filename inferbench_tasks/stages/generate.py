@@ -74,6 +74,7 @@ def run(inp: Input, ctx: Context) -> Output:
     answers NaN, MissingExtraError where its framework can't be had.
     """
     from inferbench_tasks.formats.base import FORMATS, TOLERANCE_RATIO
+    from inferbench_tasks.modelrepo import onnx_file
     from inferbench_tasks.requests import prepare, rows
     from inferbench_tasks.requests.files import open_files
     from inferbench_tasks.stages import evaluated, processed
@@ -98,9 +99,10 @@ def run(inp: Input, ctx: Context) -> Output:
             dataset = open_files(base_dir, spec.path, model, _encoder(source), source.pixels)
         arrays, labels = prepare.sample(spec, source, model, dataset, inp.job.load.seed)
         predict = FORMATS.load(model.format)().open(model)
-        if source.foreign:
+        if source.foreign and model.batch_size is None:
             rows.require_rows(predict, arrays, inp.job.convert.tolerance_ratio or TOLERANCE_RATIO["fp32"])
-        reference = prepare.answers(predict, arrays, watch)
+        own = onnx_file.original(Path(model.path)) if model.format == "onnx" else None
+        reference = prepare.answers(own or predict, arrays, watch, model.batch_size)
         prepare.write(folder, arrays, reference, labels)
         processing = processed.after_only(folder, inp, source, model, arrays, reference, base_dir)
         return {

@@ -56,9 +56,9 @@ def make(
     arrays = {name: _joined([part[name] for part in parts]) for name in parts[0]}
     _check(arrays, model)
     predict = FORMATS.load(model.format)().open(model)
-    if source.foreign:
+    if source.foreign and model.batch_size is None:
         require_rows(predict, arrays, inp.job.convert.tolerance_ratio or TOLERANCE_RATIO["fp32"])
-    reference = prepare.answers(predict, arrays, watch)
+    reference = prepare.answers(predict, arrays, watch, model.batch_size)
     prepare.write(folder, arrays, reference, labels)
     return {
         "samples": len(raw),

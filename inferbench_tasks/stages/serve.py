@@ -10,7 +10,14 @@ from inferbench_tasks import settings
 from inferbench_tasks.backends import first_answer, startup
 from inferbench_tasks.backends.base import BACKENDS, Backend, Deployment
 from inferbench_tasks.backends.probes.base import Refused
-from inferbench_tasks.contracts.handles import BackendInfo, ColdStart, Endpoint, Handle, ServerHandle
+from inferbench_tasks.contracts.handles import (
+    BackendInfo,
+    ColdStart,
+    Endpoint,
+    Handle,
+    ModelArtifact,
+    ServerHandle,
+)
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.base import LAUNCHERS, LOOPBACK
@@ -54,6 +61,7 @@ def run(inp: Input, ctx: Context) -> Output:
     spec = inp.job.serve
     backend = BACKENDS.load(spec.backend, "serve.backend")()
     check_possible(inp.job, backend, inp.convert.model.format)
+    check_batch(inp.job, backend, inp.convert.model)
     launcher = LAUNCHERS.load(spec.launcher, "serve.launcher")()
     if reason := launcher.unavailable():
         raise InputError(f"{spec.launcher} can't be used here: {reason}", field="serve.launcher")
@@ -90,10 +98,10 @@ def run(inp: Input, ctx: Context) -> Output:
                 difference = _first_stream(inp, started.endpoint, folder, ctx.base_dir)
             else:
                 difference = first_answer.ask_and_check(
-                    started.probe, samples, reference, interface, 1, tolerance
+                    started.probe, samples, reference, interface, interface.batch_size or 1, tolerance
                 )
             answered_s = time.monotonic()
-            if rows > 1:
+            if rows > 1 and interface.batch_size is None:
                 ctx.progress(2, 3, f"checking an answer of batch size {rows}")
                 again = first_answer.ask_and_check(
                     started.probe, samples, reference, interface, rows, tolerance
@@ -155,6 +163,23 @@ def is_light(job: JobSpec) -> bool:
         return False
     rate_rps = arrivals.mean_rate_rps(job.load.duration_s)
     return rate_rps is not None and rate_rps <= LIGHT_RPS
+
+
+def check_batch(job: JobSpec, backend: Backend, model: ModelArtifact) -> None:
+    """InputError where a model that takes exactly so many samples in each call is asked for others."""
+    size = model.batch_size
+    if size is None:
+        return
+    what = f"{model.name} takes exactly {size} sample(s) in each call ({'; '.join(model.adapted)})"
+    if not backend.fixed_batches:
+        raise InputError(
+            f"{what}, and {backend.kind} serves models with a free batch; use onnxruntime or openvino",
+            field="serve.backend",
+        )
+    if job.serve.batching is not None:
+        raise InputError(f"{what}: no requests can be joined; leave batching out", field="serve.batching")
+    if job.load.samples_per_request != size:
+        raise InputError(f"{what}; set batch_size: {size}", field="load.batch_size")
 
 
 def check_possible(job: JobSpec, backend: Backend, model_format: str) -> None:

@@ -14,11 +14,19 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from inferbench_tasks.artifacts import safe_files
+from inferbench_tasks.backends.base import Backend
+from inferbench_tasks.backends.onnxruntime import OnnxRuntime
+from inferbench_tasks.backends.triton import Triton
+from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.contracts.models import Watch
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.formats.onnx_batch import Freed
 from inferbench_tasks.modelrepo.build import build_model, cost_for_requests, find_cost_for_requests
 from inferbench_tasks.modelrepo.file import FileSource
+from inferbench_tasks.modelrepo.onnx_file import ORIGINAL, original
+from inferbench_tasks.stages.serve import check_batch
 from inferbench_tasks.submission.model import FileModel
+from inferbench_tasks.submission.schema import JobSpec
 
 
 def source(folder: Path, path: str, form: str | None = None) -> FileSource:
@@ -85,11 +93,68 @@ def test_missing_external_weights_are_named(tmp_path: Path) -> None:
         source(tmp_path, "m.onnx").settings()
 
 
-def test_a_fixed_batch_is_refused(tmp_path: Path) -> None:
-    """Requests of any batch size must be possible."""
-    onnx.save(dense(batch=1), tmp_path / "m.onnx")
-    with pytest.raises(InputError, match="free batch axis"):
-        make(source(tmp_path, "m.onnx"), tmp_path)
+def test_a_fixed_batch_is_made_free(tmp_path: Path) -> None:
+    """The file's own graph stays beside it, and answers the run's requests, as many to a call as it takes."""
+    onnx.save(dense(batch=4), tmp_path / "m.onnx")
+    made = make(source(tmp_path, "m.onnx"), tmp_path)
+    assert made.batch_size is None and made.adapted == (
+        "the batch of 4 was made free, and proved at batch 1, 2, 7",
+    )
+    own = original(tmp_path / "made" / "model.onnx")
+    samples = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+    weights = onnx.numpy_helper.to_array(onnx.load(tmp_path / "m.onnx").graph.initializer[0])
+    assert own is not None
+    np.testing.assert_allclose(own({"x": samples})["y"], samples @ weights, rtol=1e-5)
+
+
+def test_a_changed_graph_that_answers_otherwise_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mistake of ours in a graph is found by its answers: the file is served as it is."""
+    run = Freed.run
+
+    def wrong(self: Freed) -> None:
+        run(self)
+        weights = self.graph.initializer[0]
+        weights.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weights) * 1.001, weights.name))
+
+    monkeypatch.setattr(Freed, "run", wrong)
+    onnx.save(dense(batch=4), tmp_path / "m.onnx")
+    made = make(source(tmp_path, "m.onnx"), tmp_path)
+    assert made.batch_size == 4 and "at batch 1 output y differs by 0.001" in made.adapted[0]
+    assert not (tmp_path / "made" / ORIGINAL).exists()
+    assert onnx.load(tmp_path / "made" / "model.onnx") == onnx.load(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    ("backend", "serve", "load", "says"),
+    [
+        (Triton, {}, {"batch_size": 4}, "serves models with a free batch"),
+        (OnnxRuntime, {"batching": {}}, {"batch_size": 4}, "leave batching out"),
+        (OnnxRuntime, {}, {}, "set batch_size: 4"),
+        (OnnxRuntime, {}, {"batch_size": 4}, None),
+    ],
+)
+def test_a_model_of_its_own_batch_is_asked_for_that(
+    backend: type[Backend], serve: dict[str, Any], load: dict[str, Any], says: str | None
+) -> None:
+    """What can't be is refused before a server starts, with what was tried to make the batch free."""
+    job = JobSpec.model_validate(
+        {
+            "name": "j",
+            "model": {"kind": "file", "path": "m.onnx"},
+            "serve": serve,
+            "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}, **load},
+        }
+    )
+    model = ModelArtifact(
+        name="m", framework="onnx", format="onnx", path="", digest="", inputs=(), outputs=(), batch_size=4,
+        adapted=("the batch of 4 can't be made free: Concat (y) is along the batch axis",),
+    )  # fmt: skip
+    if says is None:
+        return check_batch(job, backend(), model)
+    with pytest.raises(InputError, match=rf"takes exactly 4 .*Concat \(y\).*{says}"):
+        check_batch(job, backend(), model)
 
 
 def test_an_unknown_operator_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,161 @@
+"""What enters and leaves an ONNX graph, in a form that requests can carry: tensors with a first axis of samples.
+
+Each function changes an ``onnx.ModelProto`` in place, computes nothing differently, and says in words what it did.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.formats.macs import all_nodes, operator
+
+
+def tidy(model: Any) -> list[str]:
+    """Weights are no inputs, ZipMaps give their tensor, bfloat16 is carried as float32. InputError for others."""
+    notes = [*_weights_are_no_inputs(model), *_without_zip_maps(model), *_carried_as_float(model)]
+    _require_tensors(model)
+    return notes
+
+
+def _weights_are_no_inputs(model: Any) -> list[str]:
+    weights = {tensor.name for tensor in model.graph.initializer}
+    listed = [value for value in model.graph.input if value.name in weights]
+    for value in listed:
+        model.graph.input.remove(value)
+    if listed:
+        model.ir_version = max(model.ir_version, 4)  # from which on weights need not be inputs too
+    return [f"{len(listed)} weights that were listed as inputs are none"] if listed else []
+
+
+def _without_zip_maps(model: Any) -> list[str]:
+    """A list of maps from class to probability becomes the tensor of probabilities that it is made of."""
+    from onnx import ValueInfoProto
+
+    notes = []
+    for node in [n for n in model.graph.node if operator(n) == "ai.onnx.ml.ZipMap"]:
+        position = next((i for i, v in enumerate(model.graph.output) if v.name == node.output[0]), None)
+        if position is None:
+            continue
+        model.graph.node.remove(node)
+        model.graph.output[position].CopyFrom(ValueInfoProto(name=node.output[0]))
+        for other in model.graph.node:
+            for at, name in enumerate(other.output):
+                if name == node.input[0]:
+                    other.output[at] = node.output[0]
+            for at, name in enumerate(other.input):
+                if name == node.input[0]:
+                    other.input[at] = node.output[0]
+        notes.append(f"the output {node.output[0]} is the tensor that its ZipMap made maps of")
+    return notes
+
+
+def _carried_as_float(model: Any) -> list[str]:
+    from onnx import TensorProto, helper
+
+    notes, opening, closing = [], [], []
+    for value in model.graph.input:
+        if value.type.tensor_type.elem_type == TensorProto.BFLOAT16:
+            value.type.tensor_type.elem_type = TensorProto.FLOAT
+            inner = _renamed(model, value.name, inputs=True)
+            opening.append(helper.make_node("Cast", [value.name], [inner], to=TensorProto.BFLOAT16))
+            notes.append(f"the input {value.name} is bfloat16 and is sent as float32")
+    for value in model.graph.output:
+        if value.type.tensor_type.elem_type == TensorProto.BFLOAT16:
+            value.type.tensor_type.elem_type = TensorProto.FLOAT
+            inner = _renamed(model, value.name, inputs=False)
+            closing.append(helper.make_node("Cast", [inner], [value.name], to=TensorProto.FLOAT))
+            notes.append(f"the output {value.name} is bfloat16 and is answered as float32")
+    _around(model, opening, closing)
+    return notes
+
+
+def _require_tensors(model: Any) -> None:
+    for kind, values in (("input", model.graph.input), ("output", model.graph.output)):
+        for value in values:
+            form = value.type.WhichOneof("value")
+            if form not in (None, "tensor_type"):
+                raise InputError(
+                    f"the {kind} {value.name} is a {str(form).removesuffix('_type')}: requests and answers carry "
+                    f"tensors; export the model with tensors alone",
+                    field="model.path",
+                )
+
+
+def frame(model: Any, shapes: dict[str, tuple[int | str | None, ...]], outputs: dict[str, bool]) -> list[str]:
+    """One call of the model is one sample: an axis of 1 is put before what has none.
+
+    ``shapes``: the inputs that get one, with their own shapes; ``outputs``: whether each output gets one.
+    """
+    from onnx import TensorShapeProto, ValueInfoProto, helper
+
+    opening, closing, notes = [], [], []
+
+    def node(kind: str, given: str, made: str) -> Any:
+        added = helper.make_node(kind, [given], [made], f"inferbench/{made}")
+        give_axes(model, added, [0])
+        return added
+
+    for value in model.graph.input:
+        if value.name in shapes:
+            opening.append(node("Squeeze", value.name, _renamed(model, value.name, inputs=True)))
+            shape = TensorShapeProto()
+            shape.dim.add().dim_value = 1
+            for size in shapes[value.name]:
+                dim = shape.dim.add()
+                if isinstance(size, int):
+                    dim.dim_value = size
+                elif size:
+                    dim.dim_param = size
+            value.type.tensor_type.shape.CopyFrom(shape)
+    framed = [name for name, wanted in outputs.items() if wanted]
+    for position, value in enumerate(model.graph.output):
+        if value.name in framed:
+            closing.append(node("Unsqueeze", _renamed(model, value.name, inputs=False), value.name))
+            kind = value.type.tensor_type.elem_type
+            model.graph.output[position].CopyFrom(ValueInfoProto(name=value.name))
+            if kind:
+                model.graph.output[position].type.tensor_type.elem_type = kind
+    _around(model, opening, closing)
+    for word, names in (("input", list(shapes)), ("output", framed)):
+        if names:
+            notes.append(f"the {word} {', '.join(names)} has no batch axis: one call is one sample")
+    return notes
+
+
+def give_axes(model: Any, node: Any, axes: list[int]) -> None:
+    """Say which axes a Squeeze or Unsqueeze is about, as the model's opset writes it."""
+    from onnx import helper
+
+    if opset(model) < 13:
+        node.attribute.append(helper.make_attribute("axes", axes))
+        return
+    name = f"inferbench/axes of {node.output[0]}"
+    model.graph.initializer.append(helper.make_tensor(name, 7, [len(axes)], axes))
+    node.input.append(name)
+
+
+def opset(model: Any) -> int:
+    """The version of ONNX's own operators."""
+    return int(
+        next(imported.version for imported in model.opset_import if imported.domain in ("", "ai.onnx"))
+    )
+
+
+def _renamed(model: Any, name: str, *, inputs: bool) -> str:
+    """Give the graph's own side of an input or output another name."""
+    inner = f"{name}/inside"
+    for node in all_nodes(model.graph):
+        for names in (node.input, node.output) if not inputs else (node.input,):
+            for at, each in enumerate(names):
+                if each == name:
+                    names[at] = inner
+    if not any(inner in node.output for node in model.graph.node) and not inputs:
+        raise InputError(f"the output {name} is an input or a weight as it is", field="model.path")
+    return inner
+
+
+def _around(model: Any, opening: list[Any], closing: list[Any]) -> None:
+    nodes = [*opening, *model.graph.node, *closing]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)

@@ -1,0 +1,321 @@
+"""An ONNX file of anybody's, as a model that can be served: its batch axis made free where the graph allows it.
+
+What is changed is proved: the changed model answers made-up inputs as the file's own does, at batch 1, 2 and 7. Where
+that fails, the file is served as it is, a call at a time. ``ORIGINAL`` keeps the file's own graph, which answers the
+run's real requests, so that the changed one is compared with it once more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.contracts.models import noise_like
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.formats import onnx_edges
+from inferbench_tasks.formats.base import Predict
+from inferbench_tasks.formats.calls import by_calls
+from inferbench_tasks.formats.check import compare
+from inferbench_tasks.formats.exposed import run_exposed
+from inferbench_tasks.formats.index_bounds import index_bounds
+from inferbench_tasks.formats.macs import all_nodes, attribute, operator
+from inferbench_tasks.formats.onnx import open_session, signature
+from inferbench_tasks.formats.onnx_batch import BatchStuckError, Freed
+
+#: The file as it came, where its batch was made free.
+ORIGINAL = "original.onnx"
+PROVED_AT = (1, 2, 7)
+TOLERANCE_RATIO = 1e-4
+#: Where values are rounded inside, sums in another order may fall on the other side.
+ROUNDED_RATIO = 2e-2
+SIZE = 16
+DRAWING = {
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Multinomial",
+    "Bernoulli",
+}
+SCALES_OF_A_BATCH = {
+    "DynamicQuantizeLinear",
+    "DynamicQuantizeMatMul",
+    "DynamicQuantizeLSTM",
+    "MatMulIntegerToFloat",
+}
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """``batch_size``: how many samples each call has; None: any number. ``notes``: what was done, in words."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    batch_size: int | None
+    notes: tuple[str, ...]
+
+
+def adapt(path: Path, shown: str) -> Adapted:
+    """Make the file one whose inputs and outputs have a first axis of samples; it is written anew where that is needed.
+
+    Raises InputError, which names what is in the way, where no request could carry what it takes or gives.
+    """
+    import onnx
+
+    session = _open(path, shown)
+    model = onnx.load(path, load_external_data=False)
+    if drawn := sorted(DRAWING & {node.op_type for node in all_nodes(model.graph)}):
+        raise InputError(
+            f"{shown} draws random numbers ({', '.join(drawn)}): no answer of it could be checked; give it the numbers "
+            f"as an input, or export it without them",
+            field="model.path",
+        )
+    bounds = index_bounds(model)
+    notes = onnx_edges.tidy(model)
+    if notes:
+        onnx.save(model, path)
+        session = _open(path, shown)
+    first = {value.name: value.shape[0] if value.shape else None for value in session.get_inputs()}
+    sizes = {size for size in first.values() if isinstance(size, int)}
+    ranked = all(value.shape for value in session.get_inputs())
+    batch: int | None = None
+    if ranked and not sizes:
+        if repaired := _keep_axes(model, session, bounds, path.parent):
+            onnx.save(model, path)
+            session = _open(path, shown)
+            notes += repaired
+        if reason := _mixed(model, session, bounds):
+            notes += [reason, *_frame(model, session, path)]
+            batch = 1
+    elif (
+        ranked
+        and len(sizes) == 1
+        and all(isinstance(size, int) for size in first.values())
+        and min(sizes) > 0
+    ):
+        (batch,) = sizes
+        reason = _free(path, shown, session, bounds, batch)
+        if reason is None:
+            notes.append(
+                f"the batch of {batch} was made free, and proved at batch {', '.join(map(str, PROVED_AT))}"
+            )
+            batch = None
+        else:
+            notes.append(f"the batch of {batch} can't be made free: {reason}")
+            if batch > 1 and any(value.shape[:1] != [batch] for value in session.get_outputs()):
+                notes += _frame(model, session, path)
+                batch = 1
+            elif batch == 1:
+                notes += _frame(model, session, path, kept=1)
+    else:
+        notes += _frame(model, session, path, kept=1)
+        batch = 1
+    inputs, outputs = signature(_open(path, shown))
+    bounded = (spec.model_copy(update={"below": bounds.get(spec.name)}) for spec in inputs)
+    return Adapted(tuple(bounded), outputs, batch, tuple(notes))
+
+
+def _open(path: Path, shown: str) -> Any:
+    try:
+        return open_session(path, optimise=False)
+    except InputError as error:
+        cause = str(error.__cause__ or error).replace(str(path), shown)
+        raise InputError(
+            f"ONNX Runtime here can't load {shown}: {cause}. Export it with standard operators, of an "
+            f"opset that this version knows",
+            field="model.path",
+        ) from error
+
+
+def noise(session: Any, bounds: dict[str, int], rows: int | None) -> Arrays:
+    """Made-up inputs: ``rows`` along the first axis; as the session's inputs are shaped themselves if None."""
+    rng = np.random.default_rng(0)
+    arrays: Arrays = {}
+    for spec, value in zip(signature(session)[0], session.get_inputs(), strict=True):
+        spec = spec.model_copy(update={"below": bounds.get(spec.name)})
+        if rows is None:
+            sizes = tuple(size if isinstance(size, int) else -1 for size in value.shape)
+            arrays[spec.name] = noise_like(spec.model_copy(update={"shape": sizes}), 1, rng, SIZE)[0]
+        else:
+            arrays[spec.name] = noise_like(spec, rows, rng, SIZE)
+    return arrays
+
+
+def _ask(session: Any, arrays: Arrays) -> Arrays:
+    names = [value.name for value in session.get_outputs()]
+    try:
+        return dict(zip(names, session.run(names, arrays), strict=True))
+    except Exception as error:  # whatever a runtime raises is a reason
+        raise _RefusedError(" ".join(str(error).split())[:300]) from error
+
+
+class _RefusedError(Exception):
+    """The model could not be run on made-up inputs."""
+
+
+def _mixed(model: Any, session: Any, bounds: dict[str, int]) -> str | None:
+    """Why free first axes are no batch axes; None if they are, or where that only real inputs can show."""
+    if SCALES_OF_A_BATCH & {node.op_type for node in model.graph.node}:
+        return None  # rows do influence each other then, within the tolerance that the submission allows
+    try:
+        arrays = noise(session, bounds, max(PROVED_AT))
+        together = _ask(session, arrays)
+        for row in range(2):
+            alone = _ask(session, {name: array[row : row + 1] for name, array in arrays.items()})
+            expected = {name: _row(array, row) for name, array in together.items()}
+            if reason := _differs(alone, expected, _tolerance_ratio(model)):
+                return f"the free first axis is no batch axis: {reason}"
+    except InputError:  # no noise for text
+        return None
+    except _RefusedError:
+        try:
+            _ask(session, noise(session, bounds, 1))
+        except (InputError, _RefusedError):
+            return None  # it wants other inputs than these: the real ones will show
+        return "the free first axis is no batch axis: the model refuses more than one row"
+    return None
+
+
+def _keep_axes(model: Any, session: Any, bounds: dict[str, int], folder: Path) -> list[str]:
+    """A Squeeze of all axes of 1 takes the batch's too where there is one sample: it gets the others' numbers."""
+    blind = [n for n in model.graph.node if operator(n) == "Squeeze" and len(n.input) < 2 and not n.attribute]
+    if not blind:
+        return []
+    rows, notes = max(PROVED_AT), []
+    try:
+        values = run_exposed(model, noise(session, bounds, rows), folder)
+    except InputError:
+        return []
+    for node in blind:
+        shape = values[node.input[0]].shape
+        axes = [axis for axis, size in enumerate(shape) if size == 1]
+        if not shape or shape[0] != rows or not axes:
+            continue
+        onnx_edges.give_axes(model, node, axes)
+        notes.append(f"Squeeze ({node.output[0]}) leaves the batch axis where one sample comes alone")
+    return notes
+
+
+def _tolerance_ratio(model: Any) -> float:
+    from onnx import TensorProto
+
+    halves = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+    kinds = {tensor.data_type for tensor in model.graph.initializer}
+    kinds |= {value.type.tensor_type.elem_type for value in model.graph.input}
+    rounds = any(
+        node.op_type == "QuantizeLinear" or _casts_to(node, halves) for node in all_nodes(model.graph)
+    )
+    return ROUNDED_RATIO if rounds or kinds & set(halves) else TOLERANCE_RATIO
+
+
+def _casts_to(node: Any, kinds: tuple[int, ...]) -> bool:
+    return node.op_type == "Cast" and attribute(node, "to", 0) in kinds
+
+
+def _row(array: Any, row: int) -> Any:
+    return array[row : row + 1] if isinstance(array, np.ndarray) and array.ndim else array
+
+
+def _differs(answer: Arrays, expected: Arrays, tolerance_ratio: float) -> str | None:
+    """Where two answers differ beyond what another order of sums may. Made-up inputs may lead to NaN: in both, then."""
+    nan = {
+        name
+        for name, a in expected.items()
+        if isinstance(a, np.ndarray) and a.dtype.kind == "f" and np.isnan(a).any()
+    }
+    if any(not np.array_equal(np.isnan(answer[name]), np.isnan(expected[name])) for name in nan):
+        return "it answers NaN elsewhere"
+    difference = compare(
+        answer | {name: np.nan_to_num(answer[name]) for name in nan},
+        expected | {name: np.nan_to_num(expected[name]) for name in nan},
+    )
+    if difference.undecidable:
+        return difference.undecidable
+    if not difference.ratio <= tolerance_ratio:
+        return f"output {difference.output} differs by {difference.ratio:.2g} of its largest value"
+    return None
+
+
+def _free(path: Path, shown: str, session: Any, bounds: dict[str, int], batch: int) -> str | None:
+    """Write the model with a free batch, the file as it was beside it; None, or why that is not possible."""
+    import onnx
+    import onnx.inliner
+
+    model = onnx.load(path, load_external_data=False)
+    if model.functions:
+        model = onnx.inliner.inline_local_functions(model)
+    static = all(isinstance(size, int) for value in session.get_inputs() for size in value.shape)
+    trial = path.with_name("free.onnx")
+    try:
+        arrays = noise(session, bounds, batch)
+        Freed(model, run_exposed(model, arrays, path.parent), batch, static).run()
+        onnx.save(model, trial)
+        freed = _open(trial, shown)
+        for rows in PROVED_AT:
+            asked = noise(freed, bounds, rows)
+            expected = by_calls(_as_freed(session, freed), asked, batch)
+            if reason := _differs(_ask(freed, asked), expected, _tolerance_ratio(model)):
+                return f"at batch {rows} {reason}"
+    except (BatchStuckError, _RefusedError, InputError) as error:
+        trial.unlink(missing_ok=True)
+        return str(error)
+    path.rename(path.with_name(ORIGINAL))
+    trial.rename(path)
+    return None
+
+
+def _frame(model: Any, session: Any, path: Path, kept: int | None = None) -> list[str]:
+    """One call is one sample; a first axis of ``kept`` is an axis of samples already."""
+    import onnx
+
+    def without(values: Any) -> list[Any]:
+        return [v for v in values if kept is None or not v.shape or v.shape[0] != kept]
+
+    shapes = {value.name: tuple(value.shape) for value in without(session.get_inputs())}
+    outputs = {value.name: True for value in without(session.get_outputs())}
+    if any(value.name in outputs and value.type.startswith("seq") for value in session.get_outputs()):
+        raise InputError(
+            f"{path.name} answers with sequences; export it with tensors alone", field="model.path"
+        )
+    notes = onnx_edges.frame(model, shapes, outputs)
+    onnx.save(model, path)
+    return notes
+
+
+def _as_freed(session: Any, freed: Any) -> Predict:
+    """The answers of the file's own graph; an output that has no axis for its only sample gets it."""
+    ranks = {value.name: len(value.shape) for value in freed.get_outputs()}
+
+    def predict(arrays: Arrays) -> Arrays:
+        answers = _ask(session, arrays)
+        return {name: a[np.newaxis] if a.ndim == ranks[name] - 1 else a for name, a in answers.items()}
+
+    return predict
+
+
+def original(path: Path) -> Predict | None:
+    """The file's own answers, for a model whose batch was made free; None for others."""
+    file = path.with_name(ORIGINAL)
+    if not file.is_file():
+        return None
+    session = open_session(file)
+    batch = session.get_inputs()[0].shape[0]
+    predict = _as_freed(session, open_session(path))
+    return lambda arrays: by_calls(predict, arrays, batch)
+
+
+def operators(path: Path) -> dict[str, int]:
+    """How often each operator stands in an ONNX file, in bodies and functions too."""
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    nodes = all_nodes(model.graph) + [node for function in model.functions for node in function.node]
+    counts: dict[str, int] = {}
+    for node in nodes:
+        counts[operator(node)] = counts.get(operator(node), 0) + 1
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
