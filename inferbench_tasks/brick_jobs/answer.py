@@ -39,6 +39,7 @@ def answer(
     absent = unique - set(known)
     facts: dict[str, Any] = {
         "model": cut.name,
+        "digest": cut.digest,
         "batch_size": cut.batch_size,
         "granularity": cut.granularity,
         "device": results.setting.processor,
@@ -89,7 +90,7 @@ def answer(
 def little_measured(row: Mapping[str, Any]) -> str:
     """What is said first of a prediction most of which is not measured."""
     return (
-        f"only {row['coverage_ratio']:.0%} of this time are measured: {row['missing']} of {row['unique']} unique "
+        f"only {row['coverage_ratio']:.0%} of this time is measured: {row['missing']} of {row['unique']} unique "
         f"bricks are estimated"
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from inferbench_tasks.brick_jobs.answer import answer, cut_of
@@ -11,6 +11,7 @@ from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, LEVELS, RESULTS, PerfDBResults
 from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.bricks.processor import instruction_set
+from inferbench_tasks.bricks.results import Result
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -143,27 +144,75 @@ def predicted(
     estimated, and where they can't be ``predicted_ms`` is null. InputError for a model that was never cut, or
     a device that nothing was measured on.
     """
+    newest = _newest_cuts(db, model, batch_size, granularity)
+    found = [
+        (results, stored, newest[results.setting.instruction_set])
+        for results, stored in _stored_at(db, device, newest)
+    ]
+    if not found:
+        raise InputError(f"{model!r} was cut for no device of these: {device or 'any'}", field="device")
+    results, stored, document = max(found, key=lambda one: len(one[1]))
+    return answer(results, cut_of(0, document, stored), stored, calibrate_on, constructor)
+
+
+def by_device(
+    db: PerfDB, model: str, batch_size: int, granularity: str, calibrate_on: int
+) -> list[dict[str, Any]]:
+    """As ``predicted``, for each processor, number of cores and of threads: at that of its settings (a runtime's
+    version, a method's) at which most is known, the newest of these. InputError for a model that was never cut."""
+    newest = _newest_cuts(db, model, batch_size, granularity)
+    best: dict[tuple[str, int, int], tuple[PerfDBResults, dict[str, Result]]] = {}
+    for results, stored in _stored_at(db, "", newest):
+        of = results.setting
+        device = (of.processor, of.cores, of.threads)
+        if device not in best or len(stored) > len(best[device][1]):
+            best[device] = results, stored
+    return [
+        answer(results, cut_of(0, newest[results.setting.instruction_set], stored), stored, calibrate_on)
+        for results, stored in best.values()
+    ]
+
+
+def models_of(db: PerfDB, task: str, batch_size: int, granularity: str) -> list[str]:
+    """The models that were cut for a task; InputError names the tasks that there are."""
+    where = {"batch_size": batch_size, "granularity": granularity}
+    cuts = _find(db, DECOMPOSITIONS, where, {"model": 1, "task": 1})
+    names = sorted({cut["model"] for cut in cuts if cut.get("task") == task and cut.get("model")})
+    if not names:
+        tasks = ", ".join(sorted({cut["task"] for cut in cuts if cut.get("task")})) or "none"
+        raise InputError(
+            f"no model was cut for the task {task!r} at batch {batch_size} and granularity {granularity}; known: "
+            f"{tasks}",
+            field="task",
+        )
+    return names
+
+
+def _newest_cuts(db: PerfDB, model: str, batch_size: int, granularity: str) -> dict[str, dict[str, Any]]:
+    """Instruction set -> how the model was cut last: what had its name before may have been another one."""
     where = {"model": model, "batch_size": batch_size, "granularity": granularity}
-    cuts = _find(db, DECOMPOSITIONS, where, {}, [("created_at", -1)])
+    cuts = _find(db, DECOMPOSITIONS, where, {}, [("cut_at", -1), ("created_at", -1)])
     if not cuts:
         raise InputError(
             f"{model!r} was never cut at batch {batch_size} and granularity {granularity}; a submission of kind "
-            "bricks does that",
+            "bricks does that, or inferbench bricks predict",
             field="model",
         )
-    best: tuple[int, PerfDBResults, dict[str, Any], Mapping[str, Any]] | None = None
+    newest: dict[str, dict[str, Any]] = {}
+    for cut in cuts:
+        newest.setdefault(cut.get("instruction_set") or "", cut)
+    return newest
+
+
+def _stored_at(
+    db: PerfDB, device: str, cuts: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[PerfDBResults, dict[str, Result]]]:
+    """What is stored of a cut's bricks at each setting of that device and of its instruction set, the newest first."""
     for setting in settings_of(db, device):
-        results = PerfDBResults(db, setting_of(db, setting["setting_id"]))
-        for cut in cuts:
-            if cut.get("instruction_set") != setting["instruction_set"]:
-                continue
-            known = results.get_many(cut["parts"])
-            if best is None or len(known) > best[0]:
-                best = (len(known), results, cut, known)
-    if best is None:
-        raise InputError(f"{model!r} was cut for no device of these: {device or 'any'}", field="device")
-    _, results, document, stored = best
-    return answer(results, cut_of(0, document, stored), stored, calibrate_on, constructor)
+        cut = cuts.get(setting["instruction_set"])
+        if cut is not None:
+            results = PerfDBResults(db, setting_of(db, setting["setting_id"]))
+            yield results, results.get_many(cut["parts"])
 
 
 def answered(

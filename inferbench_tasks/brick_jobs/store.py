@@ -132,9 +132,9 @@ class PerfDBResults:
         parts = list(parts)
         where = {"whole": whole, "granularity": granularity, "parts": parts}
         values = {**facts, "needs": [list(one) for one in needs], "created_at": utc_now()}
-        update = {"$setOnInsert": to_stored(values)} | (
-            {"$set": {"work": to_stored(list(work))}} if work else {}
-        )
+        update: dict[str, Any] = {"$setOnInsert": to_stored(values)}
+        if facts:
+            update["$set"] = {"cut_at": utc_now()} | ({"work": to_stored(list(work))} if work else {})
         self._db.retrying(
             lambda: self._db.collection(DECOMPOSITIONS).update_one(where, update, upsert=True),
             "writing a decomposition",

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from inferbench_tasks.cli.bricks_advise import advise
 from inferbench_tasks.cli.bricks_known import gaps, list_bricks, show
 from inferbench_tasks.cli.bricks_model import asked, named, sizes_of
 from inferbench_tasks.cli.bricks_options import BATCH, FRAMEWORK, GRANULARITY, SHAPE
@@ -39,6 +40,7 @@ SAVE = typer.Option(
 
 
 app.command()(predict)
+app.command()(advise)
 app.command()(study)
 app.command("list")(list_bricks)
 app.command()(show)

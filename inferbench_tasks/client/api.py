@@ -175,6 +175,22 @@ class InferBench:
             "/bricks/predict", model=model, device=device, batch_size=batch_size, granularity=granularity
         )
 
+    def advise(
+        self,
+        *,
+        model: str = "",
+        task: str = "",
+        device: str = "",
+        batch_size: int = 1,
+        granularity: str = "1",
+        slo_ms: float | None = None,
+    ) -> Answer:
+        """Which device for a model, or which model for a task: the top three by what is stored; nothing is run."""
+        return self._get(
+            "/bricks/advise", model=model, task=task, device=device, batch_size=batch_size, granularity=granularity,
+            slo_ms=slo_ms,
+        )  # fmt: skip
+
     def brick_study(self, corpus: str) -> Answer:
         """How much of a corpus recurs, as `inferbench bricks study` found it last."""
         return self._get(f"/bricks/study/{quote(corpus, safe='')}")

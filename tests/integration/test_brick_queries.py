@@ -193,3 +193,49 @@ def test_the_page_shows_them(http: TestClient, perfdb: PerfDB, bricks: PerfDBRes
     assert "Some CPU" in text and "&lt;script&gt;four" in text and "<script>four" not in text
     assert ">14<" in text.replace("14.0", "14") and "Nothing, of the models that were cut." in text
     assert "No valid prediction on such a device" in http.get("/inferbench/bricks?device=none").text
+
+
+def test_advice_on_models_and_devices(
+    http: TestClient, bricks: PerfDBResults, perfdb: PerfDB, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two models of a task are ranked by what is predicted of them; a second device, half known, is left out."""
+    for name in ("four", "one"):
+        perfdb.collection("decompositions").update_one({"model": name}, {"$set": {"task": "t"}})
+    found = http.get(f"{API}/advise", params={"task": "t", "slo_ms": 1000}).json()
+    first = 4 * 16 ** (1 / 3)
+    assert [(row["model"], row["predicted_ms"]) for row in found["ranked"]] == [
+        ("one", pytest.approx(first)), ("four", pytest.approx(14)),
+    ]  # fmt: skip
+    assert found["ranked"][1]["faster_than_next_probability"] is None
+    assert found["ranked"][1]["within_slo_probability"] > 0.99
+    slower = SETTING.model_copy(update={"processor": "Other CPU"})
+    other = PerfDBResults(perfdb, slower)
+    other.set_base_ns({"dense": 1.0})
+    other.put(result("a", 1.0, setting=slower))
+    found = http.get(f"{API}/advise", params={"model": "four"}).json()
+    assert [row["device"] for row in found["ranked"]] == ["Some CPU"]
+    assert [row["device"] for row in found["left_out"]] == ["Other CPU"]
+    other.put(result("b", 1.0, setting=slower))
+    found = http.get(f"{API}/advise", params={"model": "four"}).json()
+    assert [(row["device"], row["calibrated_by"]) for row in found["ranked"]] == [
+        ("Other CPU", None),
+        ("Some CPU", 3),
+    ]
+    for params in ({}, {"model": "four", "task": "t"}, {"task": "none"}, {"task": "t"}, {"model": "five"}):
+        assert http.get(f"{API}/advise", params=params).status_code == 404
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+    done = CliRunner().invoke(app, ["advise", "--model", "four", "-o", "json"])
+    assert [row["device"] for row in json.loads(done.stdout)["ranked"]] == ["Other CPU", "Some CPU"]
+
+
+def test_a_name_is_the_model_that_was_cut_last_under_it(http: TestClient, bricks: PerfDBResults) -> None:
+    """Another content under an old name: its own bricks count, also while the old one's are better known."""
+    facts = {"model": "one", "batch_size": 1, "instruction_set": "x", "layers": 1, "digest": "new"}
+    bricks.put_cut(WHOLE + "new", "1", ("b", "b"), ((), (0,)), facts)
+    found = http.get(f"{API}/predict", params={"model": "one"}).json()
+    assert (found["constructed_ms"], found["digest"]) == (pytest.approx(6), "new")
+    bricks.put_cut(WHOLE + "newer", "1", ("b", "z"), ((), (0,)), facts | {"digest": "newer"})
+    found = http.get(f"{API}/predict", params={"model": "one"}).json()
+    assert (found["predicted_ms"], found["missing"], found["digest"]) == (None, 1, "newer")
+    bricks.put_cut(WHOLE + "one", "1", ("a", "b"), ((), (0,)), {"model": "one"})  # the first one again
+    assert http.get(f"{API}/predict", params={"model": "one"}).json()["constructed_ms"] == pytest.approx(4)

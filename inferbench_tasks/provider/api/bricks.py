@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from inferbench_tasks import settings
 from inferbench_tasks.brick_jobs import queries
+from inferbench_tasks.brick_jobs.advise import advised
 from inferbench_tasks.bricks.corpus import corpora
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.api.access import Store
@@ -66,6 +67,26 @@ def predict(
     ``missing`` are estimated. Below 90% a ``warning`` comes first; all are null where there is no estimate."""
     try:
         found = queries.predicted(db, model, device, batch_size, granularity)
+    except InputError as error:
+        raise not_found(str(error)) from error
+    return table(request, "json", [], plain(found))
+
+
+@router.get("/advise", summary="Which device for a model, or which model for a task; nothing is run")
+def advise(
+    request: Request,
+    db: Store,
+    model: Text = "",
+    task: Text = "",
+    device: Device = "",
+    batch_size: Annotated[int, Query(ge=1, le=4096)] = 1,
+    granularity: Annotated[str, Query(pattern=r"^([1-9][0-9]{0,3}|whole)$")] = "1",
+    slo_ms: Annotated[float | None, Query(gt=0, le=1e9)] = None,
+) -> Response:
+    """``ranked``: the top three by predicted latency, with the probabilities that each is faster than the next and
+    within ``slo_ms``, null where they can't be told; ``left_out``: what is not measured enough, and why."""
+    try:
+        found = advised(db, model, task, device, batch_size, granularity, slo_ms)
     except InputError as error:
         raise not_found(str(error)) from error
     return table(request, "json", [], plain(found))

@@ -1,0 +1,112 @@
+"""Which device for a model, or which model for a task, by predictions from stored times: ranked, and no more said than
+they bear.
+
+What is mostly estimated is not ranked, and where a prediction is not calibrated there is no probability: its interval
+leaves out what cutting changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scipy import stats
+
+from inferbench_tasks.brick_jobs.answer import MEASURED_RATIO
+from inferbench_tasks.bricks.prediction import CONFIDENCE
+
+#: So many are recommended.
+TOP = 3
+
+
+def advice(rows: Sequence[Mapping[str, Any]], slo_ms: float | None = None) -> dict[str, Any]:
+    """``ranked``: the fastest first, with the probabilities that each is faster than the next, and within ``slo_ms``;
+    ``left_out``: the others, and why.
+
+    ``rows``: as ``answer`` gives them. Times are of one request by itself: neither waiting nor a server's own work.
+    """
+    judged, left_out = [], []
+    for row in rows:
+        coverage = row["coverage_ratio"]
+        if row["predicted_ms"] is None:
+            why = f"{row['missing']} of {row['unique']} unique bricks have no time there"
+        elif coverage < MEASURED_RATIO:
+            why = f"only {coverage:.0%} of its time is measured, {MEASURED_RATIO:.0%} are needed"
+        else:
+            judged.append(row)
+            continue
+        left_out.append({**_who(row), "coverage_ratio": coverage, "why": why})
+    judged.sort(key=lambda row: row["predicted_ms"])
+    ranked = []
+    for at, row in enumerate(judged[:TOP]):
+        beaten = judged[at + 1] if at + 1 < len(judged) else None
+        ranked.append(
+            {
+                "rank": at + 1,
+                **_who(row),
+                "coverage_ratio": row["coverage_ratio"],
+                "predicted_ms": row["predicted_ms"],
+                "predicted_interval_ms": row["predicted_interval_ms"],
+                "per_s": row["batch_size"] * 1e3 / row["predicted_ms"],
+                "calibrated_by": row["calibrated_by"],
+                "faster_than_next_probability": _faster(row, beaten) if beaten else None,
+                "within_slo_probability": None if slo_ms is None else _within(row, slo_ms),
+            }
+        )
+    return {"slo_ms": slo_ms, "ranked": ranked, "judged": len(judged), "left_out": left_out}
+
+
+def in_words(found: Mapping[str, Any]) -> list[str]:
+    """What a reader must know, the limits first."""
+    ranked, slo_ms = found["ranked"], found["slo_ms"]
+    said = [f"Left out: {row['model']} on {row['device']}: {row['why']}." for row in found["left_out"]]
+    if not ranked:
+        return [*said, "Nothing can be recommended: no prediction is measured enough."]
+    if any(row["calibrated_by"] is None for row in ranked):
+        said.append(
+            "Where nothing calibrates a prediction there is no probability: at least three other models have to be "
+            "measured as a whole there."
+        )
+    if len(ranked) == 1:
+        said.append("There is nothing to compare it with.")
+    if slo_ms is not None:
+        known = [row for row in ranked if row["within_slo_probability"] is not None]
+        if known and all(row["within_slo_probability"] < 0.5 for row in known):
+            said.append(f"None of them is likely to take at most {slo_ms:g} ms.")
+    said.append("Times of one request by itself: neither waiting nor a server's own work is in them.")
+    return said
+
+
+def _who(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in ("model", "device", "runtime", "threads", "batch_size")}
+
+
+def _log(row: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The mean and the deviation of the time's logarithm; None where the interval does not have all errors in it."""
+    if not row["calibrated_by"]:
+        return None
+    low, high = row["predicted_interval_ms"]
+    if low <= 0:
+        return None
+    quantile = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
+    return math.log(row["predicted_ms"]), math.log(high / low) / (2 * quantile)
+
+
+def _faster(one: Mapping[str, Any], other: Mapping[str, Any]) -> float | None:
+    """Both errors are taken as independent, which is nearer to a half than they are."""
+    a, b = _log(one), _log(other)
+    if a is None or b is None:
+        return None
+    return _normal(b[0] - a[0], math.hypot(a[1], b[1]))
+
+
+def _within(row: Mapping[str, Any], slo_ms: float) -> float | None:
+    own = _log(row)
+    return None if own is None else _normal(math.log(slo_ms) - own[0], own[1])
+
+
+def _normal(apart: float, deviation: float) -> float:
+    if deviation == 0:
+        return 0.5 if apart == 0 else float(apart > 0)
+    return float(stats.norm.cdf(apart / deviation))

@@ -1,0 +1,40 @@
+"""Advice from what PerfDB has: the predictions that are compared, and what is said of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inferbench_tasks.brick_jobs.advice import advice
+from inferbench_tasks.brick_jobs.predict import CALIBRATE_ON
+from inferbench_tasks.brick_jobs.queries import by_device, models_of, predicted, settings_of
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.store import PerfDB
+
+
+def advised(
+    db: PerfDB, model: str, task: str, device: str, batch_size: int, granularity: str, slo_ms: float | None
+) -> dict[str, Any]:
+    """Of a model every device, of a task every model that was cut, on one device; nothing is run.
+
+    InputError unless one of both is asked for, and for a model, task or device that nothing is known of.
+    """
+    if bool(model) == bool(task):
+        raise InputError(
+            "say which model (for a device), or which task (for a model): one of both", field="model"
+        )
+    if model:
+        if device:
+            raise InputError("the device is what is looked for: leave it out", field="device")
+        return advice(by_device(db, model, batch_size, granularity, CALIBRATE_ON), slo_ms)
+    names = models_of(db, task, batch_size, granularity)
+    devices = sorted({row["device"] for row in settings_of(db, device)})
+    if len(devices) > 1:
+        raise InputError(f"{device!r} is more than one device: {', '.join(devices)}", field="device")
+    rows, other = [], []
+    for name in names:
+        try:
+            rows.append(predicted(db, name, device, batch_size, granularity, CALIBRATE_ON))
+        except InputError as error:
+            other.append({"model": name, "device": device, "coverage_ratio": None, "why": str(error)})
+    found = advice(rows, slo_ms)
+    return {**found, "left_out": [*found["left_out"], *other]}
