@@ -1,4 +1,4 @@
-"""``inferbench models``: register, update, search, show, fetch and delete models."""
+"""``inferbench models``: inspect files, register, update, search, show, fetch and delete models."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from inferbench_tasks import settings
+from inferbench_tasks.cli.models_inspect import inspect
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.modelrepo.card import FIELDS, ModelCard, field, identity
 from inferbench_tasks.modelrepo.repository import ModelRepository
@@ -24,6 +25,7 @@ app = typer.Typer(
     "A submission names one by model: {kind: registry, name: NAME, version: N}; without a version it gets "
     "the latest.",
 )
+app.command()(inspect)
 NAME = typer.Argument(..., metavar="NAME", help="Letters, digits, dot, underscore, hyphen.")
 MODEL = typer.Argument(..., metavar="MODEL", help="NAME for the latest version, or NAME@VERSION.")
 QUERY = typer.Argument(None, metavar="[QUERY]", help="Terms such as task=image* parameters<1000000.")

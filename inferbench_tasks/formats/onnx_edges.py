@@ -76,7 +76,7 @@ def _require_tensors(model: Any) -> None:
             form = value.type.WhichOneof("value")
             if form not in (None, "tensor_type"):
                 raise InputError(
-                    f"the {kind} {value.name} is a {str(form).removesuffix('_type')}: requests and answers carry "
+                    f"the {kind} {value.name} is of type {str(form).removesuffix('_type')}: requests and answers carry "
                     f"tensors; export the model with tensors alone",
                     field="model.path",
                 )

@@ -44,6 +44,13 @@ UNSAFE = {
     ".bin": "a pickled PyTorch checkpoint", ".ckpt": "a pickled checkpoint", ".h5": "a Keras archive",
     ".hdf5": "a Keras archive", ".keras": "a Keras archive", ".npz": "an archive of arrays",
 }  # fmt: skip
+#: Formats that are read by others than us, and what helps.
+FOREIGN = {
+    ".gguf": "is a language model in GGUF, which takes texts and gives tokens, and a model file here takes and gives "
+    "tensors; a server of language models loads it (docs/how-to/language-models.md)",
+    ".tflite": "is a TFLite model, which no backend here runs; convert it to ONNX (tf2onnx reads TFLite)",
+    ".xml": "is an OpenVINO model, which is only made here; give the ONNX file that it was made from",
+}
 
 
 class Signature(Handle):
@@ -147,6 +154,8 @@ def _format_of(path: Path, spec: FileModel) -> str:
     else:
         ending = path.suffix.lower()
         actual = ENDINGS.get(ending)
+        if ending in FOREIGN:
+            raise InputError(f"{spec.path} {FOREIGN[ending]}", field="model.path")
         kind = UNSAFE.get(ending)
         what = (
             f"is {kind}, and reading that can run code: nothing is unpickled here"

@@ -289,9 +289,9 @@ CASES: dict[str, tuple[Callable[[], Any], int | str]] = {
         [N("Secret", ["x"], ["y"], domain="acme")], [x("n", 4)], [y("n", 4)], domains=("acme",)),
         r"can't load .*Secret"),
     "an opset of the future": (lambda: dense("n", 99), "opset"),
-    "a sequence as input": (sequence_input, "the input x is a sequence"),
-    "an optional input": (optional_input, "the input x is a optional"),
-    "a sequence as output": (sequence_output, "the output y is a sequence"),
+    "a sequence as input": (sequence_input, "the input x is of type sequence"),
+    "an optional input": (optional_input, "the input x is of type optional"),
+    "a sequence as output": (sequence_output, "the output y is of type sequence"),
     "an input as output": (lambda: graph([N("Relu", ["x"], ["y"])], [x(4)], [y(4), x(4)]), ANY),
     "random numbers": (lambda: one("RandomNormalLike", [x(1, 4)], [y(1, 4)]), r"random numbers \(RandomNormalLike\)"),
 }  # fmt: skip

@@ -1,0 +1,159 @@
+"""``inferbench models inspect``: what a model file takes and gives, what runs it here, and a submission for it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import typer
+
+from inferbench_tasks import settings
+from inferbench_tasks.backends.base import BACKENDS, Backend
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
+from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.formats.base import FORMATS
+from inferbench_tasks.formats.route import possible_precisions, route
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.running.perform import perform
+from inferbench_tasks.stages import inspection
+from inferbench_tasks.stages.base import Context
+from inferbench_tasks.submission.schema import JobSpec
+
+
+def inspect(
+    file: Path = typer.Argument(..., metavar="FILE", help="A model's file or folder."),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Say what a model file takes, gives and costs, what runs it here, what is refused, and a submission to run.
+
+    The file is read in a child process in the sandbox, as a run does; a file that can't be served is refused with the
+    reason and what helps. FLOPs are per sample; operators that can't be counted are named, and leave them unknown.
+    """
+    document = inspected(file)
+    if output is not OutputFormat.table:
+        emit(document, output)
+        return
+    submission, runs = document.pop("submission"), document.pop("runs")
+    operators = ", ".join(f"{name} ({count})" for name, count in document.pop("operators").items())
+    for part in ("inputs", "outputs"):
+        document[part] = "; ".join(f"{t['name']} {t['dtype']}{t['shape']}" for t in document[part])
+    for part in ("adapted", "refused"):
+        document[part] = "; ".join(document[part]) or None
+    emit({**document, "operators": operators or None}, output)
+    emit(runs, output)
+    say("A submission, to be saved beside the file and run by `inferbench run`:\n")
+    typer.echo(submission)
+
+
+def inspected(file: Path) -> dict[str, Any]:
+    """All that is said of a file, as plain data. Raises the InferBenchError that a run would fail with."""
+    path = file.absolute()
+    job = JobSpec.model_validate(
+        {
+            "name": "inspect",
+            "model": {"kind": "file", "path": path.name},
+            "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}},
+        }
+    )
+    run_id = f"inspect-{uuid4().hex[:12]}"
+    ctx = Context(data_dir=settings.writable(settings.data_dir()), base_dir=path.parent)
+    try:
+        found = perform(inspection, inspection.Input(run_id=run_id, job_id="inspect", job=job), ctx)
+    finally:
+        shutil.rmtree(ctx.data_dir / "runs" / run_id, ignore_errors=True)
+    return described(found.model, found.operators, path)
+
+
+def described(model: ModelArtifact, operators: dict[str, int], path: Path) -> dict[str, Any]:
+    """A model's facts, the backends that serve it, and a submission."""
+    runs, refused = _runs(model)
+    size = model.batch_size
+    if size is not None:
+        refused.append(f"serve.batching: leave it out, each call has {size} sample(s)")
+        refused.append(f"load.batch_size: has to be {size}")
+    if _texts(model):
+        refused.append(
+            "made-up requests for text: give requests: {kind: files, path: texts.txt or samples.npz}"
+        )
+    return {
+        "name": model.name,
+        "format": model.format,
+        "inputs": [_shown(spec, size) for spec in model.inputs],
+        "outputs": [_shown(spec, size) for spec in model.outputs],
+        "batch": "any" if size is None else size,
+        "adapted": list(model.adapted),
+        "parameters": model.parameters,
+        "flops": model.flops,
+        "bytes": model.bytes,
+        "not_counted": model.costs_reason,
+        "operators": operators,
+        "runs": runs,
+        "refused": refused,
+        "submission": submission(model, path, runs),
+    }
+
+
+def _shown(spec: TensorSpec, size: int | None) -> dict[str, Any]:
+    row = spec.model_dump(mode="json")
+    return {**row, "shape": [-1 if size is None else size, *spec.shape]}
+
+
+def _texts(model: ModelArtifact) -> bool:
+    return any(spec.dtype == "str" for spec in model.inputs)
+
+
+def _runs(model: ModelArtifact) -> tuple[list[dict[str, Any]], list[str]]:
+    """A row per backend and format that leads to an answer, and what keeps other backends from it."""
+    rows: list[dict[str, Any]] = []
+    refused: list[str] = []
+    for kind in BACKENDS:
+        try:
+            backend: type[Backend] = BACKENDS.load(kind)
+        except InferBenchError as error:
+            refused.append(f"{kind}: {error}")
+            continue
+        formats = [form for form in backend.formats if possible_precisions(model.format, form)]
+        if backend.streams or not formats:
+            continue
+        if model.batch_size is not None and not backend.fixed_batches:
+            refused.append(f"{kind}: it serves models with a free batch")
+            continue
+        for form in formats:
+            hops = route(model.format, form, possible_precisions(model.format, form)[0])
+            reason = FORMATS.load(form)().unavailable() or backend.unavailable("process")
+            rows.append(
+                {
+                    "backend": kind,
+                    "format": form,
+                    "precisions": ", ".join(possible_precisions(model.format, form)),
+                    "way": " -> ".join([model.format, *(hop.target for hop in hops)]),
+                    "here": reason or "yes",
+                }
+            )
+    return rows, refused
+
+
+def submission(model: ModelArtifact, path: Path, runs: list[dict[str, Any]]) -> str:
+    """A submission as YAML for the first backend that runs the model here."""
+    usual = {"backend": "onnxruntime", "format": "onnx"}
+    able = [row for row in runs if row["here"] == "yes"]
+    here = next((row for row in able if row["backend"] == usual["backend"]), able[0] if able else usual)
+    lines = [
+        f"name: {model.name.lower().replace('_', '-')[:60]}",
+        f"model: {{kind: file, path: {json.dumps(path.name, ensure_ascii=False)}}}",
+    ]
+    if _texts(model):
+        lines.append("requests: {kind: files, path: texts.txt}  # a text in each line")
+    lines += [
+        f"convert: {{format: {here['format']}}}",
+        f"serve: {{backend: {here['backend']}}}",
+        "load:",
+        "  arrivals: {kind: poisson, rate_rps: 20}",
+        "  duration_s: 30",
+    ]
+    if (model.batch_size or 1) > 1:
+        lines.append(f"  batch_size: {model.batch_size}")
+    return "\n".join(lines) + "\n"

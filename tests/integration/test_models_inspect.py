@@ -1,0 +1,68 @@
+"""``inferbench models inspect``: what it says of a file holds in a run, and what it refuses is refused by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from typer.testing import CliRunner
+
+from inferbench_tasks.cli.main import app
+from inferbench_tasks.running.cluster_abilities import of_cluster_here
+from inferbench_tasks.submission.reader import read_submission
+from tests.contract.odd_graphs import CASES
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def inspect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("INFERBENCH_DATA_DIR", str(tmp_path / "data"))
+
+    def run(name: str, *options: str) -> Any:
+        path = tmp_path / "m.onnx"
+        onnx.save(CASES[name][0](), path)
+        return CliRunner().invoke(app, ["models", "inspect", str(path), *options])
+
+    return run
+
+
+def test_a_model_of_its_own_batch(inspect: Any, tmp_path: Path) -> None:
+    """Its batch, why it is not free, its cost by hand, who serves it, and a submission that is valid as it stands."""
+    result = inspect("a constant for each row", "-o", "json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["batch"] == 2 and document["inputs"][0]["shape"] == [2, 4]
+    assert document["adapted"] == [
+        "the batch of 2 can't be made free: Add (y) has a constant for each of the batch's rows"
+    ]
+    assert (document["flops"], document["parameters"], document["bytes"]) == (0, 8, None)
+    assert document["operators"] == {"Add": 1}
+    backends = {row["backend"] for row in document["runs"]}
+    assert "onnxruntime" in backends and "triton" not in backends
+    assert "triton: it serves models with a free batch" in document["refused"]
+    (tmp_path / "s.yaml").write_text(document["submission"])
+    submission = read_submission(tmp_path / "s.yaml", of_cluster_here(tmp_path / "data"))
+    assert "batch_size: 2" in document["submission"] and submission.name == "m"
+    assert not list((tmp_path / "data" / "runs").glob("*"))
+
+
+def test_a_refused_file_is_refused_with_the_reason(inspect: Any) -> None:
+    """As a run would, with nothing left of it."""
+    result = inspect("an optional input")
+    assert result.exit_code != 0
+    assert "the input x is of type optional" in str(result.exception or result.output)
+
+
+@pytest.mark.parametrize(
+    ("ending", "says"), [("gguf", "language model"), ("tflite", "ONNX"), ("xml", "OpenVINO")]
+)
+def test_files_of_others_are_refused_with_what_helps(tmp_path: Path, ending: str, says: str) -> None:
+    """By their names, unread."""
+    path = tmp_path / f"m.{ending}"
+    path.write_bytes(b"x")
+    result = CliRunner().invoke(app, ["models", "inspect", str(path)])
+    assert result.exit_code != 0 and says in str(result.exception or result.output)
