@@ -151,8 +151,6 @@ def test_bricks_that_nobody_measured_are_estimated_and_said_to_be(
     share = 3.0 * one.parts.count(absent.identity) / total
     assert row["predicted_ms"] == pytest.approx(total, rel=1e-3) and row["missing"] == 1
     assert row["coverage_ratio"] == pytest.approx(1 - share, rel=1e-3)
-    assert (
-        next(iter(row)) == "warning" and f"only {1 - share:.0%} of this time is measured" in row["warning"]
-    )
+    assert next(iter(row)) == "warning" and f"only {1 - share:.0%} of this time is measured" in row["warning"]
     assert err.splitlines()[0].startswith("ours: only") and "families that were held back" in err
     assert sum(line.get("estimated", 0) for line in row["by_operators"]) == one.parts.count(absent.identity)
