@@ -158,7 +158,7 @@ def _short(row: dict[str, Any]) -> dict[str, Any]:
 
 def _in_words(row: dict[str, Any]) -> str:
     """What a reader must know of the figure."""
-    text = f"{row['model']}: "
+    text = f"{row['model']} on {row['device']}, {row['runtime']}: "
     if row.get("disturbed"):
         text += f"DISTURBED: {row['disturbed']}. The constructed time is "
     if row["predicted_ms"] is None:

@@ -101,17 +101,16 @@ def test_what_is_missing_is_measured_once_and_kept_for_submissions(
 def test_a_brick_that_answers_with_nan_fails_by_its_name(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The logarithm of a negative number: no figure, the layer and why; another model beside it has its figure."""
+    """The logarithm of a negative number: no figure, the layer and why."""
     nodes = [
         helper.make_node("Abs", ["x"], ["a"]),
         helper.make_node("Neg", ["a"], ["b"]),
         helper.make_node("Sqrt", ["b"], ["y"], name="the-root"),
     ]
     path = save(tmp_path / "nan.onnx", nodes, {}, {"x": (TensorProto.FLOAT, ("batch", 4))})
-    assert predict(str(path), str(model), "-o", "json") == 1
+    assert predict(str(path), "-o", "json") == 1
     out, err = capsys.readouterr()
-    assert [row["model"] for row in json.loads(out)] == ["ours"]
-    assert "1 of 2 models have no prediction" in err and "the-root can't be timed: it answers with NaN" in err
+    assert not out and "the-root can't be timed: it answers with NaN" in err
 
 
 def test_bad_wishes_are_refused_before_anything_is_opened(
