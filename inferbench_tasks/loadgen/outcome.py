@@ -26,7 +26,8 @@ from inferbench_tasks.loadgen.spool import Spool, merge
 from inferbench_tasks.loadgen.stability import NOT_KNOWN, OVERLOAD
 from inferbench_tasks.loadgen.steady import steady_state_of
 from inferbench_tasks.loadgen.thresholds import Thresholds
-from inferbench_tasks.loadgen.token_checks import Stamps, stamp_checks
+from inferbench_tasks.loadgen.token_checks import CACHED, Stamps, cached_check, stamp_checks
+from inferbench_tasks.loadgen.token_records import read_table
 from inferbench_tasks.loadgen.token_streams import Judged, judge_streams
 from inferbench_tasks.loadgen.window import WINDOW_COLUMNS
 
@@ -88,6 +89,11 @@ class Outcome:
             stamps = Stamps.of(self.streams.chunks_path, start_ns, end_ns)
             certificate.figures.update(stamps.figures())
             for check in stamp_checks(stamps, self.applied.usages, certificate.thresholds, plan.ttft_ms):
+                certificate = certificate.and_check(check)
+            if plan.cacheable_tokens is not None:
+                records = read_samples(self.samples_path, COLUMNS)
+                streams, _ = read_table(self.streams.streams_path, CACHED)
+                check = cached_check(records, streams, plan.cacheable_tokens, plan.turn_step)
                 certificate = certificate.and_check(check)
         certificate.figures["steady_state"] = self.steady
         return self.judge_stability(certificate, plan)

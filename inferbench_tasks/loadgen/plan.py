@@ -129,6 +129,9 @@ class LoadPlan(_Data):
     #: Of conversations: turn number k (from 0) of session s is the request ``s + k * turn_step``, where s is the number
     #: of its first turn; a multiple of ``shards``. 0: requests are by themselves.
     turn_step: int = 0
+    #: The most tokens of a prompt that this load itself may have brought into a cache, where a salt keeps out what
+    #: others brought; None where nobody can tell.
+    cacheable_tokens: int | None = None
     #: Whether requests leave in the order of the inputs, the first of the measured part with the first of them.
     in_order: bool = False
 

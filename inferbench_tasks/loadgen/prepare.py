@@ -67,6 +67,7 @@ def prepare(
     ttft_ms: float | None = None,
     conversing: bool = False,
     in_order: bool = False,
+    cacheable_tokens: int | None = None,
 ) -> LoadPlan:
     """The plan of a load; its schedule is written to ``folder``. InputError where it can't be.
 
@@ -76,6 +77,7 @@ def prepare(
     ``processing``: what the client does to every request and its answer while the load runs. ``stream``, ``ttft_ms``:
     how streams of tokens are asked for, and the bound on the time to the first token, if there is one. ``conversing``:
     the inputs are turns of conversations, and arrivals are of sessions. ``in_order``: the inputs leave in their order.
+    ``cacheable_tokens``: see ``LoadPlan``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if spec.realtime and (problem := realtime_problem()):
@@ -123,6 +125,7 @@ def prepare(
         ttft_ms=ttft_ms,
         turn_step=shards * _SESSIONS_PER_SHARD if conversing else 0,
         in_order=in_order,
+        cacheable_tokens=cacheable_tokens,
     )
 
 

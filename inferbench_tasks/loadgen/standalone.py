@@ -183,6 +183,7 @@ def _plan_tokens(options: Asked, spec: LoadSpec, folder: Path) -> LoadPlan:
         ttft_ms=tokens.each.ttft_ms,
         conversing=tokens.conversing,
         in_order=tokens.trace is not None,
+        cacheable_tokens=tokens.cacheable_tokens,
     )
 
 

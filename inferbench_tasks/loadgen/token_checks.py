@@ -12,10 +12,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from inferbench_tasks.loadgen.evidence import Check, ShardUsage
+from inferbench_tasks.loadgen.records import column
 from inferbench_tasks.loadgen.statistics import FLOORS
 from inferbench_tasks.loadgen.thresholds import Thresholds
-from inferbench_tasks.loadgen.token_records import CHUNKS, read_table
+from inferbench_tasks.loadgen.token_records import CHUNKS, STREAMS, read_table
 
+#: A load may begin with a prompt that was asked once before it.
+_ASKED_BEFORE = 1
+#: What is read of the streams to know what was cached.
+CACHED = pa.schema([STREAMS.field(name) for name in ("request_id", "cached_tokens")])
 _US_PER_MS, _NS_PER_MS = 1e3, 1e6
 
 
@@ -66,3 +71,24 @@ def stamp_checks(
             f"the system's time was set by {step_ms:,.3f} ms during the load (at most {limits.clock_step_ms:g} ms): "
             "the kernel's stamps around it are wrong by as much",
         )  # fmt: skip
+
+
+def cached_check(
+    records: pa.Table, streams: dict[str, NDArray[Any]], cacheable_tokens: int, turn_step: int
+) -> Check:
+    """No prompt that was sent for the first time was found in a cache beyond what the load itself shares.
+
+    ``records``: of all requests, in the order of their moments. ``turn_step``: see ``LoadPlan``; later turns carry
+    what was said before, which may be cached.
+    """
+    numbers, rows = column(records, "request_id"), column(records, "sample_index")
+    begin = np.flatnonzero(numbers < turn_step) if turn_step else np.arange(len(numbers))
+    first = begin[np.unique(rows[begin], return_index=True)[1]]
+    judged = np.isin(streams["request_id"], numbers[first])
+    found = int(np.count_nonzero(streams["cached_tokens"][judged] > cacheable_tokens))
+    most = int(streams["cached_tokens"][judged].max(initial=0))
+    return Check.at_most(
+        "cached_though_salted", found, _ASKED_BEFORE, "requests",
+        f"{found} prompts that were sent for the first time had more than {cacheable_tokens} tokens (up to {most}) in "
+        "a cache, which the salt forbids: the server takes other prompts for theirs, or counts wrongly",
+    )  # fmt: skip

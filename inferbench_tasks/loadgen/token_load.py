@@ -37,6 +37,8 @@ from inferbench_tasks.submission.token_lengths import lengths_of
 _CEILING_CHUNKS = 64
 #: Different prompts of a load whose number of requests nobody knows, and the most of any.
 _PROMPTS_OF_CLOSED, _MOST_PROMPTS = 4096, 100_000
+#: What a chat template may put before each prompt.
+_TEMPLATE_TOKENS = 128
 #: Of all conversations of a load together.
 _MOST_TURNS = 400_000
 _HTTP = {"http": 80, "https": 443}
@@ -66,6 +68,21 @@ class TokenOptions:
     where: str = "--conversations"
     #: Tokens as a trace recorded them.
     trace: TraceFile | None = None
+
+    @property
+    def cacheable_tokens(self) -> int | None:
+        """The most tokens of a first turn's prompt that others of the same load may share; None where nobody can tell.
+
+        What a chat template puts before all, and the shared prefix, whose length is aimed at.
+        """
+        if (
+            not self.salt
+            or self.prompts is not None
+            or self.conversations is not None
+            or self.trace is not None
+        ):
+            return None
+        return _TEMPLATE_TOKENS + 2 * (self.prefix[1] if self.prefix else 0)
 
     @property
     def conversing(self) -> bool:

@@ -92,6 +92,7 @@ def plan_of(job: JobSpec, load: LoadSpec, endpoint: Endpoint, folder: Path, base
         ttft_ms=options.each.ttft_ms,
         conversing=options.conversing,
         in_order=options.trace is not None,
+        cacheable_tokens=options.cacheable_tokens,
     )
 
 

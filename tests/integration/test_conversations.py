@@ -225,3 +225,15 @@ def test_a_trace_is_replayed_row_by_row(server: StandIn, tmp_path: Path) -> None
     sent = [tokens[number] for number in column(table, "request_id")[measured].tolist()]
     assert sent == [(10 * (row + 1), 1 + row % 7) for row in range(rows)]
     assert held_against(outcome.certificate(plan)) == set()
+
+
+@pytest.mark.parametrize(("cached", "against"), [(100, set()), (150, {"cached_though_salted"})])
+def test_a_salted_prompt_is_in_no_cache(
+    server: StandIn, tmp_path: Path, cached: int, against: set[str]
+) -> None:
+    """What a chat template shares may be; a server that finds more takes other prompts for these."""
+    _, certificate, _, _ = talk(
+        server, tmp_path, "poisson:30", model=f"stand-in:ttft_ms=2,gap_ms=0.5,cached_tokens={cached}",
+        turns={"kind": "fixed", "value": 2},
+    )  # fmt: skip
+    assert held_against(certificate) == against

@@ -7,6 +7,7 @@ from typing import Any
 
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.loadgen.mlperf_endpoints import regions
 
@@ -51,22 +52,22 @@ def whose(view: RunView) -> str:
             f"send: requests waited for a free connection first, as users would{beside}."
         )
     return (
-        f"{view.label}: the server: {number(from_send)} of {number(ttft)} ms (medians) to the first token followed "
-        + (f"the send{beside}.")
+        f"{view.label}: the times are the server's: {number(from_send)} of {number(ttft)} ms (medians) to the first "
+        f"token followed the send{beside}."
     )
 
 
 def words(views: Sequence[RunView]) -> str:
-    """Of all of them, and what was said to be no model."""
+    """Of all of them, and what was said to be no model: a line each; what is the same of several is said once."""
     said = [whose(view) for view in views]
+    of_runs: dict[str, list[str]] = {}
     for view in views:
         if models := [name for name in view.figure("tokens.server") or [] if "no model" in name]:
-            said.append(f"{view.label}: the server says that it is no model ({models[-1]}).")
-        said += [
-            f"{view.label}: no {name}: {reason}."
-            for name, reason in (view.figure("tokens.reasons") or {}).items()
-        ]
-    return " ".join(said)
+            text = f"the server says that it is no model ({models[-1]})."
+            of_runs.setdefault(text, []).append(view.label)
+        for name, reason in (view.figure("tokens.reasons") or {}).items():
+            of_runs.setdefault(f"no {name}: {reason}.", []).append(view.label)
+    return "\n".join([*said, *(f"{', '.join(labels)}: {text}" for text, labels in of_runs.items())])
 
 
 def table(views: Sequence[RunView]) -> list[dict[str, Any]]:
@@ -74,20 +75,29 @@ def table(views: Sequence[RunView]) -> list[dict[str, Any]]:
     rows, hints = [], []
     for figure in FIGURES.values():
         if figure.streamed and any(view.value(figure) is not None for view in views):
-            values = (view.value(figure) for view in views)
-            rows.append(
-                [
-                    f"{figure.title}, {figure.shown_unit}" if figure.shown_unit else figure.title,
-                    *(number(None if value is None else figure.displayed(value)) for value in values),
-                ]
-            )
+            name = f"{figure.title}, {figure.shown_unit}" if figure.shown_unit else figure.title
+            rows.append([name, *(_cell(view, figure) for view in views)])
             hints.append(figure.formula)
-    head = ["figure", *(view.label for view in views)]
+    head = ["figure", *map(_named, views)]
     title = "Figures of streamed tokens (point at a name for its definition)"
     tables = [
         {"title": title, "head": head, "rows": rows, "hints": hints, "numbers": list(range(1, len(head)))}
     ]
     return (tables if rows else []) + _endpoints(views)
+
+
+def _cell(view: RunView, figure: Figure) -> str:
+    """A figure as the table of runs has it: a bound where the machine was disturbed."""
+    value = view.value(figure)
+    if value is None:
+        return number(None)
+    text = number(figure.displayed(value))
+    return f"{figure.bound_sign}{text}" if view.bounds_only else text
+
+
+def _named(view: RunView) -> str:
+    """The run, and what its figures are worth where that is not what they say."""
+    return view.label if view.valid else f"{view.label} ({view.state})"
 
 
 def _endpoints(views: Sequence[RunView]) -> list[dict[str, Any]]:
@@ -107,7 +117,7 @@ def _endpoints(views: Sequence[RunView]) -> list[dict[str, Any]]:
             "head": ["run", "concurrency", "region", *names],
             "rows": [
                 [
-                    view.label,
+                    _named(view),
                     point["concurrency"],
                     named.get(point["concurrency"], "–"),
                     *(number(point[n]) for n in names),

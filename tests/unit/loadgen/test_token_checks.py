@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from inferbench_tasks.loadgen.evidence import ShardUsage
 from inferbench_tasks.loadgen.thresholds import Thresholds
-from inferbench_tasks.loadgen.token_checks import Stamps, stamp_checks
+from inferbench_tasks.loadgen.token_checks import Stamps, cached_check, stamp_checks
 from inferbench_tasks.loadgen.token_records import CHUNKS, TableWriter
 
 
@@ -60,3 +61,22 @@ def test_few_chunks_have_no_p99_and_reads_no_delay() -> None:
 def test_a_set_clock_makes_kernels_stamps_worthless(step_ns: int | None, valid: bool) -> None:
     """By more than 0.1 ms, however good the delays look."""
     assert (failed(Stamps("kernel", np.full(5, 1)), step_ns=step_ns) == {}) == valid
+
+
+@pytest.mark.parametrize(
+    ("numbers", "rows", "cached", "turn_step", "found"),
+    [
+        ([0, 1, 2, 3], [0, 1, 2, 3], [129, 300, 128, -1], 0, 2),
+        ([0, 1, 2, 3], [0, 1, 0, 1], [0, 5, 300, 300], 0, 0),  # sent again: their own cache
+        ([0, 1, 100, 101], [0, 2, 1, 3], [0, 5, 300, 300], 100, 0),  # later turns: what was said before
+        ([0, 1, 100, 101], [0, 2, 1, 3], [200, 500, 0, 0], 100, 2),
+    ],
+)
+def test_no_first_prompt_is_in_a_cache(
+    numbers: list[int], rows: list[int], cached: list[int], turn_step: int, found: int
+) -> None:
+    """Beyond what the load shares; one may have been asked before it, and what is not told is none."""
+    records = pa.table({"request_id": numbers, "sample_index": pa.array(rows, pa.int32())})
+    streams = {"request_id": np.array(numbers), "cached_tokens": np.array(cached)}
+    check = cached_check(records, streams, 128, turn_step)
+    assert (check.value, check.ok) == (found, found <= 1)

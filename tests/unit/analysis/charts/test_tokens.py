@@ -156,7 +156,7 @@ def test_good_requests_by_objective() -> None:
         (
             99.0,
             None,
-            "the server: 99 of 100 ms (medians) to the first token followed the send (chunks were read 0.04",
+            "the server's: 99 of 100 ms (medians) to the first token followed the send (chunks were read 0.04",
         ),
         (30.0, None, "of a median of 100 ms to the first token 30 ms followed the send: requests waited"),
         (99.0, "client_cpu", "the client had its part: too busy"),
@@ -185,3 +185,15 @@ def test_the_page_defines_each_figure_and_says_what_is_no_model() -> None:
     whole = html(named(view(records(), "a"), view(records(), "b")), {})
     assert [figure.name for figure in FIGURES.values() if figure.streamed and figure.title in whole] == []
     assert "Streamed tokens" not in [section.title for section in sections(named(view(records(), "a")))]
+
+
+def test_figures_of_a_disturbed_run_are_bounds_here_too() -> None:
+    """As in the table of runs: what looks like a value would be one. What all runs say is said once, a line each."""
+    runs = named(streaming("a", 1, 1.0), streaming("b", 2, 0.9, verdict="disturbed: something else ran"))
+    (table,) = language.table(runs)
+    assert table["head"] == ["figure", runs[0].label, f"{runs[1].label} (disturbed)"]
+    rows = {row[0]: row[1:] for row in table["rows"]}
+    assert rows["Median time to the first token, ms"] == ["100", "≤ 100"]
+    assert rows["Output tokens per second, tokens/s"] == ["50", "≥ 50"]
+    lines = language.words(runs).splitlines()
+    assert len(lines) == 4 and lines[2].startswith(f"{runs[0].label}, {runs[1].label}: the server says")
