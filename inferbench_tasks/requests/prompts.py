@@ -116,6 +116,7 @@ def write_prompts(wanted: PromptSet, count: int, path: Path, seed: int) -> int:
     drawn = None
     if wanted.trace is not None:
         trace = wanted.trace.read().first(count)
+        _check_size(int(trace.input_tokens.sum()), wanted.trace.path)
         words = " ".join(sentences()).split()
         texts = texts_of(trace, words, wanted.trace.block_tokens, TOKENS_PER_WORD, seed, salt)
         drawn = trace.output_tokens
@@ -143,6 +144,15 @@ def write_prompts(wanted: PromptSet, count: int, path: Path, seed: int) -> int:
     return len(bodies)
 
 
+def _check_size(tokens: int, what: str) -> None:
+    """InputError for what would not fit into memory, before it is made."""
+    size = tokens / TOKENS_PER_WORD * 6  # of a word and the blank behind it
+    if size > _MOST_BYTES:
+        raise InputError(
+            f"{what}: about {size / 2**20:,.0f} MiB of prompts, more than {_MOST_BYTES >> 20}; send fewer"
+        )
+
+
 def _conversations(
     wanted: PromptSet, count: int, rng: np.random.Generator, salt: str, seed: int
 ) -> list[list[Turn]]:
@@ -150,6 +160,8 @@ def _conversations(
         return [salted(turns, salt) for turns in read_conversations(wanted.conversations, wanted.where)]
     assert wanted.turns is not None
     turns = wanted.turns.draw(count, rng)
+    mean = float(wanted.input_tokens.draw(1000, np.random.default_rng(seed)).mean())
+    _check_size(int(turns.sum() * mean), f"{count:,} conversations")
     prefixes = shared_prefixes(*wanted.prefix, seed) if wanted.prefix else ()
     first = prompts(count, wanted.input_tokens, rng, salt, prefixes)
     return made_up(first, prompts(int(turns.sum()) - count, wanted.input_tokens, rng), turns)

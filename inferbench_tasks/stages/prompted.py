@@ -41,6 +41,7 @@ def prompted(job: JobSpec, base_dir: Path) -> RequestSet:
 
 def options_of(job: JobSpec, base_dir: Path | None = None) -> TokenOptions:
     """What the load's own command line would be told. ``base_dir``: where the files lie that the job names."""
+    from inferbench_tasks.arrivals.trace_file import file_inside
     from inferbench_tasks.loadgen.token_load import TokenOptions
     from inferbench_tasks.loadgen.token_summary import Each
     from inferbench_tasks.requests.prompts import TraceFile
@@ -54,7 +55,9 @@ def options_of(job: JobSpec, base_dir: Path | None = None) -> TokenOptions:
     slo = job.slo
     each = {**slo.each.model_dump(), "min_good_ratio": slo.min_good_ratio} if slo and slo.each else {}
     prefix = (spec.shared_prefix.groups, spec.shared_prefix.tokens) if spec.shared_prefix else None
-    conversations = base_dir / spec.path if spec.kind == "conversations" and spec.path and base_dir else None
+    conversations = None
+    if spec.kind == "conversations" and spec.path and base_dir:
+        conversations = file_inside(base_dir, spec.path)
     trace = None
     if spec.kind == "trace" and spec.path and base_dir:
         names = spec.columns.model_dump(exclude_none=True) if spec.columns else {}

@@ -129,6 +129,10 @@ def test_a_file_of_conversations_is_read_before_a_server_is_started(tmp_path: Pa
     )
     with pytest.raises(InputError, match=r"requests.path: talks.jsonl, line 2: no turn of a user"):
         prompted(spec, tmp_path)
+    (tmp_path.parent / "outside.jsonl").write_text(talks.read_text())
+    (tmp_path / "link.jsonl").symlink_to(tmp_path.parent / "outside.jsonl")
+    with pytest.raises(InputError, match="leads out of the submission's folder"):
+        prompted(job(kind="conversations", path="link.jsonl"), tmp_path)
     talks.write_text(talks.read_text().splitlines()[0])
     prompted(spec, tmp_path)
     (first,), (second,) = bodies(tmp_path, spec, 1), bodies(tmp_path, spec, 2)

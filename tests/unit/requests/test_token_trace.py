@@ -134,6 +134,16 @@ def test_moments_that_can_not_be_are_told(tmp_path: Path, moments: list[Any], wo
         offsets(tmp_path, path)
 
 
+def test_prompts_that_do_not_fit_are_refused_before_they_are_made(tmp_path: Path) -> None:
+    """Of a trace and of conversations: by their tokens alone."""
+    path = lines(tmp_path, *[{"input_length": 1_000_000, "output_length": 1}] * 80)
+    with pytest.raises(InputError, match=r"t.jsonl: about 352 MiB of prompts, more than 256; send fewer"):
+        prompts(tmp_path, path, count=100)
+    prompts(tmp_path, path, count=1)
+    with pytest.raises(InputError, match=r"5,000 conversations: about .* MiB of prompts"):
+        prompts(tmp_path, path, 5000, turns=Fixed(kind="fixed", value=90_000))
+
+
 def test_files_that_are_no_trace_are_told(tmp_path: Path) -> None:
     """Another kind of file, none, an empty one, one outside of the folder, and one with other columns."""
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
