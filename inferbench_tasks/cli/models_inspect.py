@@ -78,6 +78,10 @@ def described(model: ModelArtifact, operators: dict[str, int], path: Path) -> di
         refused.append(
             "made-up requests for text: give requests: {kind: files, path: texts.txt or samples.npz}"
         )
+    if not _made_up(model):
+        refused.append(
+            "made-up requests: the model refuses them; give requests: {kind: files, path: samples.npz}"
+        )
     return {
         "name": model.name,
         "format": model.format,
@@ -103,6 +107,11 @@ def _shown(spec: TensorSpec, size: int | None) -> dict[str, Any]:
 
 def _texts(model: ModelArtifact) -> bool:
     return any(spec.dtype == "str" for spec in model.inputs)
+
+
+def _made_up(model: ModelArtifact) -> bool:
+    """Whether the model takes noise, with 16 for each of its free sizes."""
+    return not (model.costs_reason or "").startswith("The model can't be run")
 
 
 def _runs(model: ModelArtifact) -> tuple[list[dict[str, Any]], list[str]]:
@@ -147,6 +156,10 @@ def submission(model: ModelArtifact, path: Path, runs: list[dict[str, Any]]) -> 
     ]
     if _texts(model):
         lines.append("requests: {kind: files, path: texts.txt}  # a text in each line")
+    elif not _made_up(model):
+        lines.append(
+            "requests: {kind: files, path: samples.npz}  # an array for each input, the first axis counts samples"
+        )
     lines += [
         f"convert: {{format: {here['format']}}}",
         f"serve: {{backend: {here['backend']}}}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.formats.macs import all_nodes, attribute, bodies, operator
@@ -29,6 +30,13 @@ def count_parameters(model: Any) -> int:
         total += sum(_of(tensor) for tensor in graph.initializer)
         total += sum(_of(sparse.values) for sparse in graph.sparse_initializer)
     return total + sum(_of_node(node) for node in nodes)
+
+
+def parameters_of(path: Path) -> int:
+    """As ``count_parameters``, of a file."""
+    import onnx
+
+    return count_parameters(onnx.load(path, load_external_data=False))
 
 
 def _of(tensor: Any) -> int:

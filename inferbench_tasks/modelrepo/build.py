@@ -18,7 +18,7 @@ from inferbench_tasks.formats.conversion import convert_model
 log = logging.getLogger(__name__)
 
 #: Raised by one whenever the way that cost is counted changes.
-COSTS_RECIPE = 2
+COSTS_RECIPE = 3
 
 
 def cache_root(data_dir: Path, source: ModelSource) -> Path:
@@ -164,22 +164,32 @@ def _costs(
 ) -> dict[str, Any]:
     """FLOPs and bytes, counted over the model's ONNX graph; None where it has none."""
     from inferbench_tasks.formats.costs import graph_costs
+    from inferbench_tasks.formats.parameters import parameters_of
 
+    parameters = model.parameters
     try:
         onnx_model = convert_model(model, "onnx", "fp32", conversions, watch=watch).model
+        parameters = parameters_of(Path(onnx_model.path)) if parameters is None else parameters
         watch.step(0, None, "counting FLOPs")
         costs = graph_costs(Path(onnx_model.path), inputs, dynamic_size, model.batch_size or 1)
     except (InputError, ConversionError) as error:
         if isinstance(error.__cause__, MemoryError):
             raise  # not for good: nothing is kept of it
         log.warning("FLOPs are not known model=%s: %s", model.name, error)
-        return {"flops": None, "bytes": None, "costs_reason": " ".join(str(error).split())[:1000]}
+        return {
+            "flops": None,
+            "bytes": None,
+            "costs_reason": " ".join(str(error).split())[:1000],
+            "parameters": parameters,
+        }
     if costs.reason:
         log.warning("costs are not known model=%s: %s", model.name, costs.reason)
-    document: dict[str, Any] = {"flops": costs.flops, "bytes": costs.bytes, "costs_reason": costs.reason}
-    if model.parameters is None:
-        document["parameters"] = costs.parameters
-    return document
+    return {
+        "flops": costs.flops,
+        "bytes": costs.bytes,
+        "costs_reason": costs.reason,
+        "parameters": parameters,
+    }
 
 
 def _artifact(source: ModelSource, entry: Entry) -> ModelArtifact:

@@ -84,7 +84,7 @@ class FileSource(ModelSource):
             "signature": sidecar.read_text() if sidecar.is_file() else None,
             "format": self.format,
             "name": self.name,
-            "recipe": 4,
+            "recipe": 5,
         }
 
     def _external(self) -> list[Path]:

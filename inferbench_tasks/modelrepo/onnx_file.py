@@ -168,7 +168,8 @@ def _mixed(model: Any, session: Any, bounds: dict[str, int]) -> str | None:
         for row in range(2):
             alone = _ask(session, {name: array[row : row + 1] for name, array in arrays.items()})
             expected = {name: _row(array, row) for name, array in together.items()}
-            if reason := _differs(alone, expected, _tolerance_ratio(model)):
+            # Made-up inputs may make little differences large; those of real ones are looked at more closely later.
+            if reason := _differs(alone, expected, ROUNDED_RATIO):
                 return f"the free first axis is no batch axis: {reason}"
     except InputError:  # no noise for text
         return None

@@ -133,3 +133,18 @@ def test_a_table_bounds_the_integers_that_choose_from_it() -> None:
     noise = noise_like(spec, 16, rng)
     assert noise.min() >= 0 and 29_000 < noise.max() < 30_000
     assert noise_like(TensorSpec(name="x", dtype="uint8", shape=(999,)), 9, rng).max() == 255
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "arrays", "below"),
+    [
+        ("Equal", ["x", "all"], {"all": np.arange(257, dtype=np.int32)}, 257),
+        ("OneHot", ["x", "depth", "values"], {"depth": np.array(9), "values": np.array([0, 1])}, 9),
+    ],
+)
+def test_classes_bound_the_integers_that_name_them(
+    kind: str, inputs: list[str], arrays: dict[str, Any], below: int
+) -> None:
+    """One-hot vectors, by the operator or by comparing with all of the classes."""
+    made = model([helper.make_node(kind, inputs, ["y"])], dtype=TensorProto.INT32, initializer=arrays)
+    assert index_bounds(made) == {"x": below}

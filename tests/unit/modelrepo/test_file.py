@@ -294,3 +294,14 @@ def test_a_free_size_is_counted_as_the_requests_have_it(tmp_path: Path) -> None:
     cached = find_cost_for_requests(found, built, {"x": [64, 4]}, data)
     assert cached is not None and cached.flops == 2 * 64 * 4 * 2
     assert cost_for_requests(found, built, {"x": [16, 4]}, data, Watch()) == built
+
+
+def test_parameters_are_known_of_what_can_t_be_run(tmp_path: Path) -> None:
+    """A model that refuses made-up sizes has no FLOPs, says why, and has its weights all the same."""
+    model = dense()
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[-1].dim_param = "features"
+    onnx.save(model, tmp_path / "m.onnx")
+    built = build_model(source(tmp_path, "m.onnx"), tmp_path / "data", Watch())
+    assert (built.flops, built.parameters) == (None, 8)
+    assert built.costs_reason is not None and "can't be run" in built.costs_reason
