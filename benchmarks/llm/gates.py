@@ -15,6 +15,7 @@ from statistics import median
 import numpy as np
 
 from benchmarks.llm import against
+from benchmarks.llm.capacity import capacity
 from benchmarks.llm.peers import PeerError
 from benchmarks.llm.runs import Run, busy, run
 
@@ -139,6 +140,7 @@ def sender(rounds: int) -> Iterator[Line]:
 
 
 GATES: dict[str, Callable[[int], Iterator[Line]]] = {
+    "capacity": capacity,
     "queue": queue,
     "chunks": chunks,
     "stamps": stamps,

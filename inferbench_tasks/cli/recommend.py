@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import typer
@@ -60,7 +61,16 @@ def recommend(
         None,
         "--runs",
         min=1,
-        help="Configurations to measure at most; 8% of the sweep, at least 8, by default.",
+        help="Configurations to measure at most; 8% of the sweep, at least 8, by default. With --capacity: loads of "
+        "each configuration, 12 by default.",
+    ),
+    capacity: Path = typer.Option(
+        None,
+        "--capacity",
+        metavar="SUBMISSION",
+        help="Find the highest rate (or the most users) of this language model's submission at which the lower 95% "
+        "bound of the good ratio keeps slo.min_good_ratio, to 5%: a run for each load that is tried.",
+        show_default=False,
     ),
     settle: int = typer.Option(
         4, "--settle", min=0, help="Runs to spend on making the order of the best sure."
@@ -73,6 +83,13 @@ def recommend(
     Results of several tasks, data sets or loads are not compared: then it lists what picks one.
     Exit code 1 if none can be recommended.
     """
+    if capacity is not None:
+        if query or load or slo or by or search:
+            raise InputError(
+                "--capacity searches by its submission's own slo; it goes with --runs and --output only"
+            )
+        _show_capacity(capacity, runs, output)
+        return
     bounds = [_bound(text) for text in slo]
     if by is not None:
         FIGURES.ranking(by)
@@ -109,6 +126,26 @@ def _show(recommendation: Recommendation, output: OutputFormat) -> None:
         },
         output,
     )
+
+
+def _show_capacity(file: Path, runs: int | None, output: OutputFormat) -> None:
+    """Exit code 1 if a configuration has no bound."""
+    from inferbench_tasks.cli import recommend_capacity
+
+    found = recommend_capacity.capacity(file, runs)
+    rows = [one.row() for one in found]
+    if output is OutputFormat.table:
+        emit(rows, output)
+    else:
+        emit(
+            [
+                {**row, "steps": [asdict(step) for step in one.steps]}
+                for row, one in zip(rows, found, strict=True)
+            ],
+            output,
+        )
+    if any(one.capacity.value is None for one in found):
+        raise typer.Exit(1)
 
 
 def _bound(text: str) -> Bound:

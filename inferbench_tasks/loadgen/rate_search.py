@@ -65,6 +65,8 @@ class RateSearch:
     lowest_rps: float = 0.0
     #: No rate above it is tried: what the client can send. Lowered by ``cap``.
     limit_rps: float = math.inf
+    #: Levels are whole numbers (users): two that follow each other are as near as can be.
+    whole: bool = False
     findings: list[Finding] = field(default_factory=list)
 
     def tell(self, finding: Finding) -> None:
@@ -135,17 +137,17 @@ class RateSearch:
             return self._down(tried)
         if high is None and (higher := self._up(tried)) is not None:
             return higher
-        if high is not None and not self._near(low, high):
-            return math.sqrt(low * high)
+        if high is not None and not self.near(low, high):
+            return self._between(low, high)
         if kept is None:
             return self._down(tried)
         above = min((rate for rate in tried if rate > kept), default=kept)
-        if not self._near(kept, above):
-            return math.sqrt(kept * above)
+        if not self.near(kept, above):
+            return self._between(kept, above)
         if broken is None:
             return self._up(tried)
         below = max(rate for rate in tried if rate < broken)
-        return None if self._near(below, broken) else math.sqrt(below * broken)
+        return None if self.near(below, broken) else self._between(below, broken)
 
     def _rates(self, *outcomes: Outcome) -> list[float]:
         """The rates of which that is the newest word."""
@@ -161,19 +163,28 @@ class RateSearch:
             if finding.outcome in ("undecided", "unusable") and (finding.leans is True) == kept
         ]
 
-    def _near(self, low: float, high: float) -> bool:
+    def near(self, low: float, high: float) -> bool:
+        """Whether nothing between the two needs to be tried."""
+        return self._alike(low, high) or (self.whole and high - low <= 1)
+
+    def _alike(self, low: float, high: float) -> bool:
         return high <= low * (1 + self.resolution_ratio) * (1 + 1e-9)
 
+    def _between(self, low: float, high: float) -> float:
+        middle = math.sqrt(low * high)
+        return min(max(float(round(middle)), low + 1), high - 1) if self.whole else middle
+
     def _within(self, rate_rps: float) -> float:
+        rate_rps = float(math.ceil(rate_rps)) if self.whole else rate_rps
         return min(max(rate_rps, self.lowest_rps), self.limit_rps)
 
     def _up(self, tried: list[float]) -> float | None:
         rate_rps = self._within(tried[-1] * _STEP)
-        return None if rate_rps <= tried[-1] or self._near(tried[-1], rate_rps) else rate_rps
+        return None if rate_rps <= tried[-1] or self._alike(tried[-1], rate_rps) else rate_rps
 
     def _down(self, tried: list[float]) -> float | None:
         rate_rps = self._within(tried[0] / _STEP)
-        return None if rate_rps >= tried[0] or self._near(rate_rps, tried[0]) else rate_rps
+        return None if rate_rps >= tried[0] or self._alike(rate_rps, tried[0]) else rate_rps
 
 
 def doubts(search: RateSearch, stopped: str | None) -> list[str]:
