@@ -14,9 +14,9 @@ from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.sweep import Job
 
 #: A submission of so many jobs is one graph.
-MOST_JOBS = 200
+MOST_JOBS = 100
 #: The jobs of a part.
-PART_JOBS = 100
+PART_JOBS = 50
 
 
 def parts_of(jobs: int) -> Sequence[range]:

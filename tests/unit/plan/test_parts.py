@@ -33,7 +33,7 @@ def test_a_part_s_nodes_are_those_of_the_whole_plan() -> None:
     parts = [
         node for places in parts_of(len(jobs)) for node in compile_jobs(big, jobs[places[0] : places[-1] + 1])
     ]
-    assert len(parts_of(len(jobs))) == 3
+    assert len(parts_of(len(jobs))) == 5
     assert parts == [node for node in whole if node.job_index is not None]
 
 

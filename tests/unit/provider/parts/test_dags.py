@@ -48,7 +48,7 @@ def test_a_large_submission_is_a_task_for_each_part(whole: DAG) -> None:
     from airflow.serialization.serialized_objects import DagSerialization
 
     names = [f"jobs-{part[0]:05d}-{part[-1]:05d}" for part in parts_of(len(JOBS))]
-    assert whole.task_ids == [*names, "analyze"] and len(names) == 3
+    assert whole.task_ids == [*names, "analyze"] and len(names) == 5
     analyze = whole.get_task("analyze")
     assert analyze.upstream_task_ids == set(names[-2:])
     assert all(task.trigger_rule == "all_done" for task in whole.tasks)
