@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,10 @@ def main() -> None:
     for devices in options.devices:
         with tempfile.TemporaryDirectory() as folder:
             for row in one(devices, options.jobs, options.length_s, options.seconds, Path(folder)):
-                print(json.dumps({"devices": devices, "jobs": options.jobs, **row}), flush=True)
+                print(json.dumps({"devices": devices, **row}), flush=True)
 
 
-def one(devices: int, jobs: int, length_s: float, seconds: float, folder: Path) -> list[dict[str, Any]]:
+def one(devices: int, jobs: int, length_s: float, seconds: float, folder: Path) -> Iterator[dict[str, Any]]:
     """The rows of one number of devices."""
     from inferbench_tasks.provider import metadata_db
     from inferbench_tasks.provider.system.config import TUNED
@@ -56,7 +57,6 @@ def one(devices: int, jobs: int, length_s: float, seconds: float, folder: Path) 
         count = min(PER_PROCESS, devices - first)
         command = [sys.executable, "-m", "benchmarks.cluster.agents", uri, str(first), str(count)]
         agents.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
-    rows: list[dict[str, Any]] = []
     try:
         for agent in agents:
             assert agent.stdout is not None
@@ -78,10 +78,12 @@ def one(devices: int, jobs: int, length_s: float, seconds: float, folder: Path) 
                 continue
             now = load(uri, mongod)
             elapsed_s = now["at_s"] - before["at_s"]
-            rows.append({**json.loads(line),
-                         "perfdb_ops_per_s": round((now["ops"] - before["ops"]) / elapsed_s),
-                         "perfdb_cores": round((now["cpu_s"] - before["cpu_s"]) / elapsed_s, 3),
-                         "load_average": round(os.getloadavg()[0], 1)})  # fmt: skip
+            yield {
+                **json.loads(line),
+                "perfdb_ops_per_s": round((now["ops"] - before["ops"]) / elapsed_s),
+                "perfdb_cores": round((now["cpu_s"] - before["cpu_s"]) / elapsed_s, 3),
+                "load_average": round(os.getloadavg()[0], 1),
+            }
             before = now
         if control.wait():
             raise SystemExit(f"the executor's process ended with {control.returncode}")
@@ -92,8 +94,11 @@ def one(devices: int, jobs: int, length_s: float, seconds: float, folder: Path) 
             answer = agent.communicate()[0].strip().splitlines()
             looks += [json.loads(line) for line in answer if line.startswith("{")]
         embedded.stop(folder)
-    worst = max((look["look_every_s"] for look in looks), default=None)
-    return [{**row, "agents_look_every_s": None if worst is None else round(worst, 2)} for row in rows]
+    yield {
+        "phase": "agents",
+        "look_every_s": round(max(look["look_every_s"] for look in looks), 2),
+        "cores": round(sum(look["cores"] for look in looks), 3),
+    }
 
 
 def load(uri: str, mongod: psutil.Process) -> dict[str, float]:

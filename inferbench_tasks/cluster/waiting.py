@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,16 @@ def waiting_jobs(
     """
     specs, reasons = [*waiting_in_order(index, now), *(aside or ())], aside or {}
     by = askers or {}
+    kept: dict[Any, Callable[[int], str]] = {}
+
+    def said(spec: QueuedJob, place: int) -> str:
+        if text := held_back or reasons.get(spec):
+            return text
+        alike = spec.device_types, spec.n_devices, spec.avoid
+        if alike not in kept:
+            kept[alike] = _kept_by(spec, devices, now)
+        return kept[alike](place)
+
     rows = [
         {
             "job": spec.job_id,
@@ -52,7 +62,7 @@ def waiting_jobs(
             "device_types": sorted(spec.device_types),
             "devices": spec.n_devices,
             "attempt": spec.attempt,
-            "why": held_back or reasons.get(spec) or why(spec, place, devices, now),
+            "why": said(spec, place),
         }
         for place, spec in enumerate(specs[:LISTED])
     ]
@@ -68,30 +78,43 @@ def waiting_by_login(index: Index, aside: Iterable[QueuedJob] = ()) -> Counter[s
 
 def why(spec: QueuedJob, place: int, devices: Mapping[str, Device], now: float) -> str:
     """What keeps the job from its devices. ``place``: how many jobs come first."""
+    return _kept_by(spec, devices, now)(place)
+
+
+def _kept_by(spec: QueuedJob, devices: Mapping[str, Device], now: float) -> Callable[[int], str]:
+    """What keeps jobs of these types, number of devices and devices to avoid; by how many jobs come first."""
     types, n = " or ".join(sorted(spec.device_types)), spec.n_devices
     suited = [d for d in devices.values() if d.device_type in spec.device_types]
     if not suited:
-        return f"no device of type {types} was ever registered; start one: inferbench worker --device ..."
+        return _whatever(
+            f"no device of type {types} was ever registered; start one: inferbench worker --device ..."
+        )
     if short := too_few(suited, n, types):
-        return short
+        return _whatever(short)
     there = _on_hosts([d for d in suited if d.present(TTL_S)], n)
     if not there:
-        return f"no worker of {_a_device(n)} of type {types} is running ({', '.join(d.device_id for d in suited)})"
+        names = ", ".join(d.device_id for d in suited)
+        return _whatever(f"no worker of {_a_device(n)} of type {types} is running ({names})")
     fit = _on_hosts([d for d in there if d.health == "ok"], n)
     if not fit:
         reasons = "; ".join(f"{d.device_id}: {d.reason}" for d in there if d.health != "ok")
-        return f"quarantined: {reasons}"
+        return _whatever(f"quarantined: {reasons}")
     free_of = _on_hosts([d for d in fit if d.device_id not in spec.avoid], n)
     if not free_of:
         lost = ", ".join(d.device_id for d in fit if d.device_id in spec.avoid)
-        return f"its run was lost on {lost}, and no other device is there"
+        return _whatever(f"its run was lost on {lost}, and no other device is there")
     busy = [d for d in free_of if d.lease]
     if _on_hosts([d for d in free_of if not d.lease], n):
-        return "a device is free: next decision" if place == 0 else f"{place} job(s) come first"
+        return lambda place: "a device is free: next decision" if place == 0 else f"{place} job(s) come first"
     first = min(max(0.0, d.lease.est_end_s - now) for d in busy if d.lease)
-    ahead = f"{place} job(s) come first, " if place else ""
     at_once = f", {n} of one host are needed at once" if n > 1 else ""
-    return f"{ahead}{len(busy)} of {len(free_of)} device(s) busy, the next expected free in {first:.0f} s{at_once}"
+    text = f"{len(busy)} of {len(free_of)} device(s) busy, the next expected free in {first:.0f} s{at_once}"
+    return lambda place: f"{place} job(s) come first, {text}" if place else text
+
+
+def _whatever(text: str) -> Callable[[int], str]:
+    """However many come first."""
+    return lambda place: text
 
 
 def too_few(devices: Iterable[Device], n_devices: int, types: str) -> str | None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 from airflow.executors.workloads import ExecuteTask
@@ -52,6 +52,9 @@ from inferbench_tasks.scheduling.policies import DEFAULT_POLICY, POLICIES
 POLICY = "INFERBENCH_POLICY"
 TICK_S, LOOK_S, PUBLISH_S, WATCH_S, SEARCH_S, DISK_S, SHELF_S = 0.2, 0.5, 1.0, 1.0, 10.0, 5.0, 5.0
 QUOTA_S, ENDED_S, CLEAN_S = 10.0, 10.0, 600.0
+#: What waits is told again after so many times as long as telling it took, and, however many wait, within so long: what
+#: a scheduler has told is forgotten after 15 s (``TTL_S``).
+PUBLISH_SHARE, LEAST_OFTEN_S = 10.0, 5.0
 #: The scheduler's own loop stands still while PerfDB is asked: better to skip a turn than to miss its heartbeat.
 PATIENCE_S = 3.0
 #: A job with a lease whose first task on it did not come to wait again within this time has been ended by its user.
@@ -63,6 +66,14 @@ LOGINS = 4096
 #: How long a stage that Airflow calls failed has to tell PerfDB why, once its job has cleaned up as well. Longer
 #: than a few seconds, and the run would be seen as failed before its job is run again.
 EXPLAIN_S = 2.0
+
+
+#: Of a run: what its trigger changed, when it was asked for (Unix time), by whom.
+Asked = Callable[[str, str], tuple[dict[str, Any], float, str | None]]
+
+
+def _asked(dag_id: str, dag_run_id: str) -> tuple[dict[str, Any], float, str | None]:
+    return *metadata.trigger(dag_id, dag_run_id), metadata.login(dag_id, dag_run_id)
 
 
 class DeviceCeleryExecutor(CeleryExecutor):
@@ -85,7 +96,13 @@ class DeviceCeleryExecutor(CeleryExecutor):
         self._dispatcher = Dispatcher(self._cluster, policy, log)
         self._waiting: dict[str, Any] = {}
         """Job -> key of its task that is held: the one that opens its lease."""
+        self._job_of_held: dict[Any, str] = {}
+        """Key of a task that is held -> its job; of some that are held no more, too."""
+        self._tasks: dict[JobKey, metadata.JobTasks] = {}
+        """Of the jobs with leases, as they were seen last."""
         self._askers: dict[str, Asker] = {}
+        self._weights: list[tuple[Any, int]] = []
+        """(task, weight) to write down."""
         self._actions: list[Action] = []
         self._host_slots = HostSlots()
         self._tenant_of = lru_cache(LOGINS)(lambda run: metadata.login(*run) or "")
@@ -110,12 +127,15 @@ class DeviceCeleryExecutor(CeleryExecutor):
     def _get_workloads_to_schedule(self, open_slots: int) -> list[tuple[Any, Any]]:
         """All that may start now: the first host tasks, and device tasks of jobs that have their device."""
         workloads: list[tuple[Any, Any]] = list(self.queued_callbacks.items())
+        asked = cache(_asked)  # in one round for all jobs of a run
         host: dict[Any, tuple[ExecuteTask, bool]] = {}
         for key, workload in self.order_queued_tasks_by_priority():
             if len(workloads) >= open_slots:
                 break
+            if self._still_held(key):
+                continue
             task = LeasedTask.of(workload.ti.executor_config)
-            queue = None if task is None else self._queue_of(task, key, workload)
+            queue = None if task is None else self._queue_of(task, key, workload, asked)
             if queue == HOLD:
                 continue
             if (queue or workload.ti.queue) == HOST:
@@ -124,7 +144,17 @@ class DeviceCeleryExecutor(CeleryExecutor):
             if queue is not None:
                 self._send_to(queue, workload)
             workloads.append((key, workload))
+        if self._weights:
+            metadata.set_weights(self._weights)
+            self._weights = []
         return workloads + self._host_turns(host, open_slots - len(workloads))
+
+    def _still_held(self, key: Any) -> bool:
+        """Whether the task was held before, and its job has no device yet: nothing else of it has to be looked at."""
+        job = self._job_of_held.get(key)
+        if job is None or self._waiting.get(job) != key:
+            return False
+        return self._dispatcher.device_of(job) is None
 
     def _host_turns(self, host: dict[Any, tuple[ExecuteTask, bool]], most: int) -> list[tuple[Any, Any]]:
         """Those host tasks whose turn it is; the flag says that one comes from a device's queue."""
@@ -145,7 +175,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
         workload.ti.queue = queue
         metadata.set_queue(workload.ti.id, queue)
 
-    def _queue_of(self, task: LeasedTask, key: Any, workload: ExecuteTask) -> str:
+    def _queue_of(self, task: LeasedTask, key: Any, workload: ExecuteTask, asked: Asked) -> str:
         job = str(job_of_task(workload.ti, task))
         device = self._dispatcher.device_of(job)
         if task.request is not None:
@@ -154,7 +184,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
                 self._dispatcher.started(job)
                 return device
             if job not in self._waiting:
-                self._wait(job, task.request, key, workload)
+                self._wait(job, task.request, key, workload, asked)
             return HOLD
         if device is not None and self._dispatcher.devices[device].age_s < NO_SHOW_S:
             return device
@@ -163,19 +193,21 @@ class DeviceCeleryExecutor(CeleryExecutor):
         # Its device is gone: its clean-up can be done from here, anything else says so and fails.
         return HOST
 
-    def _wait(self, job: str, request: LeaseRequest, task_key: Any, workload: ExecuteTask) -> None:
+    def _wait(
+        self, job: str, request: LeaseRequest, task_key: Any, workload: ExecuteTask, asked: Asked
+    ) -> None:
         key = JobKey.parse(job)
         try:
-            conf, submit_s = metadata.trigger(key.dag_id, key.dag_run_id)
-            login = metadata.login(key.dag_id, key.dag_run_id)
+            conf, submit_s, login = asked(key.dag_id, key.dag_run_id)
             spec = queued_job(key, request, conf, submit_s, self._estimator, self._cluster, login)
             self._dispatcher.submit(spec, perfdb_run(key))
         except InferBenchError as error:
             self.log.warning("a job can't be looked at now job=%s error=%s", job, error)
             return
         self._waiting[job] = task_key
+        self._job_of_held[task_key] = job
         self._askers[job] = Asker(str(conf.get("user") or request.job.get("user", spec.tenant)), login)
-        metadata.set_weight(workload.ti.id, weight(spec.priority, spec.est_s))
+        self._weights.append((workload.ti.id, weight(spec.priority, spec.est_s)))
 
     def _process_workloads(self, workload_items: Sequence[Any]) -> None:
         """Send them; a token may have grown old while its task was held."""
@@ -216,6 +248,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
                     self._act(self._actions[0])
                     del self._actions[0]
             if self._due("publish", PUBLISH_S):
+                began = time.monotonic()
                 self._look_at_waiting()
                 held_back, aside = self._dispatcher.held_back, self._dispatcher.aside
                 index, devices = self._dispatcher.index, self._dispatcher.devices
@@ -223,6 +256,9 @@ class DeviceCeleryExecutor(CeleryExecutor):
                     index, devices, time.time(), held_back, askers=self._askers, aside=aside
                 )
                 self._cluster.publish_waiting(self._name, rows, total, waiting_by_login(index, aside))
+                # Of very many jobs less often: what people are shown must not take the loop's time.
+                took_s = time.monotonic() - began
+                self._next["publish"] += min(PUBLISH_SHARE * took_s, LEAST_OFTEN_S)
         except InferBenchError as error:
             # Nothing is granted while PerfDB is away; what runs goes on.
             self.log.warning("PerfDB is away: %s", error)
@@ -230,6 +266,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
     def _waiting_logins(self) -> set[str]:
         """Who has jobs that wait; and the askers of jobs that are over are forgotten."""
         self._askers = {job: asker for job, asker in self._askers.items() if job in self._waiting}
+        self._job_of_held = {key: job for job, key in self._waiting.items()}
         return {asker.login for asker in self._askers.values() if asker.login}
 
     def _see_disk(self) -> None:
@@ -293,10 +330,18 @@ class DeviceCeleryExecutor(CeleryExecutor):
         except InputError as error:
             self.log.warning("the run of job=%s can't be ended: %s", job, error)
 
+    def _tasks_of_leased(self) -> dict[str, metadata.JobTasks]:
+        """Of each job with a lease; all that were looked at before are asked for at once."""
+        keys = {job: JobKey.parse(job) for job in self._dispatcher.held}
+        again = metadata.seen_again({key: self._tasks[key] for key in keys.values() if key in self._tasks})
+        self._tasks = {key: again.get(key) or metadata.job_tasks(key) for key in keys.values()}
+        return {job: self._tasks[key] for job, key in keys.items()}
+
     def _look_at_jobs(self) -> None:
         """End the leases of jobs that are over; run again what was lost."""
-        for job, entry in list(self._dispatcher.held.items()):
-            tasks = metadata.job_tasks(JobKey.parse(job))
+        held = dict(self._dispatcher.held)
+        for job, tasks in self._tasks_of_leased().items():
+            entry = held[job]
             if tasks.gone:
                 self._dispatcher.withdraw(job, "its DAG run was deleted")
             elif tasks.over:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from airflow.models.dag import DagModel
 from airflow.models.dagbag import DagPriorityParsingRequest
@@ -33,6 +34,8 @@ _STARTED = (
     TaskInstanceState.DEFERRED,
 )
 _UNDER_WAY = (*_STARTED, TaskInstanceState.SCHEDULED, TaskInstanceState.UP_FOR_RETRY)
+#: Of the parameters of one question.
+MOST_ASKED = 2000
 _UNFINISHED = (DagRunState.QUEUED, DagRunState.RUNNING)
 _ENDED = (DagRunState.SUCCESS, DagRunState.FAILED)
 
@@ -45,6 +48,8 @@ class TaskState:
     state: str | None
     attempt: int
     leased: LeasedTask
+    id: str = ""
+    """Of this try of the task."""
 
     @property
     def stage(self) -> str:
@@ -199,6 +204,7 @@ def job_tasks(key: JobKey) -> JobTasks:
     with create_session() as session:
         rows = session.execute(
             select(
+                TaskInstance.id,
                 TaskInstance.task_id,
                 TaskInstance.state,
                 TaskInstance.try_number,
@@ -213,11 +219,45 @@ def job_tasks(key: JobKey) -> JobTasks:
             select(DagRun.state).where(DagRun.dag_id == key.dag_id, DagRun.run_id == key.dag_run_id)
         )
     tasks = [
-        TaskState(row.task_id, row.state, row.try_number, leased)
+        TaskState(row.task_id, row.state, row.try_number, leased, str(row.id))
         for row in rows
         if (leased := LeasedTask.of(row.executor_config)) is not None
     ]
     return JobTasks(tuple(sorted(tasks, key=lambda task: task.leased.position)), state in _ENDED)
+
+
+def seen_again(seen: Mapping[JobKey, JobTasks]) -> dict[JobKey, JobTasks]:
+    """The same jobs' tasks as they are now, in a few questions for all of them: what a task is does not change.
+
+    A job of which a task is another one by now (it is tried again, or was cleared) is asked for by itself.
+    """
+    ids = [task.id for tasks in seen.values() for task in tasks.tasks]
+    runs = {(key.dag_id, key.dag_run_id) for key in seen}
+    columns = TaskInstance.id, TaskInstance.state, TaskInstance.try_number
+    now: dict[str, tuple[str | None, int]] = {}
+    ended: set[tuple[str, str]] = set()
+    with create_session() as session:
+        for some in _some(ids):
+            rows = session.execute(select(*columns).where(TaskInstance.id.in_([UUID(i) for i in some])))
+            now |= {str(row.id): (row.state, row.try_number) for row in rows}
+        for some in _some(sorted({run_id for _, run_id in runs})):
+            over = select(DagRun.dag_id, DagRun.run_id).where(
+                DagRun.run_id.in_(some), DagRun.state.in_(_ENDED)
+            )
+            ended |= {(row.dag_id, row.run_id) for row in session.execute(over)}
+    again = {}
+    for key, tasks in seen.items():
+        if not tasks.tasks or any(task.id not in now for task in tasks.tasks):
+            again[key] = job_tasks(key)
+            continue
+        states = tuple(replace(task, state=now[task.id][0], attempt=now[task.id][1]) for task in tasks.tasks)
+        again[key] = JobTasks(states, (key.dag_id, key.dag_run_id) in ended)
+    return again
+
+
+def _some(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """A question has at most so many parameters (32,766 on SQLite, 65,535 on PostgreSQL)."""
+    return (values[first : first + MOST_ASKED] for first in range(0, len(values), MOST_ASKED))
 
 
 def ended_between(since: datetime, until: datetime) -> list[tuple[str, str]]:
@@ -266,11 +306,14 @@ def _is_there(query: Select[Any]) -> bool:
 
 def states_of(ids: Iterable[Any]) -> dict[str, str | None]:
     """Task instance id -> state."""
+    states: dict[str, str | None] = {}
     with create_session() as session:
-        rows = session.execute(
-            select(TaskInstance.id, TaskInstance.state).where(TaskInstance.id.in_(list(ids)))
-        ).all()
-    return {str(r.id): r.state for r in rows}
+        for some in _some(list(ids)):
+            rows = session.execute(
+                select(TaskInstance.id, TaskInstance.state).where(TaskInstance.id.in_(some))
+            )
+            states |= {str(row.id): row.state for row in rows}
+    return states
 
 
 def queued(keys: Iterable[TaskInstanceKey]) -> dict[TaskInstanceKey, str]:
@@ -311,10 +354,13 @@ def set_queue(ti_id: Any, queue: str) -> None:
         session.execute(update(TaskInstance).where(TaskInstance.id == ti_id).values(queue=queue))
 
 
-def set_weight(ti_id: Any, weight: int) -> None:
-    """So that Airflow shows the order in which jobs start, estimates and the trigger's priority in it."""
+def set_weights(weights: Iterable[tuple[Any, int]]) -> None:
+    """Of tasks by id, so that Airflow shows the order in which jobs start: by estimate and by priority."""
     with create_session() as session:
-        session.execute(update(TaskInstance).where(TaskInstance.id == ti_id).values(priority_weight=weight))
+        for ti_id, weight in weights:
+            session.execute(
+                update(TaskInstance).where(TaskInstance.id == ti_id).values(priority_weight=weight)
+            )
 
 
 def last_read() -> dict[str, tuple[float, float]]:

@@ -92,15 +92,18 @@ def executor_with(tasks: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, lis
     )
     estimates: list[float] = []
     executor: Any = SimpleNamespace(
-        _dispatcher=dispatcher, _waiting={}, _no_show={}, _idle={}, _unexplained={},
+        _dispatcher=dispatcher, _waiting={}, _tasks={}, _no_show={}, _idle={}, _unexplained={},
         _db=SimpleNamespace(find_runs=lambda *_, **__: [SimpleNamespace(status="cancelled", job_id="j", stages=[])]),
         _estimator=SimpleNamespace(observe=lambda kind, seconds: estimates.append(seconds)), estimates=estimates,
         log=logging.getLogger("test"),
     )  # fmt: skip
-    for name in ("_count_idle", "_count_no_show", "_end", "_is_explained"):
+    for name in ("_count_idle", "_count_no_show", "_end", "_is_explained", "_tasks_of_leased"):
         method = getattr(DeviceCeleryExecutor, name)
         setattr(executor, name, method.__get__(executor))
     monkeypatch.setattr("inferbench_tasks.provider.executors.metadata.job_tasks", lambda key: tasks)
+    monkeypatch.setattr(
+        "inferbench_tasks.provider.executors.metadata.seen_again", lambda seen: dict.fromkeys(seen, tasks)
+    )
     monkeypatch.setattr(device_celery, "perfdb_run", lambda key: "run.000")
     monkeypatch.setattr(device_celery, "leased_s", lambda run: 5.0)
     return executor, said
