@@ -55,7 +55,7 @@ def one(devices: int, jobs: int, length_s: float, seconds: float, folder: Path) 
     agents = []
     for first in range(0, devices, PER_PROCESS):
         count = min(PER_PROCESS, devices - first)
-        command = [sys.executable, "-m", "benchmarks.cluster.agents", uri, str(first), str(count)]
+        command = [sys.executable, "-m", "benchmarks.cluster.agents", str(first), str(count)]
         agents.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
     try:
         for agent in agents:

@@ -1,6 +1,6 @@
 """Simulated agents: each speaks to PerfDB as a device's worker does, by the worker's own code, and has no device.
 
-``python -m benchmarks.cluster.agents URI FIRST COUNT``: so many of them in one process, until SIGTERM; then a line of
+``python -m benchmarks.cluster.agents FIRST COUNT``: so many of them in one process, until SIGTERM; then a line of
 JSON. They say what they are: ids ``simulated-0001``, names ``simulated agent``, hosts ``simulated-host-01``.
 """
 
@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from inferbench_tasks import settings
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.perfdb.store import PerfDB
@@ -57,7 +58,7 @@ class SimulatedAgent(Agent):
         pass
 
 
-def main(uri: str, first: int, count: int) -> None:
+def main(first: int, count: int) -> None:
     """Rounds over all of them, ``POLL_S`` apart, or as fast as this machine lets them."""
     going = True
 
@@ -66,7 +67,7 @@ def main(uri: str, first: int, count: int) -> None:
         going = False
 
     signal.signal(signal.SIGTERM, stop)
-    cluster = Cluster(PerfDB.connect(uri, Path("/nonexistent")))
+    cluster = Cluster(PerfDB.connect(settings.perfdb_uri(), Path("/nonexistent")))
     agents = [SimulatedAgent(number, cluster) for number in range(first, first + count)]
     for agent in agents:
         agent.begin()
@@ -87,4 +88,4 @@ def main(uri: str, first: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

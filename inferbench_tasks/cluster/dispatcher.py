@@ -28,6 +28,8 @@ ANSWER_TIMEOUT_S = 20.0
 FRESH_S = 2.0
 #: A decision is taken when something changed, and at least so often (deadlines, time limits).
 DECIDE_EVERY_S = 1.0
+#: After so long, and so many leases, the executor's loop goes on: hundreds of devices may become free at once.
+GRANTING_S, LEAST_GRANTS = 0.3, 20
 STANDALONE = "several devices can't be leased at once: PerfDB is a standalone MongoDB, not a replica set"
 
 
@@ -281,9 +283,14 @@ class Dispatcher:
         decisions = self.policy.decide(self.index, now)
         if decisions:
             self.log.decided(now, decisions)
+        placed, began = 0, time.monotonic()
         for decision in decisions:
             if isinstance(decision, Place):
+                if placed >= LEAST_GRANTS and time.monotonic() - began > GRANTING_S:
+                    self._changed = True  # of what is left the policy decides again at the next look
+                    break
                 self._place(decision, now)
+                placed += 1
             elif isinstance(decision, Reject):
                 running = decision.job_id in self.held
                 self.withdraw(decision.job_id, decision.reason)

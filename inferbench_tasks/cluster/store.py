@@ -9,7 +9,7 @@ hosts' clocks need not agree.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pymongo.client_session import ClientSession
@@ -215,8 +215,12 @@ class Cluster:
 
     def history(self, job: str) -> tuple[int, frozenset[str]]:
         """(lost devices so far, what it avoids)."""
-        document = self._do(lambda c: c.find_one({"_id": job}), HISTORY)
-        return (document["attempt"], frozenset(document["avoid"])) if document else (0, frozenset())
+        return self.histories([job]).get(job, (0, frozenset()))
+
+    def histories(self, jobs: Collection[str]) -> dict[str, tuple[int, frozenset[str]]]:
+        """The same of those of these jobs that have lost a device."""
+        documents = self._do(lambda c: list(c.find({"_id": {"$in": list(jobs)}})), HISTORY)
+        return {d["_id"]: (d["attempt"], frozenset(d["avoid"])) for d in documents}
 
     def _do(self, operation: Any, collection: str = DEVICES) -> Any:
         return self.db.retrying(

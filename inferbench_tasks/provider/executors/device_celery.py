@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -24,6 +25,7 @@ from airflow.providers.celery.executors.celery_executor import CeleryExecutor
 from inferbench_tasks import settings
 from inferbench_tasks.cluster.dispatcher import Action, Dispatcher
 from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.cluster.view import ClusterView
 from inferbench_tasks.cluster.waiting import Asker, waiting_by_login, waiting_jobs
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.contracts.part import MARK
@@ -68,11 +70,8 @@ LOGINS = 4096
 EXPLAIN_S = 2.0
 
 
-#: Of a run: what its trigger changed, when it was asked for (Unix time), by whom.
-Asked = Callable[[str, str], tuple[dict[str, Any], float, str | None]]
-
-
 def _asked(dag_id: str, dag_run_id: str) -> tuple[dict[str, Any], float, str | None]:
+    """Of a run: what its trigger changed, when it was asked for (Unix time), by whom."""
     return *metadata.trigger(dag_id, dag_run_id), metadata.login(dag_id, dag_run_id)
 
 
@@ -101,8 +100,12 @@ class DeviceCeleryExecutor(CeleryExecutor):
         self._tasks: dict[JobKey, metadata.JobTasks] = {}
         """Of the jobs with leases, as they were seen last."""
         self._askers: dict[str, Asker] = {}
-        self._weights: list[tuple[Any, int]] = []
-        """(task, weight) to write down."""
+        self._came: list[tuple[str, LeaseRequest, ExecuteTask]] = []
+        """Jobs that were seen for the first time in this round, with the task that opens their lease."""
+        self._moved: list[tuple[Any, str]] = []
+        """(task, queue) to write down."""
+        self._to_come: Counter[str] = Counter()
+        """Login -> jobs that are in parts which have not begun."""
         self._actions: list[Action] = []
         self._host_slots = HostSlots()
         self._tenant_of = lru_cache(LOGINS)(lambda run: metadata.login(*run) or "")
@@ -127,7 +130,6 @@ class DeviceCeleryExecutor(CeleryExecutor):
     def _get_workloads_to_schedule(self, open_slots: int) -> list[tuple[Any, Any]]:
         """All that may start now: the first host tasks, and device tasks of jobs that have their device."""
         workloads: list[tuple[Any, Any]] = list(self.queued_callbacks.items())
-        asked = cache(_asked)  # in one round for all jobs of a run
         host: dict[Any, tuple[ExecuteTask, bool]] = {}
         for key, workload in self.order_queued_tasks_by_priority():
             if len(workloads) >= open_slots:
@@ -135,7 +137,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
             if self._still_held(key):
                 continue
             task = LeasedTask.of(workload.ti.executor_config)
-            queue = None if task is None else self._queue_of(task, key, workload, asked)
+            queue = None if task is None else self._queue_of(task, workload)
             if queue == HOLD:
                 continue
             if (queue or workload.ti.queue) == HOST:
@@ -144,10 +146,12 @@ class DeviceCeleryExecutor(CeleryExecutor):
             if queue is not None:
                 self._send_to(queue, workload)
             workloads.append((key, workload))
-        if self._weights:
-            metadata.set_weights(self._weights)
-            self._weights = []
-        return workloads + self._host_turns(host, open_slots - len(workloads))
+        self._enter()
+        workloads += self._host_turns(host, open_slots - len(workloads))
+        if self._moved:
+            metadata.set_queues(self._moved)
+            self._moved = []
+        return workloads
 
     def _still_held(self, key: Any) -> bool:
         """Whether the task was held before, and its job has no device yet: nothing else of it has to be looked at."""
@@ -173,9 +177,9 @@ class DeviceCeleryExecutor(CeleryExecutor):
 
     def _send_to(self, queue: str, workload: ExecuteTask) -> None:
         workload.ti.queue = queue
-        metadata.set_queue(workload.ti.id, queue)
+        self._moved.append((workload.ti.id, queue))
 
-    def _queue_of(self, task: LeasedTask, key: Any, workload: ExecuteTask, asked: Asked) -> str:
+    def _queue_of(self, task: LeasedTask, workload: ExecuteTask) -> str:
         job = str(job_of_task(workload.ti, task))
         device = self._dispatcher.device_of(job)
         if task.request is not None:
@@ -184,7 +188,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
                 self._dispatcher.started(job)
                 return device
             if job not in self._waiting:
-                self._wait(job, task.request, key, workload, asked)
+                self._came.append((job, task.request, workload))
             return HOLD
         if device is not None and self._dispatcher.devices[device].age_s < NO_SHOW_S:
             return device
@@ -193,21 +197,31 @@ class DeviceCeleryExecutor(CeleryExecutor):
         # Its device is gone: its clean-up can be done from here, anything else says so and fails.
         return HOST
 
-    def _wait(
-        self, job: str, request: LeaseRequest, task_key: Any, workload: ExecuteTask, asked: Asked
-    ) -> None:
-        key = JobKey.parse(job)
-        try:
-            conf, submit_s, login = asked(key.dag_id, key.dag_run_id)
-            spec = queued_job(key, request, conf, submit_s, self._estimator, self._cluster, login)
-            self._dispatcher.submit(spec, perfdb_run(key))
-        except InferBenchError as error:
-            self.log.warning("a job can't be looked at now job=%s error=%s", job, error)
+    def _enter(self) -> None:
+        """The jobs that came wait from now on; what is the same for many of them is asked for once."""
+        came, self._came = self._came, []
+        if not came:
             return
-        self._waiting[job] = task_key
-        self._job_of_held[task_key] = job
-        self._askers[job] = Asker(str(conf.get("user") or request.job.get("user", spec.tenant)), login)
-        self._weights.append((workload.ti.id, weight(spec.priority, spec.est_s)))
+        asked, weights = cache(_asked), []
+        try:
+            view = ClusterView(self._cluster, [job for job, *_ in came])
+        except InferBenchError as error:
+            self.log.warning("%d job(s) can't be looked at now: %s", len(came), error)
+            return
+        for job, request, workload in came:
+            key = JobKey.parse(job)
+            try:
+                conf, submit_s, login = asked(key.dag_id, key.dag_run_id)
+                spec = queued_job(key, request, conf, submit_s, self._estimator, view, login)
+                self._dispatcher.submit(spec, perfdb_run(key))
+            except InferBenchError as error:
+                self.log.warning("a job can't be looked at now job=%s error=%s", job, error)
+                continue
+            self._waiting[job] = workload.ti.key
+            self._job_of_held[workload.ti.key] = job
+            self._askers[job] = Asker(str(conf.get("user") or request.job.get("user", spec.tenant)), login)
+            weights.append((workload.ti.id, weight(spec.priority, spec.est_s)))
+        metadata.set_weights(weights)
 
     def _process_workloads(self, workload_items: Sequence[Any]) -> None:
         """Send them; a token may have grown old while its task was held."""
@@ -240,6 +254,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
                     end_run(dag_id, run_id)
                 self._ended_runs.end(self._dispatcher.held)
             if self._due("quota", QUOTA_S):
+                self._to_come = metadata.jobs_to_come()
                 self._dispatcher.withhold(out_of_device_time(self._waiting_logins(), self._db))
             if self._due("tick", TICK_S):
                 self._actions += self._dispatcher.tick()
@@ -255,7 +270,8 @@ class DeviceCeleryExecutor(CeleryExecutor):
                 rows, total = waiting_jobs(
                     index, devices, time.time(), held_back, askers=self._askers, aside=aside
                 )
-                self._cluster.publish_waiting(self._name, rows, total, waiting_by_login(index, aside))
+                by_login = waiting_by_login(index, aside) + self._to_come
+                self._cluster.publish_waiting(self._name, rows, total, by_login)
                 # Of very many jobs less often: what people are shown must not take the loop's time.
                 took_s = time.monotonic() - began
                 self._next["publish"] += min(PUBLISH_SHARE * took_s, LEAST_OFTEN_S)

@@ -7,6 +7,7 @@ from typing import Any
 
 from inferbench_tasks import settings
 from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.cluster.view import ClusterView
 from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.errors import UnknownKindError
@@ -43,7 +44,7 @@ def queued_job(
     conf: Mapping[str, Any],
     submit_s: float,
     estimator: Estimator,
-    cluster: Cluster,
+    cluster: Cluster | ClusterView,
     login: str | None = None,
 ) -> QueuedJob:
     """The job for the policy. ``conf``: what its trigger changed of what it asks for.
@@ -75,7 +76,7 @@ def queued_job(
     )
 
 
-def device_types(device: DeviceSpec, cluster: Cluster) -> frozenset[str]:
+def device_types(device: DeviceSpec, cluster: Cluster | ClusterView) -> frozenset[str]:
     """``cpu``; ``gpu:<type>``: that type; ``gpu``: every type of GPU that is registered."""
     if device.kind == "gpu" and not device.detail:
         types = {d.device_type for d in cluster.devices() if d.device_type != "cpu"}

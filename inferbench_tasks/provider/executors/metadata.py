@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,6 +24,7 @@ from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.contracts.part import MARK, whole_of
 from inferbench_tasks.plan.compile import group_id
 from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
+from inferbench_tasks.provider.parts.operators import RunPart, jobs_of_task
 from inferbench_tasks.provider.submit.notes import SUBMIT
 from inferbench_tasks.provider.submit.shelf import PREFIX
 
@@ -36,6 +38,7 @@ _STARTED = (
 _UNDER_WAY = (*_STARTED, TaskInstanceState.SCHEDULED, TaskInstanceState.UP_FOR_RETRY)
 #: Of the parameters of one question.
 MOST_ASKED = 2000
+_NOT_BEGUN = (TaskInstanceState.SCHEDULED, TaskInstanceState.QUEUED, TaskInstanceState.UP_FOR_RETRY)
 _UNFINISHED = (DagRunState.QUEUED, DagRunState.RUNNING)
 _ENDED = (DagRunState.SUCCESS, DagRunState.FAILED)
 
@@ -188,6 +191,28 @@ def left_behind() -> list[tuple[str, str]]:
         for row in parts
         if (end := ended.get((whole_of(row.dag_id), row.run_id))) and (row.queued_at or end) <= end
     ]
+
+
+def jobs_to_come() -> Counter[str]:
+    """Login -> jobs of its submissions whose parts have not begun: they wait, and no executor has seen them."""
+    with create_session() as session:
+        rows = session.execute(
+            select(TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id)
+            .join(DagRun, (DagRun.dag_id == TaskInstance.dag_id) & (DagRun.run_id == TaskInstance.run_id))
+            .where(
+                DagRun.state.in_(_UNFINISHED),
+                TaskInstance.operator == RunPart.__name__,
+                TaskInstance.state.is_(None) | TaskInstance.state.in_(_NOT_BEGUN),
+            )
+        ).all()
+    jobs: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        jobs[row.dag_id, row.run_id] += len(jobs_of_task(row.task_id))
+    come: Counter[str] = Counter()
+    for run, count in jobs.items():
+        if asker := login(*run):
+            come[asker] += count
+    return come
 
 
 def has_parts(dag_id: str, dag_run_id: str) -> bool:
@@ -348,10 +373,11 @@ def _is(key: TaskInstanceKey) -> tuple[Any, ...]:
     )
 
 
-def set_queue(ti_id: Any, queue: str) -> None:
-    """So that Airflow's UI and REST show where the task really runs."""
+def set_queues(queues: Iterable[tuple[Any, str]]) -> None:
+    """Of tasks by id, so that Airflow's UI and REST show where they really run."""
     with create_session() as session:
-        session.execute(update(TaskInstance).where(TaskInstance.id == ti_id).values(queue=queue))
+        for ti_id, queue in queues:
+            session.execute(update(TaskInstance).where(TaskInstance.id == ti_id).values(queue=queue))
 
 
 def set_weights(weights: Iterable[tuple[Any, int]]) -> None:

@@ -35,6 +35,17 @@ def parts_at_once() -> int:
     return int(text)
 
 
+def task_of(part: PartName) -> str:
+    """The id of the task that runs a part."""
+    return f"jobs-{part.first:05d}-{part.last:05d}"
+
+
+def jobs_of_task(task_id: str) -> range:
+    """The places of the jobs of such a task."""
+    _, first, last = task_id.split("-")
+    return range(int(first), int(last) + 1)
+
+
 class RunPart(TriggerDagRunOperator):
     """Puts a part's jobs on the shelf, waits until Airflow knows their DAG, starts it, and ends as it ends.
 
@@ -48,7 +59,7 @@ class RunPart(TriggerDagRunOperator):
     def __init__(self, *, part: PartName, submission: SubmissionBase, base_dir: str, **kwargs: Any) -> None:
         super().__init__(
             **{
-                "task_id": f"jobs-{part.first:05d}-{part.last:05d}",
+                "task_id": task_of(part),
                 "trigger_dag_id": str(part),
                 "trigger_run_id": "{{ run_id }}",
                 "logical_date": None,

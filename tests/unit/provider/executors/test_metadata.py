@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
+
+from inferbench_tasks.contracts.job_key import JobKey
+from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
 
 pytestmark = pytest.mark.airflow
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RUN = "manual__1"
 FIRST, SECOND = "big..jobs-00000-00099", "big..jobs-00100-00199"
-Add = Callable[..., None]
+Add = Any
 
 
 @pytest.fixture
 def add(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Adds a DAG run to an empty database."""
+    from airflow.models import import_all_models
     from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
     from sqlalchemy import create_engine
     from sqlalchemy.orm import Session
     from sqlalchemy.pool import StaticPool
 
     from inferbench_tasks.provider.executors import metadata
 
+    import_all_models()  # tables refer to each other
     engine = create_engine("sqlite://", poolclass=StaticPool)
-    tables = [DagRun.metadata.tables[name] for name in ("dag_run", "log_template")]
+    tables = [DagRun.metadata.tables[name] for name in ("dag_run", "log_template", "task_instance")]
     DagRun.metadata.create_all(engine, tables=tables)
 
     @contextmanager
@@ -45,6 +51,23 @@ def add(monkeypatch: pytest.MonkeyPatch) -> Any:
         with create_session() as session:
             session.execute(DagRun.__table__.insert().values(**row))
 
+    def add_task(dag_id: str, task_id: str, state: str | None, **more: Any) -> UUID:
+        row = {"id": uuid4(), "dag_id": dag_id, "run_id": RUN, "task_id": task_id, "state": state}
+        row |= {
+            "try_number": 1,
+            "max_tries": 0,
+            "pool": "default_pool",
+            "pool_slots": 1,
+            "queue": "host",
+            "map_index": -1,
+        }
+        row |= {"priority_weight": 1, "executor_config": {}, "operator": "StageOperator", **more}
+        with create_session() as session:
+            session.execute(TaskInstance.__table__.insert().values(**row))
+        return row["id"]  # type: ignore[return-value]
+
+    add.task = add_task  # type: ignore[attr-defined]
+    add.session = create_session  # type: ignore[attr-defined]
     yield add
     engine.dispose()
 
@@ -102,3 +125,55 @@ def test_a_part_whose_submission_was_ended_is_left_behind(add: Add) -> None:
     add("big", "running", 0, run="another")
     add(SECOND, "running", 20, run="another")
     assert metadata.left_behind() == [(SECOND, RUN)]
+
+
+def test_jobs_of_parts_that_have_not_begun_are_their_login_s(add: Add) -> None:
+    """Those that have begun wait in the executor; what has ended does not wait; a schedule's are nobody's."""
+    from inferbench_tasks.provider.executors import metadata
+
+    add("big", "running", triggering_user_name="ada")
+    add("other", "running")
+    add("over", "success", triggering_user_name="ada")
+    for dag in ("big", "other", "over"):
+        add.task(dag, "jobs-00000-00049", "deferred", operator="RunPart")
+        add.task(dag, "jobs-00050-00099", "queued", operator="RunPart")
+        add.task(dag, "jobs-00100-00104", None, operator="RunPart")
+        add.task(dag, "analyze", None)
+    assert metadata.jobs_to_come() == {"ada": 55}
+
+
+def test_what_was_seen_is_seen_again_as_it_is_now(add: Add) -> None:
+    """States, tries and the run's end; a task that is another one by now has its job asked for anew."""
+    from airflow.models.taskinstance import TaskInstance
+    from sqlalchemy import update
+
+    from inferbench_tasks.provider.executors import metadata
+
+    keys = [JobKey("dag", RUN, index) for index in range(3)]
+    add("dag", "running")
+    ids = {}
+    for key in keys:
+        for place, stage in enumerate(("serve", "release")):
+            request = LeaseRequest({"kind": "serving"}) if not place else None
+            config = LeasedTask(key.job_index, stage, place, cleans_up=bool(place), request=request).config()
+            task = f"job-{key.job_index:03d}.{stage}"
+            ids[task] = add.task("dag", task, "queued" if not place else None, executor_config=config)
+    first = {key: metadata.job_tasks(key) for key in keys}
+    assert metadata.seen_again(first) == first
+
+    def change(task: str, **values: Any) -> None:
+        with add.session() as session:
+            session.execute(update(TaskInstance).where(TaskInstance.id == ids[task]).values(**values))
+
+    change("job-000.serve", state="running", try_number=2)
+    change("job-001.release", state="success", id=uuid4())
+    again = metadata.seen_again(first)
+    assert again == {key: metadata.job_tasks(key) for key in keys}
+    assert again[keys[0]].begun and again[keys[0]].tasks[0].attempt == 2
+    assert [task.state for task in again[keys[1]].tasks] == ["queued", "success"]
+    assert again[keys[2]] == first[keys[2]]
+    metadata.MOST_ASKED, most = 1, metadata.MOST_ASKED
+    try:
+        assert metadata.seen_again(first) == again, "in many questions as in one"
+    finally:
+        metadata.MOST_ASKED = most
