@@ -39,7 +39,8 @@ def waiting_jobs(
     ``held_back``: why none is given a device now. ``askers``: of each job, its tenant where there is none.
     ``aside``: the jobs that get none for the time being, with their reasons; they come last.
     """
-    specs, reasons = [*waiting_in_order(index, now), *(aside or ())], aside or {}
+    specs, reasons = [*waiting_in_order(index, now, LISTED), *(aside or ())], aside or {}
+    total = sum(entry.run is None for entry in index.jobs.values()) + len(reasons)
     by = askers or {}
     kept: dict[Any, Callable[[int], str]] = {}
 
@@ -66,7 +67,7 @@ def waiting_jobs(
         }
         for place, spec in enumerate(specs[:LISTED])
     ]
-    return rows, len(specs)
+    return rows, total
 
 
 def waiting_by_login(index: Index, aside: Iterable[QueuedJob] = ()) -> Counter[str]:

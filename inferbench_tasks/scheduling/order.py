@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from typing import Any
 
 from inferbench_tasks.scheduling.deadlines import SLOT_US
@@ -48,8 +49,10 @@ class Ranking:
         return (1, *rank(entry.keys[0], claim, order, self.clip_us, self.queue.ageing_milli))
 
 
-def waiting_in_order(index: Index, now: float) -> list[QueuedJob]:
+def waiting_in_order(index: Index, now: float, most: int | None = None) -> list[QueuedJob]:
     """All jobs without a device, as the policy would take them at ``now``; what only waits for its end comes last.
+
+    ``most``: only so many, the first ones.
 
     A policy that binds early orders each node's queue alone: its jobs are shown as if they stood in one.
     """
@@ -60,4 +63,6 @@ def waiting_in_order(index: Index, now: float) -> list[QueuedJob]:
             return (2, entry.spec.job_id)
         return ranking.of(entry) if ranking else (1, *entry.keys[0][:4])
 
-    return [entry.spec for entry in sorted((e for e in index.jobs.values() if e.run is None), key=place)]
+    waiting = [entry for entry in index.jobs.values() if entry.run is None]
+    first = sorted(waiting, key=place) if most is None else heapq.nsmallest(most, waiting, key=place)
+    return [entry.spec for entry in first]

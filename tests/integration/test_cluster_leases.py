@@ -11,6 +11,7 @@ from inferbench_tasks.cluster import dispatcher as dispatching
 from inferbench_tasks.cluster.dispatcher import Dispatcher
 from inferbench_tasks.cluster.state import cluster_state
 from inferbench_tasks.cluster.store import TTL_S, Cluster
+from inferbench_tasks.cluster.view import ClusterView
 from inferbench_tasks.cluster.waiting import Asker, waiting_by_login, waiting_jobs
 from inferbench_tasks.contracts.job_key import JobKey
 from inferbench_tasks.workers import agent
@@ -127,6 +128,37 @@ def test_nothing_is_leased_while_the_disk_is_full(cluster: Cluster, make: type) 
     scheduler.held_back = None
     scheduler.tick()
     assert confirm(cluster).keys() == {"e"} or scheduler.held.keys() == {"dag|a|000", "dag|b|000"}
+
+
+def test_many_free_devices_are_leased_in_several_looks(
+    cluster: Cluster, make: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The executor's loop goes on after a while; what is left is decided again, in the same order, and replays."""
+    monkeypatch.setattr(dispatching, "GRANTING_S", -1.0)
+    monkeypatch.setattr(dispatching, "LEAST_GRANTS", 2)
+    for number in range(5):
+        cluster.register(device(f"d{number}"))
+    scheduler: Dispatcher = make()
+    for number in range(6):
+        scheduler.submit(job(f"j{number}", 10.0 + number), f"run-{number}")
+    held = []
+    for _ in range(3):
+        scheduler.tick()
+        held.append(sorted(scheduler.held))
+    assert [len(jobs) for jobs in held] == [2, 4, 5]
+    assert held[-1] == [f"dag|j{number}|000" for number in range(5)]
+
+
+def test_what_many_jobs_went_through_is_asked_for_at_once(cluster: Cluster) -> None:
+    """Each has its own losses; one that lost none avoids nothing."""
+    cluster.remember("dag|a|000", 1, ["d0"])
+    cluster.remember("dag|b|000", 2, ["d1", "d0"])
+    cluster.register(device("d0"))
+    view = ClusterView(cluster, ["dag|a|000", "dag|c|000"])
+    assert view.history("dag|a|000") == cluster.history("dag|a|000") == (1, frozenset({"d0"}))
+    assert view.history("dag|c|000") == cluster.history("dag|c|000") == (0, frozenset())
+    assert cluster.history("dag|b|000") == (2, frozenset({"d0", "d1"}))
+    assert [found.device_id for found in view.devices()] == ["d0"]
 
 
 def test_a_refusal_quarantines_and_costs_the_job_nothing(cluster: Cluster, make: type) -> None:

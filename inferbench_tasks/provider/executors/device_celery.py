@@ -134,8 +134,6 @@ class DeviceCeleryExecutor(CeleryExecutor):
         for key, workload in self.order_queued_tasks_by_priority():
             if len(workloads) >= open_slots:
                 break
-            if self._still_held(key):
-                continue
             task = LeasedTask.of(workload.ti.executor_config)
             queue = None if task is None else self._queue_of(task, workload)
             if queue == HOLD:
@@ -152,6 +150,11 @@ class DeviceCeleryExecutor(CeleryExecutor):
             metadata.set_queues(self._moved)
             self._moved = []
         return workloads
+
+    def order_queued_tasks_by_priority(self) -> list[tuple[TaskInstanceKey, ExecuteTask]]:
+        """Without those that are held and stay so: there may be very many of them."""
+        others = [item for item in self.queued_tasks.items() if not self._still_held(item[0])]
+        return sorted(others, key=lambda item: item[1].ti.priority_weight, reverse=True)
 
     def _still_held(self, key: Any) -> bool:
         """Whether the task was held before, and its job has no device yet: nothing else of it has to be looked at."""
@@ -435,16 +438,15 @@ class DeviceCeleryExecutor(CeleryExecutor):
     def _look_at_waiting(self) -> None:
         """Forget what its user ended meanwhile."""
         ids = {
-            job: self.queued_tasks[key].ti.id
+            self.queued_tasks[key].ti.id: job
             for job, key in self._waiting.items()
             if key in self.queued_tasks
         }
-        states = metadata.states_of(ids.values()) if ids else {}
-        for job, key in list(self._waiting.items()):
-            if job not in ids or states.get(str(ids[job])) != "queued":
-                self.queued_tasks.pop(key, None)
-                del self._waiting[job]
-                self._dispatcher.withdraw(job, "ended while it waited")
+        gone = set(self._waiting) - set(ids.values())
+        gone |= {ids[ti_id] for ti_id in metadata.not_queued(list(ids))}
+        for job in gone:
+            self.queued_tasks.pop(self._waiting.pop(job), None)
+            self._dispatcher.withdraw(job, "ended while it waited")
 
     def _drop_celery_tasks(self, job: JobKey, tasks: metadata.JobTasks) -> None:
         for key, result in list(self.workloads.items()):

@@ -32,7 +32,7 @@ def add(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     from inferbench_tasks.provider.executors import metadata
 
-    import_all_models()  # tables refer to each other
+    import_all_models()  # type: ignore[no-untyped-call]  # tables refer to each other
     engine = create_engine("sqlite://", poolclass=StaticPool)
     tables = [DagRun.metadata.tables[name] for name in ("dag_run", "log_template", "task_instance")]
     DagRun.metadata.create_all(engine, tables=tables)
@@ -142,7 +142,7 @@ def test_jobs_of_parts_that_have_not_begun_are_their_login_s(add: Add) -> None:
     assert metadata.jobs_to_come() == {"ada": 55}
 
 
-def test_what_was_seen_is_seen_again_as_it_is_now(add: Add) -> None:
+def test_what_was_seen_is_seen_again_as_it_is_now(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
     """States, tries and the run's end; a task that is another one by now has its job asked for anew."""
     from airflow.models.taskinstance import TaskInstance
     from sqlalchemy import update
@@ -172,8 +172,18 @@ def test_what_was_seen_is_seen_again_as_it_is_now(add: Add) -> None:
     assert again[keys[0]].begun and again[keys[0]].tasks[0].attempt == 2
     assert [task.state for task in again[keys[1]].tasks] == ["queued", "success"]
     assert again[keys[2]] == first[keys[2]]
-    metadata.MOST_ASKED, most = 1, metadata.MOST_ASKED
-    try:
-        assert metadata.seen_again(first) == again, "in many questions as in one"
-    finally:
-        metadata.MOST_ASKED = most
+    monkeypatch.setattr(metadata, "MOST_ASKED", 1)
+    assert metadata.seen_again(first) == again, "in many questions as in one"
+
+
+def test_what_is_queued_no_more_is_found(add: Add, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among many that are, in one question or several: what a user ended, and what was deleted."""
+    from inferbench_tasks.provider.executors import metadata
+
+    add("dag", "running")
+    queued = [add.task("dag", f"job-{number:03d}.serve", "queued") for number in range(7)]
+    skipped, deleted = add.task("dag", "job-008.serve", "skipped"), uuid4()
+    assert metadata.not_queued([]) == set() == metadata.not_queued(queued)
+    for most in (2000, 3, 1):
+        monkeypatch.setattr(metadata, "MOST_ASKED", most)
+        assert metadata.not_queued([*queued[:4], skipped, *queued[4:], deleted]) == {skipped, deleted}
