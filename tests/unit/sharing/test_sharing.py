@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.analysis.report.slowdown import Estimate, sharing_table
 from inferbench_tasks.contracts.device import CPU, DeviceSpec
+from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.controller import Applied
 from inferbench_tasks.loadgen.evidence import ShardUsage
 from inferbench_tasks.loadgen.outcome import Outcome
-from inferbench_tasks.loadgen.plan import Segment
+from inferbench_tasks.loadgen.plan import LoadPlan, Segment
 from inferbench_tasks.sharing.base import SHARINGS, on_cores, placed
 from inferbench_tasks.stages.judgement import judge
 from inferbench_tasks.stages.neighbours import Neighbour, job_of
@@ -145,10 +146,10 @@ class FakeNeighbour(Neighbour):
     def __init__(self, folder: Path, table: pa.Table, offsets_ns: NDArray[np.int64], stall_ms: float) -> None:
         np.save(folder / "offsets.npy", offsets_ns)
         spec = Segment(kind="open", start_ns=0, end_ns=130 * SECOND, offsets_path=str(folder / "offsets.npy"))
-        endpoint = SimpleNamespace(model_name="mlp")
-        self._plan = SimpleNamespace(  # type: ignore[assignment]
-            segments=(spec,), mlperf=None, endpoint=endpoint, shards=1, timeout_ns=None,
-            expect_overload=False, unsteady=None,
+        endpoint = Endpoint(protocol="http", host="127.0.0.1", port=1, model_name="mlp")
+        self._plan = LoadPlan(
+            folder=str(folder), endpoint=endpoint, inputs_path="", segments=(spec,), connections=1,
+            initial_connections=1, measure_start_ns=0, measure_end_ns=20 * SECOND, timeout_ns=SECOND,
         )  # fmt: skip
         self._inp = SimpleNamespace(  # type: ignore[assignment]
             job=SimpleNamespace(share=None),
@@ -174,7 +175,7 @@ def beside(folder: Path, stall_ms: float = 5.0, **changed: Any) -> dict[str, Any
     status = np.array(["ok"] * len(intended), dtype=object)
     for index, text in changed.get("status", {}).items():
         status[index] = text
-        columns["done_ns"][index] = -1
+        columns["done_ns"][index] = columns["sent_ns"][index] + SECOND if text == "timeout" else -1
     for index in changed.get("unsent", ()):
         columns["sent_ns"][index] = -1
     table = samples_table({"intended_ns": intended, "status": status.tolist(), **columns})
