@@ -87,6 +87,11 @@ class Backend(ABC):
     traced_levels: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
+    def levels_of(cls, model_format: str) -> tuple[str, ...]:
+        """Those of ``traced_levels`` that it tells of models in that format; all of them by default."""
+        return cls.traced_levels
+
+    @classmethod
     @abstractmethod
     def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:
         """Why it can't run here by that launcher; None if it can. Looks, installs nothing."""

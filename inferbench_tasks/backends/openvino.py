@@ -17,6 +17,7 @@ class OpenVino(OwnServer):
     package = "openvino"
     extra = "openvino"
     title = "OpenVINO"
+    traced_levels = ("model", "framework", "layer")
 
     def engine_settings(self, deployment: Deployment) -> dict[str, Any]:
         """Left alone, the runtime would compute in bf16 where the CPU can."""

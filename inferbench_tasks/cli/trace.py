@@ -75,20 +75,17 @@ def export(
 
 @app.command()
 def sources(output: OutputFormat = OUTPUT) -> None:
-    """What each backend tells of single requests, and what is not there."""
-    from inferbench_tasks.backends.base import BACKENDS
+    """What tells of the layers here, of which backends, and why the others do not."""
+    from inferbench_tasks.servers.sources.absent import ABSENT, sources_of_ours
+    from inferbench_tasks.servers.sources.base import SOURCES
 
-    rows: list[dict[str, Any]] = []
-    for kind in BACKENDS:
-        backend = BACKENDS.load(kind)
-        rows.append(
-            {
-                "backend": kind,
-                "levels": ", ".join(backend.traced_levels) or "none",
-                "unavailable": backend.unavailable(backend.launchers[0]) or "",
-            }
-        )
-    emit(rows, output)
+    rows: list[dict[str, Any]] = list(sources_of_ours())
+    for kind in SOURCES:
+        source = SOURCES.load(kind)
+        why = source.unavailable()
+        about = {"source": kind, "level": "layer", "of": ", ".join(source.engines), "here": why is None}
+        rows.append({**about, "tells": source.tells, "why_not": why or ""})
+    emit([*rows, *(source.as_row() for source in ABSENT)], output)
 
 
 def _open() -> PerfDB:

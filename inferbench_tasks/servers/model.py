@@ -17,6 +17,7 @@ from inferbench_tasks.servers.engines.base import ENGINES, Engine, TellsLayers
 from inferbench_tasks.servers.processing import ServerProcessing
 from inferbench_tasks.servers.scheduler import Execution, Scheduler
 from inferbench_tasks.servers.signature import Signature, Tensor
+from inferbench_tasks.servers.sources.base import LayerSource
 from inferbench_tasks.servers.statistics import Statistics
 from inferbench_tasks.servers.tracing import Recorder, TracedEngine
 
@@ -66,7 +67,7 @@ class ServedModel:
         self.load_ns = time.monotonic_ns() - started
         self._engines = engines
         if self.recorder is not None and self.recorder.framework:
-            engines = [TracedEngine(engine, self.recorder) for engine in engines]
+            engines = [TracedEngine(engine, self.recorder, _source(engine)) for engine in engines]
         self.scheduler = Scheduler(engines, self.config.batching, self.statistics)
         log.info("model ready name=%s load_ms=%.1f", self.name, self.load_ns / 1e6)
 
@@ -107,8 +108,8 @@ class ServedModel:
         if self.processing is not None:
             self.processing.close()
         if self.recorder is not None:
-            tellers = (engine for engine in self._engines if isinstance(engine, TellsLayers))
-            self.recorder.write([layer for engine in tellers for layer in engine.layers()])
+            sources = (_source(engine) for engine in self._engines)
+            self.recorder.write([source for source in sources if source is not None])
 
     def metadata(self) -> dict[str, Any]:
         """The model's metadata, as the protocol tells them."""
@@ -133,6 +134,10 @@ class ServedModel:
                 else np.zeros(shape, tensor.dtype)
             )
         return zeros
+
+
+def _source(engine: Engine) -> LayerSource | None:
+    return engine.source if isinstance(engine, TellsLayers) else None
 
 
 def _wake(future: asyncio.Future[None]) -> None:

@@ -9,6 +9,7 @@ import os
 import resource
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.protocols.traceparent import TraceContext
 from inferbench_tasks.servers.engines.base import Engine
 from inferbench_tasks.servers.scheduler import Execution
+from inferbench_tasks.servers.sources.base import LayerSource
+from inferbench_tasks.timing.epoch import epoch_offset
 
 #: Kept of one server's life; what comes after is counted only.
 MOST_ROWS = 200_000
@@ -75,41 +78,33 @@ class Recorder:
         else:
             self._runs.append(row)
 
-    def write(self, layers: list[dict[str, Any]]) -> None:
-        """Everything as one JSON file, whole or not at all; ``layers``: what the engines tell, epoch ns."""
+    def write(self, sources: Sequence[LayerSource]) -> None:
+        """Everything as one JSON file, whole or not at all, with what the sources tell since the first request."""
         self._offsets.append(epoch_offset())
+        since_ns = self._requests[0]["started_ns"] if self._requests else 0
+        layers = [layer for source in sources for layer in source.spans(since_ns)]
         document = {
             "epoch_offsets": self._offsets,
             "requests": self._requests,
             "runs": self._runs,
             "layers": layers,
-            "lost": self._lost,
+            "lost": self._lost + sum(source.lost for source in sources),
         }
         partial = self._path.with_suffix(".partial")
         partial.write_bytes(orjson.dumps(document))
         partial.replace(self._path)
 
 
-def epoch_offset() -> dict[str, int]:
-    """What CLOCK_MONOTONIC lacks of Unix time, and by how much that may be wrong, ns: the best of 16 tries."""
-    best: dict[str, int] | None = None
-    for _ in range(16):
-        before_ns = time.monotonic_ns()
-        epoch_ns = time.time_ns()
-        after_ns = time.monotonic_ns()
-        error_ns = (after_ns - before_ns + 1) // 2
-        if best is None or error_ns < best["error_ns"]:
-            best = {"offset_ns": epoch_ns - (before_ns + after_ns) // 2, "error_ns": error_ns}
-    assert best is not None
-    return best
-
-
 class TracedEngine:
-    """An engine whose runs are recorded, with the CPU time, waits, switches and faults of the thread that asks it."""
+    """An engine whose runs are recorded, with the CPU time, waits, switches and faults of the thread that asks it.
 
-    def __init__(self, engine: Engine, recorder: Recorder) -> None:
+    ``source``: what tells of the layers; it begins before and ends after what is timed.
+    """
+
+    def __init__(self, engine: Engine, recorder: Recorder, source: LayerSource | None) -> None:
         self._engine = engine
         self._recorder = recorder
+        self._source = source
         #: Each instance has a thread of its own, which alone asks its engine; known from its first run on.
         self._waits: _Waits | None = None
 
@@ -117,6 +112,8 @@ class TracedEngine:
         """As the engine does."""
         if self._waits is None:
             self._waits = _Waits(threading.get_native_id())
+        if self._source is not None:
+            self._source.start()
         used, waited_ns = resource.getrusage(resource.RUSAGE_THREAD), self._waits.ns()
         cpu_ns = time.thread_time_ns()
         start_ns = time.monotonic_ns()
@@ -125,6 +122,8 @@ class TracedEngine:
         now = resource.getrusage(resource.RUSAGE_THREAD)
         cpu_ns = time.thread_time_ns() - cpu_ns
         waits_ns = self._waits.ns()
+        if self._source is not None:
+            self._source.stop(start_ns, end_ns)
         self._recorder.run(
             {
                 "start_ns": start_ns,

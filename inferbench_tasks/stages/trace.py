@@ -51,39 +51,52 @@ def traced(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.backends.base import BACKENDS
     from inferbench_tasks.stages.traced import once
     from inferbench_tasks.tracing.assemble import assemble
+    from inferbench_tasks.tracing.checks import checks
     from inferbench_tasks.tracing.layers import layer_times
     from inferbench_tasks.tracing.leveled import overheads
     from inferbench_tasks.tracing.spans import LEVELS, write
 
     spec = inp.job.trace
     assert spec is not None
-    told = BACKENDS.load(inp.job.serve.backend).traced_levels
+    told = BACKENDS.load(inp.job.serve.backend).levels_of(inp.convert.model.format)
     deepest = spec.deepest or told[-1]
     levels: list[Level] = list(LEVELS[: LEVELS.index(deepest) + 1])
     rounds: list[dict[Level, float]] = []
-    last: dict[Level, Traced] = {}
+    deep: list[Traced] = []
     for number in range(spec.rounds):
         # Each level is the first in turns, so that a machine that drifts favours none.
         turn = levels[number % len(levels) :] + levels[: number % len(levels)]
+        medians: dict[Level, float] = {}
         for at, level in enumerate(turn):
             ctx.progress(number * len(levels) + at, spec.rounds * len(levels), f"tracing, level {level}")
-            last[level] = once(inp, ctx, level, number)
-        rounds.append({level: median(last[level].latencies_ms) for level in levels})
-    found = last[levels[-1]]
-    assembled = assemble(found.asked, found.told, found.epoch_offset_ns)
+            found = once(inp, ctx, level, number)
+            medians[level] = median(found.latencies_ms)
+            if level == levels[-1]:
+                deep.append(found)
+        rounds.append(medians)
+    # Servers differ from each other by more than a server's requests do: all rounds are kept.
+    assembled = [
+        assemble(found.asked, found.told, found.epoch_offset_ns, number) for number, found in enumerate(deep)
+    ]
+    spans = [span for each in assembled for span in each.spans]
     path = ctx.run_dir(inp.run_id) / SPANS_FILE
-    write(assembled.spans, path)
-    layers = layer_times(assembled.spans)
+    write(spans, path)
+    layers = layer_times(spans)
+    defects = sum(each.defects for each in assembled)
+    clocks = [each.clock for each in assembled if each.clock]
     document = {
         "levels": levels,
-        "requests": len(found.asked),
+        "requests": sum(len(found.asked) for found in deep),
         "rounds": spec.rounds,
-        "spans": len(assembled.spans),
-        "defects": assembled.defects,
-        "unanswered": assembled.unanswered,
-        "lost": assembled.lost,
-        "clock": assembled.clock,
+        "spans": len(spans),
+        "defects": defects,
+        "unanswered": sum(each.unanswered for each in assembled),
+        "lost": sum(each.lost for each in assembled),
+        "clock": {name: max((clock[name] for clock in clocks), key=abs) for name in clocks[0]}
+        if clocks
+        else {},
         "overheads": [each.as_dict() for each in overheads(rounds, levels)],
         "layers": layers.as_dict() if layers else None,
+        "checks": checks(spans, layers, defects),
     }
     return Output(document=document, spans_path=str(path))

@@ -25,8 +25,9 @@ class BackendAbilities(Protocol):
     #: Whether its gRPC is TensorFlow Serving's Predict instead of KServe v2.
     tfs_predict: bool
     server_processors: bool
-    #: The levels below the application that it can tell of single requests.
-    traced_levels: tuple[str, ...]
+
+    def levels_of(self, model_format: str) -> tuple[str, ...]:
+        """The levels below the application that it can tell of single requests to models in that format."""
 
 
 class Abilities(Protocol):

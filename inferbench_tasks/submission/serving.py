@@ -103,7 +103,7 @@ def _traced(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
     """What can't be told of single requests."""
     if spec.trace is None:
         return
-    name, levels = spec.serve.backend, backend.traced_levels
+    name, levels = spec.serve.backend, backend.levels_of(spec.convert.format)
     if not levels:
         message = (
             f"the backend {name} tells nothing of single requests; our own server does, as in onnxruntime"
@@ -111,7 +111,8 @@ def _traced(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
         yield Finding(("trace", "serve.backend"), message)
     elif spec.trace.deepest is not None and spec.trace.deepest not in levels:
         message = (
-            f"the backend {name} does not tell of {spec.trace.deepest}s; it tells of: {', '.join(levels)}"
+            f"the backend {name} does not tell of {spec.trace.deepest}s of models in the format "
+            f"{spec.convert.format}; it tells of: {', '.join(levels)}"
         )
         yield Finding(("trace.deepest", "serve.backend"), message)
     for field, value, able in (

@@ -56,11 +56,14 @@ class Assembled:
     clock: dict[str, int] = field(default_factory=dict)
 
 
-def assemble(asked: Sequence[Asked], told: Mapping[str, Any] | None, epoch_offset_ns: int) -> Assembled:
+def assemble(
+    asked: Sequence[Asked], told: Mapping[str, Any] | None, epoch_offset_ns: int, number: int = 0
+) -> Assembled:
     """The spans of these requests; ``told``: the server's file (``servers.tracing``), None where there is none.
 
-    ``epoch_offset_ns``: from CLOCK_MONOTONIC to Unix time where the server told none. Client and server are on one host
-    and share CLOCK_MONOTONIC; a runtime's profile is in Unix time, so the offset's error and drift are the trace's.
+    ``number``: of their round. ``epoch_offset_ns``: from CLOCK_MONOTONIC to Unix time where the server told none.
+    Client and server are on one host and share CLOCK_MONOTONIC; a runtime's profile is in Unix time, so the offset's
+    error and drift are the trace's.
     """
     made = Assembled()
     told = told or {"requests": [], "runs": [], "layers": [], "lost": 0, "epoch_offsets": []}
@@ -76,7 +79,7 @@ def assemble(asked: Sequence[Asked], told: Mapping[str, Any] | None, epoch_offse
     runs = sorted(told["runs"], key=lambda run: run["start_ns"])
     layers = sorted(told["layers"], key=lambda layer: (layer["start_ns"], -layer["end_ns"]))
     for request in asked:
-        _Trace(made, request, epoch_offset_ns).add(
+        _Trace(made, request, epoch_offset_ns, number).add(
             rows.get((request.trace_id, request.span_id)), runs, layers
         )
     made.unanswered = sum((r.trace_id, r.span_id) not in rows for r in asked) if told["requests"] else 0
@@ -86,10 +89,11 @@ def assemble(asked: Sequence[Asked], told: Mapping[str, Any] | None, epoch_offse
 class _Trace:
     """One request's spans while they are put together."""
 
-    def __init__(self, made: Assembled, request: Asked, epoch_offset_ns: int) -> None:
+    def __init__(self, made: Assembled, request: Asked, epoch_offset_ns: int, number: int) -> None:
         self._made = made
         self._request = request
         self._offset_ns = epoch_offset_ns
+        self._round = number
         self._own: list[Span] = []
 
     def add(
@@ -101,6 +105,7 @@ class _Trace:
         request = self._request
         attributes = {
             "sample": request.sample,
+            "round": self._round,
             "span_id": request.span_id,
             "sent_after_ns": request.sent_ns - request.intended_ns,
             "first_byte_after_ns": request.first_byte_ns - request.intended_ns,

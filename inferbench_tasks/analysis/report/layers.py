@@ -26,10 +26,20 @@ def words(views: Sequence[RunView]) -> str:
         if problem := view.trace.get("problem"):
             sentences.append(f"{view.label} was not traced: {problem.splitlines()[0]}.")
         elif layers := view.trace.get("layers"):
-            sentences.append(f"{view.label}: {most_of_it(layers)}.")
+            sentences.append(f"{view.label}: {most_of_it(layers)}.{_doubts(view.trace)}")
         else:
             sentences.append(f"{view.label}: its runtime tells nothing of its layers.")
     return " ".join(sentences)
+
+
+def _doubts(trace: dict[str, Any]) -> str:
+    """What the trace says against itself; results of before its checks say nothing."""
+    checks = trace.get("checks") or {}
+    counts = {
+        "end before they begin": checks.get("negative"),
+        "reach beyond their parents": checks.get("beyond_parents"),
+    }
+    return "".join(f" Of its spans {count} {what}." for what, count in counts.items() if count)
 
 
 def most_of_it(layers: dict[str, Any]) -> str:

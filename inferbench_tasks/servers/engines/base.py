@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.registry import Registry
 from inferbench_tasks.servers.config import ServerConfig
+from inferbench_tasks.servers.sources.base import LayerSource
 
 
 class Engine(Protocol):
@@ -19,11 +20,10 @@ class Engine(Protocol):
 
 @runtime_checkable
 class TellsLayers(Protocol):
-    """An engine that can tell what its runtime did, layer by layer, where ``ServerConfig.tracing`` asks for that."""
+    """An engine whose runtime can tell what it did, layer by layer, where ``ServerConfig.tracing`` asks for that."""
 
-    def layers(self) -> list[dict[str, Any]]:
-        """{name, type, start_ns, end_ns, attributes} of every layer that ran, in Unix time; told once."""
-        ...
+    #: None where nobody asked, and of a model of which the runtime tells nothing.
+    source: LayerSource | None
 
 
 class EngineFactory(Protocol):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.servers.config import ServerConfig
+from inferbench_tasks.servers.sources.onnxruntime import OnnxRuntimeProfile
 
 
 class OnnxRuntimeEngine:
@@ -24,15 +23,15 @@ class OnnxRuntimeEngine:
         options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self._profiled = config.tracing is not None and config.tracing.layers
-        if self._profiled:
-            assert config.tracing is not None
-            options.enable_profiling = True
-            options.profile_file_prefix = f"{config.tracing.path}.onnxruntime"
+        self.source: OnnxRuntimeProfile | None = None
+        if config.tracing is not None and config.tracing.layers:
+            self.source = OnnxRuntimeProfile(config.tracing.path, options)
         providers = ["CPUExecutionProvider"]
         if config.device != "cpu":
             providers.insert(0, "CUDAExecutionProvider")
         self._session: Any = ort.InferenceSession(config.model_path, options, providers=providers)
+        if self.source is not None:
+            self.source.session = self._session
         if config.device != "cpu" and "CUDAExecutionProvider" not in self._session.get_providers():
             raise RuntimeError(f"device {config.device} was asked for, but ONNX Runtime runs on the CPU here")
         self._strings = {i.name for i in self._session.get_inputs() if i.type == "tensor(string)"}
@@ -46,40 +45,6 @@ class OnnxRuntimeEngine:
             inputs = {n: _decoded(a) if n in self._strings else a for n, a in inputs.items()}
         values = self._session.run(self._names, inputs)
         return dict(zip(self._names, values, strict=True))
-
-    def layers(self) -> list[dict[str, Any]]:
-        """Each node that ran, by the session's own profile; [] where it was not asked for one.
-
-        The profile counts microseconds from a start that it tells in Unix time. It ends silently at a million events.
-        """
-        if not self._profiled:
-            return []
-        self._profiled = False
-        began_ns = int(self._session.get_profiling_start_time_ns())
-        path = Path(self._session.end_profiling())
-        events = orjson.loads(path.read_bytes())
-        path.unlink()
-        return [_layer(event, began_ns) for event in events if event.get("cat") == "Node"]
-
-
-def _layer(event: dict[str, Any], began_ns: int) -> dict[str, Any]:
-    args = event["args"]
-    start_ns = began_ns + round(event["ts"] * 1000)
-    return {
-        "name": event["name"].removesuffix("_kernel_time"),
-        "type": args.get("op_name", ""),
-        "start_ns": start_ns,
-        "end_ns": start_ns + round(event["dur"] * 1000),
-        "attributes": {
-            "node_index": int(args["node_index"]) if "node_index" in args else None,
-            "provider": args.get("provider"),
-            "output_bytes": int(args["output_size"]) if "output_size" in args else None,
-            "parameter_bytes": int(args["parameter_size"]) if "parameter_size" in args else None,
-            "output_shapes": [
-                list(shape) for of in args.get("output_type_shape", []) for shape in of.values()
-            ],
-        },
-    }
 
 
 def _decoded(array: Array) -> Array:

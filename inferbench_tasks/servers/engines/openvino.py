@@ -6,6 +6,7 @@ from typing import Any
 
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.servers.config import ServerConfig
+from inferbench_tasks.servers.sources.openvino import OpenVinoCounters
 
 
 class OpenVinoEngine:
@@ -15,16 +16,21 @@ class OpenVinoEngine:
         import openvino
 
         core: Any = openvino.Core()
-        settings = {
+        settings: dict[str, Any] = {
             "INFERENCE_NUM_THREADS": config.threads,
             "NUM_STREAMS": 1,
             "PERFORMANCE_HINT": "LATENCY",
             # The conversion chose the precision; the runtime must not change it behind its back.
             "INFERENCE_PRECISION_HINT": config.engine_settings.get("inference_precision", "f32"),
         }
+        self.source: OpenVinoCounters | None = None
+        if config.tracing is not None and config.tracing.layers:
+            self.source = OpenVinoCounters(settings)
         device = "CPU" if config.device == "cpu" else "GPU"
         compiled = core.compile_model(core.read_model(config.model_path), device, settings)
         self._request: Any = compiled.create_infer_request()
+        if self.source is not None:
+            self.source.compiled(compiled, self._request)
         self._outputs = [spec.name for spec in config.outputs]
         names = [set(port.get_names()) for port in compiled.outputs]
         positions = [next((i for i, n in enumerate(names) if name in n), None) for name in self._outputs]
@@ -42,6 +48,8 @@ class OpenVinoEngine:
         """By name; by position where the conversion lost the names."""
         arguments: Any = inputs if self._by_name else [inputs[name] for name in self._inputs]
         self._request.infer(arguments, share_inputs=True)
+        if self.source is not None:
+            self.source.count += 1
         # Copies: the output tensors are written again by the next inference.
         return {
             name: self._request.get_output_tensor(at).data.copy()

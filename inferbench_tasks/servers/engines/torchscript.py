@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from inferbench_tasks.protocols.datatypes import Array
 from inferbench_tasks.servers.config import ServerConfig
+from inferbench_tasks.servers.sources.torch_profiler import Operator, TorchProfiler
 
 
 class TorchScriptEngine:
@@ -18,10 +20,18 @@ class TorchScriptEngine:
         self._module: Any = torch.jit.load(config.model_path, map_location=self._device).eval()
         self._inputs = [spec.name for spec in config.inputs]
         self._outputs = [spec.name for spec in config.outputs]
+        self.source = profiler_of(config)
 
     def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """Inputs go by position, as the module's ``forward`` takes them."""
         return answers(self._module, [inputs[name] for name in self._inputs], self._outputs, self._device)
+
+
+def profiler_of(config: ServerConfig, program: Sequence[Operator] = ()) -> TorchProfiler | None:
+    """What tells of the layers, where the configuration asks for them."""
+    if config.tracing is None or not config.tracing.layers:
+        return None
+    return TorchProfiler(config.tracing.path, program)
 
 
 def device_of(config: ServerConfig) -> str:

@@ -18,7 +18,10 @@ class Narrow:
     batching: bool = False
     tfs_predict: bool = False
     server_processors: bool = False
-    traced_levels: tuple[str, ...] = ()
+
+    def levels_of(self, model_format: str) -> tuple[str, ...]:
+        """It tells of no single request."""
+        return ()
 
 
 class NarrowAbilities(InstalledAbilities):

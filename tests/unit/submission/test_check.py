@@ -93,7 +93,7 @@ IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
     (spec({"arrivals": {"kind": "single_stream"}, "engine": "mlperf_loadgen"}, evaluate={}), "evaluate", "LoadGen"),
     (spec(trace={}, serve={"backend": "triton"}), "trace", "tells nothing of single requests"),
     (
-        spec(trace={"deepest": "layer"}, serve={"backend": "openvino"}, convert={"format": "openvino"}),
+        spec(trace={"deepest": "layer"}, serve={"backend": "torch_export"}, convert={"format": "aotinductor"}),
         "trace.deepest",
         "tells of: model, framework",
     ),

@@ -51,6 +51,14 @@ def test_one_sentence_says_where_it_goes() -> None:
     )
 
 
+def test_a_trace_says_what_speaks_against_it() -> None:
+    """Spans beyond their parents are counted beside the sentence; none are no words."""
+    checks = {"adds_up": False, "negative": 0, "beyond_parents": 3}
+    assert layers.words([run("a", traced() | {"checks": checks})]).endswith(
+        "12 ms. Of its spans 3 reach beyond their parents."
+    )
+
+
 def test_tables_have_cost_layers_and_types() -> None:
     """Instruments with their interval, the longest layer first, types as they were summed."""
     cost, longest, types = layers.tables([run("a", traced())])

@@ -1,0 +1,61 @@
+"""What tells of the levels above the layers, and what could tell of requests and is not built: for `trace sources`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_PMU = Path("/sys/bus/event_source/devices/cpu")
+_NVIDIA = Path("/proc/driver/nvidia/version")
+
+
+def sources_of_ours() -> Iterator[dict[str, Any]]:
+    """The client, and the server itself: they need nothing that could be missing."""
+    for source, level, of, tells in (
+        ("client", "application", "every backend", "intended, sent, first byte, done"),
+        ("server", "model", "our server", "read, decode, queue, join, inference, split, resume, encode"),
+        ("server", "framework", "our server", "each run; CPU time, waits for a core, switches, faults"),
+    ):
+        yield {"source": source, "level": level, "of": of, "here": True, "tells": tells, "why_not": ""}
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A source that nobody built yet. ``lacks``: what this machine lacks besides; None if nothing is known to."""
+
+    source: str
+    level: str
+    of: str
+    tells: str
+    lacks: Callable[[], str | None] = lambda: None
+
+    def as_row(self) -> dict[str, Any]:
+        """A line of the list."""
+        lacks = self.lacks()
+        why = "InferBench does not read it yet" + (f"; {lacks}" if lacks else "")
+        about = {"source": self.source, "level": self.level, "of": self.of, "here": False}
+        return {**about, "tells": self.tells, "why_not": why}
+
+
+def _no_pmu() -> str | None:
+    return None if _PMU.is_dir() else f"this machine has no PMU ({_PMU} is missing)"
+
+
+def _no_gpu() -> str | None:
+    return None if _NVIDIA.is_file() else f"this machine has no NVIDIA driver ({_NVIDIA} is missing)"
+
+
+ABSENT = (
+    Absent("aotinductor", "layer", "aotinductor", "code compiled with kernel profiling"),
+    Absent(
+        "tensorflow_profiler", "layer", "savedmodel", "XPlane; requests to it go by gRPC, which is not traced"
+    ),
+    Absent("triton_trace", "model", "triton", "its own spans, with mode=opentelemetry"),
+    Absent("mlserver", "model", "mlserver", "its own spans"),
+    Absent("onednn_verbose", "library", "torchscript, pt2, openvino", "each primitive"),
+    Absent("perf", "hardware", "our server", "cycles, instructions, cache misses", _no_pmu),
+    Absent("kineto_cupti", "hardware", "GPUs", "kernels, copies", _no_gpu),
+    Absent("nvml", "hardware", "GPUs", "memory, power over a trace", _no_gpu),
+)

@@ -1,0 +1,74 @@
+"""ONNX Runtime's own profile of a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import orjson
+
+from inferbench_tasks.servers.sources.base import missing_package
+from inferbench_tasks.timing.epoch import epoch_offset
+
+
+class OnnxRuntimeProfile:
+    """Each node that ran. The profile counts microseconds from a start that it tells in Unix time.
+
+    It ends silently at a million events: runs without an event of their own are counted in ``lost``.
+    """
+
+    title: ClassVar[str] = "ONNX Runtime's profile"
+    engines: ClassVar[tuple[str, ...]] = ("onnxruntime",)
+    tells: ClassVar[str] = "each node of each run: start, duration (1 us), operator, output shapes and bytes"
+
+    def __init__(self, path: str, options: Any) -> None:
+        options.enable_profiling = True
+        options.profile_file_prefix = f"{path}.onnxruntime"
+        self.lost = 0
+        self._starts_ns: list[int] = []
+        #: Set by the engine once there is one.
+        self.session: Any = None
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """It comes with the runtime."""
+        return missing_package("onnxruntime")
+
+    def start(self) -> None:
+        """The session profiles by itself."""
+
+    def stop(self, start_ns: int, end_ns: int) -> None:
+        """That there was a run, so that one which the profile does not tell of is known."""
+        self._starts_ns.append(start_ns)
+
+    def spans(self, since_ns: int) -> list[dict[str, Any]]:
+        """Read the profile, which ends the session's."""
+        began_ns = int(self.session.get_profiling_start_time_ns())
+        path = Path(self.session.end_profiling())
+        events = orjson.loads(path.read_bytes())
+        path.unlink()
+        since_us = (since_ns + epoch_offset()["offset_ns"] - began_ns) / 1e3
+        events = [event for event in events if event.get("ts", 0) >= since_us]
+        told = sum(event["name"] == "model_run" for event in events)
+        self.lost = max(0, sum(start >= since_ns for start in self._starts_ns) - told)
+        return [_layer(event, began_ns) for event in events if event.get("cat") == "Node"]
+
+
+def _layer(event: dict[str, Any], began_ns: int) -> dict[str, Any]:
+    args = event["args"]
+    start_ns = began_ns + round(event["ts"] * 1000)
+    return {
+        "name": event["name"].removesuffix("_kernel_time"),
+        "type": args.get("op_name", ""),
+        "start_ns": start_ns,
+        "end_ns": start_ns + round(event["dur"] * 1000),
+        "attributes": {
+            "node_index": int(args["node_index"]) if "node_index" in args else None,
+            "provider": args.get("provider"),
+            "output_bytes": int(args["output_size"]) if "output_size" in args else None,
+            "parameter_bytes": int(args["parameter_size"]) if "parameter_size" in args else None,
+            "output_shapes": [
+                list(shape) for of in args.get("output_type_shape", []) for shape in of.values()
+            ],
+        },
+    }

@@ -1,0 +1,128 @@
+"""PyTorch's profiler: the operators that a module's call ran, by the modules that asked for them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import orjson
+
+from inferbench_tasks.servers.sources.base import missing_package
+from inferbench_tasks.timing.epoch import epoch_offset
+
+#: An operator as a program of ``torch.export`` has it: its name, its module, its shape (-1: free).
+Operator = tuple[str, str, list[int] | None]
+_MODULES = re.compile(r"([^.()]+)\([^()]*\)::")
+
+
+class TorchProfiler:
+    """The outermost operator of each call is a layer; those within it are how PyTorch does it.
+
+    A profile of its own for each run, in the thread that runs it: PyTorch records a thread only that began one.
+    ``program``: the operators of an exported program in their order, which name the layers where the run has the
+    same ones; TorchScript's modules are told by the profile itself, unless the module was frozen, which has none.
+    """
+
+    title: ClassVar[str] = "torch.profiler"
+    engines: ClassVar[tuple[str, ...]] = ("torchscript", "pt2")
+    tells: ClassVar[str] = (
+        "each operator of each run: start, duration, module (not of frozen TorchScript); output shapes of exported "
+        "programs; nothing within code of AOTInductor; no bytes"
+    )
+
+    def __init__(self, path: str, program: Sequence[Operator] = ()) -> None:
+        self._path = Path(f"{path}.torch.json")
+        self._program = list(program)
+        self.lost = 0
+        self._profile: Any = None
+        self._layers: list[dict[str, Any]] = []
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        """It comes with PyTorch."""
+        return missing_package("torch")
+
+    def start(self) -> None:
+        """Begin a profile in this thread."""
+        from torch.profiler import ProfilerActivity, profile
+
+        self._profile = profile(activities=[ProfilerActivity.CPU], with_modules=True)
+        self._profile.__enter__()
+
+    def stop(self, start_ns: int, end_ns: int) -> None:
+        """End it, and keep what it tells of this thread."""
+        self._profile.__exit__(None, None, None)
+        self._profile.export_chrome_trace(str(self._path))
+        document = orjson.loads(self._path.read_bytes())
+        self._path.unlink()
+        self._profile = None
+        self._layers += layers_of(document, threading.get_native_id(), self._program)
+
+    def spans(self, since_ns: int) -> list[dict[str, Any]]:
+        """The layers of the runs since then."""
+        since_ns += epoch_offset()["offset_ns"]
+        return [layer for layer in self._layers if layer["start_ns"] >= since_ns]
+
+
+def layers_of(
+    document: dict[str, Any], thread: int, program: Sequence[Operator] = ()
+) -> list[dict[str, Any]]:
+    """The outermost operators of a thread in a profile of Kineto (Chrome's form, microseconds since its base).
+
+    What has no namespace (``forward``) is what asked for the operators within it; if there are none, a layer itself.
+    """
+    base_ns = int(document.get("baseTimeNanoseconds", 0))
+    events = [
+        event
+        for event in document["traceEvents"]
+        if event.get("cat") == "cpu_op" and event.get("ph") == "X" and event["tid"] == thread
+    ]
+    events.sort(key=lambda event: (event["ts"], -event["dur"]))
+    outermost: list[dict[str, Any]] = []
+    for at, event in enumerate(events):
+        if outermost and event["ts"] + event["dur"] <= outermost[-1]["ts"] + outermost[-1]["dur"]:
+            continue
+        following = events[at + 1] if at + 1 < len(events) else None
+        holds = following is not None and following["ts"] < event["ts"] + event["dur"]
+        if "::" in event["name"] or not holds:
+            outermost.append(event)
+    names = [event["name"].partition("::")[2] or event["name"] for event in outermost]
+    known = _of_program(names, program)
+    layers = []
+    for at, (event, name) in enumerate(zip(outermost, names, strict=True)):
+        module, shape = known[at] if known else (_module(event), None)
+        start_ns = base_ns + round(event["ts"] * 1000)
+        layers.append(
+            {
+                "name": f"{module}/{name}" if module else name,
+                "type": name,
+                "start_ns": start_ns,
+                "end_ns": start_ns + round(event["dur"] * 1000),
+                "attributes": {"output_shapes": [shape]} if shape is not None else {},
+            }
+        )
+    return layers
+
+
+def _module(event: dict[str, Any]) -> str:
+    """``layer1.0.conv1`` of ``TOP(ResNet)::forward.layer1(Sequential)::forward.0(Block)::forward.conv1(Conv2d)...``."""
+    path = _MODULES.findall(event.get("args", {}).get("Module Hierarchy", ""))
+    return ".".join(name for name in path if name not in ("TOP", "SELF"))
+
+
+def _of_program(names: Sequence[str], program: Sequence[Operator]) -> dict[int, tuple[str, list[int] | None]]:
+    """Module and shape of each operator that ran, if the program's are among them in their order; {} if not."""
+    known: dict[int, tuple[str, list[int] | None]] = {}
+    at = 0
+    for operator, module, shape in program:
+        while at < len(names) and names[at] != operator:
+            known[at] = ("", None)  # before and after the module's call: inputs are copied, answers taken out
+            at += 1
+        if at == len(names):
+            return {}
+        known[at] = (module, shape)
+        at += 1
+    return known | dict.fromkeys(range(at, len(names)), ("", None)) if program else {}

@@ -1,0 +1,116 @@
+"""What sources of layers make of what their runtimes tell, by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.servers.sources.openvino import OpenVinoCounters
+from inferbench_tasks.servers.sources.torch_profiler import layers_of
+
+
+def event(name: str, ts: float, dur: float, hierarchy: str = "", tid: int = 7) -> dict[str, Any]:
+    """An operator as Kineto writes it, us."""
+    args = {"Module Hierarchy": hierarchy} if hierarchy else {}
+    return {"ph": "X", "cat": "cpu_op", "name": name, "tid": tid, "ts": ts, "dur": dur, "args": args}
+
+
+def test_the_outermost_operators_are_the_layers() -> None:
+    """Of ``forward`` with two operators in it, one with another inside, two are layers; other threads are none."""
+    events = [
+        event("aten::relu", 30, 5, "TOP(N)::forward."),
+        event("forward", 0, 50, "TOP(N)::forward."),
+        event(
+            "aten::conv2d", 10, 15, "TOP(N)::forward.block(Seq)::forward.0(Conv2d)::forward.SELF(Conv2d)::_c."
+        ),
+        event("aten::convolution", 11, 13.5),
+        event("aten::copy_", 12, 1, tid=8),
+        {"ph": "M", "name": "process_name"},
+    ]
+    layers = layers_of({"baseTimeNanoseconds": 1_000, "traceEvents": events}, 7)
+    assert [(layer["name"], layer["type"]) for layer in layers] == [
+        ("block.0/conv2d", "conv2d"),
+        ("relu", "relu"),
+    ]
+    assert (layers[0]["start_ns"], layers[0]["end_ns"]) == (11_000, 26_000)
+
+
+def test_what_holds_nothing_is_a_layer_without_a_namespace() -> None:
+    """A fused group is named by itself."""
+    layers = layers_of({"traceEvents": [event("forward", 0, 9), event("TensorExprGroup", 1, 3)]}, 7)
+    assert [layer["name"] for layer in layers] == ["TensorExprGroup"]
+
+
+def test_an_exported_program_names_its_operators() -> None:
+    """What surrounds the module's call has no module; where the run is not the program's, names are the profile's."""
+    events = [
+        event(f"aten::{name}", at * 10, 5) for at, name in enumerate(("to", "linear", "relu", "detach"))
+    ]
+    program = [("linear", "fc1", [-1, 4]), ("relu", "", [-1, 4])]
+    layers = layers_of({"traceEvents": events}, 7, program)
+    assert [layer["name"] for layer in layers] == ["to", "fc1/linear", "relu", "detach"]
+    assert layers[1]["attributes"] == {"output_shapes": [[-1, 4]]}
+    other = layers_of({"traceEvents": events}, 7, [*program, ("softmax", "", None)])
+    assert [layer["name"] for layer in other] == ["to", "linear", "relu", "detach"]
+
+
+@dataclass
+class Request:
+    """An inference request whose counters stand at these means, us."""
+
+    means_us: list[int]
+
+    def get_profiling_info(self) -> list[Any]:
+        """As OpenVINO's."""
+        return [
+            SimpleNamespace(
+                node_name=f"n{at}",
+                node_type="Add",
+                exec_type="jit",
+                status=SimpleNamespace(name="EXECUTED" if mean >= 0 else "NOT_RUN"),
+                real_time=timedelta(microseconds=max(0, mean)),
+            )
+            for at, mean in enumerate(self.means_us)
+        ]
+
+
+def counters(*stands: tuple[int, list[int], int, int]) -> OpenVinoCounters:
+    """Counters with the first reading before any run; each: inferences so far, means, a run's beginning and end, us."""
+    source = OpenVinoCounters({})
+    count, means, *_ = stands[0]
+    source.count, source._request = count, Request(means)
+    source.start()
+    for count, means, start, end in stands[1:]:
+        source.count, source._request = count, Request(means)
+        source.stop(start * 1000, end * 1000)
+    return source
+
+
+def test_running_means_are_taken_apart() -> None:
+    """Two inferences at 100 us on average, four at 60: the later two took 20 each, in the run nearest to their mean."""
+    source = counters(
+        (1, [190, 5], 0, 0), (2, [100, 5], 10, 300), (3, [73, 5], 400, 440), (4, [60, 5], 500, 532)
+    )
+    layers = source.spans(400_000)
+    assert [layer["end_ns"] - layer["start_ns"] for layer in layers] == [20_000, 5_000]
+    assert layers[1]["start_ns"] == layers[0]["end_ns"]
+    assert layers[0]["attributes"]["mean_of_runs"] == 2 and layers[0]["attributes"]["error_us"] == 2.0
+    first = source.spans(0)  # of all three that were seen: (4 * 60 - 1 * 190) / 3
+    assert first[0]["end_ns"] - first[0]["start_ns"] == pytest.approx(16_667)
+
+
+def test_a_mean_that_falls_by_rounding_is_no_negative_time() -> None:
+    """1.9 us was told as 1, 1.4 as 1 and then 0.9 as 0: nothing is below 0."""
+    source = counters((4, [1], 0, 0), (5, [0], 10, 20))
+    (layer,) = source.spans(10_000)
+    assert layer["end_ns"] == layer["start_ns"]
+
+
+def test_nodes_that_ran_sometimes_are_not_told() -> None:
+    """Their means are of numbers of inferences that nobody knows: the runs are counted as lost."""
+    source = counters((0, [-1, -1], 0, 0), (1, [30, 8], 10, 60), (2, [30, -1], 70, 120))
+    assert source.spans(10_000) == [] and source.lost == 2
