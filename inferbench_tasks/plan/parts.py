@@ -13,17 +13,15 @@ from inferbench_tasks.pipelines.base import Pipeline
 from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.sweep import Job
 
-#: A submission of so many jobs is one graph.
-MOST_JOBS = 100
-#: The jobs of a part.
+#: The jobs of a part; a submission of at most twice as many is one graph.
 PART_JOBS = 50
 
 
-def parts_of(jobs: int) -> Sequence[range]:
+def parts_of(jobs: int, part_jobs: int = PART_JOBS) -> Sequence[range]:
     """The places of each part's jobs in the sweep; none where one graph holds all."""
-    if jobs <= MOST_JOBS:
+    if jobs <= 2 * part_jobs:
         return ()
-    return [range(first, min(first + PART_JOBS, jobs)) for first in range(0, jobs, PART_JOBS)]
+    return [range(first, min(first + part_jobs, jobs)) for first in range(0, jobs, part_jobs)]
 
 
 def in_turns(pipeline: Pipeline[Any], jobs: Iterable[Job[JobBase]]) -> bool:

@@ -20,7 +20,7 @@ from inferbench_tasks.plan.graph import Node, RunPlan
 from inferbench_tasks.plan.parts import in_turns, parts_of
 from inferbench_tasks.provider.on_device import leased_task
 from inferbench_tasks.provider.operators.stage import StageOperator
-from inferbench_tasks.provider.parts.operators import RunPart, parts_at_once
+from inferbench_tasks.provider.parts.operators import RunPart, part_jobs, parts_at_once
 from inferbench_tasks.provider.queues import HOLD, HOST
 from inferbench_tasks.provider.weights import ShortestJobFirst, weight, weight_of
 from inferbench_tasks.submission.base import JobBase, SubmissionBase
@@ -59,7 +59,7 @@ def render(
     """
     dag_id = dag_id or submission.name
     jobs = expand(submission)
-    if split and (parts := parts_of(len(jobs))):
+    if split and (parts := parts_of(len(jobs), part_jobs())):
         return _render_whole(submission, jobs, parts, base_dir, one_at_a_time, dag_id)
     plan = compile_plan(submission, jobs)
     dag = _frame(submission, jobs, dag_id, one_at_a_time)

@@ -117,6 +117,15 @@ def readme(site: Site, tmp_path_factory: pytest.TempPathFactory) -> str:
     return done.stdout
 
 
+@pytest.fixture(scope="module")
+def in_parts(site: Site) -> str:
+    """The run of a submission of more jobs than one DAG holds, which goes on while other tests look elsewhere."""
+    with site.client() as bench:
+        return str(
+            bench.submit(f"{GOOD.replace('by-form', 'in-parts')}sweep: {{load.seed: [1, 2, 3]}}\n")["run"]
+        )
+
+
 def test_a_bad_submission_is_refused_where_its_author_sees_it(page: Page, site: Site) -> None:
     """The form's run fails at once; what is wrong stands in the note and the log of its first task."""
     run = submit_by_form(page, site, BAD)
@@ -132,7 +141,7 @@ def test_a_bad_submission_is_refused_where_its_author_sees_it(page: Page, site: 
     page.screenshot(path=site.shots / "03-refused.png")
 
 
-def test_rest_by_the_commands_of_the_readme(readme: str) -> None:
+def test_rest_by_the_commands_of_the_readme(readme: str, in_parts: str) -> None:
     """A run is started, the leaderboard comes as CSV; how the run ends is seen when everything else is done."""
     assert '"dag_run_id":"' in readme and "fast-run" in readme
 
@@ -263,3 +272,21 @@ def test_what_rest_started_ends_well(readme: str, site: Site) -> None:
     (run,) = re.findall(r'"dag_run_id":"([^"]+)"', readme)
     with site.client() as bench:
         assert bench.wait(run, timeout_s=600)["state"] == "success"
+
+
+def test_a_large_submission_is_one_execution_in_several_dags(site: Site, in_parts: str) -> None:
+    """Each job has its result once, under one invocation and in one report; the third part began when another ended."""
+    with site.client() as bench:
+        ended = bench.wait(in_parts, timeout_s=900)
+        assert ended["state"] == "success", ended
+        places = {run_id.rpartition(".")[2] for run_id in ended["verdicts"]}
+        assert places == {"0", "1", "2"} and len(ended["verdicts"]) == 3
+        assert {bench.run(run_id)["run"]["invocation_id"] for run_id in ended["verdicts"]} == {
+            ended["invocation"]
+        }
+    report = httpx.get(site.url + ended["report"], auth=("admin", site.passwords["admin"]), timeout=120)
+    assert report.status_code == 200 and all(run_id in report.text for run_id in ended["verdicts"])
+    dags = [f"{ended['dag']}..jobs-{n:05d}-{n:05d}" for n in range(3)]
+    runs = [airflow(site, f"/dags/{dag}/dagRuns/{in_parts}").json() for dag in dags]
+    assert [run["state"] for run in runs] == ["success"] * 3
+    assert runs[2]["start_date"] > min(run["end_date"] for run in runs[:2])

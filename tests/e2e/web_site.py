@@ -22,6 +22,7 @@ from inferbench_tasks.client import InferBench
 from inferbench_tasks.metrics.interference import MODE
 from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.parts.operators import JOBS_OF_A_PART
 from inferbench_tasks.workers.checks import BUSY
 from tests.unit.perfdb.builders import result
 from tests.warm import warm
@@ -60,7 +61,8 @@ def started(base: Path, shots: Path, factory: pytest.TempPathFactory) -> Iterato
     # The browser and the system itself keep two cores busy: that is not what is tested here, and what comes last
     # elsewhere would wait for them.
     quiet = {MODE: "note", BUSY: "2", NICE: "0"}
-    env = {**os.environ, settings.DATA_DIR: str(data_dir), **quiet}
+    # A submission of three jobs is a large one here.
+    env = {**os.environ, settings.DATA_DIR: str(data_dir), JOBS_OF_A_PART: "1", **quiet}
     command = [sys.executable, "-m", "inferbench_tasks.cli.main"]
 
     def inferbench(*arguments: str) -> None:

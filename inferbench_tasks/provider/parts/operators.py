@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.part import PartName
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.plan.parts import PART_JOBS
 from inferbench_tasks.provider.waiting import LONGEST, LOOK_S, SETTLE, wait_until_known
 from inferbench_tasks.submission.base import SubmissionBase
 
@@ -24,14 +25,25 @@ if TYPE_CHECKING:
 #: How many parts of one submission are under way at a time; the scheduler's policy chooses among their jobs.
 PARTS_AT_ONCE = "INFERBENCH_PARTS_AT_ONCE"
 DEFAULT_PARTS_AT_ONCE = 2
+#: How many jobs a part has.
+JOBS_OF_A_PART = "INFERBENCH_PART_JOBS"
 _ENDED = (DagRunState.SUCCESS, DagRunState.FAILED)
 
 
 def parts_at_once() -> int:
-    """The setting; InputError where it is no whole number from 1."""
-    text = os.environ.get(PARTS_AT_ONCE) or str(DEFAULT_PARTS_AT_ONCE)
+    """The setting; InputError where it is no whole number from 1 to 100."""
+    return _setting(PARTS_AT_ONCE, DEFAULT_PARTS_AT_ONCE)
+
+
+def part_jobs() -> int:
+    """The setting; InputError where it is no whole number from 1 to 100."""
+    return _setting(JOBS_OF_A_PART, PART_JOBS)
+
+
+def _setting(name: str, default: int) -> int:
+    text = os.environ.get(name) or str(default)
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 100):
-        raise InputError(f"{PARTS_AT_ONCE} is {text[:40]!r}; allowed are whole numbers from 1 to 100")
+        raise InputError(f"{name} is {text[:40]!r}; allowed are whole numbers from 1 to 100")
     return int(text)
 
 

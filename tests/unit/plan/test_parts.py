@@ -9,20 +9,21 @@ import pytest
 from inferbench_tasks.pipelines.bricks import BRICKS
 from inferbench_tasks.pipelines.serving import SERVING
 from inferbench_tasks.plan.compile import compile_jobs, compile_plan
-from inferbench_tasks.plan.parts import MOST_JOBS, PART_JOBS, in_turns, parts_of
+from inferbench_tasks.plan.parts import PART_JOBS, in_turns, parts_of
 from inferbench_tasks.submission.sweep import expand
 from tests.unit.plan.test_compile import submission
 
 
-@pytest.mark.parametrize("jobs", [1, MOST_JOBS, MOST_JOBS + 1, 250, 10_000])
-def test_each_job_is_in_one_part(jobs: int) -> None:
+@pytest.mark.parametrize("size", [PART_JOBS, 1, 7])
+@pytest.mark.parametrize("jobs", [1, 100, 101, 250, 10_000])
+def test_each_job_is_in_one_part(jobs: int, size: int) -> None:
     """In the sweep's order, none larger than a part may be; a submission that one graph holds has none."""
-    parts = parts_of(jobs)
-    if jobs <= MOST_JOBS:
+    parts = parts_of(jobs, size)
+    if jobs <= 2 * size:
         assert not parts
     else:
         assert list(chain.from_iterable(parts)) == list(range(jobs))
-        assert max(len(part) for part in parts) <= PART_JOBS
+        assert max(len(part) for part in parts) <= size
 
 
 def test_a_part_s_nodes_are_those_of_the_whole_plan() -> None:

@@ -74,14 +74,24 @@ def test_so_many_parts_are_under_way_as_the_setting_says(
         assert after.upstream_task_ids == {before.task_id}
 
 
+def test_a_part_has_so_many_jobs_as_the_setting_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where that is less than all."""
+    from inferbench_tasks.provider.render import render
+
+    monkeypatch.setenv("INFERBENCH_PART_JOBS", "2")
+    dag = render(submission(sweep={"load.seed": [1, 2, 3, 4, 5]}), base_dir=Path("/x"), one_at_a_time=False)
+    assert dag.task_ids == ["jobs-00000-00001", "jobs-00002-00003", "jobs-00004-00004", "analyze"]
+
+
 def test_a_setting_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what is allowed."""
-    from inferbench_tasks.provider.parts.operators import parts_at_once
+    from inferbench_tasks.provider.parts.operators import part_jobs, parts_at_once
 
-    for wrong in ("0", "many", "-1", "101"):
-        monkeypatch.setenv("INFERBENCH_PARTS_AT_ONCE", wrong)
-        with pytest.raises(InputError, match="INFERBENCH_PARTS_AT_ONCE is .*1 to 100"):
-            parts_at_once()
+    for name, read in (("INFERBENCH_PARTS_AT_ONCE", parts_at_once), ("INFERBENCH_PART_JOBS", part_jobs)):
+        for wrong in ("0", "many", "-1", "101"):
+            monkeypatch.setenv(name, wrong)
+            with pytest.raises(InputError, match=f"{name} is .*1 to 100"):
+                read()
 
 
 @pytest.mark.parametrize("chained", ["blocks", "executor"])
