@@ -199,6 +199,11 @@ class InferBench:
         """Devices with their leases, queues in expected seconds, and why each job waits."""
         return self._get("/cluster")
 
+    def timeline(self, hours: float = 24) -> list[Answer]:
+        """Which run had which device when, by device and time; so many hours back."""
+        items: list[Answer] = self._get("/cluster/timeline", hours=hours)["items"]
+        return items
+
     def clusters(self) -> list[Answer]:
         """A line for each name that a worker or a training has: its devices and trainings."""
         items: list[Answer] = self._get("/clusters")["items"]

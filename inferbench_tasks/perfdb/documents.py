@@ -234,7 +234,10 @@ class ResultDocument(ResultBase):
 
 
 class StageRecord(Document):
-    """One execution of one stage; ``pid`` and ``host`` are those of the process that ran it."""
+    """One execution of one stage; ``pid`` and ``host`` are those of the process that ran it.
+
+    ``devices``: the ids of those that its job held then; empty where no scheduler leases any, and of stages before.
+    """
 
     stage: str
     attempt: int = 1
@@ -246,6 +249,7 @@ class StageRecord(Document):
     output: Extension | None = None
     pid: int | None = None
     host: str | None = None
+    devices: tuple[str, ...] = ()
 
 
 class RunDocument(Judged):

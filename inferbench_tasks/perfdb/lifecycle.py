@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,16 @@ class Lifecycle:
                 {"$set": {"status": "running"}, "$unset": {"ended_at": "", "verdict": "", "judgement": ""}},
                 only_if={"status": {"$in": ["failed", "cancelled"]}},
             )
+
+    def stage_holds(self, run_id: str, stage: str, attempt: int, devices: Sequence[str]) -> None:
+        """Record on which devices a stage that runs works: known from its beginning, whatever becomes of it."""
+        where = {"_id": run_id, "stages": {"$elemMatch": {"stage": stage, "attempt": attempt}}}
+        self._session.retrying(
+            lambda: self._session.database()["runs"].update_one(
+                where, {"$set": {"stages.$.devices": list(devices)}}
+            ),
+            f"recording stage {stage}",
+        )
 
     def stage_finished(
         self,

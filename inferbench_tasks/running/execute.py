@@ -88,6 +88,8 @@ def execute_node(
             )
             started = time.monotonic()
         holding = fence.enter(db) if fence else None
+        if holding and run_id is not None:
+            db.stage_holds(run_id, stage, attempt, [device.device_id for device in holding.devices])
         module = importlib.import_module(node.module)
         values = {**node.input, **outputs, **_execution(node, invocation, attempt, holding)}
         inp = {name: value for name, value in values.items() if name in module.Input.model_fields}

@@ -6,6 +6,7 @@ The login is Airflow's and is tested on the whole system (``test_web_system``); 
 from __future__ import annotations
 
 import csv
+import html
 import io
 from typing import Any
 
@@ -228,6 +229,33 @@ def test_a_difference_comes_with_its_confidence(perfdb: PerfDB, bench: InferBenc
         perfdb.save_result(latency(f"again-{number}", p99_ms, job_id="z"))
     (p99,) = [row for row in bench.compare("a", "c")["figures"] if row["figure"] == "p99_ms"]
     assert p99["differences"][0]["probability"] < c["probability"]
+
+
+def test_the_page_that_compares_says_it_in_words_and_draws_it(perfdb: PerfDB, http: TestClient) -> None:
+    """The same sentences as REST's; charts by the runs that were asked for, an error where they can't be compared."""
+    for name, p99_ms in (("a", 10.0), ("c", 60.0)):
+        perfdb.save_result(latency(name, p99_ms, job_id=name))
+    (sentence,) = http.get("/inferbench/api/compare?run=a&run=c").json()["words"]
+    assert sentence.startswith("Run 2: worse in p99 (6 times run 1's, 95%: ")
+    shown = html.unescape(http.get("/inferbench/compare?run=a&run=c").text)
+    assert sentence in shown and "/inferbench/api/compare/charts?run=a&run=c" in shown
+    assert http.get("/inferbench/api/compare/charts?run=a&run=c").json().keys() == {"sections"}
+    assert http.get("/inferbench/api/compare/charts?run=a").status_code == 422
+    assert http.get("/inferbench/api/compare/charts?run=a&run=nobody").status_code == 404
+
+
+def test_the_cluster_s_timeline(perfdb: PerfDB, bench: InferBench, http: TestClient) -> None:
+    """A run's time on a device, over REST and as a bar of the page; text of users is text."""
+    perfdb.start_run("run-1", "inv", "job", {"name": "s", "user": NASTY})
+    perfdb.stage_started("run-1", "serve")
+    perfdb.stage_holds("run-1", "serve", 1, ["cpu-0"])
+    perfdb.stage_finished("run-1", "serve", output={}, duration_s=1.0)
+    (stay,) = bench.timeline(hours=1)
+    assert (stay["device"], stay["run"], stay["user"], stay["state"]) == ("cpu-0", "run-1", NASTY, "running")
+    assert "cpu-0,run-1" in http.get("/inferbench/api/cluster/timeline?format=csv").text
+    page = http.get("/inferbench/cluster?hours=1").text
+    assert 'data-draw="timeline"' in page and NASTY not in page
+    assert http.get("/inferbench/cluster?hours=0").status_code == 422
 
 
 def test_a_recommendation(perfdb: PerfDB, bench: InferBench) -> None:

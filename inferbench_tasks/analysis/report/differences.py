@@ -16,6 +16,7 @@ from typing import Any
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO, Change, of_one_run, pooled_ratio
 from inferbench_tasks.analysis.report import cpu_checks
 from inferbench_tasks.analysis.report.alike import loads_differ, not_alike, unlike
+from inferbench_tasks.analysis.report.in_words import in_words
 from inferbench_tasks.analysis.report.paired import NONE_SHOWN as NONE_SHOWN
 from inferbench_tasks.analysis.report.paired import Blocks
 from inferbench_tasks.analysis.report.replay import environment_differences
@@ -55,7 +56,7 @@ class Difference:
 class Comparison:
     """``settings`` and ``environment``: {field, values by run}; ``figures``: {figure, first's, differences}.
 
-    ``labels``: run id -> what tells it from the others.
+    ``labels``: run id -> what tells it from the others. ``words``: a sentence for each run but the first.
     """
 
     runs: list[str]
@@ -64,6 +65,7 @@ class Comparison:
     figures: list[dict[str, Any]]
     environment: list[dict[str, Any]]
     notes: list[str]
+    words: list[str]
 
     def as_dict(self) -> dict[str, Any]:
         """The comparison as plain values, for JSON and tables."""
@@ -113,6 +115,7 @@ def compare_runs(
         figures=figures,
         environment=_environment(results),
         notes=[*pair_notes(views, blocks), *_cpu_notes(results), *_notes(results, samples)],
+        words=in_words(names, figures),
     )
 
 

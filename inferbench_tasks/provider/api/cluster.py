@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import timedelta
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from inferbench_tasks.cluster.state import DeviceState, cluster_state
 from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.cluster.timeline import Stay, stays
+from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, plain, table
@@ -15,6 +18,8 @@ from inferbench_tasks.training.clusters import rows as clusters_of
 
 router = APIRouter(tags=["cluster"])
 MOST_RUNNING = 200
+#: A timeline goes back four weeks at most.
+MOST_HOURS = 24 * 28
 
 
 @router.get("/cluster", summary="Devices, leases, queues, and what runs")
@@ -24,6 +29,18 @@ def cluster(request: Request, db: Store, format: Format = None) -> Response:
     return table(
         request, format, state["devices"], state, name="cluster", columns=list(DeviceState.model_fields)
     )
+
+
+@router.get("/cluster/timeline", summary="Which run had which device when")
+def timeline(
+    request: Request,
+    db: Store,
+    hours: Annotated[float, Query(gt=0, le=MOST_HOURS, description="How far it looks back.")] = 24,
+    format: Format = None,
+) -> Response:
+    """``items``: by device and time. Runs of ``inferbench run`` lease no device, and are not among them."""
+    rows = [stay.model_dump() for stay in stays(db, utc_now() - timedelta(hours=hours))]
+    return table(request, format, rows, name="timeline", columns=list(Stay.model_fields))
 
 
 @router.get("/clusters", summary="Clusters by name: their devices and trainings")

@@ -91,6 +91,14 @@ def compare(
 
 def compared(db: PerfDB, runs: list[str]) -> Comparison:
     """Two to six different runs; FieldError or 404 says what is wrong with them."""
+    results = chosen(db, runs)
+    views = load_runs(db, [result.run_id for result in results])
+    repeats = {result.run_id: _repeats(db, result) for result in results}
+    return compare_runs(views, repeats, blocks_beside(db, views))
+
+
+def chosen(db: PerfDB, runs: list[str]) -> list[ResultDocument]:
+    """The results of two to six different runs; FieldError or 404 says what is wrong with them."""
     runs = list(dict.fromkeys(runs))
     if not 2 <= len(runs) <= MOST_COMPARED:
         raise FieldError("run", f"give two to {MOST_COMPARED} different runs; these are {len(runs)}")
@@ -100,9 +108,7 @@ def compared(db: PerfDB, runs: list[str]) -> Comparison:
         if result is None:
             raise not_found(f"run {text!r} has no result to compare")
         results.append(result)
-    views = load_runs(db, [result.run_id for result in results])
-    repeats = {result.run_id: _repeats(db, result) for result in results}
-    return compare_runs(views, repeats, blocks_beside(db, views))
+    return results
 
 
 def _repeats(db: PerfDB, result: ResultDocument) -> dict[str, list[float]]:

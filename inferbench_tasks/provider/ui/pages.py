@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.analysis.recommend.leaderboard import SHOWN, USUAL, any_streamed, usual_figure
@@ -14,8 +14,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.fields import SETTINGS
 from inferbench_tasks.provider.api.access import Store
-from inferbench_tasks.provider.api.cluster import cluster_now
-from inferbench_tasks.provider.api.questions import MOST_COMPARED, advise, board, bound, compared
+from inferbench_tasks.provider.api.questions import advise, board, bound
 from inferbench_tasks.provider.api.regression import regression_now
 from inferbench_tasks.provider.api.runs import page_of
 from inferbench_tasks.provider.ui.filters import Filters, suggestions
@@ -109,22 +108,6 @@ def runs(
     )
 
 
-@router.get("/compare", response_class=HTMLResponse)
-def compare(db: Store, run: Annotated[list[str], Query()] = []) -> HTMLResponse:  # noqa: B006
-    """Two to six runs side by side."""
-    run_texts = [text.strip() for text in run if text.strip()]
-    problem, comparison = None, None
-    if run_texts:
-        try:
-            comparison = compared(db, run_texts)
-        except InputError as error:
-            problem = str(error)
-        except HTTPException as error:
-            problem = str(error.detail)
-    slots = (run_texts + [""] * MOST_COMPARED)[: max(2, min(MOST_COMPARED, len(run_texts) + 1))]
-    return page("compare.html", here="compare", slots=slots, problem=problem, comparison=comparison)
-
-
 @router.get("/recommend", response_class=HTMLResponse)
 def recommend(
     db: Store,
@@ -157,12 +140,6 @@ def recommend(
         bounds=", ".join(map(str, bounds)),
         bounded=[b.figure for b in bounds],
     )
-
-
-@router.get("/cluster", response_class=HTMLResponse)
-def cluster(db: Store) -> HTMLResponse:
-    """Devices, leases, queues and what runs; follows them while it is open."""
-    return page("cluster.html", here="cluster", cluster=cluster_now(db))
 
 
 @router.get("/regression", response_class=HTMLResponse)

@@ -40,6 +40,7 @@ function draw(element, chart) {
     for (const name of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) layout[name] = { ...layout[name], ...axis };
   }
   Plotly.newPlot(element, chart.data, layout, { responsive: true, displaylogo: false });
+  if (layout.meta === "runs") element.on("plotly_click", ({ points }) => { location.href = `/inferbench/run/${encodeURIComponent(points[0].customdata)}`; });
 }
 
 function element(name, text, attributes = {}) {

@@ -1,0 +1,56 @@
+"""What a comparison of runs comes to, in a sentence for each run that is compared with the first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from inferbench_tasks.analysis.report.paired import NONE_SHOWN
+from inferbench_tasks.figures import FIGURES
+
+#: So many figures are named; of the others only how many they are.
+NAMED = 3
+
+
+def in_words(runs: list[str], rows: list[dict[str, Any]]) -> list[str]:
+    """``runs``: their ids, the first is what the others are compared with; ``rows``: ``Comparison.figures``.
+
+    Nothing is said that the rows don't: better and worse are verdicts of theirs, ratios and intervals as they stand.
+    Figures that people look at first are named first.
+    """
+    first = [figure.name for figure in FIGURES.on("list")]
+    ordered = sorted(
+        rows, key=lambda row: first.index(row["figure"]) if row["figure"] in first else len(first)
+    )
+    return [
+        f"Run {place + 2}: {_sentence([(row['figure'], row['differences'][place]) for row in ordered])}"
+        for place in range(len(runs) - 1)
+    ]
+
+
+def _sentence(differences: list[tuple[str, dict[str, Any]]]) -> str:
+    counts = Counter(difference["verdict"] for _, difference in differences)
+    if not (counts["better"] or counts["worse"] or counts[NONE_SHOWN]):
+        return "no figure of it can be judged against run 1's."
+    parts = []
+    for verdict in ("better", "worse"):
+        if counts[verdict]:
+            mine = [(name, of) for name, of in differences if of["verdict"] == verdict]
+            more = f" and {counts[verdict] - NAMED} more" if counts[verdict] > NAMED else ""
+            parts.append(f"{verdict} in {_listed(_ratio(name, of) for name, of in mine[:NAMED])}{more}")
+    if counts[NONE_SHOWN]:
+        figures = "figure" if counts[NONE_SHOWN] == 1 else "figures"
+        parts.append(f"no difference is shown in {counts[NONE_SHOWN]} {'other ' if parts else ''}{figures}")
+    return "; ".join(parts) + "."
+
+
+def _ratio(name: str, difference: dict[str, Any]) -> str:
+    low, high = difference["ci95"]
+    return (
+        f"{FIGURES.named(name).word} ({difference['ratio']:.3g} times run 1's, 95%: {low:.3g} to {high:.3g})"
+    )
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(words)

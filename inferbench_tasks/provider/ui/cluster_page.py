@@ -1,0 +1,96 @@
+"""The cluster: its devices and queues now, and who had which device when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import HTMLResponse
+
+from inferbench_tasks.analysis.charts.style import PALETTE, SLO_COLOUR, Chart, axis, chart, text
+from inferbench_tasks.cluster.timeline import Stay, stays
+from inferbench_tasks.perfdb.documents import utc_now
+from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.cluster import MOST_HOURS, cluster_now
+from inferbench_tasks.provider.ui.render import page
+
+router = APIRouter(include_in_schema=False)
+#: Times that the page offers to look back, hours.
+OFFERED = {1: "1 hour", 6: "6 hours", 24: "a day", 24 * 7: "a week"}
+#: The colour of a run by its state; grey for all others.
+COLOURS = {
+    "running": PALETTE[0],
+    "valid": PALETTE[2],
+    "disturbed": PALETTE[4],
+    "invalid": PALETTE[1],
+    "failed": SLO_COLOUR,
+}
+
+
+@router.get("/cluster", response_class=HTMLResponse)
+def cluster(db: Store, hours: Annotated[float, Query(gt=0, le=MOST_HOURS)] = 6) -> HTMLResponse:
+    """Devices, leases, queues and what runs; follows them while it is open. ``hours``: of the timeline."""
+    now = utc_now()
+    since = now - timedelta(hours=hours)
+    return page(
+        "cluster.html",
+        here="cluster",
+        cluster=cluster_now(db),
+        hours=hours,
+        offered=OFFERED,
+        timeline=timeline(stays(db, since), since, now),
+    )
+
+
+def timeline(found: Sequence[Stay], since: datetime, now: datetime) -> Chart | None:
+    """A row for each device, a bar for each run on it, its colour by how the run ended; None without any."""
+    if not found:
+        return None
+    devices = list(dict.fromkeys(stay.device for stay in found))
+    states = [*COLOURS, *sorted({stay.state for stay in found} - COLOURS.keys())]
+    data = []
+    for state in states:
+        mine = [stay for stay in found if stay.state == state]
+        if mine:
+            spans = [(max(stay.started_at, since), stay.ended_at or now) for stay in mine]
+            data.append(
+                {
+                    "type": "bar",
+                    "orientation": "h",
+                    "name": state,
+                    "y": [text(stay.device) for stay in mine],
+                    "base": [begin.isoformat() for begin, _ in spans],
+                    "x": [(end - begin).total_seconds() * 1000 for begin, end in spans],
+                    "marker": {
+                        "color": COLOURS.get(state, "#7F7F7F"),
+                        "line": {"width": 1, "color": "#ffffff"},
+                    },
+                    "text": [_told(stay, now) for stay in mine],
+                    "textposition": "none",
+                    "customdata": [stay.run for stay in mine],
+                    "hovertemplate": "%{text}<extra></extra>",
+                }
+            )
+    made = chart(
+        data,
+        title="",
+        xaxis=axis("UTC", type="date", range=[since.isoformat(), now.isoformat()]),
+        yaxis=axis(
+            "", type="category", categoryorder="array", categoryarray=[text(d) for d in devices][::-1]
+        ),
+        barmode="overlay",
+        showlegend=True,
+        height=140 + 34 * len(devices),
+        meta="runs",
+    )
+    del made["layout"]["title"]  # the page's caption, which wraps on a narrow screen
+    return made
+
+
+def _told(stay: Stay, now: datetime) -> str:
+    seconds = ((stay.ended_at or now) - stay.started_at).total_seconds()
+    who = stay.user if stay.login in (None, stay.user) else f"{stay.user} (login {stay.login})"
+    lines = (stay.run, f"of {who}, {stay.state}", f"{stay.started_at:%Y-%m-%d %H:%M:%S} UTC, {seconds:.0f} s")
+    return "<br>".join(text(line) for line in lines)
