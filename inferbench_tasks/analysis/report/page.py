@@ -1,7 +1,8 @@
 """One self-contained HTML page: charts, tables and styles in one file that opens without internet.
 
-plotly.js goes in compressed and is unpacked by the browser (DecompressionStream: Chrome 80, Firefox 113,
-Safari 16.4), which keeps a page below 2.5 MB.
+plotly.js and the charts go in compressed and are unpacked by the browser (DecompressionStream: Chrome 80, Firefox 113,
+Safari 16.4). Lines and bars need plotly's basic bundle alone (``plotly/``, as its publisher packs it), with which a
+page of two runs is below 700 kB; what else a chart may be made of needs the whole, which is four times as large.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import orjson
 from inferbench_tasks.errors import StorageError
 
 _TEMPLATES = "inferbench_tasks.analysis.report"
+#: The kinds of traces that plotly's basic bundle draws.
+BASIC = frozenset({"scatter", "bar", "pie"})
 
 
 def render(template: str, **values: Any) -> str:
@@ -34,8 +37,11 @@ def render(template: str, **values: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters["figure"] = number
-    environment.filters["script_json"] = script_json
-    return environment.get_template(template).render(plotly=plotly_js(), **values)
+    environment.filters["packed"] = packed
+    kinds = {
+        trace.get("type", "scatter") for chart in values.get("charts", {}).values() for trace in chart["data"]
+    }
+    return environment.get_template(template).render(plotly=plotly_js(whole=not kinds <= BASIC), **values)
 
 
 def number(value: Any, digits: int = 3) -> str:
@@ -70,11 +76,22 @@ def script_json(value: Any) -> Any:
     return Markup(text)  # noqa: S704 - escaped just above
 
 
-@lru_cache(maxsize=1)
-def plotly_js() -> str:
-    """plotly.js as base64 of gzip."""
-    script = resources.files("plotly").joinpath("package_data/plotly.min.js").read_bytes()
-    return base64.b64encode(gzip.compress(script, 6, mtime=0)).decode()
+def packed(value: Any) -> str:
+    """JSON as base64 of gzip."""
+    text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+    return base64.b64encode(gzip.compress(text, 9, mtime=0)).decode()
+
+
+@lru_cache(maxsize=2)
+def plotly_js(*, whole: bool) -> str:
+    """plotly.js as base64 of gzip; not ``whole``: with the traces of ``BASIC`` alone."""
+    if whole:
+        script = resources.files("plotly").joinpath("package_data/plotly.min.js").read_bytes()
+        return base64.b64encode(gzip.compress(script, 9, mtime=0)).decode()
+    bundle = (
+        resources.files("inferbench_tasks.analysis.report").joinpath("plotly/basic.min.js.gz").read_bytes()
+    )
+    return base64.b64encode(bundle).decode()
 
 
 def write(path: Path, page: str) -> Path:

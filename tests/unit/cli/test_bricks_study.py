@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 from onnx import helper
 
 from inferbench_tasks.cli.main import main
+from tests.report_page import charts_of
 from tests.unit.bricks.graphs import residual, save, weight
 
 
@@ -67,9 +67,7 @@ def test_the_report_has_the_figures_and_their_charts(
     assert "unique_ratio" in out and str(page) in err and "bricks of at most 2 layers" in err
     html = page.read_text()
     assert "two layers fewer" in html and "10,815" in html
-    charts = json.loads(
-        re.search(r'id="charts">(.*?)</script>', html, re.DOTALL)[1]  # type: ignore[index]
-    )
+    charts = charts_of(html)
     assert set(charts) == {"unique", "repeated", "jaccard"}
     assert charts["jaccard"]["data"][0]["z"] == [[1.0, 1.0], [1.0, 1.0]]
     shares = charts["unique"]["data"][0]["x"]
