@@ -59,7 +59,8 @@ def stays(db: PerfDB, since: datetime) -> list[Stay]:
 
 def _of_run(run: Mapping[str, Any], held_by: Mapping[str, str]) -> Iterator[Stay]:
     submission, run_id = run["submission"], str(run["_id"])
-    state = Verdict.of(run).kind if run.get("verdict") else str(run["status"])
+    verdict = Verdict.of(run)
+    state = verdict.kind if verdict else str(run["status"])
     groups = list(_in_turn(run.get("stages") or ()))
     for group in groups:
         first, last = group[0], group[-1]
