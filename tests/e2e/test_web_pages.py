@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.contracts.verdict import Verdict
+from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_stored
 from inferbench_tasks.provider.submit.request import names
@@ -85,7 +87,12 @@ def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
         perfdb.save_result(training)
         perfdb.end_run(training.run_id, training.verdict)
     perfdb.start_run("asked-1.000", "asked-1", "asked", ASKED)
-    perfdb.end_run("asked-1.000", Verdict.cancelled("generate"))
+    perfdb.stage_started("asked-1.000", "serve")
+    perfdb.stage_holds("asked-1.000", "serve", 1, ["gpu:0"])
+    perfdb.stage_finished("asked-1.000", "serve", output={}, duration_s=1.0)
+    held = {"stages.0.started_at": utc_now() - timedelta(minutes=40)}
+    perfdb.collection("runs").update_one({"_id": "asked-1.000"}, {"$set": held})
+    perfdb.end_run("asked-1.000", Verdict.cancelled("load"))
     write_nights(perfdb, [{}] * 5 + [{"preprocess": 2.0}] * 3, name="nightly-with-a-name-that-is-long")
     told = "the clock is throttled (thermal): 1,200 of 1,980 MHz"
     Cluster(perfdb).register(
@@ -126,6 +133,21 @@ def _context() -> Iterator[BrowserContext]:
 @pytest.fixture
 def page(context: BrowserContext) -> Page:
     return context.new_page()
+
+
+def test_the_cluster_s_timeline_leads_to_the_runs(page: Page, site: Site) -> None:
+    """A bar for the run on its device, over its time; a click opens the run."""
+    page.goto(f"{site.url}/inferbench/cluster?hours=1")
+    bar = page.locator("#timeline .bars .point path")
+    bar.wait_for(state="attached")
+    assert bar.count() == 1
+    page.screenshot(path=site.shots / "11-cluster.png", full_page=True)
+    box, plot = bar.bounding_box(), page.locator("#timeline .nsewdrag").first.bounding_box()
+    assert box and plot and 0.55 < box["width"] / plot["width"] < 0.75, "40 of 60 minutes"
+    bar.hover(force=True)
+    page.mouse.down()
+    page.mouse.up()
+    page.wait_for_url("**/inferbench/run/asked-1.000")
 
 
 def test_the_leaderboard_is_sorted_and_leads_to_a_comparison(page: Page, site: Site) -> None:

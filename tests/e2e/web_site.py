@@ -101,10 +101,14 @@ def running(data_dir: Path, shots: Path) -> Site:
 
 def airflow(site: Site, path: str) -> httpx.Response:
     """Airflow's own API, as admin."""
+    return fetched(site, f"/api/v2{path}")
+
+
+def fetched(site: Site, path: str) -> httpx.Response:
+    """What admin gets there."""
     login = {"username": "admin", "password": site.passwords["admin"]}
     token = httpx.post(f"{site.url}/auth/token", json=login, timeout=120).json()["access_token"]
-    headers = {"Authorization": f"Bearer {token}"}
-    return httpx.get(f"{site.url}/api/v2{path}", headers=headers, timeout=120)
+    return httpx.get(site.url + path, headers={"Authorization": f"Bearer {token}"}, timeout=120)
 
 
 def until(check: Any, what: str, timeout_s: float = 240) -> Any:

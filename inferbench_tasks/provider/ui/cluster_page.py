@@ -82,11 +82,12 @@ def timeline(found: Sequence[Stay], since: datetime, now: datetime) -> Chart | N
         ),
         barmode="overlay",
         showlegend=True,
-        height=140 + 34 * len(devices),
         meta="runs",
     )
-    del made["layout"]["title"]  # the page's caption, which wraps on a narrow screen
-    return made
+    # The page's caption stands for the title, since it wraps on a narrow screen.
+    layout = {name: value for name, value in made["layout"].items() if name != "title"}
+    layout["margin"] |= {"t": 10}
+    return {**made, "layout": {**layout, "height": 10 + layout["margin"]["b"] + 40 * len(devices) + 20}}
 
 
 def _told(stay: Stay, now: datetime) -> str:
