@@ -42,6 +42,7 @@ def answer(
         "digest": cut.digest,
         "batch_size": cut.batch_size,
         "granularity": cut.granularity,
+        "view": cut.view,
         "device": results.setting.processor,
         "runtime": results.setting.runtime,
         "threads": results.setting.threads,
@@ -132,4 +133,5 @@ def cut_of(at: int, document: Mapping[str, Any], known: Mapping[str, Result]) ->
         granularity=document["granularity"], layers=document.get("layers") or 0, operators=operators,
         whole=document["whole"], parts=parts, needs=tuple(tuple(before) for before in document["needs"]),
         work=tuple(BrickWork.model_validate(one) for one in document.get("work") or ()),
+        view=document.get("view") or "runtime",
     )  # fmt: skip

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from inferbench_tasks.brick_jobs.inside.opened import DecomposeInput
     from inferbench_tasks.bricks.brick import Brick
     from inferbench_tasks.bricks.layers import LayerGraph
+    from inferbench_tasks.contracts.arrays import Arrays
     from inferbench_tasks.contracts.handles import ModelArtifact
     from inferbench_tasks.contracts.models import ModelSource
 
@@ -38,14 +39,16 @@ class Cutter:
         from inferbench_tasks.bricks.measure.networks import needs_of, timed_as, whole_item
         from inferbench_tasks.bricks.results import WHOLE
         from inferbench_tasks.bricks.sequences import parse_granularity
+        from inferbench_tasks.bricks.views import view_of
 
         inp, model = self._inp, self._model
         folder.mkdir(parents=True)
-        feeds = inputs_of(self._source, model.inputs, batch, dict(inp.shapes))
+        view = view_of(inp.view)
+        feeds = inputs_of(self._source, model.inputs, batch, dict(inp.shapes), samples=not view.plain)
         with tempfile.TemporaryDirectory(
             prefix="inferbench-bricks-"
         ) as scratch:  # the optimised graph's weights
-            graph = layer_graph(Path(model.path), feeds, "runtime", Path(scratch))
+            graph = layer_graph(self._path(feeds, Path(scratch) / "drawn"), feeds, view.name, Path(scratch))
             if not graph.layers:
                 raise StageError("the model has no layers: what it answers is constant")
             [entire] = cut(graph, None)
@@ -60,7 +63,7 @@ class Cutter:
                         digest=model.digest, batch_size=batch, granularity=str(granularity),
                         layers=len(graph.layers), operators=entire.operators, whole=whole, parts=parts,
                         needs=tuple(tuple(before) for before in needs_of(bricks)),
-                        work=tuple(work.values()),
+                        work=tuple(work.values()), view=view.name,
                     )
                 )  # fmt: skip
                 if not inp.networks:
@@ -73,6 +76,15 @@ class Cutter:
                     operators=entire.operators, layers=self._source.name, shard=0,
                     estimate_s=measuring_s(one_run_s, inp.method, whole=True),
                 )  # fmt: skip
+
+    def _path(self, feeds: Arrays, folder: Path) -> Path:
+        """The model, or one that is drawn near it."""
+        path, seed = Path(self._model.path), self._inp.dummy
+        if seed is None:
+            return path
+        from inferbench_tasks.bricks.dummies import draw_near
+
+        return draw_near(path, feeds, seed, folder)
 
     def _networks(
         self,

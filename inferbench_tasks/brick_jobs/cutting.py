@@ -39,6 +39,7 @@ class CutModel(Handle):
     needs: tuple[tuple[int, ...], ...]
     work: tuple[BrickWork, ...] = ()
     """Of each of its bricks, once."""
+    view: str = "runtime"
 
 
 class ToMeasure(Handle):

@@ -12,11 +12,14 @@ from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, LEVELS, RESULTS, P
 from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.bricks.processor import instruction_set
 from inferbench_tasks.bricks.results import Result
+from inferbench_tasks.bricks.views import view_of
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 
 KEY = re.compile(r"[0-9a-f]{8,64}")
+#: In place of an instruction set, of cuts that are of none.
+_ANY = ""
 #: Columns of a list of results.
 COLUMNS = (
     "key", "operators", "warm_ms", "streamed_ms", "device", "runtime", "threads", "measured_at", "session", "identity",
@@ -145,13 +148,10 @@ def predicted(
     a device that nothing was measured on.
     """
     newest = _newest_cuts(db, model, batch_size, granularity)
-    found = [
-        (results, stored, newest[results.setting.instruction_set])
-        for results, stored in _stored_at(db, device, newest)
-    ]
+    found = list(_stored_at(db, device, newest))
     if not found:
         raise InputError(f"{model!r} was cut for no device of these: {device or 'any'}", field="device")
-    results, stored, document = max(found, key=lambda one: len(one[1]))
+    results, stored, document = max(found, key=_share)
     return answer(results, cut_of(0, document, stored), stored, calibrate_on, constructor)
 
 
@@ -161,15 +161,15 @@ def by_device(
     """As ``predicted``, for each processor, number of cores and of threads: at that of its settings (a runtime's
     version, a method's) at which most is known, the newest of these. InputError for a model that was never cut."""
     newest = _newest_cuts(db, model, batch_size, granularity)
-    best: dict[tuple[str, int, int], tuple[PerfDBResults, dict[str, Result]]] = {}
-    for results, stored in _stored_at(db, "", newest):
-        of = results.setting
+    best: dict[tuple[str, int, int], _Stored] = {}
+    for one in _stored_at(db, "", newest):
+        of = one[0].setting
         device = (of.processor, of.cores, of.threads)
-        if device not in best or len(stored) > len(best[device][1]):
-            best[device] = results, stored
+        if device not in best or _share(one) > _share(best[device]):
+            best[device] = one
     return [
-        answer(results, cut_of(0, newest[results.setting.instruction_set], stored), stored, calibrate_on)
-        for results, stored in best.values()
+        answer(results, cut_of(0, document, stored), stored, calibrate_on)
+        for results, stored, document in best.values()
     ]
 
 
@@ -189,7 +189,7 @@ def models_of(db: PerfDB, task: str, batch_size: int, granularity: str) -> list[
 
 
 def _newest_cuts(db: PerfDB, model: str, batch_size: int, granularity: str) -> dict[str, dict[str, Any]]:
-    """Instruction set -> how the model was cut last: what had its name before may have been another one."""
+    """Instruction set, or ``_ANY`` -> how the model was cut last: what had its name before may have been another."""
     where = {"model": model, "batch_size": batch_size, "granularity": granularity}
     cuts = _find(db, DECOMPOSITIONS, where, {}, [("cut_at", -1), ("created_at", -1)])
     if not cuts:
@@ -200,28 +200,37 @@ def _newest_cuts(db: PerfDB, model: str, batch_size: int, granularity: str) -> d
         )
     newest: dict[str, dict[str, Any]] = {}
     for cut in cuts:
-        newest.setdefault(cut.get("instruction_set") or "", cut)
+        newest.setdefault(cut.get("instruction_set") or _ANY, cut)
     return newest
 
 
-def _stored_at(
-    db: PerfDB, device: str, cuts: Mapping[str, Mapping[str, Any]]
-) -> Iterator[tuple[PerfDBResults, dict[str, Result]]]:
-    """What is stored of a cut's bricks at each setting of that device and of its instruction set, the newest first."""
+#: The times of a setting, what is stored there of a cut's bricks, and the cut.
+_Stored = tuple[PerfDBResults, dict[str, Result], Mapping[str, Any]]
+
+
+def _stored_at(db: PerfDB, device: str, cuts: Mapping[str, Mapping[str, Any]]) -> Iterator[_Stored]:
+    """What is stored of a model's bricks at each setting of that device, the newest first: of its instruction set, or
+    of the view that is of none where more of those have times (a suite's, of a model that this device never saw)."""
     for setting in settings_of(db, device):
-        cut = cuts.get(setting["instruction_set"])
-        if cut is not None:
+        own = [cut for cut in (cuts.get(setting["instruction_set"]), cuts.get(_ANY)) if cut is not None]
+        if own:
             results = PerfDBResults(db, setting_of(db, setting["setting_id"]))
-            yield results, results.get_many(cut["parts"])
+            yield max(((results, results.get_many(cut["parts"]), cut) for cut in own), key=_share)
+
+
+def _share(one: _Stored) -> float:
+    _, stored, cut = one
+    return len(stored) / max(1, len(set(cut["parts"])))
 
 
 def answered(
     db: PerfDB, cut: CutModel, device: str, threads: int, calibrate_on: int, constructor: str
 ) -> dict[str, Any]:
-    """As ``predicted``, of a model that was cut on this machine: for devices of its instruction set."""
-    own = instruction_set()
+    """As ``predicted``, of a model that was cut on this machine: for devices of its instruction set, or of any where
+    the view is of none."""
+    own = instruction_set() if view_of(cut.view).processor else None
     settings = [row for row in settings_of(db, device) if row["threads"] == threads]
-    fitting = [row for row in settings if row["instruction_set"] == own]
+    fitting = [row for row in settings if own in (None, row["instruction_set"])]
     if not fitting:
         other = ", ".join(sorted({row["instruction_set"] for row in settings}))
         raise InputError(

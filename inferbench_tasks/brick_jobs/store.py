@@ -18,6 +18,7 @@ from inferbench_tasks.brick_jobs.cutting import CutModel, ToMeasure
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.measure.session import Timed
 from inferbench_tasks.bricks.results import WHOLE, Result, setting_id
+from inferbench_tasks.bricks.views import view_of
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain, to_stored
@@ -141,15 +142,15 @@ class PerfDBResults:
         )
 
     def put_cuts(self, cuts: Iterable[CutModel]) -> None:
-        """Keep how models are cut in the runtime's view, with what is known of them."""
+        """Keep how models are cut, with what is known of them."""
         for cut in cuts:
             facts = {
                 "model": cut.name,
                 "digest": cut.digest,
                 "batch_size": cut.batch_size,
                 "task": cut.task,
-                "view": "runtime",
-                "instruction_set": self.setting.instruction_set,
+                "view": cut.view,
+                "instruction_set": self.setting.instruction_set if view_of(cut.view).processor else None,
                 "layers": cut.layers,
             }
             work = [one.model_dump(mode="json") for one in cut.work]

@@ -15,9 +15,14 @@ SEED = 7
 
 
 def inputs_of(
-    source: ModelSource, inputs: tuple[TensorSpec, ...], batch: int, sizes: dict[str, tuple[int, ...]]
+    source: ModelSource,
+    inputs: tuple[TensorSpec, ...],
+    batch: int,
+    sizes: dict[str, tuple[int, ...]],
+    samples: bool = True,
 ) -> Arrays:
-    """The data set's first samples where they have the sizes that were asked for, seeded noise elsewhere."""
+    """The data set's first samples where they have the sizes that were asked for, seeded noise elsewhere; without
+    ``samples`` noise alone."""
     import numpy as np
 
     names = ", ".join(spec.name for spec in inputs)
@@ -41,9 +46,9 @@ def inputs_of(
                 field="shape",
             )
     shapes = {spec.name: (batch, *spec.shape) for spec in fixed}
-    samples = _samples(source, batch)
-    if samples is not None and {name: array.shape for name, array in samples.items()} == shapes:
-        return samples
+    known = _samples(source, batch) if samples else None
+    if known is not None and {name: array.shape for name, array in known.items()} == shapes:
+        return known
     noise = source.noise(fixed, batch, np.random.default_rng(SEED))
     return {name: _repeated(noise[name], sizes) for name, sizes in shapes.items()}
 

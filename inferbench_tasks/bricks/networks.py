@@ -11,15 +11,19 @@ from onnx_ir.passes import common
 from inferbench_tasks.bricks.brick import Brick
 from inferbench_tasks.bricks.constants import is_weight
 from inferbench_tasks.bricks.layers import LayerGraph
+from inferbench_tasks.bricks.plain import make_plain, plain_feeds
 from inferbench_tasks.bricks.records import Record
 from inferbench_tasks.contracts.arrays import Array, Arrays
 
 
-def network(graph: LayerGraph, brick: Brick, weights: Literal["noise", "original"] = "noise") -> ir.Model:
+def network(
+    graph: LayerGraph, brick: Brick, weights: Literal["noise", "original", "plain"] = "noise"
+) -> ir.Model:
     """The brick's model: inputs ``x0, x1 ...`` and outputs in the brick's order, with the recorded shapes.
 
     ``noise``: its weights are drawn anew, seeded by its key, in the range and spread of the original ones (a variance
-    stays positive). Names, documentation and metadata of the model that it came from are gone.
+    stays positive). Names, documentation and metadata of the model that it came from are gone. ``plain``: no number of
+    the original ones is left that does not decide on the work; see ``plain.py``.
     """
     piece = ir.convenience.extract(graph.model.graph, inputs=brick.inputs, outputs=brick.outputs)
     for values, originals in ((piece.inputs, brick.inputs), (piece.outputs, brick.outputs)):
@@ -30,13 +34,19 @@ def network(graph: LayerGraph, brick: Brick, weights: Literal["noise", "original
     common.ClearMetadataAndDocStringPass()(model)
     common.RemoveUnusedOpsetsPass()(model)
     _rename(piece)
+    rng = np.random.default_rng(int(brick.key[:16], 16))
     if weights == "noise":
-        _draw_weights(piece, np.random.default_rng(int(brick.key[:16], 16)))
+        _draw_weights(piece, rng)
+    elif weights == "plain":
+        make_plain(model, rng)
     return model
 
 
 def network_feeds(graph: LayerGraph, brick: Brick, seed: int = 0) -> Arrays:
-    """Inputs for a brick's network: recorded integers, booleans and texts; floats like the recorded ones."""
+    """Inputs for a brick's network: recorded integers, booleans and texts; floats like the recorded ones. In a view
+    that may be shown they are those of ``plain.py``."""
+    if graph.view.plain:
+        return plain_feeds(graph, brick, seed)
     rng = np.random.default_rng(seed)
     return {
         f"x{index}": graph.records[value.name or ""].values_like(rng)

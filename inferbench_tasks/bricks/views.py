@@ -22,13 +22,15 @@ _OUTSIDE_BYTES = 1024
 class View:
     """``level``: ONNX Runtime's optimisation level that makes the graph, None: as converted.
 
-    ``processor``: whether the graph is of one kind of processor, which is then part of its bricks' keys.
+    ``processor``: whether the graph is of one kind of processor, which is then part of its bricks' keys. ``plain``:
+    whether its bricks are timed with numbers that have nothing of the model's, so that anybody may see them.
     """
 
     name: str
     help: str
     level: str | None = None
     processor: bool = False
+    plain: bool = False
 
     def instruction_set(self) -> str | None:
         """That of this machine, where the view's graphs depend on it."""
@@ -39,7 +41,12 @@ VIEWS = {
     view.name: view
     for view in (
         View("runtime", "what ONNX Runtime executes here, layouts included", "ORT_ENABLE_ALL", True),
-        View("portable", "with ONNX Runtime's fusions, without layouts of one processor", "ORT_ENABLE_EXTENDED"),
+        View(
+            "portable",
+            "with ONNX Runtime's fusions, without layouts of one processor",
+            "ORT_ENABLE_EXTENDED",
+            plain=True,
+        ),
         View("source", "the layers as converted"),
     )
 }  # fmt: skip

@@ -16,6 +16,7 @@ from inferbench_tasks.cli.bricks_model import asked, named, sizes_of
 from inferbench_tasks.cli.bricks_options import BATCH, FRAMEWORK, GRANULARITY, SHAPE
 from inferbench_tasks.cli.bricks_predict import predict
 from inferbench_tasks.cli.bricks_study import study
+from inferbench_tasks.cli.bricks_suite import export, run, take_in
 from inferbench_tasks.errors import StageError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
@@ -45,6 +46,9 @@ app.command()(study)
 app.command("list")(list_bricks)
 app.command()(show)
 app.command()(gaps)
+app.command()(export)
+app.command()(run)
+app.command("import")(take_in)
 
 
 @app.command()

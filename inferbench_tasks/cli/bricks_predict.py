@@ -31,8 +31,15 @@ DEVICE = typer.Option(
 THREADS = typer.Option(1, "--threads", min=1, help="ONNX Runtime's threads, each with a core of its own.")
 RUNS = typer.Option(100, "--runs", min=15, help="Runs of each brick, in all rounds together.")
 ROUNDS = typer.Option(3, "--rounds", min=3, help="Rounds; each times all bricks, in an order of its own.")
+VIEW = typer.Option(
+    "runtime",
+    "--view",
+    help="portable: without layouts of one processor, as suites are; see `bricks export`.",
+)
 AGAIN = typer.Option(False, "--again", help="Measure again what was measured before.")
 WHOLE = typer.Option(False, "--whole", help="Time the models themselves too, and set them beside.")
+#: Bricks of the graph as it was converted lose what the runtime fuses: nothing is predicted from those.
+VIEWS = ("runtime", "portable")
 CONSTRUCTOR = typer.Option(
     "sequential",
     "--constructor",
@@ -53,6 +60,7 @@ def predict(
     whole: bool = WHOLE,
     again: bool = AGAIN,
     constructor: str = CONSTRUCTOR,
+    view: str = VIEW,
     output: OutputFormat = OUTPUT,
 ) -> None:
     """Predict models' latency from the times of their unique bricks in PerfDB.
@@ -71,8 +79,10 @@ def predict(
     if device and (whole or again):
         raise InputError("with --device nothing is timed: leave --whole and --again out", field="device")
     constructor_of(constructor)
+    if view not in VIEWS:
+        raise InputError(f"predictions are of the views {' and '.join(VIEWS)}, not {view!r}", field="view")
     most = parse_granularity(granularity)
-    wish = {"granularity": (most or "whole",), "batch_sizes": (batch,), "wholes": whole}
+    wish = {"granularity": (most or "whole",), "batch_sizes": (batch,), "wholes": whole, "view": view}
     wish |= {"shapes": dict(sizes_of(text) for text in shape)}
     method = Method(runs=runs, rounds=rounds, budget_s=2.0)
     rows: list[dict[str, Any]] = []

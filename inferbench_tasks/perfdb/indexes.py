@@ -147,6 +147,7 @@ def indexes() -> dict[str, list[IndexModel]]:
             IndexModel([("whole", 1), ("usable", 1), ("measured_at", DESCENDING)], name="measured"),
             IndexModel([("key", 1), ("measured_at", DESCENDING)], name="key"),
         ],
+        "brick_suites": [IndexModel([("suite", 1), ("name", 1)], unique=True, name="network")],
         "decompositions": [
             IndexModel([("whole", 1), ("granularity", 1)], name="whole"),
             IndexModel([("model", 1), ("created_at", DESCENDING)], name="model"),

@@ -25,7 +25,8 @@ class DecomposeInput(CutInput):
     """``known``: a file in the run's folder with the identities of which no network is wanted, one a line.
 
     ``at``, ``copies``, ``task``: the model's in its list; ``wholes``: whether the model is to be timed too;
-    ``networks``: false where nothing will be.
+    ``networks``: false where nothing will be. ``view``: see ``bricks/views.py``; ``dummy``: the seed of a model that is
+    drawn near it and cut in its place.
     """
 
     at: int = 0
@@ -37,6 +38,8 @@ class DecomposeInput(CutInput):
     wholes: bool = True
     networks: bool = True
     known: str | None = None
+    view: str = "runtime"
+    dummy: int | None = None
 
 
 def job_of(name: str, model: Spec, user: str | None = None, samples: int = 4) -> JobSpec:

@@ -44,28 +44,37 @@ def timing(plan: Plan, path: Path, errors: Path) -> Iterator[Timing]:
     It reads the networks, writes into the plan's folder and its journal, and reaches no network. InputError where a
     sandbox is required that this kernel does not have.
     """
-    sandbox.require()
-    confined = sandbox.setting() != "off"
-    uid = sandbox.draw() if confined else None
-    env = sandbox.environment(os.environ) | {"HOME": str(plan.folder), "TMPDIR": str(plan.folder)}
-    env |= sandbox.names(uid)
     if plan.journal is not None:
         plan.journal.touch()  # it may write this one, and none beside it
+    with confined(
+        "inferbench_tasks.bricks.measure.child", path, _reach(plan), plan.folder, errors
+    ) as process:
+        yield process
+
+
+@contextmanager
+def confined(module: str, order: Path, reach: sandbox.Reach, folder: Path, errors: Path) -> Iterator[Timing]:
+    """A module as a process that opens networks, given the file of its order; ``folder``: its home, ``errors``: where
+    its words go. As ``timing``."""
+    sandbox.require()
+    in_sandbox = sandbox.setting() != "off"
+    uid = sandbox.draw() if in_sandbox else None
+    env = sandbox.environment(os.environ) | {"HOME": str(folder), "TMPDIR": str(folder)}
+    env |= sandbox.names(uid)
 
     def start() -> Timing:
-        command = [sys.executable, "-m", "inferbench_tasks.bricks.measure.child", str(path)]
         return Timing(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True, env=env,
-            start_new_session=True,
+            [sys.executable, "-m", module, str(order)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+            text=True, env=env, start_new_session=True,
         )  # fmt: skip
 
     with errors.open("wb") as log:
-        process = sandbox.started(_reach(plan), start, uid) if confined else start()
+        process = sandbox.started(reach, start, uid) if in_sandbox else start()
     try:
         limits.first_to_go(process.pid)
-        if confined:
-            sandbox.bounded(process.pid, uid, sandbox.Bounds.of(uid, plan.folder))
-        with sandbox.watched([(_IT, sandbox.Watch(process.pid, uid))] if confined else []) as verdict:
+        if in_sandbox:
+            sandbox.bounded(process.pid, uid, sandbox.Bounds.of(uid, folder))
+        with sandbox.watched([(_IT, sandbox.Watch(process.pid, uid))] if in_sandbox else []) as verdict:
             yield process
             process.wait()
         process.excess = verdict.reason and verdict.reason.removeprefix(f"{_IT} ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -24,7 +25,8 @@ _ADDS_ONTO = {"com.microsoft.FusedConv": 3, "com.microsoft.nchwc.Conv": 3}
 def brick_item(graph: LayerGraph, brick: Brick, folder: Path) -> Item:
     """The brick's network and its inputs, written to the folder."""
     name = timed_as(graph, brick)
-    path = save_network(network(graph, brick), folder / f"{name}.onnx")
+    weights: Literal["plain", "noise"] = "plain" if graph.view.plain else "noise"
+    path = save_network(network(graph, brick, weights), folder / f"{name}.onnx")
     return Item(
         name=name,
         path=path,

@@ -104,6 +104,23 @@ def run_session(
 
     Raises StageError with the item's name where a network can't be run or answers with NaN.
     """
+    rounds = run_rounds(
+        items, folder, method, threads=threads, cores=cores, journal=journal, progress=progress
+    )
+    return judged(rounds, method, base_ns)
+
+
+def run_rounds(
+    items: Sequence[Item],
+    folder: Path,
+    method: Method,
+    *,
+    threads: int,
+    cores: Sequence[int] = (),
+    journal: Path | None = None,
+    progress: Callable[[float, float, str], None] = lambda done, of, what: None,
+) -> list[dict[str, Any]]:
+    """The rounds as they were timed, good or not; as ``run_session``."""
     cores = list(cores) or cores_for(threads)
     plan = Plan(
         items=list(items), cores=cores, threads=threads, method=method, folder=folder,
@@ -114,7 +131,7 @@ def run_session(
     last = _follow(plan, path, progress)
     if (why := last.get("why")) is not None:
         raise BrickFailed(last["failed"], why)
-    return _judged(last["rounds"], method, base_ns)
+    return list(last["rounds"])
 
 
 def _follow(plan: Plan, path: Path, progress: Callable[[float, float, str], None]) -> dict[str, Any]:
@@ -137,7 +154,10 @@ def _follow(plan: Plan, path: Path, progress: Callable[[float, float, str], None
     return line
 
 
-def _judged(rounds: list[dict[str, Any]], method: Method, base_ns: dict[str, float] | None) -> Session:
+def judged(
+    rounds: Sequence[Mapping[str, Any]], method: Method, base_ns: Mapping[str, float] | None
+) -> Session:
+    """What rounds are worth: the good ones' times at the level of ``base_ns``, or of the session's own median."""
     good = [one for one in rounds if one["good"]]
     quiet = len(good) >= method.rounds
     used = good[: method.rounds] if quiet else rounds
@@ -155,7 +175,7 @@ def _judged(rounds: list[dict[str, Any]], method: Method, base_ns: dict[str, flo
             },
             raw,
         )
-    return Session(quiet, len(rounds), len(good), levels, base_ns, timed)
+    return Session(quiet, len(rounds), len(good), levels, dict(base_ns), timed)
 
 
 def _sweep_bytes(core: int) -> int:

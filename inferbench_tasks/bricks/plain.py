@@ -1,0 +1,191 @@
+"""Networks and inputs that may be shown to anybody: what decides on the work is kept, every other number drawn anew.
+
+Kept are operators, attributes, shapes, types, integers that choose (indices, axes, shapes), exponents, bounds, masks.
+Weights are noise that has nothing of the original ones but whether all are above zero. One number by itself (a scale
+of a product) and the range of inputs that an operator's time depends on are rounded to powers of four. What a model
+has in its attributes or texts can't be drawn anew: such a model is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from inferbench_tasks.bricks.attributes import since_version
+from inferbench_tasks.bricks.brick import Brick
+from inferbench_tasks.bricks.constants import PARAMETRISED, QUANTISED, is_weight
+from inferbench_tasks.bricks.keys import VALUE_SENSITIVE
+from inferbench_tasks.bricks.layers import LayerGraph
+from inferbench_tasks.bricks.records import MASKED, RANGE_BASE, SHARE_STEP, Record
+from inferbench_tasks.contracts.arrays import Array, Arrays
+from inferbench_tasks.errors import InputError
+
+#: (operator, place of the input) whose numbers decide on the work: special exponents, bounds, paddings.
+_DECIDING = {
+    ("Pow", 1),
+    ("Clip", 1),
+    ("Clip", 2),
+    ("Pad", 2),
+    ("OneHot", 2),
+    ("Range", 0),
+    ("Range", 1),
+    ("Range", 2),
+}
+#: They compute with integers: which ones makes no difference, and those of a quantised model tell of its weights.
+_COMPUTES = QUANTISED | {"Cast", "Add", "Sub", "Mul", "Relu", "MaxPool", "Neg", "Abs", "Min", "Max"}
+#: Where a truth value decides what is run, or how much of it.
+_CONTROLS = {"If", "Loop", "Scan", "NonZero", "Compress"}
+#: Longer lists among an operator's attributes are no settings: trees, coefficients, vocabularies.
+_MOST_IN_ATTRIBUTE = 16
+#: The exporter's versions would tell which bricks are of one model.
+_IR_VERSION, _LEAST_OPSET = 10, 7
+_OWN_NUMBERS = "ai.onnx.ml"
+
+
+def make_plain(model: ir.Model, rng: np.random.Generator) -> None:
+    """Draw a brick's constants anew, in place, and forget by which versions it was exported. InputError where an
+    operator has the model's own numbers or texts in its attributes, or a constant is a text."""
+    graphs = [model.graph, *model.graph.subgraphs()]
+    for graph in graphs:
+        for node in graph:
+            _refuse_own_numbers(node)
+    for graph in graphs:
+        for value in sorted(graph.initializers.values(), key=lambda one: int((one.name or "w0")[1:])):
+            tensor = value.const_value
+            if tensor is None:
+                continue
+            uses = {(node.op_type, place) for node, place in value.uses()}
+            if (drawn := _constant(tensor, uses, rng)) is not None:
+                value.const_value = ir.tensor(drawn, dtype=tensor.dtype, name=value.name)
+    _plain_versions(model)
+
+
+def plain_feeds(graph: LayerGraph, brick: Brick, seed: int = 0) -> Arrays:
+    """Inputs for the brick's plain network, by position; see the module."""
+    rng = np.random.default_rng(seed)
+    takers = {
+        id(v): {layer.node.op_type for layer in brick.layers if v in layer.inputs} for v in brick.inputs
+    }
+    sensitive = any(layer.node.op_type in VALUE_SENSITIVE for layer in brick.layers)
+    return {
+        f"x{index}": _values(graph.records[value.name or ""], takers[id(value)], sensitive, rng)
+        for index, value in enumerate(brick.inputs)
+    }
+
+
+def coarse(value: float) -> float:
+    """The power of four next to a number, with its sign; 0, NaN and infinities as they are."""
+    if value == 0 or not math.isfinite(value):
+        return value
+    return math.copysign(RANGE_BASE ** round(math.log(abs(value), RANGE_BASE)), value)
+
+
+def _constant(tensor: ir.TensorProtocol, uses: set[tuple[str, int]], rng: np.random.Generator) -> Any:
+    """What a constant is replaced by; None: it is kept."""
+    shape, operators = tuple(int(size) for size in tensor.shape.numpy()), {name for name, _ in uses}
+    if tensor.dtype == ir.DataType.STRING:
+        raise InputError("a constant of the model is a text: what it says can't be drawn anew", field="model")
+    if not tensor.dtype.is_floating_point():
+        if not any(is_weight(tensor, name) for name in operators):
+            return None
+        original = tensor.numpy()
+        low, high = _integers(original.dtype)
+        return rng.integers(low, high, shape, endpoint=True).astype(original.dtype)
+    if uses & _DECIDING or operators & PARAMETRISED:
+        return None
+    original = tensor.numpy()
+    numbers = original.astype(np.float32, copy=False)
+    if tensor.size == 1:
+        return np.full(shape, coarse(float(numbers.reshape(-1)[0]))).astype(original.dtype)
+    masked = (numbers <= MASKED) | ~np.isfinite(numbers)
+    if masked.any():
+        return np.where(masked, np.vectorize(coarse, otypes=[np.float32])(numbers), 0).astype(original.dtype)
+    if (numbers > 0).all():  # variances, scales
+        return rng.uniform(0.5, 1.5, shape).astype(original.dtype)
+    spread = 1 / math.sqrt(max(1, _takes(shape)))
+    return (rng.standard_normal(shape, dtype=np.float32) * np.float32(spread)).astype(original.dtype)
+
+
+def _takes(shape: tuple[int, ...]) -> int:
+    """About how many products one output is the sum of: so that layers in a row keep their numbers' size."""
+    if len(shape) < 2:
+        return 1
+    return math.prod(shape[1:]) if len(shape) > 2 else max(shape)
+
+
+def _values(record: Record, takers: set[str], sensitive: bool, rng: np.random.Generator) -> Array:
+    if record.content is not None:
+        return _chosen(record.content, takers, rng)
+    spread = record.spread
+    assert spread is not None
+    if sensitive:
+        low, high = coarse(spread.low), coarse(spread.high)
+        values = rng.normal((low + high) / 2, max((high - low) / 6, 1e-3), record.shape).clip(low, high)
+        zeros = round(spread.zero_ratio / SHARE_STEP) * SHARE_STEP
+        values[rng.random(record.shape) < zeros] = 0.0
+    else:
+        values = rng.standard_normal(record.shape)
+        values = np.abs(values) if spread.low >= 0 else values
+    if sensitive and spread.mask:
+        bits = np.frombuffer(spread.mask, np.uint8)
+        masked = np.unpackbits(bits, count=values.size).astype(bool).reshape(record.shape)
+        values[masked] = coarse(spread.masked)
+    return values.astype(record.dtype)
+
+
+def _chosen(content: Array, takers: set[str], rng: np.random.Generator) -> Array:
+    """Integers and truth values that choose what is done are kept, those that are computed with are not."""
+    if content.dtype.kind in "OUS":
+        raise InputError("the model takes texts, which can't be drawn anew", field="model")
+    if content.dtype.kind == "b":
+        if takers & _CONTROLS or content.size == 1:
+            return content
+        share = round(float(content.mean()) / SHARE_STEP) * SHARE_STEP
+        return rng.random(content.shape) < share
+    narrow = content.dtype.itemsize < 4
+    if content.dtype.kind in "iu" and (narrow or takers <= _COMPUTES) and content.size > 1:
+        low, high = _integers(content.dtype)
+        return rng.integers(low, high, content.shape, endpoint=True).astype(content.dtype)
+    return content
+
+
+def _integers(dtype: Any) -> tuple[int, int]:
+    """The range that quantised numbers are drawn from: all of a narrow type, some of a wide one."""
+    try:
+        info = np.iinfo(dtype)
+    except ValueError:  # of ml_dtypes: four bits and fewer
+        return 0, 1
+    return (int(info.min), int(info.max)) if info.bits < 32 else (0, 100)
+
+
+def _refuse_own_numbers(node: ir.Node) -> None:
+    long = [
+        attribute.name
+        for attribute in node.attributes.values()
+        if (attribute.type.name.endswith("S") and attribute.type != ir.AttributeType.GRAPHS
+            and len(attribute.value) > _MOST_IN_ATTRIBUTE)
+        or (attribute.type == ir.AttributeType.TENSOR and attribute.value.size > 1)
+        or attribute.type in (ir.AttributeType.SPARSE_TENSOR, ir.AttributeType.SPARSE_TENSORS)
+    ]  # fmt: skip
+    if node.domain == _OWN_NUMBERS or long:
+        raise InputError(
+            f"a layer of type {node.op_type} has the model's own numbers in its attributes, which can't be drawn anew",
+            field="model",
+        )
+
+
+def _plain_versions(model: ir.Model) -> None:
+    """The least opset that means the same, by the operators alone."""
+    graph = model.graph
+    least = dict.fromkeys(graph.opset_imports, 1)
+    for node in ir.traversal.RecursiveGraphIterator(graph):
+        opset = graph.opset_imports.get(node.domain, 1)
+        least[node.domain] = max(least.get(node.domain, 1), since_version(node.domain, node.op_type, opset))
+    if "" in least:
+        least[""] = max(least[""], _LEAST_OPSET)
+    graph.opset_imports.clear()
+    graph.opset_imports.update(least)
+    model.ir_version = _IR_VERSION

@@ -1,0 +1,115 @@
+"""Networks that may be shown: what decides on the work is in them, and no other number of the model's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from inferbench_tasks.bricks.brick import cut
+from inferbench_tasks.bricks.layers import layer_graph
+from inferbench_tasks.bricks.networks import network, network_feeds
+from inferbench_tasks.bricks.plain import coarse, make_plain
+from inferbench_tasks.bricks.sessions import open_network
+from inferbench_tasks.contracts.arrays import Array, Arrays
+from inferbench_tasks.errors import InputError
+from tests.unit.bricks.graphs import IMAGE, image, residual, save, weight
+
+ROW = {"x": (TensorProto.FLOAT, ("batch", 4))}
+
+
+def plain(path: Path, feeds: Arrays) -> list[tuple[dict[str, Array], Arrays]]:
+    """Of each brick the constants of its plain network, and its inputs."""
+    graph = layer_graph(path, feeds, "portable", path.parent / "p")
+    made = []
+    for brick in cut(graph, 1):
+        proto = ir.to_proto(network(graph, brick, "plain"))
+        constants = {t.name: numpy_helper.to_array(t) for t in proto.graph.initializer}
+        made.append((constants, network_feeds(graph, brick)))
+    return made
+
+
+def test_single_numbers_lose_their_digits_and_deciding_ones_stay(tmp_path: Path) -> None:
+    """A scale of 0.1234 is the next power of four (1/16 or 1/4), the exponent 3 and the bound 6 are what is done."""
+    constants = {
+        name: np.array(value, np.float32) for name, value in (("s", 0.1234), ("e", 3), ("l", 0), ("h", 6))
+    }
+    nodes = [
+        helper.make_node("Mul", ["x", "s"], ["a"]),
+        helper.make_node("Pow", ["a", "e"], ["b"]),
+        helper.make_node("Clip", ["b", "l", "h"], ["y"]),
+    ]
+    scaled, raised, clipped = plain(save(tmp_path / "m.onnx", nodes, constants, ROW), {"x": weight(1, 4)})
+    assert coarse(0.1234) == 0.0625 * 4 ** round(np.log(0.1234 / 0.0625) / np.log(4))
+    assert [float(v) for v in scaled[0].values()] == [coarse(0.1234)]
+    assert [float(v) for v in raised[0].values()] == [3]
+    assert sorted(float(v) for v in clipped[0].values()) == [0, 6]
+
+
+def test_weights_and_recorded_numbers_are_nobody_s(tmp_path: Path) -> None:
+    """Other weights, the same files: nothing but what decides on the work is in them; and each still runs."""
+    files = []
+    for seed in (0, 40):
+        path = residual(tmp_path / f"{seed}.onnx", prefix=f"secret{seed}/", seed=seed)
+        graph = layer_graph(path, image(), "portable", tmp_path / str(seed))
+        own = []
+        for brick in cut(graph, 1):
+            made, feeds = network(graph, brick, "plain"), network_feeds(graph, brick)
+            answers = open_network(made).run(None, feeds)
+            assert all(np.isfinite(answer).all() for answer in answers)
+            numbers = b"".join(array.tobytes() for array in feeds.values())
+            own.append(ir.to_proto(made).SerializeToString() + numbers)
+        files.append(own)
+    assert files[0] == files[1]
+    assert not any(b"secret" in one for one in files[0])
+
+
+def test_the_exporter_s_versions_are_not_told(tmp_path: Path) -> None:
+    """The same layer of opset 14 and of 17 is one file: else bricks of one model could be told by it."""
+    node = helper.make_node("Relu", ["x"], ["y"])
+    made = []
+    for opset in (14, 17):
+        path = save(tmp_path / f"{opset}.onnx", [node], {}, ROW, opset=opset)
+        graph = layer_graph(path, {"x": weight(1, 4)}, "portable", tmp_path / str(opset))
+        made.append(ir.to_proto(network(graph, next(cut(graph, 1)), "plain")).SerializeToString())
+    assert made[0] == made[1]
+
+
+def test_integers_that_choose_stay_and_quantised_ones_do_not(tmp_path: Path) -> None:
+    """Indices of an embedding are those of the run; what a quantised layer was fed tells of the layers before it."""
+    node = helper.make_node("Gather", ["w", "x"], ["y"])
+    path = save(tmp_path / "g.onnx", [node], {"w": weight(50, 4)}, {"x": (TensorProto.INT64, ("n", 4))})
+    indices = np.array([[1, 49, 7, 7]])
+    [(constants, feeds)] = plain(path, {"x": indices})
+    assert feeds["x0"].tolist() == indices.tolist()
+    assert not np.isin(constants["w0"], weight(50, 4)).any()
+    node = helper.make_node("DequantizeLinear", ["x", "s", "z"], ["y"])
+    zero: dict[str, Array] = {"s": np.array(0.37, np.float32), "z": np.array(3, np.uint8)}
+    path = save(tmp_path / "q.onnx", [node], zero, {"x": (TensorProto.UINT8, ("n", 64))})
+    recorded = np.full((1, 64), 77, np.uint8)
+    [(constants, feeds)] = plain(path, {"x": recorded})
+    assert (feeds["x0"] != recorded).mean() > 0.9 and feeds["x0"].dtype == np.uint8
+    assert sorted(float(v) for v in constants.values()) == [0.25, 3.0]
+
+
+def test_masks_stay_and_what_is_beside_them_goes(tmp_path: Path) -> None:
+    """A mask decides on the time of a Softmax; a bias that was folded into it is a weight."""
+    mask = np.triu(np.full((8, 8), -np.inf, np.float32), 1) + np.tril(weight(8, 8))
+    nodes = [helper.make_node("Add", ["x", "m"], ["a"]), helper.make_node("Softmax", ["a"], ["y"])]
+    (constants, _), (_, feeds) = plain(save(tmp_path / "m.onnx", nodes, {"m": mask}, IMAGE), image())
+    kept = constants["w0"]
+    assert np.array_equal(np.isneginf(kept), np.isneginf(mask)) and not kept[np.isfinite(kept)].any()
+    assert np.isneginf(feeds["x0"]).sum() == 3 * 28
+
+
+def test_what_can_t_be_drawn_anew_is_refused() -> None:
+    """A tree's numbers are attributes, a vocabulary is a list of texts: InputError says which type of layer."""
+    for attributes, domain in (({"coefficients": [0.5]}, "ai.onnx.ml"), ({"weights": [0.5] * 17}, "")):
+        x = ir.val("x", ir.DataType.FLOAT, [1, 4])
+        node = ir.node("Thing", [x], attributes=attributes, domain=domain)
+        graph = ir.Graph([x], list(node.outputs), nodes=[node], opset_imports={"": 17, "ai.onnx.ml": 3})
+        with pytest.raises(InputError, match="Thing has the model's own numbers"):
+            make_plain(ir.Model(graph, ir_version=9), np.random.default_rng(0))
