@@ -16,7 +16,7 @@ import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 
-from inferbench_tasks.backends import mlserver, torchserve, triton_environment
+from inferbench_tasks.backends import llama_cpp, mlserver, torchserve, triton_environment
 from inferbench_tasks.backends.environments import LOCKS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,7 +26,7 @@ SBOM = ("cyclonedx-bom==7.5.0",)
 
 def main() -> int:
     (ROOT / "constraints.hashes.txt").write_text(hashed((ROOT / "constraints.txt").read_text().split()))
-    for module in (mlserver, torchserve, triton_environment):
+    for module in (llama_cpp, mlserver, torchserve, triton_environment):
         environment = module.environment()
         pins = [*environment.bare, *closure(environment.requirements)]
         (LOCKS / f"{environment.name}.txt").write_text(hashed(pins))

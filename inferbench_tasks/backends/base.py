@@ -78,6 +78,10 @@ class Backend(ABC):
     tfs_predict: ClassVar[bool] = False
     #: Whether it answers texts with streams of tokens (OpenAI's API), and takes no tensors.
     streams: ClassVar[bool] = False
+    #: Whether it has slots for streams: ``serve.slots``, ``context_tokens`` and ``prefix_cache``.
+    slots: ClassVar[bool] = False
+    #: Whether a request may ask it for all its tokens, whatever word ends the text (``ignore_eos``).
+    ignores_eos: ClassVar[bool] = False
     #: Whether pre- and post-processing can run inside the server.
     server_processors: ClassVar[bool] = False
     #: Whether every answer carries the server's own times of that request (queue, inference, processing), in the
@@ -165,6 +169,7 @@ BACKENDS: Registry[type[Backend]] = Registry(
         "mlserver": "inferbench_tasks.backends.mlserver:MLServer",
         "tensorflow_serving": "inferbench_tasks.backends.tensorflow_serving:TensorFlowServing",
         "triton": "inferbench_tasks.backends.triton:Triton",
+        "llama_cpp": "inferbench_tasks.backends.llama_cpp:LlamaCpp",
         "llm_stand_in": "inferbench_tasks.backends.llm_stand_in:LlmStandIn",
     },
 )

@@ -25,6 +25,8 @@ class Made:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     parameters: int | None = None
+    #: Of the weights as they came.
+    precision: str = "fp32"
     #: How many samples each call takes; None: any number. What was done to a file so that it can be served, in words.
     batch_size: int | None = None
     adapted: tuple[str, ...] = ()

@@ -108,6 +108,7 @@ FORMATS: Registry[type[Format]] = Registry(
         "tensorrt": "inferbench_tasks.formats.tensorrt:TensorRtFormat",
         "savedmodel": "inferbench_tasks.formats.savedmodel:SavedModelFormat",
         "openvino": "inferbench_tasks.formats.openvino:OpenVinoFormat",
+        "gguf": "inferbench_tasks.formats.gguf:GgufFormat",
         "llm_stand_in": "inferbench_tasks.formats.llm_stand_in:LlmStandInFormat",
     },
 )

@@ -25,6 +25,7 @@ ZOO: Registry[ZooFactory] = Registry(
         "digits": "inferbench_tasks.modelrepo.zoo_digits:Digits",
         "fashion-mnist": "inferbench_tasks.modelrepo.zoo_fashion:FashionMnist",
         "efficientnet-lite0": "inferbench_tasks.modelrepo.zoo_efficientnet:EfficientNetLite0",
+        "smollm2-135m": "inferbench_tasks.modelrepo.zoo_smollm2:SmolLm2",
         "all-minilm-l6-v2": "inferbench_tasks.modelrepo.zoo_minilm:MiniLm",
         **dict.fromkeys(
             NETWORKS,

@@ -42,6 +42,7 @@ def prompted(job: JobSpec, base_dir: Path) -> RequestSet:
 def options_of(job: JobSpec, base_dir: Path | None = None) -> TokenOptions:
     """What the load's own command line would be told. ``base_dir``: where the files lie that the job names."""
     from inferbench_tasks.arrivals.trace_file import file_inside
+    from inferbench_tasks.backends.base import BACKENDS
     from inferbench_tasks.loadgen.token_load import TokenOptions
     from inferbench_tasks.loadgen.token_summary import Each
     from inferbench_tasks.requests.prompts import TraceFile
@@ -70,6 +71,7 @@ def options_of(job: JobSpec, base_dir: Path | None = None) -> TokenOptions:
         where="requests.path",
         api=job.load.endpoint or "chat",
         salt=spec.salt is not False,
+        ignore_eos=BACKENDS.load(job.serve.backend, "serve.backend").ignores_eos,
         prefix=prefix,
         each=Each(**each),
         **given,

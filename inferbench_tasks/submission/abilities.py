@@ -25,6 +25,8 @@ class BackendAbilities(Protocol):
     #: Whether its gRPC is TensorFlow Serving's Predict instead of KServe v2.
     tfs_predict: bool
     server_processors: bool
+    #: Whether it has slots for streams of tokens.
+    slots: bool
 
     def levels_of(self, model_format: str) -> tuple[str, ...]:
         """The levels below the application that it can tell of single requests to models in that format."""

@@ -153,6 +153,12 @@ class ServeSpec(Spec):
     """Copies of the model that answer at the same time."""
     batching: BatchingSpec | None = None
     """Dynamic batching in the server; null or absent: none."""
+    slots: Annotated[int, Field(ge=1, le=256)] | None = None
+    """Of a server of language models: requests that it answers at the same time; its own number unless given."""
+    context_tokens: Annotated[int, Field(ge=16, le=1_048_576)] | None = None
+    """Of a server of language models: the most tokens of a request, prompt and answer together."""
+    prefix_cache: bool | None = None
+    """Of a server of language models: whether what a prompt begins with is kept for others; it is unless ``false``."""
     ready_timeout_s: Seconds = 120.0
     """How long the server may take until its model answers."""
 
@@ -254,6 +260,9 @@ class JobSpec(JobBase):
         "evaluate": None,
         "trace": None,
         "load.endpoint": None,
+        "serve.slots": None,
+        "serve.context_tokens": None,
+        "serve.prefix_cache": None,
         **{f"requests.{name}": None for name in PROMPT_FIELDS},
     }
 

@@ -39,6 +39,7 @@ def backend_findings(
     if spec.serve.batching is not None and not backend.batching:
         message = f"the backend {name} has no dynamic batching; remove serve.batching"
         yield Finding(("serve.batching", "serve.backend"), message)
+    yield from _slots(spec, backend)
     yield from _batch_size(spec)
     yield from _streamed(spec)
     yield from _traced(spec, backend)
@@ -97,6 +98,30 @@ def _streamed(spec: JobSpec) -> Iterator[Finding]:
             yield Finding(
                 (block, "load.protocol"), f"{block} does not go with streams of tokens; leave it out"
             )
+
+
+def _slots(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
+    """What only servers of language models have; prompts and answers that fit into no slot."""
+    serve, requests = spec.serve, spec.requests
+    for name in ("slots", "context_tokens", "prefix_cache"):
+        if getattr(serve, name) is not None and not backend.slots:
+            message = f"the backend {serve.backend} has no such setting; leave serve.{name} out"
+            yield Finding((f"serve.{name}", "serve.backend"), message)
+    if not backend.slots or serve.context_tokens is None or not spec.streamed:
+        return
+    laws = (("input_tokens", requests.input_tokens), ("output_tokens", requests.output_tokens))
+    known = {name: law.most for name, law in laws if law is not None and law.most is not None}
+    shared = requests.shared_prefix.tokens if requests.shared_prefix else 0
+    tokens = sum(known.values()) + shared
+    if tokens > serve.context_tokens:
+        parts = [f"{most:,} {name}" for name, most in known.items()]
+        if shared:
+            parts.append(f"{shared:,} of a shared prefix")
+        yield Finding(
+            (*(f"requests.{name}" for name in known), "serve.context_tokens"),
+            f"up to {' and '.join(parts)} are {tokens:,} tokens, more than a slot's {serve.context_tokens:,} "
+            "(serve.context_tokens)",
+        )
 
 
 def _traced(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:

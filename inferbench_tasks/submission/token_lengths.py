@@ -21,10 +21,19 @@ Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 Mean = Annotated[float, Field(ge=1, le=1_000_000)]
 
 
+#: The most that any length may be, and what a law that nobody cut has for its own.
+_UNBOUNDED = 1_000_000
+
+
 class Lengths(Spec):
     """A law of lengths; what is drawn is whole and at least 1."""
 
     kind: str
+
+    @property
+    def most(self) -> int | None:
+        """The longest that is drawn, tokens; None where that is not known."""
+        return None
 
     @abstractmethod
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -37,6 +46,10 @@ class Fixed(Lengths):
     kind: Literal["fixed"]
     value: Tokens
     """Tokens."""
+
+    @property
+    def most(self) -> int:
+        return self.value
 
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         import numpy as np
@@ -59,6 +72,10 @@ class Uniform(Lengths):
             raise ValueError(f"max {self.max} is below min {self.min}")
         return self
 
+    @property
+    def most(self) -> int:
+        return self.max
+
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         return rng.integers(self.min, self.max, count, endpoint=True)
 
@@ -72,8 +89,12 @@ class _Bounded(Lengths):
     """Its standard deviation by its mean."""
     min: Tokens = 1
     """What is below becomes this."""
-    max: Tokens = 1_000_000
+    max: Tokens = _UNBOUNDED
     """What is above becomes this."""
+
+    @property
+    def most(self) -> int | None:
+        return self.max if self.max < _UNBOUNDED else None
 
     @model_validator(mode="after")
     def _ordered(self) -> _Bounded:

@@ -37,6 +37,16 @@ class OpenAIProbe:
             return False
         return self._endpoint.model_name in names
 
+    def model(self) -> dict[str, Any]:
+        """What the server says of the model; {} where it says nothing."""
+        answer = self._models()
+        if answer is None or answer[0] != 200:
+            return {}
+        for entry in orjson.loads(answer[1])["data"]:
+            if entry.get("id") == self._endpoint.model_name:
+                return dict(entry)
+        return {}
+
     def infer(self, inputs: Arrays) -> dict[str, NDArray[Any]]:
         """A language model takes no tensors."""
         raise Refused("a language model is asked for streams of tokens, not for tensors")

@@ -18,6 +18,7 @@ class Narrow:
     batching: bool = False
     tfs_predict: bool = False
     server_processors: bool = False
+    slots: bool = False
 
     def levels_of(self, model_format: str) -> tuple[str, ...]:
         """It tells of no single request."""

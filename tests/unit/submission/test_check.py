@@ -41,6 +41,21 @@ TALKS: dict[str, Any] = {
         "think_time_ms": {"kind": "fixed", "value": 9},
     },
 }
+CHAT: dict[str, Any] = {
+    "model": {"kind": "zoo", "name": "smollm2-135m"},
+    "convert": {"format": "gguf"},
+    "serve": {"backend": "llama_cpp", "slots": 2, "context_tokens": 512, "prefix_cache": False},
+    "requests": {
+        "kind": "prompts",
+        "input_tokens": {"kind": "uniform", "min": 1, "max": 200},
+        "output_tokens": {"kind": "fixed", "value": 212},
+        "shared_prefix": {"groups": 1, "tokens": 100},
+    },
+}
+LONG: dict[str, Any] = {
+    **CHAT,
+    "requests": {**CHAT["requests"], "output_tokens": {"kind": "fixed", "value": 213}},
+}
 REPLAY: dict[str, Any] = {**STREAMS, "requests": {"kind": "trace", "path": "a.csv"}}
 POSSIBLE: list[JobSpec] = [
     spec({"protocol": "openai"}, **TALKS),
@@ -48,6 +63,7 @@ POSSIBLE: list[JobSpec] = [
     spec({"protocol": "openai"}, **{**STREAMS, "requests": {"kind": "conversations", "path": "talks.jsonl"}}),
     spec({"protocol": "openai"}, **STREAMS, slo={"each": {"ttft_ms": 100}, "min_good_ratio": 0.9}),
     spec({"protocol": "openai", "endpoint": "completions", "client": "reference"}, **STREAMS),
+    spec({"protocol": "openai"}, **CHAT),
     spec(),
     spec(evaluate={}, trace={}),
     spec(processors=IN_SERVER),
@@ -68,6 +84,10 @@ POSSIBLE: list[JobSpec] = [
 ]
 TFS: dict[str, Any] = {"serve": {"backend": "tfs_protocol"}, "convert": {"format": "savedmodel"}}
 IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
+    (spec({"protocol": "openai"}, **LONG), "requests.input_tokens", "are 513 tokens, more than a slot's 512"),
+    (spec(serve={"slots": 2}), "serve.slots", "has no such setting"),
+    (spec(serve={"context_tokens": 512}), "serve.context_tokens", "has no such setting"),
+    (spec(serve={"prefix_cache": True}), "serve.prefix_cache", "has no such setting"),
     (spec({"protocol": "openai"}), "requests.kind", "are sent with load.protocol: openai"),
     (spec(requests={"kind": "prompts"}), "requests.kind", "are sent with load.protocol: openai"),
     (spec({"protocol": "openai", "endpoint": "completions"}, **TALKS), "load.endpoint", "use chat"),
