@@ -24,7 +24,11 @@ COMMANDS = {
     "stage": ("Run one stage by itself, on JSON input.", "stage"),
     "results": ("List, show, export and compare results.", "results"),
     "training": ("Results of training runs: list, show.", "training"),
-    "trace": ("Where the time of requests went, down to the layers: list, layers, export.", "trace"),
+    "trace": ("Where the time of requests went, down to the layers: list, show, compare, export.", "trace"),
+    "stack": (
+        "Models across stacks, versions or systems, layer by layer: what makes the difference.",
+        "stack",
+    ),
     "replay": ("Run a recorded run again; say what differs and whether the figures agree.", "replay"),
     "leaderboard": ("Valid runs by any metric, with ties and confidence.", "leaderboard"),
     "recommend": ("The top three configurations under an objective, from the runs in PerfDB.", "recommend"),

@@ -12,9 +12,11 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.tracing.queries import row_of, trace_of
 
 app = typer.Typer(
-    no_args_is_help=True, help="Where the time of requests went: list, layers, export, sources."
+    no_args_is_help=True,
+    help="Where the time of requests went: list, layers, show, compare, export, sources.",
 )
 RUN = typer.Argument(..., metavar="RUN", help="A run's id, the unique start of one, or 'latest'.")
 
@@ -29,14 +31,14 @@ def list_(
         found = db.find_results(
             {"extensions.trace": {"$exists": True}}, sort=[("created_at", -1)], limit=limit
         )
-    emit([_row(result) for result in found], output)
+    emit([row_of(result) for result in found], output)
 
 
 @app.command()
 def layers(run: str = RUN, output: OutputFormat = OUTPUT) -> None:
     """The layers of a run in their order: type, median time, share of all layers."""
     with _open() as db:
-        trace = _trace(_result(db, run))
+        trace = trace_of(_result(db, run))
     document = trace.get("layers")
     if not document:
         raise InputError(f"Nothing is known of the layers of {run}; its levels: {', '.join(trace['levels'])}")
@@ -56,6 +58,54 @@ def layers(run: str = RUN, output: OutputFormat = OUTPUT) -> None:
 
 
 @app.command()
+def show(
+    run: str = RUN,
+    name: str = typer.Option("", "--analysis", "-a", help="The table of one analysis, by its name."),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """The analyses across the stack of a run: what each shows in a sentence, or what is missing; or one's table."""
+    from inferbench_tasks.analysis.stack.base import ANALYSES
+    from inferbench_tasks.analysis.stack.document import analysed
+    from inferbench_tasks.analysis.stack.stored import subject_of
+
+    if name:
+        ANALYSES.load(name, "--analysis")
+    with _open() as db:
+        document = analysed(subject_of(db, _result(db, run)))
+    if not name:
+        emit(document if output is not OutputFormat.table else _sentences(document), output)
+        return
+    (table,) = (each for each in document["analyses"] if each["name"] == name)
+    if table["missing"]:
+        raise InputError(f"{name} of {document['run']} needs {table['missing']}", field="--analysis")
+    if output is OutputFormat.table:
+        emit(table["rows"], output)
+        say(f"{table['sentence']}\n{table['formula']}")
+    else:
+        emit(table, output)
+
+
+@app.command()
+def compare(
+    left: str = typer.Argument(..., metavar="RUN", help="A traced run."),
+    right: str = typer.Argument(..., metavar="RUN", help="Another one, which is set against it."),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """What makes the difference between two traced runs: layers by sequence, kind and shape, adding up to it."""
+    from inferbench_tasks.analysis.stack.document import compared, labelled
+    from inferbench_tasks.analysis.stack.stored import subject_of
+
+    with _open() as db:
+        subjects = labelled([subject_of(db, _result(db, run), batches=False) for run in (left, right)])
+    document = compared(*subjects)
+    if output is OutputFormat.table:
+        emit(document["rows"], output)
+        say("\n".join(document["sentences"]))
+    else:
+        emit(document, output)
+
+
+@app.command()
 def export(
     run: str = RUN,
     path: Path = typer.Argument(
@@ -68,7 +118,7 @@ def export(
 
     with _open() as db:
         result = _result(db, run)
-        table = stored_table(db, _trace(result)["file"])
+        table = stored_table(db, trace_of(result)["file"])
     count = write(table, path, {"inferbench.run": result.run_id, "inferbench.verdict": str(result.verdict)})
     say(f"{count:,} spans written to {path}")
 
@@ -96,30 +146,16 @@ def _result(db: PerfDB, run: str) -> ResultDocument:
     return db.get_result(db.resolve_run(run))
 
 
-def _trace(result: ResultDocument) -> dict[str, Any]:
-    """What was traced; InputError for a run that was not."""
-    trace: dict[str, Any] | None = result.extensions.get("trace")
-    if trace is None:
-        raise InputError(
-            f"{result.run_id} was not traced; its submission has no block `trace: {{}}`", field="RUN"
-        )
-    if "problem" in trace:
-        raise InputError(f"{result.run_id} has no trace: {trace['problem']}", field="RUN")
-    return trace
-
-
-def _row(result: ResultDocument) -> dict[str, Any]:
-    trace = result.extensions["trace"]
-    found = trace.get("layers") or {}
-    return {
-        "run": result.run_id,
-        "model": result.model.name,
-        "backend": result.backend.kind,
-        "requests": trace.get("requests"),
-        "spans": trace.get("spans"),
-        "levels": ", ".join(trace.get("levels", [])),
-        "defects": trace.get("defects"),
-        "framework_ms": found.get("framework_ms"),
-        "explained_ratio": found.get("explained_ratio"),
-        "problem": trace.get("problem", "").splitlines()[0] if trace.get("problem") else "",
-    }
+def _sentences(document: dict[str, Any]) -> list[dict[str, Any]]:
+    rows = [
+        {
+            "xsp": each["number"],
+            "analysis": each["name"],
+            "shows": each["sentence"] or f"missing: {each['missing']}",
+        }
+        for each in document["analyses"]
+    ]
+    return rows + [
+        {"xsp": each["number"], "analysis": "", "shows": f"missing: {each['missing']}"}
+        for each in document["not_there"]
+    ]

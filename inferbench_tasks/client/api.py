@@ -195,6 +195,29 @@ class InferBench:
         """How much of a corpus recurs, as `inferbench bricks study` found it last."""
         return self._get(f"/bricks/study/{quote(corpus, safe='')}")
 
+    def traces(self, *, limit: int | None = None) -> Iterator[Answer]:
+        """Traced runs, page after page, the newest first."""
+        return self._pages("/traces", limit)
+
+    def trace(self, run: str) -> Answer:
+        """A traced run: the trace, and XSP's analyses with table, formula and sentence, or what is missing."""
+        return self._get(f"/traces/{quote(run, safe='')}")
+
+    def spans(
+        self, run: str, *, level: str = "", name: str = "", limit: int | None = None
+    ) -> Iterator[Answer]:
+        """Spans of a traced run by level and part of their name, page after page."""
+        chosen = {"level": level} if level else {}
+        return self._pages(f"/traces/{quote(run, safe='')}/spans", limit, name=name, **chosen)
+
+    def compare_traces(self, left: str, right: str) -> Answer:
+        """What makes the difference between two traced runs: rows that add up to it, in ms, and sentences."""
+        return self._get("/traces/compare", run=[left, right])
+
+    def stack(self, *models: str, by: str = "stack") -> Answer:
+        """The newest traced run of each model by stack, version or system, and each with the fastest of its model."""
+        return self._get("/stack", model=list(models), by=by)
+
     def cluster(self) -> Answer:
         """Devices with their leases, queues in expected seconds, and why each job waits."""
         return self._get("/cluster")

@@ -126,11 +126,12 @@ class _Trace:
             self._layers(number, run, layers)
 
     def _layers(self, run_number: int, run: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> None:
-        """The layers that began within a run, each in the smallest one around it: bodies of If and Loop have layers."""
+        """The layers whose middle is within a run, each in the smallest one around it (bodies of If and Loop)."""
         start_ns, end_ns = (run[name] + self._offset_ns for name in ("start_ns", "end_ns"))
         around: list[tuple[int, int]] = []
         for layer in _within(layers, start_ns - TOLERANCE_NS, end_ns):
-            if layer["start_ns"] >= end_ns:
+            # Its middle tells whose it is: the run before may have ended within what the clocks can tell.
+            if not start_ns <= (layer["start_ns"] + layer["end_ns"]) / 2 < end_ns:
                 continue
             while around and around[-1][1] < layer["end_ns"]:
                 around.pop()

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import time
-import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from inferbench_tasks.protocols.traceparent import TraceContext
-from inferbench_tasks.servers.config import Tracing
-from inferbench_tasks.servers.engines.base import ENGINES, TellsLayers
-from inferbench_tasks.servers.scheduler import Execution
+from inferbench_tasks.servers.engines.base import ENGINES
 from inferbench_tasks.servers.sources.base import SOURCES
-from inferbench_tasks.servers.tracing import Recorder, TracedEngine
-from inferbench_tasks.tracing.assemble import Asked, Assembled, assemble
+from inferbench_tasks.tracing.assemble import Assembled
 from inferbench_tasks.tracing.checks import checks
 from inferbench_tasks.tracing.layers import LayerTimes, layer_times
-from tests.serving_cases import Case, dense_as, server_config
+from tests.serving_cases import dense_as
+from tests.traced_engine import traced
 
 pytestmark = pytest.mark.integration
 REQUESTS = 6
@@ -37,40 +30,6 @@ def cases() -> list[tuple[str, str]]:
     return [(source, engine) for source in SOURCES for engine in SOURCES.load(source).engines]
 
 
-def asked_of(engine: str, case: Case, folder: Path) -> Assembled:
-    """An engine that was warmed up and asked by others before the traced requests, put together with what it tells."""
-    path = folder / "told.json"
-    config = server_config(
-        case, folder, tracing=Tracing(path=str(path), framework=True, layers=True)
-    ).model_copy(update={"engine": engine})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the runtimes, about themselves
-        loaded = ENGINES.load(engine)(config)
-    assert isinstance(loaded, TellsLayers) and loaded.source is not None
-    row = {"x": case.samples["x"][:1]}
-    for _ in range(2):
-        loaded.run(row)
-    recorder = Recorder(path, framework=True)
-    traced = TracedEngine(loaded, recorder, loaded.source)
-    for _ in range(3):
-        traced.run(row)
-    asked = []
-    for number in range(REQUESTS):
-        context = TraceContext(f"{number + 1:032x}", f"{number + 1:016x}")
-        start_ns = time.monotonic_ns()
-        execution = Execution(
-            row, 1, lambda _: None, enqueued_ns=start_ns, queue_ns=0, input_ns=0, output_ns=0
-        )
-        answer = traced.run(row)
-        assert np.allclose(answer["scores"], case.reference["scores"][:1], rtol=1e-3, atol=1e-4)
-        end_ns = time.monotonic_ns()
-        execution.infer_ns = end_ns - start_ns
-        recorder.request(context, (start_ns, start_ns, start_ns, end_ns, end_ns), execution)
-        asked.append(Asked(context.trace_id, context.span_id, number, start_ns, start_ns, end_ns, end_ns))
-    recorder.write([loaded.source])
-    return assemble(asked, json.loads(path.read_bytes()), 0)
-
-
 def layers_of(made: Assembled) -> LayerTimes:
     """The layers that the source told of."""
     layers = layer_times(made.spans)
@@ -83,7 +42,7 @@ def test_what_a_source_tells_can_be_true(source: str, engine: str, tmp_path: Pat
     """Layers of the traced runs alone, each within its run, none negative, together no more than the run; by names."""
     format_, kinds = FORMATS[engine]
     case = dense_as(format_, tmp_path / "model")
-    made = asked_of(engine, case, tmp_path)
+    made = traced(engine, case, tmp_path, REQUESTS)
     layers = layers_of(made)
     found = checks(made.spans, layers, made.defects)
     assert (made.lost, found["negative"], found["beyond_parents"]) == (0, 0, 0)

@@ -38,6 +38,8 @@ class RunView:
     records: Callable[[], pa.Table] | None = None
     #: Reads what was answered to each sample of ``evaluate``; None if nothing was.
     answers: Callable[[], pa.Table] | None = None
+    #: Reads the spans of ``trace``; None if there are none.
+    spans: Callable[[], pa.Table] | None = None
     label: str = ""
     differs: dict[str, Any] | None = None
 
@@ -149,7 +151,9 @@ def load_runs(db: PerfDB, run_ids: Sequence[str]) -> list[RunView]:
         records = partial(db.samples, run_id, result.attempt) if result and result.samples else None
         evaluation = result.extensions.get("evaluation") if result else None
         answers = partial(stored_table, db, evaluation["answers"]) if evaluation else None
-        views.append(RunView(run_id, job, verdict, result, run, records, answers))
+        file = (result.extensions.get("trace") or {}).get("file") if result else None
+        spans = partial(stored_table, db, file) if file else None
+        views.append(RunView(run_id, job, verdict, result, run, records, answers, spans))
     name_by_difference(views)
     return views
 

@@ -20,7 +20,7 @@ from inferbench_tasks.analysis.charts import (
     traffic,
 )
 from inferbench_tasks.analysis.charts.style import MAX_RUNS, Chart
-from inferbench_tasks.analysis.report import answers, language, layers, tables
+from inferbench_tasks.analysis.report import answers, language, layers, stacks, tables
 from inferbench_tasks.analysis.report.ceilings import Ceilings
 from inferbench_tasks.analysis.report.objective import latency_bounds
 from inferbench_tasks.analysis.report.paired import Blocks
@@ -55,6 +55,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
         if len(measured) > MAX_RUNS
         else ""
     )
+    stacked = stacks.differences(measured)
     maps = heatmap.heat_maps(views)
     streaming = language.streams(views)
     blocks = [
@@ -89,6 +90,7 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
         ),
         Section("Answers", answers.matrices(measured), answers.words(measured), answers.tables(measured)),
         Section("Layers", layers.charts(measured), layers.words(measured), layers.tables(measured)),
+        Section("What makes the difference", stacks.charts(stacked), stacks.words(stacked)),
         Section("Sharing a device", [], tables=sharing_table(measured)),
         Section("Roofline", _present(roofline.roofline(measured, ceilings, sheet_of(measured)))),
         Section("Resources", resources.resources(measured)),

@@ -19,6 +19,7 @@ from inferbench_tasks.provider.api import (
     regression,
     runs,
     submissions,
+    traces,
     trainings,
 )
 from inferbench_tasks.provider.api.access import READER
@@ -39,7 +40,7 @@ app = FastAPI(
     redoc_url=None,
 )
 api = APIRouter(prefix="/api")
-for part in (plan, submissions, runs, questions, points, trainings, bricks, cluster, regression):
+for part in (plan, submissions, runs, questions, points, trainings, bricks, traces, cluster, regression):
     api.include_router(part.router)
 
 

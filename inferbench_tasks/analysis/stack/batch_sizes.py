@@ -1,0 +1,71 @@
+"""XSP 1: throughput and latency over batch sizes, and the best one."""
+
+from __future__ import annotations
+
+from inferbench_tasks.analysis.stack.base import Analysis, Point, Rows, Subject
+
+#: A larger batch has to bring so many times the throughput (XSP, 3.1: doubling it brings 5% at least).
+_WORTH = 1.05
+
+
+class BatchSizes(Analysis):
+    """Of runs in a closed loop or offline, which ask for as much as the server gives, and are not instrumented."""
+
+    number = 1
+    name = "batch_sizes"
+    title = "Throughput and latency over batch sizes"
+    formula = (
+        "samples/s and median latency of the valid run in a closed loop or offline with the highest throughput at a "
+        "batch size; best: the smallest one from which no larger one brings 5% more throughput"
+    )
+
+    def missing(self, subject: Subject) -> str | None:
+        """It takes two batch sizes at least."""
+        if len(_highest(subject)) > 1:
+            return None
+        return (
+            "valid runs of this model on this stack and device, in a closed loop or offline, with two batch sizes: "
+            "sweep load.batch_size"
+        )
+
+    def rows(self, subject: Subject) -> Rows:
+        """By batch size."""
+        points = _highest(subject)
+        best = _best(points)
+        return [
+            {
+                "batch_size": point.batch_size,
+                "throughput_sps": point.throughput_sps,
+                "latency_ms": point.latency_ms,
+                "best": point is best,
+                "run": point.run_id,
+            }
+            for point in points
+        ]
+
+    def sentence(self, subject: Subject) -> str:
+        """The best."""
+        best = _best(_highest(subject))
+        return (
+            f"A batch of {best.batch_size} is the best: {best.throughput_sps:.4g} samples/s, {best.latency_ms:.4g} ms; "
+            "none that is larger brings 5% more."
+        )
+
+
+def _highest(subject: Subject) -> list[Point]:
+    """The run with the highest throughput at each batch size, by batch size."""
+    highest: dict[int, Point] = {}
+    for point in subject.points:
+        known = highest.get(point.batch_size)
+        if known is None or known.throughput_sps < point.throughput_sps:
+            highest[point.batch_size] = point
+    return [highest[size] for size in sorted(highest)]
+
+
+def _best(points: list[Point]) -> Point:
+    """The smallest batch that no larger one beats by enough."""
+    return next(
+        point
+        for at, point in enumerate(points)
+        if all(larger.throughput_sps < _WORTH * point.throughput_sps for larger in points[at + 1 :])
+    )

@@ -1,0 +1,130 @@
+"""What makes the difference between two stacks: group by group, adding up to the difference of their runs.
+
+With ``t`` a mean over the rounds' middle runs (``profile``): t(B) - t(A) = sum over the groups of their layers'
+t(B) - t(A), plus the same of what is between layers. The ratio's interval is of the rounds, each of which had a server
+of its own: exp(d +- q s), where d is the difference of the means of ln t, s its standard error by both sides' own
+variances, and q Student's quantile with Welch's degrees of freedom. It is each row's own: of twenty rows one excludes 1
+by chance. None where a side has fewer than two rounds or a time of 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, variance
+from typing import Any
+
+from scipy.stats import t as student
+
+from inferbench_tasks.analysis.stack.match import Group, match
+from inferbench_tasks.analysis.stack.profile import Layer, Profile
+
+BETWEEN = "between layers"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One group, or what is between the layers; ms. ``ratio``: right by left."""
+
+    what: str
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    kind: str
+    shape: tuple[int, ...] | None
+    left_ms: float
+    right_ms: float
+    ratio: float | None
+    ci95: tuple[float, float] | None
+
+    @property
+    def difference_ms(self) -> float:
+        """What the right side takes more."""
+        return self.right_ms - self.left_ms
+
+
+@dataclass(frozen=True)
+class Difference:
+    """``rows``: those that differ most first; they add up to ``difference_ms``."""
+
+    left: Profile
+    right: Profile
+    ratio: float
+    ci95: tuple[float, float] | None
+    rows: tuple[Row, ...]
+
+    @property
+    def difference_ms(self) -> float:
+        """What a run on the right takes more."""
+        return self.right.framework_ms - self.left.framework_ms
+
+    def as_rows(self) -> list[dict[str, Any]]:
+        """As a table; ``share_ratio``: of the whole difference, which may be made of parts of both signs."""
+        whole = self.difference_ms
+        return [
+            {
+                "what": row.what,
+                "left": " + ".join(row.left),
+                "right": " + ".join(row.right),
+                "kind": row.kind,
+                "shape": list(row.shape) if row.shape else None,
+                "left_ms": row.left_ms,
+                "right_ms": row.right_ms,
+                "difference_ms": row.difference_ms,
+                "share_ratio": row.difference_ms / whole if whole else None,
+                "ratio": row.ratio,
+                "low": row.ci95[0] if row.ci95 else None,
+                "high": row.ci95[1] if row.ci95 else None,
+            }
+            for row in self.rows
+        ]
+
+
+def difference(left: Profile, right: Profile) -> Difference:
+    """The right profile against the left."""
+    rows = [_row(group, left, right) for group in match(left.layers, right.layers)]
+    between = (left.between_ms_by_round, right.between_ms_by_round)
+    rows.append(Row(BETWEEN, (), (), "", None, fmean(between[0]), fmean(between[1]), *ratio_of(*between)))
+    rows.sort(key=lambda row: -abs(row.difference_ms))
+    ratio, ci95 = ratio_of(left.framework_ms_by_round, right.framework_ms_by_round)
+    assert ratio is not None, "a run takes time"
+    return Difference(left, right, ratio, ci95, tuple(rows))
+
+
+def ratio_of(
+    left: Sequence[float], right: Sequence[float]
+) -> tuple[float | None, tuple[float, float] | None]:
+    """The geometric mean of the right by that of the left, and its interval; None where there is none."""
+    if min(left, default=0) <= 0 or min(right, default=0) <= 0:
+        return None, None
+    logs = [[math.log(value) for value in side] for side in (left, right)]
+    size = fmean(logs[1]) - fmean(logs[0])
+    if min(map(len, logs)) < 2:
+        return math.exp(size), None
+    errors = [variance(side) / len(side) for side in logs]
+    error = math.sqrt(sum(errors))
+    if error == 0:
+        return math.exp(size), (math.exp(size), math.exp(size))
+    freedom = sum(errors) ** 2 / sum(e**2 / (len(side) - 1) for e, side in zip(errors, logs, strict=True))
+    half = float(student.ppf(0.975, freedom)) * error
+    return math.exp(size), (math.exp(size - half), math.exp(size + half))
+
+
+def _row(group: Group, left: Profile, right: Profile) -> Row:
+    def by_round(layers: tuple[Layer, ...], profile: Profile) -> list[float]:
+        rounds = range(len(profile.framework_ms_by_round))
+        return [sum(layer.ms_by_round[at] for layer in layers) for at in rounds]
+
+    sides = by_round(group.left, left), by_round(group.right, right)
+    ratio, ci95 = ratio_of(*sides) if group.left and group.right else (None, None)
+    return Row(
+        group.what,
+        tuple(layer.name for layer in group.left),
+        tuple(layer.name for layer in group.right),
+        group.first.kind,
+        group.first.shape,
+        fmean(sides[0]),
+        fmean(sides[1]),
+        ratio,
+        ci95,
+    )

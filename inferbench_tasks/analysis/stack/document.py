@@ -1,0 +1,157 @@
+"""The analyses of one model, and what makes the difference between several, as plain values and as files."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from inferbench_tasks.analysis.stack.base import NOT_THERE, Subject, analyses
+from inferbench_tasks.analysis.stack.difference import Difference, difference
+from inferbench_tasks.analysis.stack.words import sentences
+from inferbench_tasks.errors import InputError
+
+Document = dict[str, Any]
+
+
+def analysed(subject: Subject) -> Document:
+    """Every analysis that there is: table, formula, sentence, or what is missing; and those that there are not."""
+    profile = subject.profile
+    made = []
+    for each in analyses():
+        about = {"number": each.number, "name": each.name, "title": each.title, "formula": each.formula}
+        missing = each.missing(subject)
+        if missing is None:
+            made.append(
+                about | {"sentence": each.sentence(subject), "rows": each.rows(subject), "missing": None}
+            )
+        else:
+            made.append(about | {"sentence": None, "rows": [], "missing": missing})
+    return {
+        "run": profile.run_id,
+        "label": profile.label,
+        **profile.about,
+        "runs": profile.runs,
+        "rounds": len(profile.framework_ms_by_round),
+        "framework_ms": profile.framework_ms,
+        "layers_ratio": profile.layers_ms / profile.framework_ms,
+        "analyses": made,
+        "not_there": [{"number": number, "missing": why} for number, why in NOT_THERE.items()],
+    }
+
+
+def compared(left: Subject, right: Subject) -> Document:
+    """What makes the difference: rows that add up to it, sentences, and what else is not the same in both."""
+    found = difference(left.profile, right.profile)
+    return {
+        "left": left.profile.run_id,
+        "right": right.profile.run_id,
+        "left_label": left.profile.label,
+        "right_label": right.profile.label,
+        "left_ms": left.profile.framework_ms,
+        "right_ms": right.profile.framework_ms,
+        "difference_ms": found.difference_ms,
+        "ratio": found.ratio,
+        "ci95": list(found.ci95) if found.ci95 else None,
+        "sentences": [*sentences(found), *_unlike(found)],
+        "rows": found.as_rows(),
+    }
+
+
+def stacks(subjects: Sequence[Subject]) -> Document:
+    """All of these, and each against the fastest of its model."""
+    comparisons = []
+    for model in dict.fromkeys(subject.profile.about.get("model") for subject in subjects):
+        of_model = [subject for subject in subjects if subject.profile.about.get("model") == model]
+        first, *others = sorted(of_model, key=lambda subject: subject.profile.framework_ms)
+        comparisons += [{"model": model, **compared(first, other)} for other in others]
+    return {"stacks": [analysed(subject) for subject in subjects], "comparisons": comparisons}
+
+
+def labelled(subjects: Sequence[Subject]) -> list[Subject]:
+    """With labels that tell them apart: by what differs among them, else by their runs."""
+    names = [name for name in ("precision", "threads", "batch_size", "device") if _differs(subjects, name)]
+    labels = [
+        " ".join([s.profile.label, *(f"{name}={s.profile.about.get(name)}" for name in names)])
+        for s in subjects
+    ]
+    return [
+        replace(
+            subject,
+            profile=replace(
+                subject.profile,
+                label=label if labels.count(label) == 1 else f"{label} ({subject.profile.run_id})",
+            ),
+        )
+        for subject, label in zip(subjects, labels, strict=True)
+    ]
+
+
+def write(document: Document, folder: Path) -> list[Path]:
+    """All tables of ``stacks``: a CSV and a Parquet file for each, and ``stack.json``; the files. InputError."""
+    paths = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for stack in document["stacks"]:
+            for table in stack["analyses"]:
+                if table["rows"]:
+                    paths += _write_table(
+                        table["rows"], folder / f"{stack['run']}.{table['number']}-{table['name']}"
+                    )
+        for each in document["comparisons"]:
+            paths += _write_table(each["rows"], folder / f"{each['left']}..{each['right']}.difference")
+        paths.append(folder / "stack.json")
+        paths[-1].write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror or error}", field="--to") from error
+    return paths
+
+
+def _write_table(rows: Sequence[dict[str, Any]], stem: Path) -> list[Path]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    comma, parquet = stem.with_name(stem.name + ".csv"), stem.with_name(stem.name + ".parquet")
+    with comma.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(rows[0])
+        writer.writerows([_cell(value) for value in row.values()] for row in rows)
+    pq.write_table(pa.Table.from_pylist(list(rows)), parquet, compression="zstd")
+    return [comma, parquet]
+
+
+def _cell(value: Any) -> Any:
+    """A list as JSON; a name from a model's file must not be run as a formula by a spreadsheet."""
+    if isinstance(value, list):
+        return orjson.dumps(value).decode()
+    return (
+        f"'{value}"
+        if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
+        else value
+    )
+
+
+def _unlike(found: Difference) -> list[str]:
+    """What else differs, so that the difference may not be the stack's."""
+    left, right = found.left.about, found.right.about
+    words = {
+        "model": "model",
+        "batch_size": "batch size",
+        "device": "device",
+        "cores": "cores",
+        "threads": "threads",
+    }
+    return [
+        f"Not the same in both: {word}, {left.get(name)} and {right.get(name)}."
+        for name, word in words.items()
+        if left.get(name) != right.get(name)
+    ]
+
+
+def _differs(subjects: Sequence[Subject], name: str) -> bool:
+    return any(a.profile.about.get(name) != b.profile.about.get(name) for a, b in pairwise(subjects))

@@ -1,0 +1,50 @@
+"""XSP 2: the layers in the order in which they run, and how few of them take how much."""
+
+from __future__ import annotations
+
+from inferbench_tasks.analysis.stack.base import Analysis, Rows, Subject, share
+
+
+class LayerTable(Analysis):
+    """Everything that is known of each layer."""
+
+    number = 2
+    name = "layers"
+    title = "Layers in their order"
+    formula = (
+        "ms: mean over the middle half of each round's runs, then over the rounds; share_ratio: of the runtime's run, "
+        "of which the layers and what is between them are the parts"
+    )
+
+    def rows(self, subject: Subject) -> Rows:
+        """A line for each layer, and one for what is between them."""
+        profile = subject.profile
+        rows: Rows = [
+            {
+                "place": layer.order,
+                "layer": layer.name,
+                "type": layer.type,
+                "kind": layer.kind,
+                "shape": list(layer.shape) if layer.shape else None,
+                "ms": layer.ms,
+                "share_ratio": share(layer.ms, profile.framework_ms),
+                "output_bytes": layer.output_bytes,
+                "fused": list(layer.fused) or None,
+            }
+            for layer in profile.layers
+        ]
+        between = profile.framework_ms - profile.layers_ms
+        nothing = dict.fromkeys(rows[0], None) if rows else {}
+        last = {"layer": "between layers", "ms": between, "share_ratio": share(between, profile.framework_ms)}
+        return [*rows, {**nothing, **last}]
+
+    def sentence(self, subject: Subject) -> str:
+        """The bottleneck: what the three longest take."""
+        profile = subject.profile
+        times = sorted((layer.ms for layer in profile.layers), reverse=True)
+        few = min(3, len(times))
+        taken = sum(times[:few])
+        return (
+            f"{few} of {len(times)} layers take {taken / profile.framework_ms:.0%} of a run's "
+            f"{profile.framework_ms:.4g} ms; all layers add up to {profile.layers_ms / profile.framework_ms:.1%} of it."
+        )

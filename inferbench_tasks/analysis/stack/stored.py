@@ -1,0 +1,104 @@
+"""Profiles of traced runs in PerfDB, and the runs beside them at other batch sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from inferbench_tasks.analysis.report.runs import stored_table
+from inferbench_tasks.analysis.stack.base import Point, Subject
+from inferbench_tasks.analysis.stack.profile import profile_of
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.documents import ResultDocument
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.tracing.queries import trace_of
+from inferbench_tasks.tracing.spans import spans_of
+
+#: Loads that ask for as much as a server gives.
+_SATURATING = ("closed_loop", "offline")
+#: So many traced runs are looked at for the newest of each stack, and so many runs for batch sizes.
+_LOOKED_AT = 2_000
+
+#: What of a traced run makes it another one: the model as it was served, the runtime, or the device.
+BY: dict[str, Callable[[dict[str, Any]], tuple[Any, ...]]] = {
+    "stack": lambda about: tuple(about[name] for name in ("backend", "format", "precision", "threads")),
+    "version": lambda about: (about["backend"], about["version"]),
+    "system": lambda about: (about["device"], about["cores"]),
+}
+
+
+def subject_of(db: PerfDB, result: ResultDocument, *, batches: bool = True) -> Subject:
+    """One traced run; InputError where it has no trace, or none of layers."""
+    trace = trace_of(result)
+    about = about_of(result)
+    label = " ".join(str(about[name]) for name in ("backend", "version") if about[name])
+    profile = profile_of(spans_of(stored_table(db, trace["file"])), label, result.run_id, **about)
+    if profile is None:
+        raise InputError(
+            f"nothing is known of the layers of {result.run_id}; its levels: {', '.join(trace['levels'])}, see "
+            "`inferbench trace sources`",
+            field="RUN",
+        )
+    return Subject(profile, _points(db, result) if batches else ())
+
+
+def about_of(result: ResultDocument) -> dict[str, Any]:
+    """What tells a traced run from another one."""
+    settings = result.backend.settings
+    return {
+        "model": result.model.name,
+        "digest": result.model.digest,
+        "backend": result.backend.kind,
+        "version": result.backend.version,
+        "format": settings.get("engine"),
+        "precision": result.model.precision,
+        "threads": settings.get("threads"),
+        "batch_size": result.load.batch_size,
+        "device": result.device.name or result.device.kind,
+        "cores": result.device.cores,
+        "verdict": str(result.verdict),
+        "at": result.created_at,
+    }
+
+
+def newest(db: PerfDB, models: Sequence[str], by: str) -> list[Subject]:
+    """The newest traced run with layers of each model and each stack, version or system; labelled by what differs.
+
+    InputError for a model of which there is none, with those that there are.
+    """
+    found = db.find_results(
+        {"extensions.trace.layers": {"$type": "object"}}, sort=[("created_at", -1)], limit=_LOOKED_AT
+    )
+    known = sorted({result.model.name for result in found})
+    subjects = []
+    for model in models:
+        of_model = [result for result in found if result.model.name == model]
+        if not of_model:
+            there = ", ".join(known) or "none"
+            raise InputError(
+                f"no traced run of {model} tells of layers; of these models there are: {there}", field="MODEL"
+            )
+        groups: dict[tuple[Any, ...], ResultDocument] = {}
+        for result in of_model:
+            groups.setdefault(BY[by](about_of(result)), result)
+        subjects += [subject_of(db, result) for result in groups.values()]
+    return subjects
+
+
+def _points(db: PerfDB, result: ResultDocument) -> list[Point]:
+    """Valid runs of the same model on the same stack and device that ask for all that it gives."""
+    where = {
+        "model.name": result.model.name,
+        "model.precision": result.model.precision,
+        "backend.kind": result.backend.kind,
+        "backend.version": result.backend.version,
+        "device.name": result.device.name,
+        "load.arrivals.kind": {"$in": list(_SATURATING)},
+    }
+    points = []
+    for each in db.find_results(where, limit=_LOOKED_AT):
+        rate, latency = each.summary.throughput_samples_per_s, each.summary.e2e_latency_ms.p50
+        alike = each.backend.settings.get("threads") == result.backend.settings.get("threads")
+        if each.verdict.valid and alike and rate and latency and each.load.batch_size:
+            points.append(Point(each.run_id, each.load.batch_size, rate, latency))
+    return points

@@ -1,0 +1,52 @@
+"""What a difference between two stacks says, in sentences."""
+
+from __future__ import annotations
+
+from inferbench_tasks.analysis.stack.difference import BETWEEN, Difference, Row
+
+
+def sentences(found: Difference) -> list[str]:
+    """How far apart the two are, what makes most of it, and what was fused on which side."""
+    left, right = found.left, found.right
+    size = found.difference_ms
+    times = f"{left.framework_ms:.4g} ms by {left.label}, {right.framework_ms:.4g} ms by {right.label}"
+    interval = "" if found.ci95 is None else f", 95% {found.ci95[0]:.3g} to {found.ci95[1]:.3g}"
+    first = f"A run takes {times}: {found.ratio:.3g} times as long{interval}."
+    if found.ci95 is None:
+        first += " One round has no interval."
+    elif found.ci95[0] <= 1 <= found.ci95[1]:
+        return [first, "No difference is shown: the interval of the ratio has 1 in it.", *_fused(found)]
+    most = found.rows[0]
+    share = f" ({most.difference_ms / size:.0%} of the difference)" if size else ""
+    return [first, f"Most of it: {_named(most, found)}, {most.difference_ms:+.4g} ms{share}.", *_fused(found)]
+
+
+def _named(row: Row, found: Difference) -> str:
+    """The layers of a row, and how they differ."""
+    left, right = " + ".join(row.left), " + ".join(row.right)
+    if row.what == BETWEEN:
+        return "the runtime's own work between layers"
+    if row.what == "only left":
+        return f"{left} ({row.kind}), which {found.right.label} does not run"
+    if row.what == "only right":
+        return f"{right} ({row.kind}), which {found.left.label} does not run"
+    if row.what in ("same", "other shape"):
+        names = left if left == right else f"{left} and {right}"
+        other = ", of another shape" if row.what == "other shape" else ""
+        return f"{names} ({row.kind}{other})" + (
+            "" if row.ratio is None else f", {row.ratio:.3g} times as long"
+        )
+    one, several = (left, right) if row.what == "fused left" else (right, left)
+    side = found.left if row.what == "fused left" else found.right
+    return f"{several}, which {side.label} runs as one layer, {one}"
+
+
+def _fused(found: Difference) -> list[str]:
+    """What fusion removed: layers of one side that are part of a layer on the other."""
+    words = []
+    for what, side in (("fused left", found.left), ("fused right", found.right)):
+        rows = [row for row in found.rows if row.what == what]
+        if rows:
+            removed = sum(abs(len(row.left) - len(row.right)) for row in rows)
+            words.append(f"{side.label} runs {removed} layers less, in {len(rows)} fused ones.")
+    return words

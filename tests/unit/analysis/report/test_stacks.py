@@ -1,0 +1,44 @@
+"""The report's section on what makes the difference, from made-up spans."""
+
+from __future__ import annotations
+
+import pytest
+
+from inferbench_tasks.analysis.report import stacks
+from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.errors import PerfDBError
+from inferbench_tasks.tracing.spans import table_of
+from tests.unit.analysis.builders import view
+from tests.unit.analysis.stack.spans import layer
+from tests.unit.analysis.stack.spans import run as spans_of_run
+
+
+def traced(label: str, us: float) -> RunView:
+    """A run of two layers, the second of which takes so long."""
+    made = view(None, label)
+    layers = [layer("c", "Conv", 100, (1, 8)), layer("s", "Softmax", us, (1, 8))]
+    made.spans = lambda: table_of(spans_of_run(0, 0, layers))
+    made.label = label
+    return made
+
+
+def test_the_slower_one_is_set_beside_the_faster() -> None:
+    """40 us more, all of them in the softmax: the bars add up to what the title says."""
+    found = stacks.differences([traced("slow", 70), traced("fast", 30)])
+    (chart,) = stacks.charts(found)
+    assert chart["layout"]["title"]["text"] == "What slow takes more than fast: 0.04 ms"
+    assert sum(chart["data"][0]["x"]) == pytest.approx(0.04)
+    assert chart["data"][0]["y"][0] == "1. s"
+    assert "0.14 ms by fast, 0.18 ms by slow: 1.29 times as long" in stacks.words(found)
+
+
+def test_one_run_or_spans_that_are_gone_make_no_section() -> None:
+    """There is nothing to compare, and the report is made all the same."""
+
+    def gone() -> None:
+        raise PerfDBError("PerfDB has no file")
+
+    other = traced("b", 1)
+    other.spans = gone
+    assert stacks.differences([traced("a", 1), other, view(None, "c")]) == []
+    assert stacks.charts([]) == [] and stacks.words([]) == ""

@@ -1,0 +1,102 @@
+"""XSP's analyses of layers, each against a table made by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from inferbench_tasks.analysis.stack.base import ANALYSES, NOT_THERE, Point, Subject, analyses
+from tests.unit.analysis.stack.spans import layer, profile
+
+#: 100 us in 4 layers, 25 us between.
+SUBJECT = Subject(
+    profile(
+        [
+            [
+                layer("c1", "Conv", 10, (1, 8), output_bytes=2**20),
+                layer("r1", "Relu", 5, (1, 8), output_bytes=2**20),
+                layer("c2", "Conv", 70, (1, 8), output_bytes=2**21),
+                layer("x", "Gather", 15),
+            ]
+        ],
+        between_us=[25],
+    )
+)
+BARE = Subject(profile([[layer("c", "conv2d", 10)]]))
+
+
+def table(name: str) -> list[dict[str, object]]:
+    """The rows of an analysis of the subject."""
+    return ANALYSES.load(name)().rows(SUBJECT)
+
+
+def test_the_layers_with_their_shares_of_a_run() -> None:
+    """10, 5, 70, 15 and 25 of 125 us."""
+    rows = table("layers")
+    assert [row["share_ratio"] for row in rows] == pytest.approx([0.08, 0.04, 0.56, 0.12, 0.2])
+    assert rows[-1]["layer"] == "between layers" and rows[0]["kind"] == "convolution"
+    words = ANALYSES.load("layers")().sentence(SUBJECT)
+    assert words == "3 of 4 layers take 76% of a run's 0.125 ms; all layers add up to 80.0% of it."
+
+
+def test_the_time_up_to_each_layer() -> None:
+    """Half of 100 us is over in the third layer."""
+    rows = table("layer_latency")
+    assert [row["until_ms"] for row in rows] == pytest.approx([0.010, 0.015, 0.085, 0.100])
+    words = ANALYSES.load("layer_latency")().sentence(SUBJECT)
+    assert words == "Half of the layers' time is over after 3 of 4 layers; the longest is c2, 0.07 ms."
+
+
+def test_the_bytes_of_outputs() -> None:
+    """1, 1 and 2 MiB of 4; of the last layer nothing is known."""
+    assert [row["share_ratio"] for row in table("layer_memory")] == [0.25, 0.25, 0.5, None]
+    words = ANALYSES.load("layer_memory")().sentence(SUBJECT)
+    assert words == "The outputs of 3 of 4 layers take 4 MiB; the largest are those of c2, 2 MiB."
+
+
+def test_types_by_number_time_and_bytes() -> None:
+    """Two of four layers, 80 of 100 us and 3 of 4 MiB are convolutions."""
+    assert table("types")[0] == {"type": "Conv", "count": 2, "share_ratio": 0.5}
+    first = table("type_latency")[0]
+    assert (first["type"], first["ms"], first["share_ratio"]) == (
+        "Conv",
+        pytest.approx(0.08),
+        pytest.approx(0.8),
+    )
+    rows = {str(row["type"]): row for row in table("type_memory")}
+    assert (rows["Conv"]["output_bytes"], rows["Conv"]["share_ratio"]) == (3 * 2**20, 0.75)
+    assert (rows["Gather"]["known"], rows["Gather"]["output_bytes"], rows["Gather"]["share_ratio"]) == (
+        0,
+        None,
+        None,
+    )
+
+
+def test_a_source_that_tells_no_bytes_is_named() -> None:
+    """The analyses of memory say what is missing instead of a table of nothing."""
+    for name in ("layer_memory", "type_memory"):
+        assert "ONNX Runtime" in str(ANALYSES.load(name)().missing(BARE))
+    assert ANALYSES.load("layers")().missing(BARE) is None
+
+
+def test_all_fifteen_are_there_or_said_to_be_missing() -> None:
+    """Each of XSP's numbers once, and every table has a formula and a sentence."""
+    numbers = [each.number for each in analyses()]
+    assert sorted([*numbers, *NOT_THERE]) == list(range(1, 16))
+    for each in analyses():
+        assert each.title and each.formula and each.name in ANALYSES
+        if each.missing(SUBJECT) is None:
+            assert each.rows(SUBJECT) and each.sentence(SUBJECT).endswith(".")
+
+
+def test_the_best_batch_size() -> None:
+    """10, 18, 19 and 18.5 samples/s at 1, 2, 4 and 8: 4 brings 5.6% more than 2, and 8 nothing."""
+    rates = ((1, 10.0), (2, 17.0), (2, 18.0), (4, 19.0), (8, 18.5))
+    points = [Point(f"r{size}", size, rate, 100.0 * size) for size, rate in rates]
+    analysis = ANALYSES.load("batch_sizes")()
+    subject = Subject(SUBJECT.profile, points)
+    assert analysis.missing(subject) is None and "load.batch_size" in str(analysis.missing(SUBJECT))
+    rows = analysis.rows(subject)
+    assert [(row["batch_size"], row["throughput_sps"], row["best"]) for row in rows] == [
+        (1, 10.0, False), (2, 18.0, False), (4, 19.0, True), (8, 18.5, False),
+    ]  # fmt: skip
+    assert analysis.sentence(subject).startswith("A batch of 4 is the best: 19 samples/s, 400 ms")
