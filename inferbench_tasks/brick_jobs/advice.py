@@ -75,7 +75,7 @@ def in_words(found: Mapping[str, Any]) -> list[str]:
         if known and all(row["within_slo_probability"] < 0.5 for row in known):
             said.append(f"None of them is likely to take at most {slo_ms:g} ms.")
     said.append("Times of one request by itself: neither waiting nor a server's own work is in them.")
-    return said
+    return [*said, *found.get("costs_assume", ())]
 
 
 def _who(row: Mapping[str, Any]) -> dict[str, Any]:

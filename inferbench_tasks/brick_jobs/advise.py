@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from inferbench_tasks.brick_jobs.advice import advice
+from inferbench_tasks.brick_jobs.costs import costs_of
 from inferbench_tasks.brick_jobs.predict import CALIBRATE_ON
 from inferbench_tasks.brick_jobs.queries import by_device, models_of, predicted, settings_of
 from inferbench_tasks.errors import InputError
@@ -25,7 +26,7 @@ def advised(
     if model:
         if device:
             raise InputError("the device is what is looked for: leave it out", field="device")
-        return advice(by_device(db, model, batch_size, granularity, CALIBRATE_ON), slo_ms)
+        return _with_costs(advice(by_device(db, model, batch_size, granularity, CALIBRATE_ON), slo_ms))
     names = models_of(db, task, batch_size, granularity)
     devices = sorted({row["device"] for row in settings_of(db, device)})
     if len(devices) > 1:
@@ -36,5 +37,16 @@ def advised(
             rows.append(predicted(db, name, device, batch_size, granularity, CALIBRATE_ON))
         except InputError as error:
             other.append({"model": name, "device": device, "coverage_ratio": None, "why": str(error)})
-    found = advice(rows, slo_ms)
+    found = _with_costs(advice(rows, slo_ms))
     return {**found, "left_out": [*found["left_out"], *other]}
+
+
+def _with_costs(found: dict[str, Any]) -> dict[str, Any]:
+    """Each ranked one with what 1,000 requests cost; what that assumes once for all: it is of devices, not of times."""
+    costs = [costs_of(row) for row in found["ranked"]]
+    ranked = [
+        {**row, "usd_per_1k": one["usd_per_1k"], "g_per_1k": one["g_per_1k"]}
+        for row, one in zip(found["ranked"], costs, strict=True)
+    ]
+    assume = dict.fromkeys(sentence for one in costs for sentence in one["costs_assume"])
+    return {**found, "ranked": ranked, "costs_assume": list(assume)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, ClassVar
 
+from inferbench_tasks.catalogue import Carbon as Region
 from inferbench_tasks.catalogue import carbon_rows
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.metrics.base import Block, Measured
@@ -28,16 +29,12 @@ class Carbon(Block):
         joule = energy.get("joule_per_request")
         if joule is None:
             return {"g_per_1k": None, "reason": f"no energy is known: {energy.get('reason')}"}
-        region = os.environ.get(REGION, DEFAULT_REGION)
-        rows = carbon_rows()
-        if not rows:
-            return {"g_per_1k": None, "reason": "configs/carbon.yaml is missing"}
-        row = next((row for row in rows if row.region.lower() == region.lower()), None)
+        row = region_row()
         if row is None:
-            raise InputError(f"{REGION}: {region!r} is unknown; known: {', '.join(r.region for r in rows)}")
+            return {"g_per_1k": None, "reason": "configs/carbon.yaml is missing"}
         return {
-            "g_per_1k": joule * 1000 / _J_PER_KWH * row.g_per_kwh,
-            "g_per_1k_samples": energy["joule_per_sample"] * 1000 / _J_PER_KWH * row.g_per_kwh,
+            "g_per_1k": g_per_1k(joule, row),
+            "g_per_1k_samples": g_per_1k(energy["joule_per_sample"], row),
             "region": row.region,
             "g_per_kwh": row.g_per_kwh,
             "source": row.source,
@@ -45,3 +42,18 @@ class Carbon(Block):
             "uncertainty_ratio": energy["uncertainty_ratio"],
             "reason": None,
         }
+
+
+def region_row() -> Region | None:
+    """The electricity of the region that was chosen; None without the table. InputError where it does not have it."""
+    region = os.environ.get(REGION, DEFAULT_REGION)
+    rows = carbon_rows()
+    row = next((row for row in rows if row.region.lower() == region.lower()), None)
+    if rows and row is None:
+        raise InputError(f"{REGION}: {region!r} is unknown; known: {', '.join(r.region for r in rows)}")
+    return row
+
+
+def g_per_1k(joule: float, region: Region) -> float:
+    """Emission of 1,000 times so much energy."""
+    return joule * 1000 / _J_PER_KWH * region.g_per_kwh
