@@ -354,9 +354,10 @@ def _report(rows: dict[str, Any]) -> None:
             f"\n{'model':<22}{'bricks':>8}{'unique':>8}{'by suite':>12}{'openly':>12}{'ratio':>8}{'whole':>12}"
         )
         for row in rows["predictions"]:
+            word = "  DISTURBED" if row["disturbed"] else ""
             print(
                 f"{row['model']:<22}{row['bricks']:>8}{row['unique']:>8}{row['suite_ms']:>9.3f} ms"
-                f"{row['open_ms']:>9.3f} ms{row['ratio']:>8.3f}{row['measured_ms']:>9.3f} ms{'  DISTURBED' if row['disturbed'] else ''}"
+                f"{row['open_ms']:>9.3f} ms{row['ratio']:>8.3f}{row['measured_ms']:>9.3f} ms{word}"
             )
         kept = rows["kept"]
         print(
@@ -373,10 +374,10 @@ def _report(rows: dict[str, Any]) -> None:
             f"{found['balanced_accuracy']:.2f}"
         )
         for name in ("chains_without_dummies", "chains_with_dummies"):
-            chain = found[name]
+            chain, what = found[name], name.replace("_", " ")
             print(
-                f"  {name.replace('_', ' ')}: {chain['candidates_median']:g} candidates (median), {chain['chance']:.0%} "
-                f"of guesses right, {chain['certain']:.0%} of {chain['bricks']} bricks have one candidate"
+                f"  {what}: {chain['candidates_median']:g} candidates (median), {chain['chance']:.0%} of guesses "
+                f"right, {chain['certain']:.0%} of {chain['bricks']} bricks have one candidate"
             )
 
 

@@ -113,10 +113,10 @@ def night_dag(submission: Submission, path: Path) -> DAG:
     callbacks = notifiers()
     with dag:
         with TaskGroup(group_id=group_id(JOB), tooltip="one session"):
-            hold = HoldDevice(**_on_device("hold", 0, request=lease_request(job)), **common)
-            measure = MeasureNight(file=str(path), **_on_device("measure", 1), **common)
-            decide = DecideNight(name=submission.name, file=str(path), **_on_device("decide", 2), **common)
-            release = HoldDevice(**_on_device("release", 3, cleans_up=True), **common)
+            hold = HoldDevice(**on_device("hold", 0, request=lease_request(job)), **common)
+            measure = MeasureNight(file=str(path), **on_device("measure", 1), **common)
+            decide = DecideNight(name=submission.name, file=str(path), **on_device("decide", 2), **common)
+            release = HoldDevice(**on_device("release", 3, cleans_up=True), **common)
         verdict = TellVerdict(
             task_id=VERDICT,
             decided_by=decide.task_id,
@@ -192,9 +192,9 @@ def bisect_dag(submission: Submission, path: Path) -> DAG:
     }
     request = LeaseRequest(job, recorded=False, series=BISECT, least_limit_s=BISECT_LIMIT_S)
     with dag, TaskGroup(group_id=group_id(JOB), tooltip="one bisection"):
-        hold = HoldDevice(**_on_device("hold", 0, request=request), **common)
-        bisect = BisectCommits(file=str(path), **_on_device("bisect", 1), **common)
-        release = HoldDevice(**_on_device("release", 2, cleans_up=True), **common)
+        hold = HoldDevice(**on_device("hold", 0, request=request), **common)
+        bisect = BisectCommits(file=str(path), **on_device("bisect", 1), **common)
+        release = HoldDevice(**on_device("release", 2, cleans_up=True), **common)
         hold >> bisect >> release.as_teardown(setups=hold)
     return dag
 
@@ -247,6 +247,7 @@ def lease_request(job: dict[str, Any]) -> LeaseRequest:
     )
 
 
-def _on_device(task: str, position: int, **more: Any) -> dict[str, Any]:
+def on_device(task: str, position: int, **more: Any) -> dict[str, Any]:
+    """The arguments of a task that runs on the job's device; ``position``: its place among those."""
     leased = LeasedTask(JOB, task, position, **more)
     return {"task_id": task, "queue": HOLD, "executor_config": leased.config()}

@@ -1,0 +1,120 @@
+"""The DAG ``bricks-nightly``: what is known of bricks is kept current, after everybody else's work.
+
+On the cron of the nights it takes a CPU device, at the lowest priority, for a budget of minutes: bricks that the device
+has no time of, none of its runtime's version, or only old ones, are timed there, the most useful first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import DAG, Param, TaskGroup
+
+from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks.plan.compile import group_id
+from inferbench_tasks.provider.nightly.dag import JOB, LOWEST_PRIORITY, on_device, schedule
+from inferbench_tasks.provider.nightly.operators import HoldDevice, MeasuringOperator
+from inferbench_tasks.provider.on_device import LeaseRequest
+from inferbench_tasks.provider.weights import ShortestJobFirst, weight
+from inferbench_tasks.submission.reader import read_submission_data
+from inferbench_tasks.submission.sweep import expand
+
+if TYPE_CHECKING:
+    from inferbench_tasks.perfdb.store import PerfDB
+
+DAG_ID = "bricks-nightly"
+#: Device time of one night, and how old a time may be.
+MINUTES, MAX_AGE_DAYS = 30.0, 30.0
+#: What a night takes beside its budget: cutting the models anew, the last session.
+_BESIDE_S = 1800.0
+
+
+def load_bricks_night() -> dict[str, DAG]:
+    """The DAG, by its id."""
+    return {DAG_ID: bricks_night()}
+
+
+def bricks_night() -> DAG:
+    """One device for one night; triggered by hand it takes another budget."""
+    dag = DAG(
+        dag_id=DAG_ID,
+        dag_display_name="bricks (nightly)",
+        description="Times bricks that are missing, of another runtime's version, or too old; the most useful first",
+        start_date=None,
+        schedule=schedule(),
+        catchup=False,
+        max_active_runs=1,
+        tags=["inferbench", "nightly", "bricks"],
+        doc_md=__doc__,
+        params={
+            "minutes": Param(MINUTES, type="number", exclusiveMinimum=0, maximum=1440, title="Minutes",
+                             description="Of the device."),
+            "max_age_days": Param(MAX_AGE_DAYS, type="number", exclusiveMinimum=0, maximum=3650, title="Age, days",
+                                  description="Older times are taken anew."),
+            "threads": Param(1, type="integer", minimum=1, maximum=256, title="Threads",
+                             description="Of ONNX Runtime, each with a core of the device."),
+        },
+        is_paused_upon_creation=schedule() is None,
+    )  # fmt: skip
+    job = _job()
+    common: dict[str, Any] = {
+        "weight_rule": ShortestJobFirst(),
+        "priority_weight": weight(job["priority"], job["expected_duration_s"]),
+    }
+    request = LeaseRequest(
+        job,
+        recorded=False,
+        series=DAG_ID,
+        least_limit_s=MINUTES * 60 + _BESIDE_S,
+        scaled_by={"minutes": MINUTES},
+    )
+    with dag, TaskGroup(group_id=group_id(JOB), tooltip="one night"):
+        hold = HoldDevice(**on_device("hold", 0, request=request), **common)
+        measure = MeasureBricks(**on_device("measure", 1), **common)
+        release = HoldDevice(**on_device("release", 2, cleans_up=True), **common)
+        hold >> measure >> release.as_teardown(setups=hold)
+    return dag
+
+
+class MeasureBricks(MeasuringOperator):
+    """Times bricks on the device that was taken; returns what came of it."""
+
+    what = "a night of bricks"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(file="", **kwargs)
+
+    def measure(self, params: Mapping[str, Any], db: PerfDB, data_dir: Path) -> dict[str, Any]:
+        from inferbench_tasks.brick_jobs.night import run_night
+        from inferbench_tasks.brick_jobs.store import PerfDBResults
+        from inferbench_tasks.bricks.measure.session import cores_for, setting
+        from inferbench_tasks.running.perform import perform
+        from inferbench_tasks.stages.base import Context
+
+        threads = int(params.get("threads") or 1)
+        cores = cores_for(threads)
+        night = run_night(
+            db,
+            PerfDBResults(db, setting(cores, threads)),
+            Context(data_dir=data_dir, base_dir=data_dir, cancelled=self._stop.is_set, run_stage=perform),
+            cores,
+            float(params.get("minutes") or MINUTES) * 60,
+            float(params.get("max_age_days") or MAX_AGE_DAYS),
+            stopped=self._stop.is_set,
+        )
+        self.log.info("%s", night)
+        return asdict(night)
+
+
+def _job() -> dict[str, Any]:
+    """The night as one job of kind bricks for the executor's policy; which models it is of shows only then."""
+    data = {
+        "name": DAG_ID, "kind": "bricks", "models": [{"model": {"kind": "zoo", "name": "digits"}}],
+        "priority": LOWEST_PRIORITY, "serve": {"device": "cpu"}, "validate": {"models": "none"},
+    }  # fmt: skip
+    submission = read_submission_data(data, DAG_ID, INSTALLED)
+    document = expand(submission)[0].spec.model_dump(mode="json")
+    return {**document, "deadline_s": None, "expected_duration_s": MINUTES * 60}
