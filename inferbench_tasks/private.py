@@ -17,7 +17,9 @@ NAMES = frozenset(
     {
         *(
             "airflow",
+            "artifacts",
             "cache",
+            "home.id",
             ".cleaned.lock",
             "cleaned",
             "images.txt",

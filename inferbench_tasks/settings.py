@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from inferbench_tasks import private
@@ -14,6 +17,8 @@ PERFDB_URI = "INFERBENCH_PERFDB_URI"
 REGISTRY_CODE = "INFERBENCH_REGISTRY_CODE"
 #: Set for runs whose caches and results are apart (the sides of a night): where what is one per machine stays.
 MACHINE_DIR = "INFERBENCH_MACHINE_DIR"
+#: In a data directory: its id, see ``home_id``.
+HOME_ID = "home.id"
 #: Folder whose YAML files become DAGs.
 SUBMISSIONS_DIR = "INFERBENCH_SUBMISSIONS_DIR"
 #: Set by ``inferbench run`` for its child: the invocation's folder, for progress and cancellation.
@@ -45,6 +50,30 @@ def machine_dir(data_dir: Path) -> Path:
     is set, so that runs with caches of their own take turns with all others, and are cleaned up with them.
     """
     return Path(os.environ.get(MACHINE_DIR) or data_dir)
+
+
+def home_id(data_dir: Path) -> str:
+    """What tells a data directory from all others, also where two hosts have theirs at the same path.
+
+    Drawn once and kept in its file ``home.id``. StorageError where that can't be written, or is none.
+    """
+    path = data_dir / HOME_ID
+    try:
+        if not path.exists():
+            data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+            drawn = path.with_name(f".{HOME_ID}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
+            drawn.write_text(uuid.uuid4().hex)
+            try:
+                with suppress(FileExistsError):  # another process was first
+                    os.link(drawn, path)
+            finally:
+                drawn.unlink()
+        text = path.read_text().strip()
+    except OSError as error:
+        raise StorageError(f"{path} can't be used: {error.strerror}") from error
+    if not re.fullmatch("[0-9a-f]{32}", text):
+        raise StorageError(f"{path} is damaged; remove it, and start this host's workers again.")
+    return text
 
 
 def servers_dir(data_dir: Path) -> Path:

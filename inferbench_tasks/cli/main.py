@@ -41,6 +41,7 @@ COMMANDS = {
     "arrivals": ("The known arrival processes.", "arrivals"),
     "metrics": ("The known metrics with units and formulas.", "metrics"),
     "networks": ("The emulated networks; check that they do what they say.", "networks"),
+    "artifacts": ("What travels between hosts: list, show, put, gc.", "artifacts"),
     "models": ("The model repository: register, update, search, show, delete.", "models"),
     "bricks": ("What models are made of, and their latency from its parts: decompose, predict.", "bricks"),
     "load": ("Load any server: run, calibrate.", "load"),

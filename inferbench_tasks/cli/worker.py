@@ -32,8 +32,9 @@ def worker(
     directory.
     """
     extras.require("cluster")
-    device_spec = find(device).model_copy(update={"cluster": cluster_name(cluster)})
     data_dir = settings.writable(settings.data_dir())
+    about = {"cluster": cluster_name(cluster), "home": settings.home_id(data_dir)}
+    device_spec = find(device).model_copy(update=about)
     if "AIRFLOW__CELERY__BROKER_URL" not in os.environ:
         os.environ.update(LocalSystem(data_dir).environment())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")

@@ -72,6 +72,8 @@ class Device(BaseModel):
     """Why it is quarantined."""
     accused: str = ""
     """Why somebody holds it for sick, though its own checks find nothing; until its worker is started again."""
+    home: str = ""
+    """The id of its worker's data directory (``settings.home_id``); "" of workers from before it was told."""
     cluster: str = ""
     """The name of the cluster that its worker was started for."""
     age_s: float = 0.0

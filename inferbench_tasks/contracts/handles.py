@@ -1,13 +1,25 @@
 """The small JSON values that stages hand to each other: handles to what lies in files or in PerfDB.
 
-Paths are absolute and lie under the data directory; bulk never travels through a handle.
+Bulk never travels through a handle. A ``LocatedPath`` is absolute where a stage uses it; between stages that may run on
+different hosts a digest and a name stand for it (``located.py``).
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_serializer,
+    field_validator,
+    model_serializer,
+)
+
+from inferbench_tasks.contracts.located import LocatedPath, received, sent
 
 
 class Handle(BaseModel):
@@ -51,7 +63,7 @@ class ModelArtifact(Handle):
     framework: str
     format: str
     precision: str = "fp32"
-    path: str
+    path: LocatedPath
     digest: str
     task: str | None = None
     dataset: str | None = None
@@ -73,6 +85,16 @@ class ProcessorStep(Handle):
     kind: str
     settings: dict[str, Any] = {}
 
+    @field_validator("settings")
+    @classmethod
+    def _received(cls, settings: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        return {name: received(value, info) for name, value in settings.items()}
+
+    @field_serializer("settings")
+    def _sent(self, settings: dict[str, Any], info: SerializationInfo) -> dict[str, Any]:
+        path = settings.get("path")
+        return {**settings, "path": sent(path, info)} if isinstance(path, str) else settings
+
 
 class Processing(Handle):
     """The processors of a run. On the server's side, also what requests and answers look like there.
@@ -86,12 +108,12 @@ class Processing(Handle):
     side: Literal["client", "server"]
     before: tuple[ProcessorStep, ...] = ()
     after: tuple[ProcessorStep, ...] = ()
-    sent_path: str | None = None
-    answered_path: str | None = None
+    sent_path: LocatedPath | None = None
+    answered_path: LocatedPath | None = None
     sent: tuple[TensorSpec, ...] = ()
     answered: tuple[TensorSpec, ...] = ()
     client_ms: dict[str, float] = {}
-    raw_path: str | None = None
+    raw_path: LocatedPath | None = None
 
 
 class RequestSet(Handle):
@@ -101,9 +123,9 @@ class RequestSet(Handle):
     ``reference_path`` likewise for the outputs; ``labels_path`` an ``.npy`` of int64 class ids or None.
     """
 
-    path: str
-    reference_path: str
-    labels_path: str | None = None
+    path: LocatedPath
+    reference_path: LocatedPath
+    labels_path: LocatedPath | None = None
     samples: int
     digest: str
     dataset: str | None = None

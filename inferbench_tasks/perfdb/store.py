@@ -111,6 +111,10 @@ class PerfDB(Lifecycle):
         """Run an operation that may safely be repeated until it succeeds; see ``Session.retrying``."""
         return self._session.retrying(operation, doing, patience_s)
 
+    def require_room(self, size_bytes: int) -> None:
+        """StorageError where the embedded server's disk has no room for so many bytes more."""
+        self._session.require_room(size_bytes)
+
     def has_transactions(self) -> bool:
         """Whether the server changes several documents at once: a replica set does, a standalone does not."""
         client = self._session.database().client

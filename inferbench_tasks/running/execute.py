@@ -8,9 +8,10 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from inferbench_tasks import settings
+from inferbench_tasks.contracts.located import CARRIER
 from inferbench_tasks.errors import CancelledError, InferBenchError, StageError, StorageError
 from inferbench_tasks.plan.graph import Node
 from inferbench_tasks.running.fence import Fence, Holding
@@ -19,6 +20,10 @@ from inferbench_tasks.running.invocation import Invocation
 from inferbench_tasks.running.lease import MachineLease
 from inferbench_tasks.running.perform import perform
 from inferbench_tasks.stages.base import ENDS_JOB, Context
+
+if TYPE_CHECKING:
+    from inferbench_tasks.perfdb.store import PerfDB
+    from inferbench_tasks.stores.depot import Depot
 
 log = logging.getLogger(__name__)
 
@@ -93,13 +98,21 @@ def execute_node(
         module = importlib.import_module(node.module)
         values = {**node.input, **outputs, **_execution(node, invocation, attempt, holding)}
         inp = {name: value for name, value in values.items() if name in module.Input.model_fields}
+        depot = None if invocation.is_local() or run_id is None else _depot(db, context)
         with holding.used() if holding else contextlib.nullcontext():
-            output = perform(module, module.Input.model_validate(inp), context)
+            if depot:
+                depot.expect(inp, module.STAGE.unread)
+            ready = module.Input.model_validate(inp, context={CARRIER: depot} if depot else None)
+            output = perform(module, ready, context)
         if fence and holding:
             fence.check(db, holding)
+        # What runs on a device is used by what follows on that device, and what is kept of it goes to PerfDB.
+        travels = depot is not None and node.lease is None
+        result: dict[str, Any] = output.model_dump(mode="json", context={CARRIER: depot} if travels else None)
+        if depot is not None and travels:
+            depot.flush()
         seconds = time.monotonic() - started
         folder = invocation.dir if run_id is None else context.run_dir(run_id)
-        result: dict[str, Any] = output.model_dump(mode="json")
         with deferred():
             (folder / f"{stage}.json").write_text(output.model_dump_json(indent=1))
             ended = node.last or bool(result.get(ENDS_JOB))
@@ -122,6 +135,15 @@ def execute_node(
             lease.release(run_id)
     invocation.tell(event="end", stage=stage, job=job_index, state="done", seconds=seconds)
     return result
+
+
+def _depot(db: PerfDB, context: Context) -> Depot:
+    """What carries files between this host and those where the job's other stages run."""
+    from inferbench_tasks.stores.depot import Depot
+
+    return Depot(
+        db, context.data_dir, folders=[context.base_dir], told=context.progress, cancelled=context.cancelled
+    )
 
 
 def _execution(node: Node, invocation: Invocation, attempt: int, holding: Holding | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from inferbench_tasks.submission.schema import Submission
 
 if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.ceilings import Ceilings
+    from inferbench_tasks.perfdb.store import PerfDB
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ def run(inp: Input, ctx: Context) -> Output:
     ctx.progress(0, 1, f"drawing the report of {len(inp.run_ids)} run(s)")
     path = ctx.data_dir / "invocations" / inp.invocation_id / REPORT_FILE
     submission = inp.submission.model_dump(mode="json", exclude_defaults=True)
-    views = make_report(db, inp.run_ids, submission, path, _ceilings(inp.submission, ctx))
+    views = make_report(db, inp.run_ids, submission, path, _ceilings(inp, ctx, db))
     if views:
         db.keep_submission(inp.invocation_id, submission)
         db.attach(inp.invocation_id, path)
@@ -52,15 +53,20 @@ def run(inp: Input, ctx: Context) -> Output:
     return Output(report_path=str(path), verdicts={view.run_id: view.said for view in views})
 
 
-def _ceilings(submission: Submission, ctx: Context) -> Ceilings | None:
-    """This machine's, for CPU runs; without them the roofline is left out and the report is made all the same."""
+def _ceilings(inp: Input, ctx: Context, db: PerfDB) -> Ceilings | None:
+    """This machine's, for CPU runs on its processor; without them the roofline is left out of the report."""
     from inferbench_tasks.analysis.report.ceilings import measured_ceilings
     from inferbench_tasks.monitors import environment
 
-    if submission.serve.device.kind != "cpu":
+    if inp.submission.serve.device.kind != "cpu":
+        return None
+    processor = environment.hardware()["cpu"]
+    # Runs may come from other hosts: their points under this one's ceilings would look right, and be wrong.
+    results = db.find_results({"run_id": {"$in": list(inp.run_ids)}})
+    if {result.environment.get("hardware", {}).get("cpu", processor) for result in results} - {processor}:
         return None
     try:
-        return measured_ceilings(ctx.cache_dir("roofline"), environment.hardware()["cpu"])
+        return measured_ceilings(ctx.cache_dir("roofline"), processor)
     except StageError:
         log.warning("no roofline", exc_info=True)
         return None

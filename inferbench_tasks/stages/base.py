@@ -40,6 +40,9 @@ class Stage:
     jobs, whatever became of them. ``after``: stages of other jobs of the same point of the sweep, which stand before
     its own job; it waits for them, whatever became of them, and reads what they left in their runs' folders.
 
+    ``unread``: parts of its Input (``generate.model``) whose files it never opens. They are not brought to its host,
+    and the paths in them stay references (``contracts.located``).
+
     ``in_child``: its work imports frameworks, which is left to a process of its own. Such a module has
     ``without_child(inp, ctx) -> Output | None`` too: the output where no child is needed (it is cached).
     """
@@ -51,6 +54,7 @@ class Stage:
     block: str | None = None
     of_submission: bool = False
     after: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 #: The field of an Output that says, where it is true, that its job has nothing more to do: what follows is skipped.

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from inferbench_tasks.monitors.records import Recording
     from inferbench_tasks.perfdb.documents import DeviceInfo, ResultDocument, Summary
 
-STAGE = Stage(needs=("generate", "convert", "serve", "load", "evaluate", "trace"), leased=True)
+STAGE = Stage(
+    needs=("generate", "convert", "serve", "load", "evaluate", "trace"),
+    leased=True,
+    unread=("generate.model",),
+)
 MONITORS_FILE = "monitors.parquet"
 #: Files of a load of streamed tokens: their paths in its output -> their names in the result.
 STREAM_FILES = {"streams_path": "streams", "chunks_path": "chunks"}

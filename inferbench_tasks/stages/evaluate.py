@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from inferbench_tasks.contracts.arrays import Arrays
     from inferbench_tasks.stages.asked import Asked
 
-STAGE = Stage(needs=("generate", "convert", "serve", "load"), leased=True, block="evaluate")
+STAGE = Stage(
+    needs=("generate", "convert", "serve", "load"), leased=True, block="evaluate", unread=("generate.model",)
+)
 ANSWERS_FILE = "answers.parquet"
 #: So many samples are listed by their ids; all of them stand in the file of answers.
 LISTED = 50

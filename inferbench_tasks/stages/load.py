@@ -18,7 +18,7 @@ from inferbench_tasks.stages.base import Context, Stage
 from inferbench_tasks.stages.load_order import Input as Input
 from inferbench_tasks.stages.one_load import Output as Output
 
-STAGE = Stage(needs=("generate", "serve"), leased=True)
+STAGE = Stage(needs=("generate", "serve"), leased=True, unread=("generate.model",))
 
 
 def run(inp: Input, ctx: Context) -> Output:

@@ -29,7 +29,7 @@ from inferbench_tasks.submission.serving import backend_findings
 
 log = logging.getLogger(__name__)
 
-STAGE = Stage(needs=("generate", "convert"), leased=True)
+STAGE = Stage(needs=("generate", "convert"), leased=True, unread=("generate.model",))
 #: At most so many requests per second are traced by servers that can.
 LIGHT_RPS = 50.0
 

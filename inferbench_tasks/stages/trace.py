@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from inferbench_tasks.stages.traced import Traced
     from inferbench_tasks.tracing.spans import Level
 
-STAGE = Stage(needs=("generate", "convert", "serve", "load"), leased=True, block="trace")
+STAGE = Stage(
+    needs=("generate", "convert", "serve", "load"), leased=True, block="trace", unread=("generate.model",)
+)
 SPANS_FILE = "spans.parquet"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,8 +10,6 @@ from pathlib import Path
 
 #: What was used this recently stays, whatever the bounds say: somebody may be about to use it again.
 YOUNG_S = 3600.0
-#: Folders on their way out begin so.
-DOOMED = ".doomed-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +38,3 @@ def used_at(path: Path) -> float:
     with suppress(OSError), os.scandir(path) as entries:
         moments += [entry.stat(follow_symlinks=False).st_mtime for entry in entries]
     return max(moments)
-
-
-def remove_folder(path: Path) -> None:
-    """Remove a folder: it is gone at once for whoever looks for it, not half of it. OSError where that can't be."""
-    doomed = path.with_name(f"{DOOMED}{os.getpid()}-{path.name}")
-    os.replace(path, doomed)
-    shutil.rmtree(doomed)
-
-
-def remove_doomed(folder: Path) -> None:
-    """What is left of removals that were cut off."""
-    for path in folder.glob(f"{DOOMED}*"):
-        shutil.rmtree(path, ignore_errors=True)

@@ -10,10 +10,12 @@ from typing import Any
 
 from inferbench_tasks import settings
 from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.contracts.located import references
 from inferbench_tasks.launchers import records
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.running.lease import MachineLease
+from inferbench_tasks.stores.holdings import Holdings
 
 #: A run that was killed counts as running for ever. No task is queued for more than a week, and none runs for longer.
 STALE = timedelta(days=14)
@@ -46,10 +48,13 @@ class InUse:
             "finding what runs",
         )
         documents += others
+        holdings = Holdings(data_dir)
+        named = {path for document in documents for path in _paths(document, data_dir)}
+        named |= {root for digest in references(documents) if (root := holdings.root_of(digest))}
         return cls(
             runs=frozenset(running | holders),
             invocations=frozenset(str(document["invocation_id"]) for document in documents),
-            paths=frozenset(path for document in documents for path in _paths(document, data_dir)),
+            paths=frozenset(named),
             strangers=frozenset(holders - {document["_id"] for document in others}),
         )
 

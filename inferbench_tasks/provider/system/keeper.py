@@ -12,7 +12,9 @@ import json
 import logging
 import os
 import signal
+import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import FrameType
@@ -20,12 +22,16 @@ from types import FrameType
 from inferbench_tasks import settings
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.perfdb import embedded
+from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.system import processes
 from inferbench_tasks.provider.system.processes import Process
+from inferbench_tasks.stores.ledger import Ledger
 
 log = logging.getLogger("inferbench.keeper")
 
 LOOK_S = 1.0
+#: Seconds between two looks at what other hosts ask for.
+ASKED_S = 3.0
 #: A part that dies again and again is started less and less often.
 FIRST_PAUSE_S, LONGEST_PAUSE_S, STEADY_S = 1.0, 60.0, 120.0
 
@@ -46,6 +52,7 @@ class Keeper:
     def run(self) -> None:
         """Until SIGTERM; what it started goes on then."""
         signal.signal(signal.SIGTERM, self._stop)
+        threading.Thread(target=self._answer_hosts, name="artifacts", daemon=True).start()
         while not self.stop:
             for name in self.parts:
                 self._keep(name)
@@ -73,6 +80,26 @@ class Keeper:
             log.warning("started %s (pid %d)", name, started.pid)
             me = [p for p in processes.load(self.home / "processes.json") if p.name == KEEPER]
             processes.save(self.home / "processes.json", [*me, *self.running.values()])
+
+    def _answer_hosts(self) -> None:
+        """Store what workers of other hosts ask for; in a process behind all others, where host tasks are run."""
+        host = self.parts.get("worker-host", [])
+        prefix = host[: host.index(sys.executable)] if sys.executable in host else []
+        behind = [*prefix, sys.executable, "-m", "inferbench_tasks.background"]
+        command = [*behind, sys.executable, "-m", "inferbench_tasks.cli.main", "artifacts", "put"]
+        while True:
+            time.sleep(ASKED_S)
+            try:
+                if settings.perfdb_uri() is None and not embedded.status(settings.data_dir())["running"]:
+                    continue
+                with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
+                    home = settings.home_id(settings.data_dir())
+                    while True:
+                        if Ledger(db, patience_s=ASKED_S).wanted_of(home):
+                            subprocess.run(command, check=False, stdin=subprocess.DEVNULL)
+                        time.sleep(ASKED_S)
+            except InferBenchError as error:
+                log.warning("PerfDB can't be asked what other hosts need: %s", error)
 
     def _keep_perfdb(self) -> None:
         if settings.perfdb_uri() is not None or embedded.status(settings.data_dir())["running"]:

@@ -14,7 +14,8 @@ from filelock import FileLock, Timeout
 
 from inferbench_tasks import settings
 from inferbench_tasks.artifacts.cache import MANIFEST
-from inferbench_tasks.upkeep.entry import DOOMED, Entry, remove_doomed, remove_folder
+from inferbench_tasks.artifacts.removal import DOOMED, remove_doomed, remove_folder
+from inferbench_tasks.upkeep.entry import Entry
 from inferbench_tasks.upkeep.places.base import Place
 from inferbench_tasks.upkeep.sizes import allocated_bytes
 

@@ -11,8 +11,9 @@ from functools import partial
 from pathlib import Path
 
 from inferbench_tasks import settings
+from inferbench_tasks.artifacts.removal import DOOMED, remove_doomed, remove_folder
 from inferbench_tasks.perfdb.files import measure
-from inferbench_tasks.upkeep.entry import DOOMED, Entry, remove_doomed, remove_folder, used_at
+from inferbench_tasks.upkeep.entry import Entry, used_at
 from inferbench_tasks.upkeep.places.base import Place
 from inferbench_tasks.upkeep.sizes import allocated_bytes
 

@@ -1,0 +1,1 @@
+"""What artifacts that travel cost and reach: a system over two homes, the rate of each store, a run's overhead."""

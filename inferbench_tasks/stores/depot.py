@@ -1,0 +1,197 @@
+"""The carrier of a host: what its stages hand over goes to where others can have it, and what they need comes here."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks import settings
+from inferbench_tasks.artifacts.cache import MANIFEST
+from inferbench_tasks.contracts.located import reference, references, referred
+from inferbench_tasks.dotted import set_at, value_at
+from inferbench_tasks.errors import CancelledError, StorageError
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.stores.base import ARTIFACTS, Missing, open_store, store_url
+from inferbench_tasks.stores.entries import entry_digests, root_of
+from inferbench_tasks.stores.fetch import Damaged, Fetch
+from inferbench_tasks.stores.holdings import Holding, Holdings
+from inferbench_tasks.stores.ledger import Known, Ledger
+from inferbench_tasks.stores.limit import make_room
+from inferbench_tasks.stores.manifest import Manifest
+from inferbench_tasks.stores.put import is_explicit, put
+
+log = logging.getLogger(__name__)
+
+#: How long a stage waits for the home that has an artifact to store it.
+WAIT_S = 300.0
+LOOK_S = 0.5
+
+
+class Depot:
+    """Of one data directory. ``told(done, total, text)``: progress of what takes long.
+
+    ``folders``: whose files may leave this host; what a stage names elsewhere stays a path.
+    """
+
+    def __init__(
+        self,
+        db: PerfDB,
+        data_dir: Path,
+        *,
+        folders: Iterable[Path] = (),
+        told: Callable[[float, float | None, str], None] = lambda done, total, text: None,
+        cancelled: Callable[[], bool] = lambda: False,
+        wait_s: float = WAIT_S,
+    ) -> None:
+        self.db, self.data_dir = db, data_dir
+        self.holdings, self.ledger = Holdings(data_dir), Ledger(db)
+        self._folders = [data_dir / "cache", data_dir / "runs", *folders]
+        self._told, self._cancelled, self._wait_s = told, cancelled, wait_s
+        self._sent: dict[Path, Manifest] = {}
+        self._received: dict[str, Holding] = {}
+        self._left: set[str] = set()
+
+    # -- to others -----------------------------------------------------------------------------------
+
+    def send(self, path: str) -> str:
+        """The reference of a file or folder of this host; ``flush`` makes it good. A path of elsewhere stays one."""
+        place = Path(path)
+        allowed = ".." not in place.parts and any(place.is_relative_to(folder) for folder in self._folders)
+        if not allowed or not place.exists():
+            return path
+        root = root_of(place, self.data_dir)
+        names = None if root is not None else [place.name] if place.is_file() else None
+        if root is None:
+            root = place.parent if place.is_file() else place
+        key = place if names else root
+        if key not in self._sent:
+            self._sent[key] = self._manifest(root, names)
+        name = place.relative_to(root).as_posix()
+        return reference(self._sent[key].digest, "" if name == "." else name)
+
+    def _manifest(self, root: Path, names: list[str] | None) -> Manifest:
+        known = None if names else entry_digests(root)
+        if names is None:
+            names = (
+                list(known)
+                if known
+                else sorted(
+                    path.relative_to(root).as_posix()
+                    for path in root.rglob("*")
+                    if path.is_file() and path.name != MANIFEST
+                )
+            )
+        manifest = Manifest.of(root, names, known)
+        before = self.holdings.whereabouts(manifest.digest)
+        if before is None or before.root != root or self.holdings.find(manifest.digest) is None:
+            self.holdings.enter(Holding(root, manifest))
+        return manifest
+
+    def flush(self) -> None:
+        """Tell PerfDB of what was sent, and store it where another home may need it. Raises as ``put``."""
+        if not self._sent:
+            return
+        home = settings.home_id(self.data_dir)
+        self.ledger.enter(self._sent.values(), home, socket.gethostname())
+        if is_explicit() or self.ledger.others(home):
+            for manifest in self._sent.values():
+                put(self.db, self.holdings, manifest.digest, told=self._told, cancelled=self._cancelled)
+        self._sent.clear()
+
+    # -- from others ---------------------------------------------------------------------------------
+
+    def expect(self, document: dict[str, Any], unread: Iterable[str] = ()) -> None:
+        """Ask at once for all that a document refers to and is to be had nowhere yet.
+
+        What only its parts ``unread`` (dotted paths) refer to is not received: nobody opens it.
+        """
+        rest = copy.deepcopy(document)
+        for part in unread:
+            if value_at(rest, part) is not None:
+                set_at(rest, part, None)
+        self._left = references(document) - references(rest)
+        for digest in references(rest):
+            if self.holdings.whereabouts(digest) is None:
+                known = self.ledger.get(digest)
+                if known is not None and not known.stored:
+                    self.ledger.want(digest, socket.gethostname())
+
+    def receive(self, text: str) -> str:
+        """The path here of what a reference stands for, fetched if need be. StorageError where it can't be had."""
+        found = referred(text)
+        assert found is not None
+        digest, name = found
+        if digest in self._left:
+            return text
+        if digest not in self._received:
+            self._received[digest] = self.holdings.find(digest) or self._fetched(digest)
+        holding = self._received[digest]
+        path = holding.root / name if name else holding.root
+        inside = {file.name for file in holding.manifest.files}
+        if name and name not in inside and not any(each.startswith(f"{name}/") for each in inside):
+            raise StorageError(f"Artifact {digest} has no {name[:200]!r}.")
+        return str(path)
+
+    def _fetched(self, digest: str) -> Holding:
+        """Wait until a store has it, and fetch it; a damaged copy in a store is stored again by a home that has it."""
+        deadline_s = time.monotonic() + self._wait_s
+        host, asked = socket.gethostname(), False
+        while True:
+            known = self.ledger.get(digest)
+            for url in known.stored if known else ():
+                try:
+                    return self._fetch(digest, url)
+                except (Missing, Damaged) as error:
+                    what = str(error) if isinstance(error, Damaged) else f"{error} is not in {url}"
+                    log.warning("an artifact's copy in a store is not whole artifact=%s: %s", digest, what)
+                    self.ledger.report(digest, host, what)
+                    self.ledger.unstore(digest, url)
+                    if isinstance(error, Damaged):
+                        open_store(url, self.db).delete(error.key)
+                    asked = False
+            if not asked:
+                self.ledger.want(digest, host)
+                self._told(0, None, f"waiting for artifact {digest[:12]}")
+                asked = True
+            if self._cancelled():
+                raise CancelledError("Cancelled while an artifact was waited for.")
+            if time.monotonic() > deadline_s:
+                raise StorageError(_unanswered(digest, known, self._wait_s))
+            time.sleep(LOOK_S)
+
+    def _fetch(self, digest: str, url: str) -> Holding:
+        def report(what: str) -> None:
+            log.warning("artifact=%s: %s", digest, what)
+            self.ledger.report(digest, socket.gethostname(), what)
+
+        fetch = Fetch(
+            open_store(url, self.db),
+            self.holdings,
+            told=lambda done, total: self._told(done, total, f"fetching artifact {digest[:12]}"),
+            report=report,
+            cancelled=self._cancelled,
+            room=lambda needed: make_room(self.holdings, needed, self._used),
+        )
+        holding = fetch(digest)
+        self.ledger.enter([holding.manifest], settings.home_id(self.data_dir), socket.gethostname())
+        return holding
+
+    def _used(self) -> set[str]:
+        return self.ledger.in_use() | set(self._received)
+
+
+def _unanswered(digest: str, known: Known | None, wait_s: float) -> str:
+    hosts = ", ".join(sorted(set(known.homes.values()))) if known and known.homes else ""
+    where = (
+        f"it was made on {hosts}, whose system did not store it" if hosts else "nobody is known who has it"
+    )
+    return (
+        f"Artifact {digest} is in no store, and {where} within {wait_s:.0f} s. See that `inferbench up` runs there (or "
+        f"run `inferbench artifacts put` there, or set {ARTIFACTS} to {store_url()!r} on all hosts), and clear the "
+        "job's tasks from generate on."
+    )

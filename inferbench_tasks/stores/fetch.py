@@ -1,0 +1,234 @@
+"""An artifact from a store into this host's cache: once, whole, and exactly what it says.
+
+Parts come by several threads into files beside each other; a journal says which parts are there, so that what was cut
+off goes on where it was. Each file's SHA-256 is taken as its parts arrive; one that is another is fetched again, once.
+The folder appears by one rename.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from filelock import FileLock
+
+from inferbench_tasks.artifacts.cache import MANIFEST
+from inferbench_tasks.errors import CancelledError, StorageError
+from inferbench_tasks.stores.base import BLOBS, MANIFESTS, Missing, Store
+from inferbench_tasks.stores.holdings import FETCHED, Holding, Holdings
+from inferbench_tasks.stores.manifest import FileEntry, Manifest
+
+#: So many parts come at once, each so large.
+THREADS, PART_BYTES = 4, 16 << 20
+#: Left free beside what is fetched.
+SPARE_BYTES = 64 << 20
+
+
+class Damaged(Exception):
+    """The store's object is not what its key says; ``key``."""
+
+    def __init__(self, key: str, what: str) -> None:
+        super().__init__(what)
+        self.key = key
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """``told(bytes, total)``: progress; ``report(what)``: a damaged copy was found. ``room(bytes)`` makes some."""
+
+    store: Store
+    holdings: Holdings
+    told: Callable[[int, int], None] = lambda done, total: None
+    report: Callable[[str], None] = lambda what: None
+    cancelled: Callable[[], bool] = lambda: False
+    room: Callable[[int], None] = lambda needed: None
+    part_bytes: int = PART_BYTES
+    threads: int = field(default=THREADS)
+
+    def __call__(self, digest: str) -> Holding:
+        """The artifact in this host's cache. Raises Missing, Damaged, StorageError, PerfDBError, CancelledError."""
+        root = self.holdings.data_dir / FETCHED
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            with FileLock(root / f".{digest}.lock"):
+                if holding := self.holdings.find(digest):  # somebody else brought it meanwhile
+                    return holding
+                return self._fetch(digest, root)
+        except OSError as error:
+            raise StorageError(f"The cache {root} can't be written: {error.strerror or error}") from error
+
+    def _fetch(self, digest: str, root: Path) -> Holding:
+        key = f"{MANIFESTS}/{digest}"
+        content = self.store.read(key)
+        try:
+            manifest = Manifest.read(content, digest)
+        except StorageError as error:
+            raise Damaged(key, str(error)) from error
+        if (root / digest).exists():  # what find() would not have: damaged, or without a record
+            self._reuse(root / digest, manifest, root / f".{digest}.part")
+        parts = root / f".{digest}.part"
+        parts.mkdir(exist_ok=True)
+        self._make_room(manifest, parts)
+        self._blobs(manifest, parts)
+        return self._place(manifest, parts, root / digest)
+
+    def _reuse(self, folder: Path, manifest: Manifest, parts: Path) -> None:
+        """Of a folder that is not whole what still is right; the rest is reported."""
+        parts.mkdir(exist_ok=True)
+        for file in manifest.files:
+            path = folder / file.name
+            if path.is_symlink() or not path.is_file() or _sha256(path) != file.sha256:
+                self.report(f"{file.name} in the cache was damaged or missing; fetched again")
+            elif not (parts / file.sha256).exists():
+                os.replace(path, parts / file.sha256)
+                _journal(parts, file.sha256).write_text("whole\n")
+        shutil.rmtree(folder)
+
+    def _make_room(self, manifest: Manifest, parts: Path) -> None:
+        have = sum(path.stat().st_blocks * 512 for path in parts.iterdir())
+        needed = max(0, manifest.total_bytes - have)
+        self.room(needed)
+        free = shutil.disk_usage(parts).free
+        if free < needed + SPARE_BYTES:
+            raise StorageError(
+                f"{needed / 1e6:,.0f} MB of an artifact have no room on the file system of {parts.parent}: "
+                f"{free / 1e6:,.0f} MB are free. Free some (`inferbench clean`), or choose another data directory."
+            )
+
+    def _blobs(self, manifest: Manifest, parts: Path) -> None:
+        files = list({file.sha256: file for file in manifest.files}.values())
+        total = sum(file.bytes for file in files)
+        done = 0
+        with ThreadPoolExecutor(self.threads, thread_name_prefix="artifact") as pool:
+            for file in files:
+                before = done
+
+                def told(amount: int, before: int = before) -> None:
+                    self.told(before + amount, total)
+
+                if not self._blob(file, parts, pool, told):
+                    self.report(f"{file.name} came damaged from {self.store.url}; fetched again")
+                    _discard(parts, file.sha256)
+                    if not self._blob(file, parts, pool, told):
+                        _discard(parts, file.sha256)
+                        key = f"{BLOBS}/{file.sha256}"
+                        raise Damaged(key, f"{file.name} in {self.store.url} is damaged")
+                done += file.bytes
+
+    def _blob(
+        self, file: FileEntry, parts: Path, pool: ThreadPoolExecutor, told: Callable[[int], None]
+    ) -> bool:
+        """Bring a file's content; whether it is what it should be."""
+        key, path = f"{BLOBS}/{file.sha256}", parts / file.sha256
+        size = self.store.size(key)
+        if size is None:
+            raise Missing(key)
+        if size != file.bytes:
+            return False
+        journal = _journal(parts, file.sha256)
+        there = set(journal.read_text().split()) if journal.exists() and path.exists() else set()
+        if not there:
+            _discard(parts, file.sha256)
+            with open(path, "xb") as empty:
+                empty.truncate(file.bytes)
+        starts = range(0, file.bytes, self.part_bytes)
+        digest = hashlib.sha256()
+        with open(path, "r+b") as target, open(journal, "a") as written:
+            futures: list[tuple[int, Future[bool] | None]] = []
+            for start in starts:
+                length = min(self.part_bytes, file.bytes - start)
+                known = "whole" in there or f"{start}+{length}" in there
+                futures.append(
+                    (start, None if known else pool.submit(self._part, key, target.fileno(), start, length))
+                )
+            try:
+                for start, future in futures:
+                    length = min(self.part_bytes, file.bytes - start)
+                    if future is not None:
+                        if not future.result():
+                            return False
+                        written.write(f"{start}+{length}\n")
+                        written.flush()
+                    if self.cancelled():
+                        raise CancelledError("Cancelled while an artifact was fetched.")
+                    for block in _blocks(target.fileno(), start, length):
+                        digest.update(block)
+                    told(start + length)
+            finally:
+                for _, future in futures:
+                    if future is not None:
+                        future.cancel()
+                for _, future in futures:  # none may write into a file that is closed
+                    if future is not None and not future.cancelled():
+                        with contextlib.suppress(Exception):
+                            future.exception()
+        return digest.hexdigest() == file.sha256
+
+    def _part(self, key: str, target: int, start: int, length: int) -> bool:
+        content = self.store.read(key, start, length)
+        if len(content) != length:
+            return False
+        view = memoryview(content)
+        while view:
+            count = os.pwrite(target, view, start)
+            view, start = view[count:], start + count
+        return True
+
+    def _place(self, manifest: Manifest, parts: Path, folder: Path) -> Holding:
+        """The files under their names, by one rename; what has one content is one file."""
+        made = parts / "made"
+        shutil.rmtree(made, ignore_errors=True)
+        for file in manifest.files:
+            target = made / file.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            source = parts / file.sha256
+            if source.stat().st_mode & 0o777 == file.mode:
+                os.link(source, target)
+            elif source.stat().st_nlink == 1:
+                source.chmod(file.mode)
+                os.link(source, target)
+            else:  # another name of it, with another mode
+                shutil.copyfile(source, target)
+                target.chmod(file.mode)
+        about = {"settings": {"artifact": manifest.digest}, "facts": {}, "files": manifest.digests}
+        (made / MANIFEST).write_text(json.dumps(about, indent=1))
+        for path in made.rglob("*"):
+            if path.is_file():
+                with open(path, "rb") as written:
+                    os.fsync(written.fileno())
+        os.replace(made, folder)
+        shutil.rmtree(parts)
+        holding = Holding(folder, manifest)
+        self.holdings.enter(holding)
+        return holding
+
+
+def _journal(parts: Path, sha256: str) -> Path:
+    return parts / f"{sha256}.parts"
+
+
+def _discard(parts: Path, sha256: str) -> None:
+    (parts / sha256).unlink(missing_ok=True)
+    _journal(parts, sha256).unlink(missing_ok=True)
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _blocks(descriptor: int, start: int, length: int) -> Iterator[bytes]:
+    end = start + length
+    while start < end:
+        block = os.pread(descriptor, min(1 << 20, end - start), start)
+        if not block:
+            return
+        start += len(block)
+        yield block

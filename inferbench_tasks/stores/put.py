@@ -1,0 +1,98 @@
+"""An artifact of this host into the store: each file's content once, the manifest last, so that none is half there."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+
+from inferbench_tasks.errors import CancelledError, StorageError
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.stores.base import ARTIFACTS, BLOBS, MANIFESTS, open_store, store_url
+from inferbench_tasks.stores.holdings import Holdings
+from inferbench_tasks.stores.ledger import LOCK_FOR, Ledger
+
+_LOOK_S = 0.5
+Progress = Callable[[float, float | None, str], None]
+
+
+def is_explicit() -> bool:
+    """Whether this host is told where artifacts go: then all of them do, whoever needs them."""
+    return bool(os.environ.get(ARTIFACTS))
+
+
+def put(
+    db: PerfDB,
+    holdings: Holdings,
+    digest: str,
+    *,
+    told: Progress = lambda done, total, text: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> bool:
+    """Store an artifact that this host has; whether anything had to be stored.
+
+    It must be in the ledger before, which is what keeps a collector from it. StorageError where it is not here any
+    more, PerfDBError, CancelledError.
+    """
+    ledger, url = Ledger(db), store_url()
+    ledger.begin_put(digest)
+    try:
+        return _put(db, holdings, digest, ledger, url, told, cancelled)
+    finally:
+        ledger.end_put(digest)
+
+
+def _put(
+    db: PerfDB,
+    holdings: Holdings,
+    digest: str,
+    ledger: Ledger,
+    url: str,
+    told: Progress,
+    cancelled: Callable[[], bool],
+) -> bool:
+    deadline_s = time.monotonic() + LOCK_FOR.total_seconds()
+    while ledger.locked() and time.monotonic() < deadline_s:
+        if cancelled():
+            raise CancelledError("Cancelled while artifacts were collected.")
+        time.sleep(_LOOK_S)
+    known = ledger.get(digest)
+    if known is not None and url in known.stored:
+        return False
+    holding = holdings.find(digest)
+    if holding is None:
+        raise StorageError(f"Artifact {digest} is not here any more; clear the tasks that made it.")
+    store, manifest = open_store(url, db), holding.manifest
+    done = 0
+    for file in manifest.files:
+        if cancelled():
+            raise CancelledError("Cancelled while an artifact was stored.")
+        told(done, manifest.total_bytes, f"storing artifact {digest[:12]}")
+        path, key = holding.root / file.name, f"{BLOBS}/{file.sha256}"
+        if store.size(key) != file.bytes:
+            with open(path, "rb") as content:  # who made it may have said anything of it
+                if hashlib.file_digest(content, "sha256").hexdigest() != file.sha256:
+                    holdings.forget(digest)
+                    raise StorageError(
+                        f"{path} is not what its cache's manifest says; remove {holding.root}."
+                    )
+            store.put(key, path)
+            ledger.begin_put(digest)
+        done += file.bytes
+    store.put(f"{MANIFESTS}/{digest}", manifest.content)
+    ledger.store(digest, url)
+    told(manifest.total_bytes, manifest.total_bytes, f"storing artifact {digest[:12]}")
+    return True
+
+
+def put_wanted(db: PerfDB, holdings: Holdings, home: str) -> list[str]:
+    """Store what others wait for and this home has; their digests. What it has no longer is told to the ledger."""
+    ledger, stored = Ledger(db), []
+    for known in ledger.wanted_of(home):
+        if holdings.find(known.digest) is None:
+            ledger.lose(known.digest, home)
+            continue
+        put(db, holdings, known.digest)
+        stored.append(known.digest)
+    return stored

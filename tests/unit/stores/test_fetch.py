@@ -1,0 +1,75 @@
+"""What a store offers is taken for nothing but what it is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from inferbench_tasks.errors import StorageError
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.stores.base import BLOBS, MANIFESTS, Store, open_store
+from inferbench_tasks.stores.fetch import Damaged, Fetch
+from inferbench_tasks.stores.holdings import FETCHED, Holdings
+from inferbench_tasks.stores.manifest import FileEntry, Manifest
+
+
+class Offered:
+    """A store's objects, made up."""
+
+    def __init__(self, store: Store, files: list[dict[str, Any]], contents: dict[str, bytes]) -> None:
+        text = json.dumps({"files": files}, sort_keys=True, separators=(",", ":")).encode()
+        self.digest = hashlib.sha256(text).hexdigest()
+        store.put(f"{MANIFESTS}/{self.digest}", text)
+        for digest, blob in contents.items():
+            store.put(f"{BLOBS}/{digest}", blob)
+
+
+GOOD = hashlib.sha256(b"good").hexdigest()
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        {"name": "../outside"}, {"name": "/etc/x"}, {"name": "a/../../x"}, {"name": ""}, {"name": "."},
+        {"name": "a//b"}, {"name": "a\\b"}, {"name": "a\nb"}, {"name": "entry.json"}, {"bytes": -1}, {"bytes": "4"},
+        {"mode": 0o4755}, {"mode": 0o777}, {"sha256": "../../x"}, {"sha256": "A" * 64}, {"bytes": 5}, {"bytes": 3},
+        {"link": "/etc/passwd"}, {"sha256": hashlib.sha256(b"other").hexdigest()},
+    ],
+)  # fmt: skip
+def test_a_hostile_manifest_writes_nothing(file: dict[str, Any], tmp_path: Path) -> None:
+    """Names that lead out, links, modes, sizes that lie, contents that are others': refused, and no file is there."""
+    store = open_store(f"file://{tmp_path}/shared", cast(PerfDB, None))
+    files = [{"name": "x", "bytes": 4, "mode": 0o644, "sha256": GOOD, **file}]
+    offered = Offered(store, files, {GOOD: b"good", hashlib.sha256(b"other").hexdigest(): b"oops"})
+    worker = tmp_path / "worker"
+    worker.mkdir()
+    before = sorted(path for path in tmp_path.rglob("*") if not path.is_relative_to(worker))
+    with pytest.raises(Damaged):
+        Fetch(store, Holdings(worker))(offered.digest)
+    assert sorted(path for path in tmp_path.rglob("*") if not path.is_relative_to(worker)) == before
+    assert not (worker / FETCHED / offered.digest).exists()
+    assert not [
+        path for path in worker.rglob("*") if path.is_file() and path.name in ("x", "outside", "passwd")
+    ]
+
+
+@pytest.mark.parametrize("names", [["a", "a/b"], ["b", "a"], ["a", "a"], []])
+def test_names_that_exclude_each_other_are_refused(names: list[str]) -> None:
+    """A file that is another's folder, twice the same, out of order, none at all."""
+    files = [{"name": name, "bytes": 4, "mode": 0o644, "sha256": GOOD} for name in names]
+    text = json.dumps({"files": files}, sort_keys=True, separators=(",", ":")).encode()
+    with pytest.raises(StorageError, match="is none"):
+        Manifest.read(text, hashlib.sha256(text).hexdigest())
+    with pytest.raises(StorageError, match="damaged"):
+        Manifest.read(text, GOOD)
+
+
+def test_a_manifest_s_digest_is_that_of_its_text() -> None:
+    """By hand: SHA-256 of canonical JSON."""
+    manifest = Manifest(files=(FileEntry(name="x", bytes=4, mode=0o644, sha256=GOOD),))
+    text = '{"files":[{"bytes":4,"mode":420,"name":"x","sha256":"' + GOOD + '"}]}'
+    assert manifest.digest == hashlib.sha256(text.encode()).hexdigest()
