@@ -266,6 +266,21 @@ def test_a_recommendation(perfdb: PerfDB, bench: InferBench) -> None:
     assert (found["candidates"], found["fitting"]) == (6, 2)
 
 
+def test_bounds_of_the_form_are_those_of_a_link(perfdb: PerfDB, http: TestClient) -> None:
+    """Field by field as by one text; both come back as fields. Half a bound is refused by its number."""
+    seed(perfdb, 3)
+    fields = "bounded=p99_ms&sign=%3C%3D&value=25&bounded=&sign=%3C%3D&value="
+    for asked in ("slo=p99_ms%3C%3D25", fields):
+        shown = http.get(f"/inferbench/recommend?by=p99_ms&{asked}").text
+        assert "keep p99_ms ≤ 25" in shown
+        assert '<option value="p99_ms" selected' in shown and 'value="25"' in shown
+    for half, words in (
+        ("bounded=p99_ms&value=", "bound 1: a value for p99_ms is missing"),
+        ("value=5", "bound 1: a figure is missing"),
+    ):
+        assert words in http.get(f"/inferbench/recommend?by=p99_ms&{half}").text
+
+
 def test_problems_of_a_submission_are_told_at_once(bench: InferBench, http: TestClient) -> None:
     """422 with every problem, its field and line; nothing is placed. The client raises them as the reader does."""
     bad = GOOD.replace("load:", "lod:") + "priority: high\n"

@@ -26,7 +26,16 @@ from inferbench_tasks.provider.api.access import READER
 from inferbench_tasks.provider.api.limits import PlainAddress
 from inferbench_tasks.provider.api.problems import install
 from inferbench_tasks.provider.ui import bricks as brick_pages
-from inferbench_tasks.provider.ui import cluster_page, compare_page, files, home, new_page, pages, run_page
+from inferbench_tasks.provider.ui import (
+    cluster_page,
+    compare_page,
+    files,
+    home,
+    new_page,
+    pages,
+    recommend_page,
+    run_page,
+)
 from inferbench_tasks.provider.ui import trainings as training_pages
 
 app = FastAPI(
@@ -57,6 +66,7 @@ app.include_router(new_page.router)
 app.include_router(pages.router)
 app.include_router(cluster_page.router)
 app.include_router(compare_page.router)
+app.include_router(recommend_page.router)
 app.include_router(run_page.router)
 app.include_router(training_pages.router)
 app.include_router(brick_pages.router)

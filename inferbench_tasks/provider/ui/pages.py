@@ -9,12 +9,11 @@ from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.analysis.recommend.leaderboard import SHOWN, USUAL, any_streamed, usual_figure
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
-from inferbench_tasks.analysis.recommend.recommender import THROUGHPUT, usual_objective
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.fields import SETTINGS
 from inferbench_tasks.provider.api.access import Store
-from inferbench_tasks.provider.api.questions import advise, board, bound
+from inferbench_tasks.provider.api.questions import board
 from inferbench_tasks.provider.api.regression import regression_now
 from inferbench_tasks.provider.api.runs import page_of
 from inferbench_tasks.provider.ui.filters import Filters, suggestions
@@ -105,40 +104,6 @@ def runs(
         problem=problem,
         previous=query(**parameters, offset=max(0, offset - PAGE_SIZE) or None) or "?" if offset else None,
         next=query(**parameters, offset=offset + PAGE_SIZE) if more else None,
-    )
-
-
-@router.get("/recommend", response_class=HTMLResponse)
-def recommend(
-    db: Store,
-    filters: Filters,
-    by: str = "",
-    slo: Annotated[list[str], Query()] = [],  # noqa: B006
-    load: Annotated[str, Query(max_length=300)] = "",
-    ask: bool = False,
-) -> HTMLResponse:
-    """The form, and the answer once something was asked."""
-    problem, advice, bounds = None, None, []
-    try:
-        by = by or usual_objective(db, filters.terms(), load.strip() or None)
-        if ask or slo:
-            bounds = [bound(text) for text in slo if text.strip()]
-            advice = advise(db, by, slo, filters.terms(), load)
-    except InputError as error:
-        problem, by = str(error), by or THROUGHPUT
-    return page(
-        "recommend.html",
-        here="recommend",
-        objectives=[f.name for f in FIGURES.offered(streamed=any_streamed(db))],
-        by=FIGURES[by].name if by in FIGURES else by,
-        slots=(slo + [""] * 3)[:3],
-        load=load,
-        given=filters,
-        known=suggestions(db),
-        problem=problem,
-        advice=advice,
-        bounds=", ".join(map(str, bounds)),
-        bounded=[b.figure for b in bounds],
     )
 
 

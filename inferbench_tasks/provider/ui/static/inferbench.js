@@ -125,6 +125,13 @@ async function cancelSubmission(event) {
   button.blur();
 }
 
+// A bound on a figure of which more is better is a lower one.
+function suggestSign(event) {
+  const sign = event.target.selectedOptions?.[0]?.dataset.sign;
+  if (event.target.name === "bounded" && sign) event.target.parentElement.querySelector("[name=sign]").value = sign;
+}
+
+document.addEventListener("change", suggestSign);
 document.addEventListener("click", openInAirflow);
 document.addEventListener("click", cancelSubmission);
 document.addEventListener("change", countChosen);
