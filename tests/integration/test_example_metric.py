@@ -21,6 +21,7 @@ from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb import clients
 from inferbench_tasks.perfdb.address import with_database
 from inferbench_tasks.perfdb.store import PerfDB
+from tests.report_page import charts_of
 
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,8 +142,9 @@ def test_the_report_shows_it_and_its_bound(answers: dict[str, Any]) -> None:
     """A column of the runs with its formula, a chart over the sweep, and what the bound says."""
     text = answers["report"]
     assert re.search(r'<th class="n" title="[^"]+">Jitter, ms</th>', text)
-    assert '"text":"Jitter"' in text
-    assert "Jitter ≤ 1 ms" in text
+    charts = json.dumps(charts_of(text), ensure_ascii=False)
+    assert '"text": "Jitter"' in charts
+    assert "Jitter ≤ 1 ms" in text + charts
 
 
 def test_what_is_held_of_it_has_an_index(answers: dict[str, Any]) -> None:
