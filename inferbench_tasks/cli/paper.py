@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from inferbench_tasks import settings
 from inferbench_tasks.abilities import INSTALLED
-from inferbench_tasks.contracts.verdict import Verdict
+from inferbench_tasks.cli.paper_runs import Child, Done
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.submission.reader import read_submission
+from inferbench_tasks.submission.sweep import expand
 
 app = typer.Typer()
 FOLDER = Path(__file__).resolve().parents[2] / "configs" / "submissions" / "paper"
+PAGE = "paper.html"
+#: What starting, converting and ending a server takes around each job, until the first submissions tell.
+AROUND_A_JOB_S = 5.0
+
+
+@dataclass(frozen=True)
+class _Work:
+    file: Path
+    expected_s: float
 
 
 @app.command()
@@ -25,13 +38,34 @@ def paper(
         None, metavar="[FIGURE]", help="Only these, for instance fig11; all by default.", show_default=False
     ),
     folder: Path = typer.Option(FOLDER, "--folder", help="Where the submissions lie."),
+    again: bool = typer.Option(False, "--again", help="Measure all of them again, what is done too."),
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """Run the paper's submissions one after the other, each to a report of its own, and list them.
+    """Run the paper's submissions one after the other, and set each figure of the paper beside ours on one page.
 
-    They are sized for a small machine without a GPU; each file says what a GPU would change. Exit code 1 if
+    An ended call goes on where it was: a submission all of whose runs were valid within the last day is not run
+    again. They are sized for a small machine without a GPU; each file says what a GPU would change. Exit code 1 if
     one of any failed or is not valid; one that the machine disturbed is listed as such, and fails where CI is set.
     """
+    works = [
+        _Work(file, _expected_s(file)) for file in _files(folder, figures)
+    ]  # all are checked before the first runs
+    data_dir = settings.writable(settings.data_dir())
+    done = Done(data_dir / "paper" / "done.json")
+    if again:
+        done.forget()
+    rows = _run_all(works, done)
+    words, page = _page(data_dir, rows)
+    emit([{k: v for k, v in row.items() if k in _SHOWN} for row in rows], output)
+    say(f"{words}\n{page}")
+    if any(row["exit_code"] for row in rows):
+        raise typer.Exit(1)
+
+
+_SHOWN = ("submission", "valid", "disturbed", "runs", "report", "exit_code")
+
+
+def _files(folder: Path, figures: Sequence[str] | None) -> list[Path]:
     files = [
         f for f in sorted(folder.glob("*.yaml")) if not figures or any(name in f.stem for name in figures)
     ]
@@ -39,33 +73,59 @@ def paper(
         raise InputError(
             f"{folder} has no submission{' that matches ' + ', '.join(figures) if figures else ''}."
         )
-    for file in files:
-        read_submission(file, INSTALLED)  # all are checked before the first one runs
-    rows = []
-    for position, file in enumerate(files, start=1):
-        say(f"[{position}/{len(files)}] {file.stem}")
-        process = subprocess.run(
-            [sys.executable, "-m", "inferbench_tasks.cli.main", "run", "--inline", str(file), "-o", "json"],
-            stdout=subprocess.PIPE,
-            check=False,
+    return files
+
+
+def _expected_s(file: Path) -> float:
+    submission = read_submission(file, INSTALLED)
+    pipeline = pipeline_of(submission)
+    return sum(pipeline.length_s(job.spec) + AROUND_A_JOB_S for job in expand(submission))
+
+
+def _run_all(works: Sequence[_Work], done: Done) -> list[dict[str, Any]]:
+    """A row for each; what is done stays as it is."""
+    version = _version()
+    kept = {work.file: row for work in works if (row := done.row(work.file, version)) is not None}
+    left = [work for work in works if work.file not in kept]
+    child, took_s, foreseen_s = Child(), 0.0, 0.0
+    with child.signals():
+        for position, work in enumerate(left):
+            pace = took_s / foreseen_s if foreseen_s else 1.0
+            rest_s = pace * sum(one.expected_s for one in left[position:])
+            say(f"[{len(kept) + 1}/{len(works)}] {work.file.stem}: about {_minutes(rest_s)} left for all")
+            began = time.monotonic()
+            row = child.run(work.file)
+            took_s, foreseen_s = took_s + time.monotonic() - began, foreseen_s + work.expected_s
+            done.keep(work.file, version, row)
+            kept[work.file] = row
+    if len(left) < len(works):
+        say(
+            f"{len(works) - len(left)} of {len(works)} were done within the last day; --again measures them anew"
         )
-        rows.append(_row(file, process.returncode, process.stdout))
-    emit(rows, output)
-    if any(row["exit_code"] for row in rows):
-        raise typer.Exit(1)
+    return [kept[work.file] for work in works]
 
 
-def _row(file: Path, code: int, printed: bytes) -> dict[str, Any]:
-    """What became of one submission: its report, and how many of its runs count."""
-    import json
+def _version() -> str:
+    """Of InferBench's code: what another version measured is not shown as this one's."""
+    from importlib.metadata import version
 
-    runs = json.loads(printed) if printed.strip() else []
-    verdicts = [Verdict.read(run["verdict"]) for run in runs]
-    return {
-        "submission": file.stem,
-        "valid": sum(verdict.valid for verdict in verdicts),
-        "disturbed": sum(verdict.bounds_only for verdict in verdicts),
-        "runs": len(runs),
-        "report": runs[0]["report"] if runs else None,
-        "exit_code": code,
-    }
+    from inferbench_tasks.monitors.environment import git_state
+
+    return git_state()[0] or version("inferbench")
+
+
+def _page(data_dir: Path, rows: Sequence[dict[str, Any]]) -> tuple[str, Path]:
+    from inferbench_tasks.analysis.paper.compose import make_page
+    from inferbench_tasks.analysis.report.runs import load_runs
+    from inferbench_tasks.perfdb.store import PerfDB
+
+    path = data_dir / "paper" / PAGE
+    with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
+        views = {row["submission"]: load_runs(db, row["run_ids"]) for row in rows if row["run_ids"]}
+        words = make_page(path, views, {row["submission"]: row["report"] for row in rows})
+    return words, path
+
+
+def _minutes(seconds: float) -> str:
+    minutes = max(1, round(seconds / 60))
+    return f"{minutes} minute{'' if minutes == 1 else 's'}"

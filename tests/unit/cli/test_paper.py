@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 import typer
 
 from inferbench_tasks.abilities import INSTALLED
-from inferbench_tasks.cli.paper import FOLDER, _row, paper
+from inferbench_tasks.cli.paper import FOLDER, paper
+from inferbench_tasks.cli.paper_runs import KEPT_S, Done, row_of
 from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.sweep import expand
@@ -50,8 +56,81 @@ def test_a_wrong_submission_stops_all_before_the_first_one_runs(tmp_path: Path, 
 def test_what_became_of_a_submission() -> None:
     """Valid and disturbed runs are counted, the report is the first's; one that printed nothing has neither."""
     verdicts = ("valid", "invalid: late", "disturbed: the hypervisor took 30%")
-    runs = [{"verdict": verdict, "report": "r.html"} for verdict in verdicts]
-    assert _row(Path("a/fig07.yaml"), 1, json.dumps(runs).encode()) == {
-        "submission": "fig07", "valid": 1, "disturbed": 1, "runs": 3, "report": "r.html", "exit_code": 1,
+    runs = [{"run_id": f"i.{n}", "verdict": v, "report": "r.html"} for n, v in enumerate(verdicts)]
+    assert row_of(Path("a/fig07.yaml"), 1, json.dumps(runs).encode()) == {
+        "submission": "fig07", "valid": 1, "disturbed": 1, "runs": 3, "run_ids": ["i.0", "i.1", "i.2"],
+        "report": "r.html", "exit_code": 1,
     }  # fmt: skip
-    assert _row(Path("fig07.yaml"), 2, b"")["report"] is None
+    assert row_of(Path("fig07.yaml"), 2, b"")["report"] is None
+
+
+def test_what_is_done_is_not_run_again_unless_anything_changed(tmp_path: Path) -> None:
+    """All valid: kept. One disturbed, another text or version, older than a day, a broken file: measured again."""
+    file, path = tmp_path / "fig07.yaml", tmp_path / "done.json"
+    file.write_text("name: a")
+    row = {
+        "submission": "fig07",
+        "valid": 2,
+        "disturbed": 0,
+        "runs": 2,
+        "run_ids": ["a", "b"],
+        "exit_code": 0,
+    }
+    done = Done(path)
+    assert done.row(file, "v1") is None
+    done.keep(file, "v1", row)
+    kept = Done(path).row(file, "v1")
+    assert kept is not None and kept["run_ids"] == ["a", "b"]
+    assert Done(path).row(file, "v2") is None
+    file.write_text("name: b")
+    assert Done(path).row(file, "v1") is None
+    done.keep(file, "v1", {**row, "valid": 1, "disturbed": 1})
+    assert done.row(file, "v1") is None
+    done.keep(file, "v1", row)
+    stored = json.loads(path.read_text())
+    stored["fig07"]["ended_at"] -= KEPT_S
+    path.write_text(json.dumps(stored))
+    assert Done(path).row(file, "v1") is None
+    path.write_text("{")
+    assert Done(path).row(file, "v1") is None
+    done.forget()
+    assert not path.exists()
+
+
+def test_a_signal_ends_the_run_that_is_under_way(tmp_path: Path) -> None:
+    """SIGTERM to the command: its child ends in its own way, and the command's code says which signal it was."""
+    child = tmp_path / "child.py"
+    child.write_text(
+        "import signal, sys, time, pathlib\n"
+        "def end(*_):\n"
+        "    pathlib.Path('ended').touch()\n"
+        "    sys.exit(3)\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "pathlib.Path('started').touch()\n"
+        "time.sleep(60)\n"
+    )
+    parent = (
+        "import sys, typer\n"
+        "from pathlib import Path\n"
+        "from inferbench_tasks.cli.paper_runs import Child\n"
+        "child = Child((sys.executable, 'child.py'))\n"
+        "try:\n"
+        "    with child.signals():\n"
+        "        child.run(Path('fig07.yaml'))\n"
+        "except typer.Exit as end:\n"
+        "    sys.exit(end.exit_code)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+    process = subprocess.Popen([sys.executable, "-c", parent], cwd=tmp_path, env=env, stderr=subprocess.PIPE)
+    try:
+        for _ in range(600):
+            if (tmp_path / "started").exists():
+                break
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert (tmp_path / "ended").exists()
+    assert b"goes on" in said

@@ -1,0 +1,269 @@
+"""Fifty models predicted from their bricks and timed as a whole: gates 1 (``paper50``) and 2 (``distinct50``).
+
+    python -m benchmarks.bricks.fifty [--corpus paper50] [-G 1] [--data FOLDER] [--rows FILE]
+
+A submission of kind bricks, run by `inferbench run --inline` in a data directory that stays: an ended run goes on, and
+measures only what is missing. Errors are those of the run's own results, as its users see them; each is of predicted
+over measured, a model once. Below them two speed-ups:
+
+* as the paper counts it: the models' times, each copy of them, over the times of their unique bricks, each once;
+* in device time: what timing each copy of each model took, over what the shards took in all (sessions, loading,
+  warm-up, both states of the caches, references and rounds that were repeated), without the runs of those models that
+  calibrate nothing. Loading and warming up the whole models is left out above and counted below: a lower bound.
+
+``--rows`` keeps a row per model and granularity with machine and versions. Repeats of a model's own time have to agree
+within 5% (median over the models), or the session does not count; between 3 and 5% an error gate is 1.5 times that
+spread. Exit code 0 where all gates were passed, 1 where one failed, 2 where the session does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+from rich.console import Console
+from rich.table import Table
+from scipy.stats import spearmanr
+
+from inferbench_tasks import settings
+from inferbench_tasks.brick_jobs.store import PerfDBResults
+from inferbench_tasks.bricks.measure.method import Setting
+from inferbench_tasks.bricks.results import Result
+from inferbench_tasks.perfdb.store import PerfDB
+
+LARGEST_SPREAD_RATIO, SPREAD_THAT_COUNTS_RATIO, SPREADS_OF_A_GATE = 0.05, 0.03, 1.5
+#: Errors (ratios) and speed-ups of the gates.
+PLAIN_RATIO, CALIBRATED_RATIO, WITHIN, HOLDS, MEAN = 0.05, 0.035, 0.90, (0.90, 0.98), (0.95, 1.05)
+#: Corpus -> speed-up as the paper counts it, in device time, and the least rank correlation.
+SPEEDUPS: dict[str, tuple[float, float | None, float | None]] = {
+    "paper50": (6.0, 4.4, None),
+    "distinct50": (3.5, None, 0.98),
+}
+#: So many models calibrate each prediction; their own runs belong to what predictions cost.
+CALIBRATING = 3
+Gate = tuple[str, str, bool]
+
+
+def main() -> int:
+    """Run the corpus, then judge; see the module."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--corpus", choices=SPEEDUPS, default="paper50")
+    parser.add_argument("-G", dest="granularities", default="1", help="one, or several with commas")
+    parser.add_argument("--data", type=Path, default=Path("build/fifty"))
+    parser.add_argument("--rows", type=Path)
+    options = parser.parse_args()
+    granularities = [int(text) for text in options.granularities.split(",")]
+    results = _run(options.corpus, granularities, options.data.resolve())
+    with PerfDB.connect(None, options.data.resolve()) as db:
+        rows = _rows(options.corpus, results, _Kept(db, results))
+    if rows.empty:
+        print("no model could be judged: the session does not count; run it again, and it goes on")
+        return 2
+    path = options.rows or Path(f"build/fifty-{options.corpus}.parquet")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows.to_parquet(path)
+    return _judge(options.corpus, results, rows)
+
+
+def _run(corpus: str, granularities: list[int], data_dir: Path) -> list[dict[str, Any]]:
+    submission = {
+        "kind": "bricks", "name": f"fifty-{corpus}", "models": {"corpus": corpus},
+        "bricks": {"granularity": granularities}, "measure": {"reuse": "always"},
+        "validate": {"models": "all", "calibrate_on": CALIBRATING},
+    }  # fmt: skip
+    environment = {**os.environ, settings.DATA_DIR: str(data_dir)}
+    environment.pop(settings.PERFDB_URI, None)
+    command = [sys.executable, "-m", "inferbench_tasks.cli.main"]
+    with tempfile.TemporaryDirectory(prefix="inferbench-fifty-") as folder:
+        path = Path(folder, "fifty.yaml")
+        path.write_text(yaml.safe_dump(submission), encoding="utf-8")
+        try:
+            run = [*command, "run", "--inline", str(path), "-o", "json"]
+            answer = subprocess.run(run, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+        finally:
+            stop = [*command, "perfdb", "stop"]
+            subprocess.run(stop, env=environment, check=False, stdout=subprocess.DEVNULL)
+    return list(json.loads(answer.stdout))
+
+
+class _Kept:
+    """What is stored of the session: whole models' rounds, and what the runs of each network took of the device."""
+
+    def __init__(self, db: PerfDB, results: list[dict[str, Any]]) -> None:
+        setting = Setting.model_validate(next(one["setting"] for one in results if one["role"] == "cut"))
+        self.setting, self._store = setting, PerfDBResults(db, setting)
+        self._whole_of = {
+            cut["digest"]: cut["whole"] for cut in self._store.cuts_of(self._store.whole_names(), {})
+        }
+
+    def whole(self, digest: str) -> Result | None:
+        """A model's own times, with all runs; None where its session was not quiet."""
+        name = self._whole_of.get(digest)
+        return self._store.get(name) if name else None
+
+
+def _seconds(result: Result) -> float:
+    """What its runs took of the device, repeated rounds left out."""
+    return sum(ns for rounds in result.raw_ns.values() for runs in rounds for ns in runs) / 1e9
+
+
+def _rows(corpus: str, results: list[dict[str, Any]], kept: _Kept) -> pd.DataFrame:
+    """Of each model and granularity what was measured and predicted, ms; ``timing_s``: of the model itself."""
+    rows = []
+    for result in (one for one in results if one["role"] == "model" and one["verdict"] == "valid"):
+        if (whole := kept.whole(result["model"]["digest"])) is None:
+            continue
+        rounds_ms = [ns / 1e6 for ns in whole.rounds_ns["warm"]]
+        for made in result["predictions"]:
+            calibrated = made["calibrated"] or dict.fromkeys(("ms", "low_ms", "high_ms"))
+            rows.append(
+                {
+                    "corpus": corpus, "model": result["model"]["name"], "copies": result["model"]["copies"],
+                    "granularity": made["granularity"], "layers": made["layers"], "bricks": made["bricks"],
+                    "unique": made["unique"], "measured_ms": made["measured"]["ms"], "rounds_ms": rounds_ms,
+                    "timing_s": _seconds(whole), "warm_ms": made["constructed"]["ms"],
+                    "warm_low_ms": made["constructed"]["low_ms"], "warm_high_ms": made["constructed"]["high_ms"],
+                    "streamed_ms": made["streamed"]["ms"], "calibrated_ms": calibrated["ms"],
+                    "calibrated_low_ms": calibrated["low_ms"], "calibrated_high_ms": calibrated["high_ms"],
+                    **kept.setting.model_dump(mode="json"), "inferbench": result["provenance"]["git_sha"],
+                }
+            )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _judge(corpus: str, results: list[dict[str, Any]], rows: pd.DataFrame) -> int:
+    """Print the tables and each gate; the exit code."""
+    console = Console(width=150)
+    finest = rows[rows["granularity"] == "1"]
+    spread = statistics.median(max(times) / min(times) - 1 for times in finest["rounds_ms"])
+    _print_models(console, finest)
+    cut = next(one for one in results if one["role"] == "cut")["counts"]
+    _print_granularities(console, cut["summary"])
+    summary = next(row for row in cut["summary"] if row["granularity"] == "1")
+    lost = [one for one in results if one["role"] == "model" and one["verdict"] != "valid"]
+    for one in lost:
+        console.print(f"not judged: {one['model'].get('name', one['run_id'])}: {one['verdict']}")
+    console.print(
+        f"{summary['judged']} of {summary['architectures']} architectures judged; {summary['bricks']} bricks, "
+        f"{summary['unique']} unique ({summary['unique_ratio']:.1%}); repeats of a model's own time differ by "
+        f"{spread:.1%} (median)"
+    )
+    if spread > LARGEST_SPREAD_RATIO:
+        console.print("the session does NOT count: its repeats differ by more than 5%; measure it again")
+        return 2
+    gates = [
+        *_errors(summary, finest, spread),
+        *_savings(corpus, results, summary, finest),
+        *_ranks(corpus, finest),
+    ]
+    gates.append(("all models judged", f"{len(lost)} are not", not lost))
+    for name, found, held in gates:
+        console.print(f"{name}: {found}: {'passed' if held else 'FAILED'}")
+    return 0 if all(held for _, _, held in gates) else 1
+
+
+def _errors(summary: dict[str, Any], rows: pd.DataFrame, spread: float) -> list[Gate]:
+    least = SPREADS_OF_A_GATE * spread if spread > SPREAD_THAT_COUNTS_RATIO else 0.0
+    plain, calibrated = summary["plain"], summary["calibrated"]
+    gates = [_mean("sums", plain), _mean("calibrated", calibrated)] if calibrated else [_mean("sums", plain)]
+    for name, errors, bound in (("sums", plain, PLAIN_RATIO), ("calibrated", calibrated, CALIBRATED_RATIO)):
+        if errors is None:
+            gates.append((f"{name}: mean absolute error", "none was made", False))
+            continue
+        bound = max(bound, least)
+        error, within = errors["mean_absolute_error_ratio"], errors["within_ratio"]
+        gates.append((f"{name}: mean absolute error <= {bound:.1%}", f"{error:.2%}", error <= bound))
+        gates.append((f"{name}: within 10% >= {WITHIN:.0%}", f"{within:.1%}", within >= WITHIN))
+        held = errors["interval_ratio"]
+        low, high = HOLDS
+        gates.append((f"{name}: intervals hold {low:.0%} to {high:.0%}", f"{held:.1%}", low <= held <= high))
+    return gates
+
+
+def _mean(name: str, errors: dict[str, Any]) -> Gate:
+    mean, (low, high) = errors["geometric_mean"], MEAN
+    return f"{name}: geometric mean {low} to {high}", f"{mean:.3f}", low <= mean <= high
+
+
+def _savings(
+    corpus: str, results: list[dict[str, Any]], summary: dict[str, Any], rows: pd.DataFrame
+) -> list[Gate]:
+    """The two speed-ups; see the module. The first three models calibrate: their own runs are paid for."""
+    counted, timed, _ = SPEEDUPS[corpus]
+    ratio = summary["speedup_ratio"]
+    gates = [(f"speed-up as the paper counts it >= {counted}", f"{ratio:.2f}", ratio >= counted)]
+    shards_s = sum(one["counts"].get("seconds", 0.0) for one in results if one["role"] == "shard")
+    if sum(one["counts"].get("stored", 0) for one in results if one["role"] == "shard") < summary["unique"]:
+        return [
+            *gates,
+            ("speed-up in device time", "not known: some times are of an earlier session", timed is None),
+        ]
+    models_s = (rows["copies"] * rows["timing_s"]).sum()
+    bricks_s = shards_s - rows["timing_s"][CALIBRATING:].sum()
+    text = f"{models_s / bricks_s:.2f} ({models_s:.0f} s of models, {bricks_s:.0f} s of shards)"
+    bound = "" if timed is None else f" >= {timed}"
+    return [*gates, (f"speed-up in device time{bound}", text, timed is None or models_s / bricks_s >= timed)]
+
+
+def _ranks(corpus: str, rows: pd.DataFrame) -> list[Gate]:
+    if (least := SPEEDUPS[corpus][2]) is None:
+        return []
+    rank = float(spearmanr(rows["warm_ms"], rows["measured_ms"]).statistic)
+    return [(f"rank correlation >= {least}", f"{rank:.4f}", rank >= least)]
+
+
+def _print_models(console: Console, rows: pd.DataFrame) -> None:
+    table = Table(
+        "model", "copies", "layers", "unique", "measured ms", "rounds", "warm", "streamed", "calibrated"
+    )
+    for row in rows.to_dict("records"):
+        times = row["rounds_ms"]
+        calibrated = row["calibrated_ms"]
+        ratios = [row["warm_ms"], row["streamed_ms"], *([calibrated] if calibrated else [])]
+        table.add_row(
+            row["model"], str(row["copies"]), str(row["layers"]), str(row["unique"]), f"{row['measured_ms']:.3f}",
+            f"{max(times) / min(times) - 1:.1%}", *(f"{ms / row['measured_ms']:.3f}" for ms in ratios),
+        )  # fmt: skip
+    console.print(table)
+
+
+def _print_granularities(console: Console, summary: list[dict[str, Any]]) -> None:
+    table = Table(
+        "G", "unique", "speed-up", "warm: mean", "error", "within 10%", "calibrated: mean", "error", "holds"
+    )
+    for row in summary:
+        plain, calibrated = row["plain"], row["calibrated"]
+        cells = ["–"] * 6
+        if plain:
+            cells[:3] = [
+                f"{plain['geometric_mean']:.3f}",
+                _share(plain, "mean_absolute_error"),
+                _share(plain, "within"),
+            ]
+        if calibrated:
+            cells[3:] = [
+                f"{calibrated['geometric_mean']:.3f}", _share(calibrated, "mean_absolute_error"),
+                _share(calibrated, "interval"),
+            ]  # fmt: skip
+        speedup = f"{row['speedup_ratio']:.2f}" if row["speedup_ratio"] else "–"
+        table.add_row(row["granularity"], f"{row['unique']} of {row['bricks']}", speedup, *cells)
+    console.print(table)
+
+
+def _share(errors: dict[str, Any], name: str) -> str:
+    return f"{errors[f'{name}_ratio']:.1%}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

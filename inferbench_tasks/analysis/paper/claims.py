@@ -1,0 +1,200 @@
+"""The sentences of the InferBench paper that a run can agree or disagree with, figure by figure.
+
+Each is about a shape (what grows with what, what is larger than what): the paper's numbers are of a V100, a T4, a P4
+and a 2080 Ti with ResNet-50 and BERT, and no machine has to repeat them. ``paper`` says it in the paper's own setting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scipy.stats import spearmanr
+
+from inferbench_tasks.analysis.charts.roofline import position
+from inferbench_tasks.analysis.paper.finding import Finding, Judge, Runs, both, shares
+from inferbench_tasks.analysis.report.runs import RunView
+
+FAMILIES = ("mlp", "cnn", "rnn", "transformer")
+FRAMEWORKS = ("torch", "tensorflow")
+#: A rank correlation counts where chance alone shows it in fewer than one of twenty.
+CHANCE = 0.05
+
+
+@dataclass(frozen=True)
+class Claim:
+    """``figure``: of the paper; ``submission``: whose runs are asked; None where nothing here measures it.
+
+    ``instead``: where none is asked, or beside it: what cannot be compared here, and where it is.
+    """
+
+    figure: str
+    paper: str
+    submission: str | None
+    judge: Judge | None = None
+    instead: str = ""
+
+
+def _batches(figure: str, way: Any) -> Judge:
+    return lambda runs: runs.compare(runs.at(load__batch_size=1), runs.at(load__batch_size=32), figure, way)
+
+
+def _attained(axis: str, low: int, high: int, others: Mapping[str, Any]) -> Judge:
+    """FLOP/s over one axis at a place of the ``others``, of both frameworks."""
+
+    def judge(runs: Runs) -> Finding:
+        found = []
+        for framework in FRAMEWORKS:
+            place = {**others, "model.framework": framework}
+            pair = [runs.at(**_keywords({**place, axis: value})) for value in (low, high)]
+            first, second = (_gflops(view) for view in pair)
+            text = f"{framework}: {{}} GFLOP/s at {axis} {low}, {{}} at {high}"
+            found.append(shares(first, second, "higher", text))
+        return both(*found)
+
+    return judge
+
+
+def _keywords(place: Mapping[str, Any]) -> dict[str, Any]:
+    return {path.replace(".", "__"): value for path, value in place.items()}
+
+
+def _gflops(view: RunView | None) -> float | None:
+    found = position(view) if view is not None else None
+    return found[1] if found else None
+
+
+def _roofline(runs: Runs) -> Finding:
+    points = [point for view in runs.views if view.valid and (point := position(view)) is not None]
+    if len(points) < 5:
+        return Finding("unmeasured", f"{len(points)} of {len(runs.views)} runs have a place in the roofline")
+    test = spearmanr([x for x, _ in points], [y for _, y in points])
+    text = f"rank correlation {test.statistic:.2f} over {len(points)} models (p {test.pvalue:.2g})"
+    if test.pvalue > CHANCE:
+        return Finding("undecided", text)
+    return Finding("agrees" if test.statistic > 0 else "differs", text)
+
+
+def _intensity(runs: Runs) -> Finding:
+    found = []
+    for neurons in (64, 256, 1024):
+        pair = [runs.at(model__neurons=neurons, load__batch_size=batch) for batch in (1, 32)]
+        points = [position(view) if view is not None else None for view in pair]
+        low, high = (point[0] if point else None for point in points)
+        text = f"{neurons} neurons: {{}} FLOP/byte at batch 1, {{}} at 32"
+        found.append(shares(low, high, "higher", text))
+    return both(*found)
+
+
+def _rates(figure: str) -> Judge:
+    return lambda runs: runs.compare(
+        runs.at(load__arrivals__rate_rps=100), runs.at(load__arrivals__rate_rps=400), figure, "higher"
+    )
+
+
+def _batching(users: int, way: Any) -> Judge:
+    """With dynamic batching against without, at so many users."""
+
+    def judge(runs: Runs) -> Finding:
+        place = {"load__arrivals__concurrency": users}
+        merged = {"serve__batching__max_batch_size": 16}
+        plain = runs.at(**place, serve__batching=None)
+        return runs.compare(plain, runs.at(**place, **merged), "throughput_samples_per_s", way)
+
+    return judge
+
+
+def _inference_share(runs: Runs) -> Finding:
+    low, high = (
+        _share(runs.at(load__network="wifi", load__batch_size=batch), "inference") for batch in (1, 16)
+    )
+    return shares(low, high, "higher", "Wi-Fi: inference is {} % of a request at batch 1, {} % at 16")
+
+
+def _transmission(runs: Runs) -> Finding:
+    view = runs.at(load__network="wifi", load__batch_size=1)
+    transmit, inference = _share(view, "transmit"), _share(view, "inference")
+    return shares(
+        inference, transmit, "higher", "Wi-Fi, batch 1: inference {} %, transmission {} % of a request"
+    )
+
+
+def _share(view: RunView | None, part: str) -> float | None:
+    """Per cent of the mean request."""
+    if view is None:
+        return None
+    spent, whole = (view.figure(f"stages_ms.{name}.mean") for name in (part, "e2e"))
+    return 100 * spent / whole if spent is not None and whole else None
+
+
+def _slowest_network(runs: Runs) -> Finding:
+    found = []
+    for batch in (1, 16):
+        mobile = runs.at(load__network="4g_lte", load__batch_size=batch)
+        for network in ("lan", "wifi"):
+            other = runs.at(load__network=network, load__batch_size=batch)
+            found.append(runs.compare(other, mobile, "p50_ms", "higher"))
+    return both(*found)
+
+
+_GPU = "needs a GPU: on one, put serve.device gpu into the submission, as its first lines say"
+_FAMILIES = (
+    Claim(
+        "9",
+        f"{family}: utilisation grows with the {what} (V100)",
+        f"fig09-{family}",
+        _attained(axis, low, high, others),
+        "a CPU's core is either busy or not: what it attains stands for the utilisation of a GPU",
+    )
+    for family in FAMILIES
+    for what, axis, low, high, others in (
+        ("batch size", "load.batch_size", 1, 16, {"model.layers": 4}),
+        ("depth", "model.layers", 1, 4, {"load.batch_size": 16}),
+    )
+)
+CLAIMS: tuple[Claim, ...] = (
+    Claim("7(a, b)", "A larger batch has a higher throughput (ResNet-50, BERT-Large; four GPUs)", "fig07-08-batch-size",
+          _batches("throughput_samples_per_s", "higher")),
+    Claim("7(a, b)", "A larger batch has a longer latency", "fig07-08-batch-size", _batches("p50_ms", "higher")),
+    Claim("7(c)", "Under the CPU's latency as objective a V100 serves 3.6 to 47.4 times as much", None, instead=_GPU),
+    Claim("8(a)", "Energy and CO₂ of a request are highest at batch 1 and fall with the batch", "fig07-08-batch-size",
+          _batches("joule_per_sample", "lower")),
+    Claim("8(b)", "The cost of a request falls with the batch", "fig07-08-batch-size",
+          _batches("cost_usd_per_1k_samples", "lower"),
+          "one device has one price here: the paper's comparison of providers needs devices of theirs"),
+    *_FAMILIES,
+    Claim("10(b)", "Operations per second grow with arithmetic intensity (generated models, V100)", "fig10-roofline",
+          _roofline),
+    Claim("10(b)", "A larger batch makes an MLP more compute-bound", "fig10-roofline", _intensity),
+    Claim("11(a)", "A larger batch has a longer tail (TF-Serving, ResNet-50)", "fig07-08-batch-size",
+          _batches("p99_ms", "higher")),
+    Claim("11(b, c)", "A higher arrival rate has a longer tail (TF-Serving)", "fig11-13-tail-latency",
+          _rates("p99_ms")),
+    Claim("11(d)", "Triton has the shortest tail of four servers, ONNX Runtime a shorter one than TF-Serving", None,
+          instead="no submission here runs all four: serve.backend as a sweep compares what is installed"),
+    Claim("12", "Dynamic batching raises the throughput of many users (Triton)", "fig12-dynamic-batching",
+          _batching(32, "higher")),
+    Claim("12", "At little concurrency it may cost throughput (TF-Serving)", "fig12-dynamic-batching",
+          _batching(1, "lower"), "one server here, on ONNX Runtime: the paper's two behave unlike each other"),
+    Claim("13", "A low arrival rate leaves the device idle, a higher one less so (TF-Serving, Triton)",
+          "fig11-13-tail-latency", _rates("cpu_cores")),
+    Claim("14(a)", "At small batches transmission takes as long as inference, or longer", "fig14-pipeline",
+          _transmission),
+    Claim("14(a)", "With the batch inference takes a larger part of a request", "fig14-pipeline", _inference_share),
+    Claim("14(b)", "4G LTE has the longest latency end to end", "fig14-pipeline", _slowest_network),
+    Claim("14(c)", "Triton starts later than TF-Serving; a small model takes more than 10 s", None,
+          instead="each report has the cold start of its own server"),
+    Claim("15", "Queue-aware placement with shortest job first: 1.43 times shorter completion times", None,
+          instead="`inferbench simulate` compares the policies on a trace"),
+)  # fmt: skip
+
+
+def judged(claim: Claim, views: Mapping[str, list[RunView]]) -> Finding:
+    """What the runs of its submission say; ``views``: submission -> its runs, where it was run."""
+    if claim.submission is None or claim.judge is None:
+        return Finding("unmeasured", claim.instead)
+    if claim.submission not in views:
+        return Finding("unmeasured", "its submission was not run")
+    found = claim.judge(Runs(views[claim.submission]))
+    return Finding(found.kind, f"{found.text} ({claim.instead})" if claim.instead else found.text)

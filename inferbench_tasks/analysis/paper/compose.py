@@ -1,0 +1,100 @@
+"""The page of ``inferbench paper``: every figure of the paper beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.analysis.charts import heatmap, latency, resources, roofline, stages, sweep
+from inferbench_tasks.analysis.charts.style import Chart
+from inferbench_tasks.analysis.paper.claims import CLAIMS, Claim, judged
+from inferbench_tasks.analysis.paper.finding import Finding
+from inferbench_tasks.analysis.report import page
+from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.analysis.report.sections import sheet_of
+
+#: What stands in the page for each kind of finding, and how it is coloured.
+WORDS = {
+    "agrees": ("agrees", "good"),
+    "differs": ("differs", "bad"),
+    "undecided": ("undecided", "warn"),
+    "unmeasured": ("not measured here", "soft"),
+}
+
+
+def findings(views: Mapping[str, list[RunView]]) -> list[tuple[Claim, Finding]]:
+    """Every claim with what it comes to."""
+    return [(claim, judged(claim, views)) for claim in CLAIMS]
+
+
+def in_words(found: Sequence[tuple[Claim, Finding]]) -> str:
+    """How many of the paper's sentences agree, differ, are not decided, and are not measured here."""
+    counts = {kind: sum(finding.kind == kind for _, finding in found) for kind in WORDS}
+    said = [f"{count} {WORDS[kind][0]}" for kind, count in counts.items() if count]
+    return f"Of {len(found)} sentences of the paper: {', '.join(said)}."
+
+
+def make_page(path: Path, views: Mapping[str, list[RunView]], reports: Mapping[str, str | None]) -> str:
+    """Write it; what it says in one sentence. ``reports``: submission -> the path of its own report."""
+    found = findings(views)
+    charts: dict[str, Chart] = {}
+    blocks = []
+    for figure in dict.fromkeys(claim.figure.split("(")[0] for claim in CLAIMS):
+        of_figure = [(claim, finding) for claim, finding in found if claim.figure.split("(")[0] == figure]
+        names = list(dict.fromkeys(claim.submission for claim, _ in of_figure if claim.submission in views))
+        keys = []
+        for chart in (chart for name in names if name for chart in _charts(figure, views[name])):
+            keys.append(f"c{len(charts)}")
+            charts[keys[-1]] = chart
+        blocks.append(
+            {
+                "figure": figure,
+                "claims": [
+                    {
+                        "figure": claim.figure, "paper": claim.paper, "said": WORDS[finding.kind][0],
+                        "tone": WORDS[finding.kind][1], "text": finding.text,
+                    }
+                    for claim, finding in of_figure
+                ],
+                "charts": keys,
+                "reports": [(name, reports[name]) for name in names if name and reports.get(name)],
+            }
+        )  # fmt: skip
+    everything = [view for group in views.values() for view in group]
+    words = in_words(found)
+    html = page.render(
+        "paper.html", title="The InferBench paper's figures, here", words=words, machine=_machine(everything),
+        troubled=[(name, sum(not v.valid for v in group), len(group)) for name, group in views.items()
+                  if not all(view.valid for view in group)],
+        blocks=blocks, charts=charts,
+    )  # fmt: skip
+    page.write(path, html)
+    return words
+
+
+def _charts(figure: str, views: Sequence[RunView]) -> list[Chart]:
+    """The pictures of a submission's runs that show what the paper's figure shows."""
+    measured = [view for view in views if view.measured]
+    drawn: dict[str, Any] = {
+        "7": lambda: sweep.comparison(measured)[:2],
+        "8": lambda: sweep.comparison(measured)[2:],
+        "9": lambda: heatmap.heat_maps(measured)[:1],
+        "10": lambda: [roofline.roofline(measured, None, sheet_of(measured))],
+        "11": lambda: [latency.cdf(measured, {}), latency.percentiles(measured, {})],
+        "12": lambda: sweep.comparison(measured)[:1],
+        "13": lambda: resources.resources(measured)[:1],
+        "14": lambda: [stages.pipeline(measured), stages.cold_start(measured)],
+    }
+    return [chart for chart in drawn.get(figure, list)() if chart is not None]
+
+
+def _machine(views: Sequence[RunView]) -> str:
+    """The devices, and when."""
+    results = [view.result for view in views if view.result]
+    if not results:
+        return ""
+    devices = dict.fromkeys(result.device.name or result.device.kind for result in results)
+    days = sorted(f"{result.created_at:%Y-%m-%d}" for result in results)
+    when = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
+    return f"{', '.join(devices)} · {when} · {sum(view.valid for view in views)} of {len(views)} runs valid"

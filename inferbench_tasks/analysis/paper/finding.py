@@ -1,0 +1,91 @@
+"""What a comparison with one sentence of the paper comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from inferbench_tasks.analysis.report.judged import JudgedRuns
+from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.dotted import value_at
+from inferbench_tasks.figures import FIGURES
+
+#: ``undecided``: the runs show no difference beyond noise. ``unmeasured``: a run that it needs is missing or not valid,
+#: or needs a device that is not here.
+Kind = Literal["agrees", "differs", "undecided", "unmeasured"]
+Way = Literal["higher", "lower"]
+#: Of figures that no judge knows the noise of: a smaller difference between two single runs decides nothing. It is what
+#: ``certainty.SETTLED`` asks of single runs on a quiet machine.
+SURE_RATIO = 0.10
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``text``: with the figures that it rests on."""
+
+    kind: Kind
+    text: str
+
+
+class Runs:
+    """The runs of one submission, by their places in its sweep."""
+
+    def __init__(self, views: Sequence[RunView]) -> None:
+        self.views = list(views)
+        valid = [view for view in views if view.valid]
+        self._valid = {view.run_id for view in valid}
+        self._judge = JudgedRuns(valid) if valid else None
+
+    def at(self, **place: Any) -> RunView | None:
+        """The valid run whose job has these values (``__`` for a dot); None where there is none."""
+        wanted = {path.replace("__", "."): value for path, value in place.items()}
+        for view in self.views:
+            if view.run_id in self._valid and all(_same(value_at(view.job, p), v) for p, v in wanted.items()):
+                return view
+        return None
+
+    def compare(self, first: RunView | None, second: RunView | None, figure: str, way: Way) -> Finding:
+        """Whether the second run's figure is higher, or lower, than the first's, beyond noise."""
+        if first is None or second is None or self._judge is None:
+            return Finding("unmeasured", "a run that this needs is missing, or not valid")
+        row = FIGURES.named(figure)
+        a, b = row.value(first.summary), row.value(second.summary)
+        if a is None or b is None:
+            return Finding("unmeasured", f"{row.word} was not measured here")
+        text = (
+            f"{row.word} {_shown(a * row.display_factor)} {row.display_unit or row.unit} ({first.label}), "
+            f"{_shown(b * row.display_factor)} ({second.label})"
+        )
+        if not self._judge.differ(first, second, row.name):
+            return Finding("undecided", f"{text}: no difference beyond noise")
+        return Finding("agrees" if (b > a) == (way == "higher") else "differs", text)
+
+
+Judge = Callable[[Runs], Finding]
+
+
+def both(*findings: Finding) -> Finding:
+    """One for several: it agrees where all do; else the worst of them says what it comes to."""
+    order: tuple[Kind, ...] = ("differs", "unmeasured", "undecided", "agrees")
+    kinds = {finding.kind for finding in findings}
+    kind = next(kind for kind in order if kind in kinds)
+    return Finding(kind, "; ".join(dict.fromkeys(finding.text for finding in findings)))
+
+
+def shares(first: float | None, second: float | None, way: Way, text: str) -> Finding:
+    """Of two numbers that have no intervals: a difference below ``SURE_RATIO`` of the larger decides nothing."""
+    if first is None or second is None:
+        return Finding("unmeasured", "a run that this needs is missing, or not valid")
+    said = text.format(_shown(first), _shown(second))
+    if abs(second - first) < SURE_RATIO * max(abs(first), abs(second)):
+        return Finding("undecided", f"{said}: less than {SURE_RATIO:.0%} apart")
+    return Finding("agrees" if (second > first) == (way == "higher") else "differs", said)
+
+
+def _same(value: Any, wanted: Any) -> bool:
+    return bool(value == wanted)
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -1,0 +1,111 @@
+"""The paper's sentences beside runs that were made up: what agrees, what differs, what nobody can tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks.analysis.paper.claims import CLAIMS, Claim, judged
+from inferbench_tasks.analysis.paper.finding import Finding, Runs, both, shares
+from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.cli.paper import FOLDER
+from inferbench_tasks.dotted import value_at
+from inferbench_tasks.submission.reader import read_submission
+from inferbench_tasks.submission.sweep import expand
+from tests.unit.analysis.builders import named, records, view
+
+
+def _claim(figure: str, words: str) -> Claim:
+    [found] = [claim for claim in CLAIMS if claim.figure == figure and words in claim.paper]
+    return found
+
+
+def _rate(rate_rps: float, latency_ms: float, verdict: str = "valid") -> RunView:
+    job = {"load__arrivals": {"kind": "poisson", "rate_rps": rate_rps}}
+    table = records(latency_ms, rate_rps=rate_rps, seed=int(rate_rps))
+    return view(table, f"inv.{rate_rps:.0f}", verdict, job=job)
+
+
+def _tail(*runs: RunView) -> Finding:
+    return judged(_claim("11(b, c)", "arrival rate"), {"fig11-13-tail-latency": named(*runs)})
+
+
+def test_a_difference_beyond_noise_agrees_or_differs_with_both_figures() -> None:
+    """p99 at 400 requests/s thrice that at 100: agrees; a third of it: differs; both are said, with their runs."""
+    agrees = _tail(_rate(100, 5.0), _rate(400, 15.0))
+    assert agrees.kind == "agrees"
+    assert "100" in agrees.text and "400" in agrees.text and "ms" in agrees.text
+    assert _tail(_rate(100, 15.0), _rate(400, 5.0)).kind == "differs"
+
+
+def test_what_noise_explains_decides_nothing() -> None:
+    """The same latency at both rates, other seeds: undecided, though the two percentiles are not equal."""
+    found = _tail(_rate(100, 5.0), _rate(400, 5.0))
+    assert found.kind == "undecided"
+    assert "noise" in found.text
+
+
+@pytest.mark.parametrize("verdict", ["invalid: late", "disturbed: the hypervisor took 30%", "failed: load"])
+def test_a_run_that_does_not_count_decides_nothing(verdict: str) -> None:
+    """However large the difference: the sentence is not measured here."""
+    assert _tail(_rate(100, 5.0), _rate(400, 50.0, verdict)).kind == "unmeasured"
+    assert _tail(_rate(100, 5.0)).kind == "unmeasured"
+
+
+def test_a_submission_that_was_not_run_is_said() -> None:
+    """Neither a guess nor a silence."""
+    assert judged(_claim("14(b)", "4G"), {}) == Finding("unmeasured", "its submission was not run")
+    gpu = judged(_claim("7(c)", "V100"), {})
+    assert gpu.kind == "unmeasured" and "GPU" in gpu.text
+
+
+def test_several_findings_come_to_the_worst() -> None:
+    """One that differs is not outvoted; one that is not measured leaves no agreement."""
+    a, d, u = Finding("agrees", "a"), Finding("differs", "d"), Finding("undecided", "u")
+    assert both(a, a).kind == "agrees"
+    assert both(a, u).kind == "undecided"
+    assert both(a, u, d) == Finding("differs", "a; u; d")
+    assert both(a, Finding("unmeasured", "x")).kind == "unmeasured"
+
+
+def test_numbers_without_intervals_need_a_tenth() -> None:
+    """By hand: 40 to 43 is 7% of the larger: undecided; 40 to 50 is 20%."""
+    assert shares(40.0, 43.0, "higher", "{} {}").kind == "undecided"
+    assert shares(40.0, 50.0, "higher", "{} {}") == Finding("agrees", "40 50")
+    assert shares(50.0, 40.0, "higher", "{} {}").kind == "differs"
+    assert shares(None, 40.0, "higher", "{} {}").kind == "unmeasured"
+
+
+def test_every_place_that_a_sentence_asks_for_is_in_its_submission(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run that a claim looks for is a job of the shipped YAML: no claim is always 'not measured'."""
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(Runs, "at", lambda self, **place: asked.append(place))
+    for claim in CLAIMS:
+        if claim.submission is None or claim.judge is None:
+            continue
+        jobs = expand(read_submission(FOLDER / f"{claim.submission}.yaml", INSTALLED))
+        specs = [job.spec.model_dump(mode="json") for job in jobs]
+        asked.clear()
+        claim.judge(Runs([]))
+        for place in asked:
+            wanted = {path.replace("__", "."): value for path, value in place.items()}
+            matching = [spec for spec in specs if all(value_at(spec, p) == v for p, v in wanted.items())]
+            assert len(matching) == 1, (claim.figure, claim.paper, wanted, len(matching))
+
+
+def test_the_part_of_inference_is_of_the_mean_request() -> None:
+    """By hand: 2 of 10 ms at batch 1 are 20%, 6 of 12 at 16 are 50%: agrees, with both shares."""
+    runs = []
+    for batch, inference, whole in ((1, 2.0, 10.0), (16, 6.0, 12.0)):
+        one = view(
+            records(whole, seconds=8),
+            f"inv.{batch}",
+            job={"load__network": "wifi", "load__batch_size": batch},
+        )
+        one.summary["stages_ms"] = {"inference": {"mean": inference}, "e2e": {"mean": whole}}
+        runs.append(one)
+    found = judged(_claim("14(a)", "larger part"), {"fig14-pipeline": named(*runs)})
+    assert found.kind == "agrees"
+    assert "20 % of a request at batch 1, 50 % at 16" in found.text

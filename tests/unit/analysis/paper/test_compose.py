@@ -1,0 +1,41 @@
+"""The page of the paper's figures: each sentence with its finding, none left out."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+
+from inferbench_tasks.analysis.paper.claims import CLAIMS
+from inferbench_tasks.analysis.paper.compose import findings, in_words, make_page
+from tests.report_page import charts_of
+from tests.unit.analysis.builders import named, records, view
+
+
+def test_the_page_has_every_sentence_and_says_what_is_missing(tmp_path: Path) -> None:
+    """One submission was run, one of its two runs failed: all sentences stand there, and that loss in front of them."""
+    runs = named(
+        view(records(5.0), "inv.000", job={"load__arrivals": {"kind": "poisson", "rate_rps": 100.0}}),
+        view(
+            None,
+            "inv.001",
+            "failed: load: died",
+            job={"load__arrivals": {"kind": "poisson", "rate_rps": 400.0}},
+        ),
+    )
+    path = tmp_path / "paper.html"
+    words = make_page(path, {"fig11-13-tail-latency": runs}, {"fig11-13-tail-latency": "/data/report.html"})
+    text = html.unescape(path.read_text())
+    assert words == f"Of {len(CLAIMS)} sentences of the paper: {len(CLAIMS)} not measured here."
+    assert words in text
+    assert "1 of 2 runs are not valid" in text
+    assert all(claim.paper.split("(")[0].strip() in text for claim in CLAIMS)
+    assert "1 of 2 runs valid" in text
+    assert charts_of(text)
+    assert "/data/report.html" in text
+
+
+def test_the_sentence_counts_each_kind() -> None:
+    """With nothing run every sentence is not measured; the counts add up to all."""
+    found = findings({})
+    assert len(found) == len(CLAIMS)
+    assert in_words(found) == f"Of {len(CLAIMS)} sentences of the paper: {len(CLAIMS)} not measured here."
