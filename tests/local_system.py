@@ -189,16 +189,19 @@ class Driver:
 
     def kill_task_on(self, device: str) -> None:
         """kill -9 of the task that runs on a device, and of all of Airflow and Celery above it."""
-        supervisors = [
-            p for p in psutil.process_iter(["cmdline", "environ"])
-            if (p.info["environ"] or {}).get(settings.WORKER) == device
-            and (p.info["environ"] or {}).get(settings.DATA_DIR) == str(self.system.data_dir)
-            and "running.child_main" not in " ".join(p.info["cmdline"] or [])
-            and "airflow worker" in " ".join(p.info["cmdline"] or [])
-        ]  # fmt: skip
-        assert supervisors
-        for process in supervisors:
-            os.kill(process.pid, signal.SIGKILL)
+
+        def supervisors() -> list[int]:
+            return [
+                p.pid for p in psutil.process_iter(["cmdline", "environ"])
+                if (p.info["environ"] or {}).get(settings.WORKER) == device
+                and (p.info["environ"] or {}).get(settings.DATA_DIR) == str(self.system.data_dir)
+                and "running.child_main" not in " ".join(p.info["cmdline"] or [])
+                and "airflow worker" in " ".join(p.info["cmdline"] or [])
+            ]  # fmt: skip
+
+        # A process is forked before it has its name.
+        for pid in self.until(supervisors, f"nothing runs on {device}", timeout_s=20):
+            os.kill(pid, signal.SIGKILL)
 
     def results(self, name: str) -> list[Any]:
         """What was measured of a submission, the oldest first: valid, or invalid for what the certificate says of this

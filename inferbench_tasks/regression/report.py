@@ -20,9 +20,8 @@ def write_report(outcome: dict[str, Any], folder: Path) -> list[Path]:
         (folder / "report.json").write_text(text, encoding="utf-8")
     except OSError as error:
         raise StorageError(f"{folder} can't be written: {error.strerror}") from error
-    page = render(
-        "regression.html", title="Regressions", outcome=outcome, charts=[chart(s) for s in outcome["series"]]
-    )
+    charts = {str(number): chart(series) for number, series in enumerate(outcome["series"])}
+    page = render("regression.html", title="Regressions", outcome=outcome, charts=charts)
     return [write(folder / "index.html", page), folder / "report.json"]
 
 

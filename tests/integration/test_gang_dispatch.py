@@ -17,7 +17,7 @@ from inferbench_tasks.cluster.state import cluster_state
 from inferbench_tasks.cluster.store import DEVICES, TTL_S, Cluster
 from inferbench_tasks.cluster.waiting import waiting_jobs
 from inferbench_tasks.provider.api.cluster import cluster_now
-from inferbench_tasks.provider.ui.render import page
+from inferbench_tasks.provider.ui.cluster_page import cluster as cluster_page
 from inferbench_tasks.scheduling.model import QueuedJob
 from tests.schedulers import Clock, age, clock, cluster, confirm, device, job, kinds, make, race
 
@@ -84,7 +84,7 @@ def test_people_see_what_is_held_together_and_how_many_a_job_waits_for(
     reason = "2 of 2 device(s) busy, the next expected free in 10 s, 2 of one host are needed at once"
     state = cluster_now(cluster.db)
     assert [(w["devices"], w["why"]) for w in state["waiting"]] == [(2, reason)]
-    shown = bytes(page("cluster.html", here="cluster", cluster=state).body).decode()
+    shown = bytes(cluster_page(cluster.db, hours=6).body).decode()
     assert shown.count('<td class="">a, b</td>') == 2 and reason in shown
     env = os.environ | {settings.PERFDB_URI: perfdb_uri}
     command = [sys.executable, "-m", "inferbench_tasks.cli.main", "status"]

@@ -14,6 +14,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.regression import store
 from inferbench_tasks.regression.overview import bisectable, overview
 from inferbench_tasks.regression.report import write_report
+from tests.report_page import charts_of
 from tests.unit.regression.nights import side, write_nights
 
 pytestmark = pytest.mark.integration
@@ -44,6 +45,8 @@ def test_a_slower_stage_is_confirmed_attributed_and_fails_ci(
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "report" / "index.html").read_text()
     assert "Regression" in page and "in <b>preprocess</b>" in page
+    charts = charts_of(page)
+    assert {f'data-chart="{name}"' in page for name in charts} == {True} and charts["0"]["data"][0]["y"]
     assert "http://" not in page.split("<script")[0] and 'src="http' not in page
 
 

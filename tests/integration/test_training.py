@@ -30,6 +30,7 @@ from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import Order
 from inferbench_tasks.training.result import TrainingResult
 from inferbench_tasks.training.stages import generate, train
+from tests.report_page import charts_of
 from tests.training_jobs import NETWORKS, small_job
 
 pytestmark = pytest.mark.integration
@@ -121,7 +122,8 @@ def test_one_process_and_two_train_and_tell_their_phases(
     report = (
         tmp_path / "data" / "invocations" / results[0].run_id.rpartition(".")[0] / "report.html"
     ).read_text()
-    assert all(name in report for name in ("Where the time of a step goes", "BenchmarkJade", "to device"))
+    drawn = report + json.dumps(charts_of(report))
+    assert all(name in drawn for name in ("Where the time of a step goes", "BenchmarkJade", "to device"))
     one, two = results
     assert one.summary and two.summary and two.engine
     assert one.summary.loader["cpu_s"] > 0 and two.summary.loader["cpu_s"] is None
