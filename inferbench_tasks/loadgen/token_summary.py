@@ -57,6 +57,12 @@ def summarise_tokens(tokens: TokenWindow, each: Each) -> dict[str, Any]:
             f"{buffered} of {int(answered.sum())} streams came at once: something between model and client keeps "
             "them back, and when their tokens were made is not known"
         )
+    thought = answered & (tokens.first_output_ns < 0) & (tokens.first_token_ns >= 0)
+    if thought.any() and (tokens.first_output_ns[answered] >= 0).any():
+        reasons["ttft_output_ms"] = (
+            f"{int(thought.sum())} of {int(answered.sum())} answers ended while they reasoned: they count as if they "
+            "had failed"
+        )
     counted = answered & tokens.counted
     summary: dict[str, Any] = {
         "stamp": {
@@ -65,8 +71,8 @@ def summarise_tokens(tokens: TokenWindow, each: Each) -> dict[str, Any]:
             "shared_read_ratio": _shared_read_ratio(tokens, answered),
         },
         **_times(tokens),
-        "gap_ms": _pooled(gaps_ns, gap_row),
-        "itl_ms": _pooled(gaps_ns, gap_row) if answered.any() and exact[answered].all() else None,
+        "gap_ms": _pooled(tokens, gaps_ns, gap_row),
+        "itl_ms": _pooled(tokens, gaps_ns, gap_row) if answered.any() and exact[answered].all() else None,
         "stall_ms": _whole(tokens, stalls_ns(gaps_ns, gap_row)),
         "tokens_per_chunk": _ratio(tokens.output_tokens[counted].sum(), tokens.chunks[counted].sum()),
         "prompt_tokens_mean": _mean(tokens.prompt_tokens, answered),
@@ -96,7 +102,11 @@ def _times(tokens: TokenWindow) -> dict[str, Any]:
     return {
         "ttft_ms": _from(tokens, first - window.intended_ns, first >= 0),
         "ttft_from_send_ms": _from(tokens, first - window.sent_ns, (first >= 0) & (window.sent_ns >= 0)),
-        "ttft_output_ms": _from(tokens, output - window.intended_ns, output >= 0) if reasoned.any() else None,
+        "ttft_output_ms": _from(
+            tokens, output - window.intended_ns, output >= 0, ended=window.measured & ~(window.ok & (output >= 0))
+        )
+        if reasoned.any()
+        else None,
         "latency_ms": _from(tokens, last - window.intended_ns, last >= 0),
         "tpot_ms": _whole(tokens, tpot[window.answered & ~np.isnan(tpot)]),
         "user_tokens_per_s": _whole(tokens, _inverse(tpot[window.answered & (tpot > 0)])),
@@ -108,13 +118,19 @@ def _inverse(tpot_ns: NDArray[np.float64]) -> NDArray[np.float64]:
     return 1e9 / tpot_ns * _NS_PER_MS
 
 
-def _from(tokens: TokenWindow, values_ns: NDArray[np.int64], there: NDArray[np.bool_]) -> dict[str, Any]:
-    """A time of the good answers; what failed had waited so long by then."""
+def _from(
+    tokens: TokenWindow,
+    values_ns: NDArray[np.int64],
+    there: NDArray[np.bool_],
+    ended: NDArray[np.bool_] | None = None,
+) -> dict[str, Any]:
+    """A time of the good answers; what failed had waited so long by then. ``ended``: what counts as failed."""
     window = tokens.window
-    waited = window.measured & ~window.ok & (window.done_ns >= 0)
+    failed = window.measured & ~window.ok if ended is None else ended
+    waited = failed & (window.done_ns >= 0)
     return distribution(
         values_ns[window.answered & there] / _NS_PER_MS,
-        failed_ratio=window.failed_ratio,
+        failed_ratio=float(failed.sum() / max(1, window.measured.sum())),
         failed_after=(window.done_ns - window.intended_ns)[waited] / _NS_PER_MS,
     )
 
@@ -124,9 +140,11 @@ def _whole(tokens: TokenWindow, values_ns: NDArray[Any]) -> dict[str, Any]:
     return distribution(values_ns / _NS_PER_MS, failed_ratio=tokens.window.failed_ratio)
 
 
-def _pooled(gaps_ns: NDArray[np.int64], row: NDArray[np.int64]) -> dict[str, Any]:
+def _pooled(tokens: TokenWindow, gaps_ns: NDArray[np.int64], row: NDArray[np.int64]) -> dict[str, Any]:
     """Times between chunks, of all requests together. Without intervals: those of a request belong together."""
-    stats = distribution(gaps_ns / _NS_PER_MS, with_intervals=False)
+    stats = distribution(
+        gaps_ns / _NS_PER_MS, with_intervals=False, failed_ratio=tokens.window.failed_ratio
+    )
     requests = len(np.unique(row))
     if requests < _LEAST_REQUESTS:
         stats |= dict.fromkeys(NAMES.values())
@@ -159,11 +177,12 @@ def _goodness(tokens: TokenWindow, each: Each, reasons: dict[str, str]) -> dict[
     tpot = tokens.tpot_ns
     kept = {
         "ttft_ms": tokens.first_token_ns - window.intended_ns <= (each.ttft_ms or 0) * _NS_PER_MS,
-        "tpot_ms": tokens.single | (tpot <= (each.tpot_ms or 0) * _NS_PER_MS),
+        "tpot_ms": tokens.single | tokens.at_once | (tpot <= (each.tpot_ms or 0) * _NS_PER_MS),
         "latency_ms": tokens.last_token_ns - window.intended_ns <= (each.latency_ms or 0) * _NS_PER_MS,
     }
     bounds = each.bounds()
-    undecided = int((answered & np.isnan(tpot) & ~tokens.single).sum()) if "tpot_ms" in bounds else 0
+    unknown = answered & np.isnan(tpot) & ~tokens.single & ~tokens.at_once
+    undecided = int(unknown.sum()) if "tpot_ms" in bounds else 0
     ratios = {name: _ratio((answered & kept[name]).sum(), due) for name in bounds}
     nothing = dict.fromkeys(("good", "good_ratio", "goodput_rps", "good_tokens_per_s", "good_decision"))
     if undecided:

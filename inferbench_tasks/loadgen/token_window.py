@@ -105,6 +105,13 @@ class TokenWindow:
         return buffered
 
     @property
+    def at_once(self) -> NDArray[np.bool_]:
+        """Whose few tokens came in several chunks of one read, with one moment: nobody waited between them, and how
+        long the server did is not known."""
+        at_once: NDArray[np.bool_] = (self.chunks > 1) & (self.reads == 1) & ~self.buffered
+        return at_once
+
+    @property
     def cut_by_window(self) -> int:
         """Good answers of which the window has some tokens and not all: more of them make tokens/s less sure."""
         window = self.window
@@ -123,7 +130,7 @@ class TokenWindow:
     def tpot_ns(self) -> NDArray[np.float64]:
         """(c_m - c_1) / (N - n_1); NaN where it is not defined."""
         tokens = self.output_tokens - self.first_chunk_tokens
-        defined = self.counted & (tokens > 0) & ~self.buffered
+        defined = self.counted & (tokens > 0) & ~self.buffered & ~self.at_once
         tpot = np.full(len(tokens), np.nan)
         tpot[defined] = (self.last_token_ns - self.first_token_ns)[defined] / tokens[defined]
         return tpot

@@ -169,6 +169,39 @@ def test_percentiles_that_failures_belong_to_are_withheld() -> None:
     assert figures(*many, *failed, intended_s=spread)["ttft_ms"]["p50"] is None
 
 
+def test_gaps_that_failures_belong_to_are_withheld() -> None:
+    """A stream that stalls until its timeout has the longest gap of all, and is not among the good answers'."""
+    spread = list(np.linspace(11, 19, 25))
+    many = [stream([100, 110], 2) for _ in range(20)]
+    assert figures(*many, intended_s=spread[:20])["gap_ms"]["p50"] == pytest.approx(10)
+    failed = [stream([100], -1, status="timeout") for _ in range(5)]
+    gaps = figures(*many, *failed, intended_s=spread)["gap_ms"]
+    assert gaps["p50"] is None and "failed" in gaps["withheld"]["p50"]
+
+
+def test_answers_that_end_while_they_reason_are_no_fast_ones() -> None:
+    """Ten gave their first word after 80 ms, ten never: half of all requests had none by then."""
+    spread = list(np.linspace(11, 19, 22))
+    gave = [stream([50, 80, 90], 3, reasoning=1) for _ in range(12)]
+    assert figures(*gave, intended_s=spread[:12])["ttft_output_ms"]["p50"] == pytest.approx(80)
+    tokens = tokens_of(*gave, *(stream([50, 900], 2) for _ in range(10)), intended_s=spread)
+    tokens.first_output_ns[12:] = -1
+    summary = summarise_tokens(tokens, Each())
+    assert summary["ttft_output_ms"]["count"] == 12 and summary["ttft_output_ms"]["p50"] is None
+    assert summary["ttft_output_ms"]["mean"] is None  # 80 ms, and at least 470 ms with those that gave none
+    assert summary["reasons"]["ttft_output_ms"].startswith("10 of 22 answers ended while they reasoned")
+    assert summary["ttft_ms"]["p50"] == pytest.approx(50)
+
+
+def test_a_few_tokens_of_one_moment_are_no_time_per_token_of_nothing() -> None:
+    """Six tokens in six chunks of one read: 0 ms would pull the mean down; nobody waited between them, so it is good."""
+    at_once, paced = stream([400] * 6, 6, reads=1), stream([100, 120, 140], 3)
+    summary = figures(at_once, paced, each=Each(tpot_ms=50))
+    assert (summary["tpot_ms"]["count"], summary["tpot_ms"]["mean"]) == (1, pytest.approx(20))
+    assert summary["tpot_ms"]["count"] == summary["user_tokens_per_s"]["count"]
+    assert summary["good_ratio"] == 1.0 and summary["buffered"] == 0
+
+
 def test_cached_and_reasoning() -> None:
     """The cached share is of all prompt tokens told; the first output token is the first that is no reasoning."""
     summary = figures(
