@@ -27,7 +27,8 @@ def least_to_keep(share: float) -> int:
 
 @dataclass(frozen=True)
 class Decision:
-    """``met``: None while undecided. ``over``: requests over the bound or failed, of ``requests``.
+    """``met``: None while undecided. ``over``: requests over the bound or failed, of ``requests``, which are ``worth``
+    so many independent ones.
 
     ``needed_requests``: about how many would decide if they went on like these; None where it is decided, and where no
     number would, which ``reason`` then says.
@@ -38,6 +39,7 @@ class Decision:
     requests: int
     needed_requests: int | None = None
     reason: str | None = None
+    worth: float = 0.0
 
 
 def decide(over: NDArray[Any], quantile: float) -> Decision:
@@ -55,13 +57,15 @@ def decide(over: NDArray[Any], quantile: float) -> Decision:
     share = count / requests
     met = _decided(share, worth, quantile)
     if met is not None:
-        return Decision(met, count, requests)
+        return Decision(met, count, requests, worth=worth)
     if spread.reason is not None:
-        return Decision(None, count, requests, reason=f"of the requests over the bound: {spread.reason}")
+        why = f"of the requests over the bound: {spread.reason}"
+        return Decision(None, count, requests, reason=why, worth=worth)
     needed = _needed(share, worth, quantile)
     if needed is None:
-        return Decision(None, count, requests, reason="it is so close to the bound that no run would decide")
-    return Decision(None, count, requests, int(np.ceil(needed / worth * requests)))
+        why = "it is so close to the bound that no run would decide"
+        return Decision(None, count, requests, reason=why, worth=worth)
+    return Decision(None, count, requests, int(np.ceil(needed / worth * requests)), worth=worth)
 
 
 def _decided(share: float, worth: float, quantile: float) -> bool | None:

@@ -212,6 +212,7 @@ def _decision(good: NDArray[np.bool_], least: float | None) -> dict[str, Any] | 
         "met": decision.met,
         "over": decision.over,
         "requests": decision.requests,
+        "worth_requests": decision.worth,
         "needed_requests": decision.needed_requests,
         "reason": decision.reason,
     }

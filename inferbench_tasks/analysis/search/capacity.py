@@ -24,10 +24,11 @@ _MARGIN = 1.5
 _BY_THE_SERVER = {"errors", "dropped", "ended_early"}
 
 
-def lower_bound(good: int, due: int) -> float:
+def lower_bound(good: float, due: float) -> float:
     """The share of good requests that lies below the true one in 95% of all loads; 0.0 without a good one.
 
-    Of independent requests: the p with P(X >= good) = 5%, X binomial of ``due`` and p.
+    Of independent requests: the p with P(X >= good) = 5%, X binomial of ``due`` and p. Of what others are worth, which
+    is no whole number, by the same regularised beta function.
     """
     from scipy.special import betaincinv
 
@@ -54,7 +55,7 @@ class Step:
     run_id: str | None
 
 
-def upper_bound(good: int, due: int) -> float:
+def upper_bound(good: float, due: float) -> float:
     """The share of good requests that lies above the true one in 95% of all loads; 1.0 without a bad one."""
     return 1 - lower_bound(due - good, due)
 
@@ -73,7 +74,10 @@ def judged(
     """
     tokens = (((document or {}).get("summary") or {}).get("tokens")) or {}
     good, due = tokens.get("good"), tokens.get("requests")
-    low = lower_bound(good, due) if due and good is not None else None
+    # Bad answers come in clusters where a queue makes them: so many independent requests is the load worth.
+    worth = min((tokens.get("good_decision") or {}).get("worth_requests") or math.inf, due or 0.0)
+    independent = worth / due if due else 1.0
+    low = lower_bound(good * independent, worth) if due and good is not None else None
 
     def said(outcome: Outcome, reason: str, needed_s: float | None = None) -> tuple[Finding, Step]:
         leans = bool(due) and good is not None and good / due >= min_good_ratio
@@ -88,19 +92,26 @@ def judged(
     kept = low is not None and low >= min_good_ratio
     if not verdict.valid:
         checks = {reason.check for reason in verdict.reasons}
-        overloaded = verdict.kind == "invalid" and checks <= _BY_THE_SERVER and not kept
-        return said("broken" if overloaded else "unusable", str(verdict))
+        if verdict.kind != "invalid" or not checks <= _BY_THE_SERVER or kept:
+            return said("unusable", str(verdict))
+        if checks == {"errors"} and good is not None and due:  # an odd failure among few is no overload
+            if upper_bound(good * independent, worth) >= min_good_ratio:
+                longer_s = longest_s if longest_s > duration_s else None
+                return said("undecided", f"{verdict}; {good} of {due} requests were good", longer_s)
+        return said("broken", str(verdict))
     if backlog := (document.get("certificate") or {}).get("figures", {}).get("growing_backlog"):
         return said("broken", str(backlog))
     if low is None or not due or good is None:
         reason = (tokens.get("reasons") or {}).get("good_ratio") or "which answers are good is not known"
         return said("undecided", str(reason), longest_s if longest_s > duration_s else None)
-    text = f"{good} of {due} requests were good: at least {low:.2%} of all"
+    clustered = f", worth {worth:.3g} independent ones" if independent < 1 else ""
+    text = f"{good} of {due} requests were good{clustered}: at least {low:.2%} of all"
     if kept:
         return said("kept", text)
-    if upper_bound(good, due) < min_good_ratio:
+    if upper_bound(good * independent, worth) < min_good_ratio:
         return said("broken", text)
-    if (needed_s := duration_s * _times_longer(good, due, min_good_ratio)) <= longest_s:
+    times = _times_longer(good * independent, worth, min_good_ratio)
+    if (needed_s := duration_s * times) <= longest_s:
         return said(
             "undecided", f"{text}, which {needed_s / duration_s:.3g} times the load would decide", needed_s
         )
@@ -109,7 +120,7 @@ def judged(
     return said("undecided", f"{text}, which no allowed length would decide")
 
 
-def _times_longer(good: int, due: int, min_good_ratio: float) -> float:
+def _times_longer(good: float, due: float, min_good_ratio: float) -> float:
     """By how much a load of the same good ratio has to be longer until a bound decides; infinity above 100 times."""
     for times in (1.25 * 1.25**step for step in range(20)):
         more, all_good = round(due * times), round(good * times)

@@ -16,6 +16,7 @@ from inferbench_tasks.analysis.search.capacity import (
     least_requests,
     lower_bound,
 )
+from inferbench_tasks.loadgen.early_stopping import decide
 
 Run = Callable[[float, float], dict[str, Any] | None]
 
@@ -147,6 +148,42 @@ def test_a_server_that_drops_requests_is_beyond_its_capacity() -> None:
     document["judgement"]["reasons"].append({**reason, "check": "client_stall", "text": "stalled"})
     document["verdict"] = "invalid: half failed; stalled"
     assert judged(10.0, 20.0, document, 0.95, 80.0)[0].outcome == "unusable"
+
+
+def test_one_odd_failure_among_few_is_no_overload() -> None:
+    """1 of 60 failed, more than the certificate's 1%: 59 of 60 may well be 0.95 or more of all, so nothing is broken."""
+    reason = {
+        "check": "errors", "text": "failed", "figure": 1 / 60, "bound": 0.01, "unit": None, "stage": None,
+    }  # fmt: skip
+    document = result(59, 60, verdict="invalid: failed")
+    document["judgement"] = {"kind": "invalid", "reasons": [reason]}
+    finding, _ = judged(10.0, 20.0, document, 0.95, 80.0)
+    assert finding.outcome == "undecided" and finding.needed_s == 80.0
+    assert judged(10.0, 80.0, document, 0.95, 80.0)[0].needed_s is None
+
+
+def test_bad_answers_in_a_row_count_as_what_they_are_worth() -> None:
+    """980 of 1,000 keep 0.95 if they are independent; with the bad ones in rows of 20 they are worth about 50, of
+    which 49 keep 0.9 and no more.
+    """
+    document = result(980, 1000)
+    assert judged(10.0, 20.0, document, 0.95, 20.0)[0].outcome == "kept"
+    document["summary"]["tokens"]["good_decision"] = {"worth_requests": 50.0}
+    finding, step = judged(10.0, 20.0, document, 0.95, 20.0)
+    assert finding.outcome == "undecided" and step.good_ratio_low == pytest.approx(lower_bound(49, 50))
+    assert "worth 50 independent ones" in step.reason
+
+
+def test_a_bound_of_what_comes_in_rows_is_above_the_truth_no_more_often_than_it_says() -> None:
+    """Rows of 25 alike, 93 of 100 good: of 200 loads of 2,000 requests at most 5% may be said to keep 0.95."""
+    rng = np.random.default_rng(5)
+    kept = 0
+    for _ in range(200):
+        good = np.repeat(rng.random(80) < 0.93, 25)
+        document = result(int(good.sum()), len(good))
+        document["summary"]["tokens"]["good_decision"] = {"worth_requests": decide(~good, 0.95).worth}
+        kept += judged(10.0, 20.0, document, 0.95, 20.0)[0].outcome == "kept"
+    assert kept <= 0.06 * 200
 
 
 def flawed(bad_ratio: float, knee: float, seed: int) -> Run:
