@@ -34,6 +34,8 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
 from inferbench_tasks.running.conclude import conclude
 from inferbench_tasks.running.invocation import Invocation, Order
+from inferbench_tasks.stages.collect import load_document
+from inferbench_tasks.submission.prompt_words import prompt_words
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.schema import JobSpec, Submission, serving_only
 from inferbench_tasks.submission.sweep import Job, each_job_once, expand
@@ -79,8 +81,15 @@ def under_one_load(jobs: list[Job[JobSpec]]) -> list[Job[JobSpec]]:
 
     How many users wait for answers, and how many samples they send at once, may be what is looked for.
     """
+    if len(prompts := dict.fromkeys(prompt_words(job.spec.requests) for job in jobs)) > 1:
+        raise InputError(
+            f"The jobs of this submission ask for {len(prompts)} different kinds of prompts "
+            f"({'; '.join(str(words) for words in [*prompts][:4])}), and shorter ones are answered sooner: search "
+            "under one of them.",
+            field="requests",
+        )
     loads = dict.fromkeys(
-        offered(job.spec.load.model_dump(mode="json") | {"batch_size": job.spec.load.samples_per_request})
+        offered(load_document(job.spec))
         for job in jobs
         if job.spec.load.arrivals.loop == "open" and job.spec.load.arrivals.paced
     )

@@ -103,7 +103,10 @@ def _times(tokens: TokenWindow) -> dict[str, Any]:
         "ttft_ms": _from(tokens, first - window.intended_ns, first >= 0),
         "ttft_from_send_ms": _from(tokens, first - window.sent_ns, (first >= 0) & (window.sent_ns >= 0)),
         "ttft_output_ms": _from(
-            tokens, output - window.intended_ns, output >= 0, ended=window.measured & ~(window.ok & (output >= 0))
+            tokens,
+            output - window.intended_ns,
+            output >= 0,
+            ended=window.measured & ~(window.ok & (output >= 0)),
         )
         if reasoned.any()
         else None,
@@ -142,9 +145,7 @@ def _whole(tokens: TokenWindow, values_ns: NDArray[Any]) -> dict[str, Any]:
 
 def _pooled(tokens: TokenWindow, gaps_ns: NDArray[np.int64], row: NDArray[np.int64]) -> dict[str, Any]:
     """Times between chunks, of all requests together. Without intervals: those of a request belong together."""
-    stats = distribution(
-        gaps_ns / _NS_PER_MS, with_intervals=False, failed_ratio=tokens.window.failed_ratio
-    )
+    stats = distribution(gaps_ns / _NS_PER_MS, with_intervals=False, failed_ratio=tokens.window.failed_ratio)
     requests = len(np.unique(row))
     if requests < _LEAST_REQUESTS:
         stats |= dict.fromkeys(NAMES.values())

@@ -250,7 +250,11 @@ def describe(
 
 def load_document(job: JobSpec) -> dict[str, Any]:
     """The submission's ``load`` as a result has it, with what only makes it comparable: see ``perfdb.offered``."""
+    from inferbench_tasks.submission.prompt_words import prompt_words
+
     document = job.load.model_dump(mode="json") | {"batch_size": job.load.samples_per_request}
+    if (words := prompt_words(job.requests)) is not None:
+        document["arrivals"] |= {"prompts": words}
     if isinstance(job.load.arrivals, MaxRate) and job.slo:
         from inferbench_tasks.loadgen.rate_probe import objective_text
 

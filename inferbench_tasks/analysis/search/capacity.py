@@ -77,7 +77,9 @@ def judged(
     # Bad answers come in clusters where a queue makes them: so many independent requests is the load worth.
     worth = min((tokens.get("good_decision") or {}).get("worth_requests") or math.inf, due or 0.0)
     independent = worth / due if due else 1.0
-    low = lower_bound(good * independent, worth) if due and good is not None else None
+    low = high = None
+    if due and good is not None:
+        low, high = (bound(good * independent, worth) for bound in (lower_bound, upper_bound))
 
     def said(outcome: Outcome, reason: str, needed_s: float | None = None) -> tuple[Finding, Step]:
         leans = bool(due) and good is not None and good / due >= min_good_ratio
@@ -94,21 +96,21 @@ def judged(
         checks = {reason.check for reason in verdict.reasons}
         if verdict.kind != "invalid" or not checks <= _BY_THE_SERVER or kept:
             return said("unusable", str(verdict))
-        if checks == {"errors"} and good is not None and due:  # an odd failure among few is no overload
-            if upper_bound(good * independent, worth) >= min_good_ratio:
-                longer_s = longest_s if longest_s > duration_s else None
-                return said("undecided", f"{verdict}; {good} of {due} requests were good", longer_s)
+        # An odd failure among few is no overload.
+        if checks == {"errors"} and high is not None and high >= min_good_ratio:
+            longer_s = longest_s if longest_s > duration_s else None
+            return said("undecided", f"{verdict}; {good} of {due} requests were good", longer_s)
         return said("broken", str(verdict))
     if backlog := (document.get("certificate") or {}).get("figures", {}).get("growing_backlog"):
         return said("broken", str(backlog))
-    if low is None or not due or good is None:
+    if low is None or high is None or not due or good is None:
         reason = (tokens.get("reasons") or {}).get("good_ratio") or "which answers are good is not known"
         return said("undecided", str(reason), longest_s if longest_s > duration_s else None)
     clustered = f", worth {worth:.3g} independent ones" if independent < 1 else ""
     text = f"{good} of {due} requests were good{clustered}: at least {low:.2%} of all"
     if kept:
         return said("kept", text)
-    if upper_bound(good * independent, worth) < min_good_ratio:
+    if high < min_good_ratio:
         return said("broken", text)
     times = _times_longer(good * independent, worth, min_good_ratio)
     if (needed_s := duration_s * times) <= longest_s:

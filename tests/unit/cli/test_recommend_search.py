@@ -27,6 +27,18 @@ def test_a_rate_that_is_offered_is_no_configuration(sweep: dict[str, Any]) -> No
     assert caught.value.field == "load.arrivals"
 
 
+def test_shorter_prompts_are_no_configuration() -> None:
+    """They would win by being asked for, whatever the arrivals."""
+    base = {
+        "name": "llm", "model": {"kind": "llm_stand_in"}, "convert": {"format": "llm_stand_in"},
+        "serve": {"backend": "llm_stand_in"}, "requests": {"kind": "prompts"},
+        "load": {"protocol": "openai", "arrivals": {"kind": "closed_loop", "concurrency": 1}},
+        "sweep": {"requests.input_tokens": [{"kind": "fixed", "value": size} for size in (16, 4000)]},
+    }  # fmt: skip
+    with pytest.raises(InputError, match="2 different kinds of prompts .input_tokens 16, output_tokens 64; "):
+        under_one_load(expand(Submission.model_validate(base)))
+
+
 @pytest.mark.parametrize(
     ("arrivals", "sweep"),
     [

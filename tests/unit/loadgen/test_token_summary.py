@@ -194,7 +194,7 @@ def test_answers_that_end_while_they_reason_are_no_fast_ones() -> None:
 
 
 def test_a_few_tokens_of_one_moment_are_no_time_per_token_of_nothing() -> None:
-    """Six tokens in six chunks of one read: 0 ms would pull the mean down; nobody waited between them, so it is good."""
+    """Six tokens in six chunks of one read: 0 ms would pull the mean down; nobody waited between them: good."""
     at_once, paced = stream([400] * 6, 6, reads=1), stream([100, 120, 140], 3)
     summary = figures(at_once, paced, each=Each(tpot_ms=50))
     assert (summary["tpot_ms"]["count"], summary["tpot_ms"]["mean"]) == (1, pytest.approx(20))

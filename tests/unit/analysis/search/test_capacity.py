@@ -151,7 +151,7 @@ def test_a_server_that_drops_requests_is_beyond_its_capacity() -> None:
 
 
 def test_one_odd_failure_among_few_is_no_overload() -> None:
-    """1 of 60 failed, more than the certificate's 1%: 59 of 60 may well be 0.95 or more of all, so nothing is broken."""
+    """1 of 60 failed, more than the certificate's 1%: 59 of 60 may well be 0.95 or more of all: undecided."""
     reason = {
         "check": "errors", "text": "failed", "figure": 1 / 60, "bound": 0.01, "unit": None, "stage": None,
     }  # fmt: skip

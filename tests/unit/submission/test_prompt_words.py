@@ -1,0 +1,53 @@
+"""Prompts in words: equal for equal ones, and part of the load that a run was offered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.perfdb.offered import offered
+from inferbench_tasks.stages.collect import load_document
+from inferbench_tasks.submission.prompt_words import prompt_words
+from inferbench_tasks.submission.schema import JobSpec, RequestsSpec
+
+
+@pytest.mark.parametrize(
+    ("requests", "words"),
+    [
+        ({"kind": "dataset"}, None),
+        ({"kind": "prompts"}, "input_tokens 200, output_tokens 64"),
+        (
+            {"kind": "prompts", "input_tokens": {"kind": "lognormal", "mean": 200, "cv": 0.8}, "salt": False,
+             "shared_prefix": {"groups": 4}, "output_tokens": {"kind": "fixed", "value": 32}},
+            "input_tokens lognormal mean 200 cv 0.8, output_tokens 32, shared_prefix groups 4, salt False",
+        ),
+        ({"kind": "trace", "path": "t.csv"}, "trace t.csv"),
+        ({"kind": "conversations", "path": "c.jsonl"}, "conversations c.jsonl, output_tokens 64"),
+    ],
+)  # fmt: skip
+def test_words(requests: dict[str, Any], words: str | None) -> None:
+    """What is usual stands there as if it were given."""
+    assert prompt_words(RequestsSpec.model_validate(requests)) == words
+
+
+def test_as_is_usual_and_as_given_are_the_same() -> None:
+    """The same prompts are the same load; a salt is usual."""
+    given = {"kind": "prompts", "salt": True, "input_tokens": {"kind": "fixed", "value": 200}}
+    assert prompt_words(RequestsSpec.model_validate(given)) == prompt_words(RequestsSpec(kind="prompts"))
+
+
+def test_short_prompts_are_no_better_server() -> None:
+    """Runs with prompts of 16 and of 4,000 tokens were offered different loads: nothing ranks or compares them."""
+
+    def load(tokens: int) -> str:
+        job = {
+            "name": "llm", "model": {"kind": "llm_stand_in"}, "convert": {"format": "llm_stand_in"},
+            "serve": {"backend": "llm_stand_in"},
+            "requests": {"kind": "prompts", "input_tokens": {"kind": "fixed", "value": tokens}},
+            "load": {"protocol": "openai", "arrivals": {"kind": "poisson", "rate_rps": 8.0}},
+        }  # fmt: skip
+        return offered(load_document(JobSpec.model_validate(job)))
+
+    assert load(16) == "poisson, prompts input_tokens 16, output_tokens 64, 8 samples/s"
+    assert load(16) != load(4000)
