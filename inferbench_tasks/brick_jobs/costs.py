@@ -1,7 +1,8 @@
 """What 1,000 predicted requests cost, in money and emissions, by the tables under ``configs/``; and what that assumes.
 
 The formulas are those of measured runs (``metrics/cost.py``, ``metrics/energy.py``: ``tdp_estimate``,
-``metrics/carbon.py``). Nothing was measured of either, so both say what they take for granted.
+``metrics/carbon.py``). Nothing was measured of either, so both say what they take for granted: a thread is a vCPU in
+money, which may be half a core, and a whole physical core in energy.
 """
 
 from __future__ import annotations
@@ -29,17 +30,20 @@ def _usd(row: Mapping[str, Any]) -> tuple[float | None, str]:
     rates = [
         (price.usd_per_hour * cores / price.vcpus, price)
         for price in prices_for("cpu", device)
-        if price.vcpus
+        if price.vcpus and price.vcpus >= cores
     ]
     if not rates:
-        return None, f"{of}: not known, configs/prices.yaml has no instance with it."
+        return (
+            None,
+            f"{of}: not known, configs/prices.yaml has no instance with it and {cores} vCPUs or more.",
+        )
     rate, price = min(rates, key=lambda one: one[0])
     doubts = [
         *(["of the same family, the product's name is hidden"] if price.approximate else []),
         *(["not looked up for this release"] if price.unverified else []),
     ]
     return usd_per_1k(rate, 1e3 / row["predicted_ms"]), (
-        f"{of}: {_cores(cores)} of {price.vcpus} of {price.provider} {price.instance}, {price.region}, at "
+        f"{of}: {cores} of the {price.vcpus} vCPUs of {price.provider} {price.instance}, {price.region}, at "
         f"{price.usd_per_hour:g} USD/h ({', '.join([price.date, *doubts])}), busy all the time with one request after "
         "the other; an instance that waits costs the same, and more for each request."
     )

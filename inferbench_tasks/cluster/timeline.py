@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
@@ -32,7 +32,14 @@ class Stay(BaseModel):
     ended_at: datetime | None
 
 
-def stays(db: PerfDB, since: datetime) -> list[Stay]:
+class Timeline(NamedTuple):
+    """``unseen_before``: runs that began before it are not there, since later ones are ``MOST_RUNS``; None: all are."""
+
+    stays: list[Stay]
+    unseen_before: datetime | None
+
+
+def stays(db: PerfDB, since: datetime) -> Timeline:
     """All that reach into the time since then, by device and time.
 
     A run that nobody ended and whose devices are another's by now ended when last something was heard of it.
@@ -44,17 +51,22 @@ def stays(db: PerfDB, since: datetime) -> list[Stay]:
         "judgement",
         "submission",
         "updated_at",
+        "started_at",
         *(f"stages.{of}" for of in of_stages),
     )
-    runs = db.collection("runs").find(
+    found_runs = db.collection("runs").find(
         {"$or": [{"started_at": {"$gte": since - LONGEST}}, {"status": "running"}]},
         dict.fromkeys(fields, 1),
         sort=[("started_at", -1)],
-        limit=MOST_RUNS,
+        limit=MOST_RUNS + 1,
     )
+    *runs, oldest = [*found_runs] or [None]
+    unseen = _utc(runs[-1]["started_at"]) if oldest and len(runs) >= MOST_RUNS else None
+    if oldest and unseen is None:
+        runs.append(oldest)
     held_by = {device.device_id: device.lease.run_id for device in Cluster(db).devices() if device.lease}
     found = [stay for run in runs for stay in _of_run(run, held_by) if (stay.ended_at or since) >= since]
-    return sorted(found, key=lambda stay: (stay.device, stay.started_at))
+    return Timeline(sorted(found, key=lambda stay: (stay.device, stay.started_at)), unseen)
 
 
 def _of_run(run: Mapping[str, Any], held_by: Mapping[str, str]) -> Iterator[Stay]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from inferbench_tasks.cluster import timeline
 from inferbench_tasks.cluster.device import Device
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.cluster.timeline import stays
@@ -52,7 +53,7 @@ def seen(db: PerfDB, since: datetime = NOON) -> list[tuple[str, str, str, float,
             (stay.started_at - NOON).total_seconds(),
             None if stay.ended_at is None else (stay.ended_at - NOON).total_seconds(),
         )
-        for stay in stays(db, since)
+        for stay in stays(db, since).stays
     ]
 
 
@@ -103,3 +104,18 @@ def test_what_ended_before_is_left_out(db: PerfDB) -> None:
     ran(db, "early", ("serve", 1, ("a",), 0, 5))
     ran(db, "late", ("serve", 1, ("a",), 6, 600))
     assert [run for _, run, *_ in seen(db, NOON + timedelta(minutes=5))] == ["late"]
+
+
+def test_what_is_not_drawn_is_said(db: PerfDB, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three runs with room for two the oldest is left out: its device was not free, and nobody may think so."""
+    monkeypatch.setattr(timeline, "MOST_RUNS", 2)
+    for number in range(2):
+        ran(db, f"run-{number}", ("serve", 1, (f"d{number}",), number, 5))
+    assert stays(db, NOON).unseen_before is None
+    ran(db, "run-2", ("serve", 1, ("d2",), 2, 5))
+    for number in range(3):
+        begin = NOON + timedelta(seconds=number)
+        db.collection("runs").update_one({"_id": f"run-{number}"}, {"$set": {"started_at": begin}})
+    found = stays(db, NOON)
+    assert found.unseen_before == NOON + timedelta(seconds=1)
+    assert [stay.device for stay in found.stays] == ["d1", "d2"]

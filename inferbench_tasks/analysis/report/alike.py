@@ -13,6 +13,9 @@ from inferbench_tasks.perfdb.offered import offered
 #: What a run's load does not change.
 _OF_ANY_LOAD = ("accuracy_ratio", "cold_start_ms")
 _METHOD = "energy.method"
+#: What counts only answers within the objective's bounds.
+_OF_THE_OBJECTIVE = ("goodput_rps", "good_ratio", "good_tokens_per_s")
+_BOUNDS = ("goodput_limit_ms", "tokens.each")
 
 
 def not_alike(first: ResultDocument, other: ResultDocument) -> str | None:
@@ -50,6 +53,9 @@ def unlike(figure: Figure, first: ResultDocument, other: ResultDocument) -> bool
     # A request of eight samples is another thing than one of one: the figure of a sample compares them.
     if figure.per_sample is not None and (first.load.batch_size or 1) != (other.load.batch_size or 1):
         return True
+    # Under a wider bound more answers are good: that is no better server.
+    if figure.name in _OF_THE_OBJECTIVE and _bounds(first) != _bounds(other):
+        return True
     return figure.energy_based and _method(first) != _method(other)
 
 
@@ -60,3 +66,8 @@ def _load(run: ResultDocument) -> str:
 def _method(run: ResultDocument) -> Any:
     summary: Mapping[str, Any] = run.summary.model_dump(include={"energy"})
     return value_at(summary, _METHOD)
+
+
+def _bounds(run: ResultDocument) -> list[Any]:
+    summary: Mapping[str, Any] = run.summary.model_dump()
+    return [value_at(summary, path) for path in _BOUNDS]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from inferbench_tasks.analysis.report.paired import NONE_SHOWN
+from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 
 #: So many figures are named; of the others only how many they are.
@@ -17,7 +18,8 @@ def in_words(runs: list[str], rows: list[dict[str, Any]]) -> list[str]:
     """``runs``: their ids, the first is what the others are compared with; ``rows``: ``Comparison.figures``.
 
     Nothing is said that the rows don't: better and worse are verdicts of theirs, ratios and intervals as they stand.
-    Figures that people look at first are named first.
+    Figures that people look at first are named first. What has no ratio though it differs is named too: failures where
+    run 1 had none, and a percentile that one of the two lacks, which may be for its failures.
     """
     first = [figure.name for figure in FIGURES.on("list")]
     ordered = sorted(
@@ -25,8 +27,29 @@ def in_words(runs: list[str], rows: list[dict[str, Any]]) -> list[str]:
     )
     return [
         f"Run {place + 2}: {_sentence([(row['figure'], row['differences'][place]) for row in ordered])}"
+        f"{_without_ratio(runs[0], place, ordered, first)}"
         for place in range(len(runs) - 1)
     ]
+
+
+def _without_ratio(one: str, place: int, rows: list[dict[str, Any]], first: list[str]) -> str:
+    """A sentence on figures that differ and can't be judged: one is 0, or not there in one of the two."""
+    told = []
+    for row in rows:
+        name, figure = row["figure"], FIGURES.named(row["figure"])
+        values = row.get(one), row["differences"][place].get("value")
+        lacks = (values[0] is None) != (values[1] is None)
+        apart = None not in values and values[0] != values[1] and 0 in values
+        if figure.better is not None and (apart or (lacks and name in first)):
+            told.append(
+                f"{figure.word} ({_value(figure, values[0])} of run 1, {_value(figure, values[1])} of it)"
+            )
+    more = f" and {len(told) - NAMED} more" if len(told) > NAMED else ""
+    return f" Not judged, and not the same: {_listed(told[:NAMED])}{more}." if told else ""
+
+
+def _value(figure: Figure, value: float | None) -> str:
+    return "none" if value is None else f"{figure.displayed(value):.3g} {figure.shown_unit}".rstrip()
 
 
 def _sentence(differences: list[tuple[str, dict[str, Any]]]) -> str:

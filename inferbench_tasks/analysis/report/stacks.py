@@ -19,12 +19,12 @@ _READ, _COMPARISONS, _ROWS = 12, 4, 12
 
 
 def differences(views: Sequence[RunView]) -> list[Difference]:
-    """Each traced run of a model by the fastest of that model; [] where there is nothing to compare."""
-    by_model: dict[str, list[Profile]] = defaultdict(list)
+    """Each traced run of a model by the fastest of that model and batch size; [] where there is nothing to compare."""
+    by_model: dict[tuple[str, int | None], list[Profile]] = defaultdict(list)
     for view in [view for view in views if view.spans is not None][:_READ]:
         profile = _profile(view)
         if profile is not None and view.result is not None:
-            by_model[view.result.model.name].append(profile)
+            by_model[view.result.model.name, view.result.load.batch_size].append(profile)
     found = []
     for profiles in by_model.values():
         first, *others = sorted(profiles, key=lambda profile: profile.framework_ms)

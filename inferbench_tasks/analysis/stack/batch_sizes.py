@@ -45,7 +45,13 @@ class BatchSizes(Analysis):
 
     def sentence(self, subject: Subject) -> str:
         """The best."""
-        best = _best(_highest(subject))
+        points = _highest(subject)
+        best = _best(points)
+        if best is points[-1]:
+            return (
+                f"The largest batch that was measured, {best.batch_size}, has the highest throughput: "
+                f"{best.throughput_sps:.4g} samples/s, {best.latency_ms:.4g} ms; a larger one may bring more."
+            )
         return (
             f"A batch of {best.batch_size} is the best: {best.throughput_sps:.4g} samples/s, {best.latency_ms:.4g} ms; "
             "none that is larger brings 5% more."

@@ -4,7 +4,7 @@ With ``t`` a mean over the rounds' middle runs (``profile``): t(B) - t(A) = sum 
 t(B) - t(A), plus the same of what is between layers. The ratio's interval is of the rounds, each of which had a server
 of its own: exp(d +- q s), where d is the difference of the means of ln t, s its standard error by both sides' own
 variances, and q Student's quantile with Welch's degrees of freedom. It is each row's own: of twenty rows one excludes 1
-by chance. None where a side has fewer than two rounds or a time of 0.
+by chance. None where a side has fewer than two rounds or a time of 0, and where the rounds do not differ at all.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def ratio_of(
         return math.exp(size), None
     errors = [variance(side) / len(side) for side in logs]
     error = math.sqrt(sum(errors))
-    if error == 0:
-        return math.exp(size), (math.exp(size), math.exp(size))
+    if error == 0:  # a clock too coarse to see how the rounds differ: nobody knows how sure that is
+        return math.exp(size), None
     freedom = sum(errors) ** 2 / sum(e**2 / (len(side) - 1) for e, side in zip(errors, logs, strict=True))
     half = float(student.ppf(0.975, freedom)) * error
     return math.exp(size), (math.exp(size - half), math.exp(size + half))

@@ -64,10 +64,14 @@ def compared(left: Subject, right: Subject) -> Document:
 
 
 def stacks(subjects: Sequence[Subject]) -> Document:
-    """All of these, and each against the fastest of its model."""
+    """All of these, and each against the fastest of its model and batch size: a smaller batch is no faster stack."""
+
+    def asked(subject: Subject) -> tuple[Any, ...]:
+        return subject.profile.about.get("model"), subject.profile.about.get("batch_size")
+
     comparisons = []
-    for model in dict.fromkeys(subject.profile.about.get("model") for subject in subjects):
-        of_model = [subject for subject in subjects if subject.profile.about.get("model") == model]
+    for model, size in dict.fromkeys(map(asked, subjects)):
+        of_model = [subject for subject in subjects if asked(subject) == (model, size)]
         first, *others = sorted(of_model, key=lambda subject: subject.profile.framework_ms)
         comparisons += [{"model": model, **compared(first, other)} for other in others]
     return {"stacks": [analysed(subject) for subject in subjects], "comparisons": comparisons}

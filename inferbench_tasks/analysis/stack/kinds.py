@@ -17,7 +17,7 @@ _NAMES = {
     "normalisation": "BatchNormalization LayerNormalization SkipLayerNormalization SimplifiedLayerNormalization "
     "SkipSimplifiedLayerNormalization InstanceNormalization GroupNormalization MVN NormalizeL2 LRN RMS RMSNorm "
     "batch_norm layer_norm instance_norm group_norm native_layer_norm native_batch_norm rms_norm",
-    "pooling": "MaxPool AveragePool AvgPool GlobalMaxPool Pooling QLinear"
+    "pooling": "MaxPool AveragePool AvgPool GlobalMaxPool Pooling "
     "QLinearAveragePool max_pool2d max_pool1d avg_pool2d adaptive_max_pool2d",
     "reduction": "GlobalAveragePool QLinearGlobalAveragePool AdaptiveAvgPool adaptive_avg_pool2d ReduceMean "
     "ReduceSum ReduceMax Reduce mean sum amax",

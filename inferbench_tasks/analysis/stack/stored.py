@@ -50,7 +50,7 @@ def about_of(result: ResultDocument) -> dict[str, Any]:
         "digest": result.model.digest,
         "backend": result.backend.kind,
         "version": result.backend.version,
-        "format": settings.get("engine"),
+        "format": result.format,
         "precision": result.model.precision,
         "threads": settings.get("threads"),
         "batch_size": result.load.batch_size,
@@ -98,7 +98,23 @@ def _points(db: PerfDB, result: ResultDocument) -> list[Point]:
     points = []
     for each in db.find_results(where, limit=_LOOKED_AT):
         rate, latency = each.summary.throughput_samples_per_s, each.summary.e2e_latency_ms.p50
-        alike = each.backend.settings.get("threads") == result.backend.settings.get("threads")
-        if each.verdict.valid and alike and rate and latency and each.load.batch_size:
+        if (
+            each.verdict.valid
+            and _served(each) == _served(result)
+            and rate
+            and latency
+            and each.load.batch_size
+        ):
             points.append(Point(each.run_id, each.load.batch_size, rate, latency))
     return points
+
+
+def _served(result: ResultDocument) -> tuple[Any, ...]:
+    """What makes it another server at the same batch size."""
+    settings = result.backend.settings
+    return (
+        result.format,
+        *(settings.get(name) for name in ("engine", "threads", "instances")),
+        result.device.cores,
+        result.load.network,
+    )

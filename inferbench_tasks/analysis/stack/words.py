@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import math
+
 from inferbench_tasks.analysis.stack.difference import BETWEEN, Difference, Row
 
 
 def sentences(found: Difference) -> list[str]:
     """How far apart the two are, what makes most of it, and what was fused on which side."""
     left, right = found.left, found.right
-    size = found.difference_ms
     times = f"{left.framework_ms:.4g} ms by {left.label}, {right.framework_ms:.4g} ms by {right.label}"
     interval = "" if found.ci95 is None else f", 95% {found.ci95[0]:.3g} to {found.ci95[1]:.3g}"
     first = f"A run takes {times}: {found.ratio:.3g} times as long{interval}."
     if found.ci95 is None:
-        first += " One round has no interval."
+        rounds = min(len(side.framework_ms_by_round) for side in (left, right))
+        first += " One round has no interval." if rounds < 2 else " Its rounds are all alike: no interval."
     elif found.ci95[0] <= 1 <= found.ci95[1]:
         return [first, "No difference is shown: the interval of the ratio has 1 in it.", *_fused(found)]
-    most = found.rows[0]
-    share = f" ({most.difference_ms / size:.0%} of the difference)" if size else ""
-    return [first, f"Most of it: {_named(most, found)}, {most.difference_ms:+.4g} ms{share}.", *_fused(found)]
+    return [first, *_makers(found), *_fused(found)]
+
+
+def _makers(found: Difference) -> list[str]:
+    """The row that makes the largest part of the difference, and what is against it where that is more than all."""
+    size = found.difference_ms
+    if not size:
+        return []
+    rows = sorted(found.rows, key=lambda row: row.difference_ms * math.copysign(1, size))
+    most, least = rows[-1], rows[0]
+    share = most.difference_ms / size
+    told = f"{_told(most, found)} ({share:.0%} of the difference)"
+    if share > 1:
+        return [f"More than all of it: {told}; the other way: {_told(least, found)}."]
+    return [f"{'Most' if share > 0.5 else 'The largest part'} of it: {told}."]
+
+
+def _told(row: Row, found: Difference) -> str:
+    return f"{_named(row, found)}, {row.difference_ms:+.4g} ms"
 
 
 def _named(row: Row, found: Difference) -> str:

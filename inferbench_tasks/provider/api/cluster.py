@@ -38,9 +38,14 @@ def timeline(
     hours: Annotated[float, Query(gt=0, le=MOST_HOURS, description="How far it looks back.")] = 24,
     format: Format = None,
 ) -> Response:
-    """``items``: by device and time. Runs of ``inferbench run`` lease no device, and are not among them."""
-    rows = [stay.model_dump() for stay in stays(db, utc_now() - timedelta(hours=hours))]
-    return table(request, format, rows, name="timeline", columns=list(Stay.model_fields))
+    """``items``: by device and time. Runs of ``inferbench run`` lease no device, and are not among them.
+
+    ``unseen_before``: runs that began earlier are not told, for there are thousands of later ones; null: all are.
+    """
+    found = stays(db, utc_now() - timedelta(hours=hours))
+    rows = [stay.model_dump() for stay in found.stays]
+    body = {"items": rows, "unseen_before": found.unseen_before}
+    return table(request, format, rows, body, name="timeline", columns=list(Stay.model_fields))
 
 
 @router.get("/clusters", summary="Clusters by name: their devices and trainings")

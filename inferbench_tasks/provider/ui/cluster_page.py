@@ -34,13 +34,15 @@ def cluster(db: Store, hours: Annotated[float, Query(gt=0, le=MOST_HOURS)] = 6) 
     """Devices, leases, queues and what runs; follows them while it is open. ``hours``: of the timeline."""
     now = utc_now()
     since = now - timedelta(hours=hours)
+    found = stays(db, since)
     return page(
         "cluster.html",
         here="cluster",
         cluster=cluster_now(db),
         hours=hours,
         offered=OFFERED,
-        timeline=timeline(stays(db, since), since, now),
+        timeline=timeline(found.stays, since, now),
+        unseen_before=found.unseen_before,
     )
 
 

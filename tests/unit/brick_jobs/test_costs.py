@@ -37,10 +37,19 @@ def test_a_request_costs_its_cores_for_its_time() -> None:
     assert found["usd_per_1k"] == pytest.approx(0.001)
     assert found["g_per_1k"] == pytest.approx(0.072)
     money, emissions = found["costs_assume"]
-    assert "2 cores of 8 of B large" in money and "not looked up" in money and "busy all the time" in money
+    assert (
+        "2 of the 8 vCPUs of B large" in money and "not looked up" in money and "busy all the time" in money
+    )
     assert (
         "2 cores at 10 W" in emissions and "60% more or less" in emissions and "here, 360 g/kWh" in emissions
     )
+
+
+def test_an_instance_that_has_fewer_cores_than_threads_runs_nothing() -> None:
+    """Six threads fit the larger one only, and nine fit none: nobody rents 9 of 8 vCPUs."""
+    assert "6 of the 8 vCPUs" in costs_of({**ROW, "threads": 6})["costs_assume"][0]
+    found = costs_of({**ROW, "threads": 9})
+    assert found["usd_per_1k"] is None and "9 vCPUs or more" in found["costs_assume"][0]
 
 
 def test_what_the_tables_do_not_know_is_not_guessed(tmp_path: Path) -> None:

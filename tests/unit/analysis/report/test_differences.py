@@ -142,6 +142,19 @@ def test_answers_to_different_questions_are_not_compared() -> None:
     assert any("another dataset (imagenet, not digits)" in note for note in drawn.notes)
 
 
+def test_goodput_under_another_bound_is_not_compared() -> None:
+    """Twice as many answers are within 200 ms as within 20 ms: no server is better for that."""
+
+    def runs(limit_ms: float) -> list[ResultDocument]:
+        summary = {"throughput_rps": 100.0, "ok": 5000}
+        made = [result(name, summary={**summary, "goodput_rps": rps, "goodput_limit_ms": limit})
+                for name, rps, limit in (("a", 40.0, 20.0), ("b", 90.0, limit_ms))]  # fmt: skip
+        return made
+
+    assert _verdict(compare_runs(views_of(runs(20.0))), "goodput_rps") == "better"
+    assert _verdict(compare_runs(views_of(runs(200.0))), "goodput_rps") is None
+
+
 def test_energies_of_different_methods_are_not_compared() -> None:
     """What a package's counter drew, idle power included, is not what a model says of the server's share."""
     rng = np.random.default_rng(1)

@@ -45,3 +45,22 @@ def test_many_figures_are_counted() -> None:
     names = ("p50_ms", "p90_ms", "p95_ms", "p99_ms", "throughput_rps")
     (sentence,) = in_words(["a", "b"], [row(name, "better") for name in names])
     assert sentence.count("times run 1's") == 3 and sentence.endswith(" and 2 more.")
+
+
+def test_failures_where_there_were_none_are_told() -> None:
+    """0 has no ratio to 4%, and a p99 that is withheld none to 20 ms: a faster run that fails is not only faster."""
+
+    def of(figure: str, one: float | None, other: float | None) -> dict[str, Any]:
+        difference = {"value": other, "ratio": None, "ci95": None, "verdict": None}
+        return {"figure": figure, "a": one, "differences": [difference]}
+
+    rows = [row("p50_ms", "better", ratio=0.5), of("error_ratio", 0.0, 0.04), of("p99_ms", 20.0, None)]
+    (sentence,) = in_words(["a", "b"], rows)
+    assert sentence == (
+        "Run 2: better in p50 (0.5 times run 1's, 95%: 0.45 to 0.55). Not judged, and not the same: p99 (20 ms of run "
+        "1, none of it), errors (0 % of run 1, 4 % of it)."
+    )
+    assert (
+        "Not judged"
+        not in in_words(["a", "b"], [of("error_ratio", 0.0, 0.0), of("accuracy_ratio", 0.9, None)])[0]
+    )

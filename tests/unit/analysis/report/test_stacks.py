@@ -32,6 +32,14 @@ def test_the_slower_one_is_set_beside_the_faster() -> None:
     assert "0.14 ms by fast, 0.18 ms by slow: 1.29 times as long" in stacks.words(found)
 
 
+def test_a_smaller_batch_is_no_faster_stack() -> None:
+    """A request of one sample takes less than one of eight: nothing makes that difference but the request."""
+    one, eight = traced("one", 30), traced("eight", 240)
+    assert one.result is not None and eight.result is not None
+    one.result.load.batch_size, eight.result.load.batch_size = 1, 8
+    assert stacks.differences([one, eight]) == []
+
+
 def test_one_run_or_spans_that_are_gone_make_no_section() -> None:
     """There is nothing to compare, and the report is made all the same."""
 

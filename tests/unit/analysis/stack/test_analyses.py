@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from inferbench_tasks.analysis.stack.base import ANALYSES, NOT_THERE, Point, Subject, analyses
+from inferbench_tasks.analysis.stack.kinds import kind_of
+from inferbench_tasks.analysis.stack.stored import _points
+from inferbench_tasks.perfdb.documents import ResultDocument
 from tests.unit.analysis.stack.spans import layer, profile
+from tests.unit.perfdb.builders import result
 
 #: 100 us in 4 layers, 25 us between.
 SUBJECT = Subject(
@@ -100,3 +106,40 @@ def test_the_best_batch_size() -> None:
         (1, 10.0, False), (2, 18.0, False), (4, 19.0, True), (8, 18.5, False),
     ]  # fmt: skip
     assert analysis.sentence(subject).startswith("A batch of 4 is the best: 19 samples/s, 400 ms")
+
+
+def test_of_the_largest_batch_nobody_knows_that_it_is_the_best() -> None:
+    """Throughput still grew when the sizes ended."""
+    points = [Point(f"r{size}", size, 10.0 * size, 100.0) for size in (1, 2, 4)]
+    sentence = ANALYSES.load("batch_sizes")().sentence(Subject(SUBJECT.profile, points))
+    assert sentence.startswith("The largest batch that was measured, 4, ") and "may bring more" in sentence
+
+
+def test_quantised_pooling_is_pooling() -> None:
+    """Both sides of a comparison have it, whatever its precision."""
+    assert kind_of("QLinearAveragePool") == kind_of("AveragePool") == "pooling"
+
+
+def test_batch_sizes_are_of_one_server() -> None:
+    """Runs of another format, on more cores, with another number of instances or through a network are no points."""
+
+    class Stored:
+        def find_results(self, *_: Any, **__: Any) -> list[ResultDocument]:
+            return runs
+
+    def stored(run_id: str, **changes: Any) -> ResultDocument:
+        settings = {"threads": 2, "instances": 1} | changes.pop("settings", {})
+        load = {"arrivals": {"kind": "closed_loop"}, "batch_size": 4} | changes.pop("load", {})
+        made = result(run_id, load=load, backend={"kind": "triton", "settings": settings}, **changes)
+        made.summary.throughput_samples_per_s = 50.0
+        return made
+
+    cores = {"kind": "cpu", "name": "Example CPU", "cores": 64}
+    runs = [
+        stored("one"),
+        stored("other-format", format="torchscript"),
+        stored("more-cores", device=cores),
+        stored("more-instances", settings={"instances": 4}),
+        stored("far", load={"network": "wifi"}),
+    ]
+    assert [point.run_id for point in _points(cast(Any, Stored()), runs[0])] == ["one"]

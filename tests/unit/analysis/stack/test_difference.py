@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
+from inferbench_tasks.analysis.stack.base import Subject
 from inferbench_tasks.analysis.stack.difference import BETWEEN, difference, ratio_of
+from inferbench_tasks.analysis.stack.document import stacks
 from inferbench_tasks.analysis.stack.words import sentences
 from tests.unit.analysis.stack.spans import layer, profile
 
@@ -64,3 +67,39 @@ def test_a_difference_within_the_interval_is_none() -> None:
     right = profile([[layer("c", "Conv", 150)]], [[layer("c", "Conv", 110)]], label="b")
     words = sentences(difference(left, right))
     assert words[1].startswith("No difference is shown") and not any("Most of it" in each for each in words)
+
+
+def test_rounds_that_do_not_differ_at_all_have_no_interval() -> None:
+    """Layers of 3 us by a clock of 1 us: their ratio is not known to every digit."""
+    ratio, ci95 = ratio_of([0.003, 0.003], [0.004, 0.004])
+    assert ratio == pytest.approx(4 / 3) and ci95 is None
+
+
+def test_the_largest_part_is_not_most_of_it() -> None:
+    """Four layers that are 10 us slower each: none of them makes most of the difference."""
+    sides = [[[layer(f"c{n}", "Conv", us + n, (1, n + 1)) for n in range(4)]] for us in (100, 110)]
+    words = sentences(difference(profile(*sides[:1]), profile(*sides[1:], label="b")))
+    assert words[1].startswith("The largest part of it: ") and words[1].endswith("(25% of the difference).")
+
+
+def test_what_is_against_the_difference_is_not_its_maker() -> None:
+    """One layer 100 us faster, another 130 us slower: the slower one makes it, and the faster one is told."""
+    left = profile([[layer("c", "Conv", 300, (1, 8)), layer("g", "Gemm", 100, (1, 4))]])
+    right = profile([[layer("c", "Conv", 200, (1, 8)), layer("g", "Gemm", 230, (1, 4))]], label="b")
+    assert sentences(difference(left, right))[1] == (
+        "More than all of it: g (matrix product), 2.3 times as long, +0.13 ms (433% of the difference); the other way: "
+        "c (convolution), 0.667 times as long, -0.1 ms."
+    )
+
+
+def test_stacks_are_compared_at_one_batch_size() -> None:
+    """Of three runs the two of eight samples are set beside each other, and the one of a sample beside nothing."""
+    subjects = [
+        Subject(replace(profile([[layer("c", "Conv", us)]], label=label), run_id=label, about=about))
+        for label, us, about in (
+            ("small", 10, {"model": "m", "batch_size": 1}),
+            ("fast", 80, {"model": "m", "batch_size": 8}),
+            ("slow", 90, {"model": "m", "batch_size": 8}),
+        )
+    ]
+    assert [(each["left"], each["right"]) for each in stacks(subjects)["comparisons"]] == [("fast", "slow")]
