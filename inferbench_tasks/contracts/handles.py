@@ -130,6 +130,8 @@ class RequestSet(Handle):
     digest: str
     dataset: str | None = None
     processing: Processing | None = None
+    #: Of prompts: the model file by whose tokenizer the server counts; None where that can't be read here.
+    vocabulary_path: LocatedPath | None = None
 
     @property
     def sent_path(self) -> str:

@@ -27,6 +27,7 @@ from inferbench_tasks.loadgen.stability import NOT_KNOWN, OVERLOAD
 from inferbench_tasks.loadgen.steady import steady_state_of
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.token_checks import CACHED, Stamps, cached_check, stamp_checks
+from inferbench_tasks.loadgen.token_counts import TokenCounts
 from inferbench_tasks.loadgen.token_records import read_table
 from inferbench_tasks.loadgen.token_streams import Judged, judge_streams
 from inferbench_tasks.loadgen.window import WINDOW_COLUMNS
@@ -90,8 +91,13 @@ class Outcome:
             certificate.figures.update(stamps.figures())
             for check in stamp_checks(stamps, self.applied.usages, certificate.thresholds, plan.ttft_ms):
                 certificate = certificate.and_check(check)
+            records = read_samples(self.samples_path, COLUMNS)
+            if plan.vocabulary is not None:
+                counts = TokenCounts.of(plan, records, self.streams.streams_path)
+                certificate.figures.update(counts.figures())
+                for check in counts.checks(certificate.thresholds):
+                    certificate = certificate.and_check(check)
             if plan.cacheable_tokens is not None:
-                records = read_samples(self.samples_path, COLUMNS)
                 streams, _ = read_table(self.streams.streams_path, CACHED)
                 check = cached_check(records, streams, plan.cacheable_tokens, plan.turn_step)
                 certificate = certificate.and_check(check)

@@ -68,6 +68,7 @@ def prepare(
     conversing: bool = False,
     in_order: bool = False,
     cacheable_tokens: int | None = None,
+    vocabulary: str | None = None,
 ) -> LoadPlan:
     """The plan of a load; its schedule is written to ``folder``. InputError where it can't be.
 
@@ -77,7 +78,7 @@ def prepare(
     ``processing``: what the client does to every request and its answer while the load runs. ``stream``, ``ttft_ms``:
     how streams of tokens are asked for, and the bound on the time to the first token, if there is one. ``conversing``:
     the inputs are turns of conversations, and arrivals are of sessions. ``in_order``: the inputs leave in their order.
-    ``cacheable_tokens``: see ``LoadPlan``.
+    ``cacheable_tokens``, ``vocabulary``: see ``LoadPlan``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if spec.realtime and (problem := realtime_problem()):
@@ -126,6 +127,7 @@ def prepare(
         turn_step=shards * _SESSIONS_PER_SHARD if conversing else 0,
         in_order=in_order,
         cacheable_tokens=cacheable_tokens,
+        vocabulary=vocabulary,
     )
 
 

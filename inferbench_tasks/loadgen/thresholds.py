@@ -73,6 +73,11 @@ class Thresholds(BaseModel):
     stamp_delay_ttft_ratio: _Ratio = 0.05
     #: By how much somebody may have set the system's time during such a load.
     clock_step_ms: _Ms = 0.1
+    #: Tokens by which the server's counts of the prompts differ from those of the model's tokenizer, and its counts of
+    #: the answers from those of their text, as shares of what the server counted. Wider for answers: a model may say a
+    #: word in other pieces than a tokenizer would cut it into.
+    prompt_tokens_error_ratio: _Ratio = 0.01
+    answer_tokens_error_ratio: _Ratio = 0.1
     #: Requests that were never sent.
     dropped_ratio: _Ratio = 0.001
     #: Failed requests. Latencies are of the good answers only: beyond 1% their p99 isn't that of the requests.

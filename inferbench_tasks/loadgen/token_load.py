@@ -16,6 +16,7 @@ from inferbench_tasks.clients.openai_form import PATHS, Api, StreamTarget
 from inferbench_tasks.clients.openai_models import list_models
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.formats.gguf_tokenizer import tokenizer_of
 from inferbench_tasks.loadgen.ceiling import SAFE_SHARE, Ceiling, ceiling, peak_rate_rps
 from inferbench_tasks.loadgen.certificate import Certificate
 from inferbench_tasks.loadgen.mlperf_endpoints import endpoints_point
@@ -24,6 +25,7 @@ from inferbench_tasks.loadgen.outcome import Outcome
 from inferbench_tasks.loadgen.payloads import read_inputs
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.thresholds import Thresholds
+from inferbench_tasks.loadgen.token_counts import TEMPLATE_TOKENS
 from inferbench_tasks.loadgen.token_records import CHUNKS, STREAMS, read_table
 from inferbench_tasks.loadgen.token_share import withhold_all_times, withhold_clients_times
 from inferbench_tasks.loadgen.token_summary import Each, by_turn, summarise_tokens
@@ -37,8 +39,6 @@ from inferbench_tasks.submission.token_lengths import lengths_of
 _CEILING_CHUNKS = 64
 #: Different prompts of a load whose number of requests nobody knows, and the most of any.
 _PROMPTS_OF_CLOSED, _MOST_PROMPTS = 4096, 100_000
-#: What a chat template may put before each prompt.
-_TEMPLATE_TOKENS = 128
 #: Of all conversations of a load together.
 _MOST_TURNS = 400_000
 _HTTP = {"http": 80, "https": 443}
@@ -82,7 +82,7 @@ class TokenOptions:
             or self.trace is not None
         ):
             return None
-        return _TEMPLATE_TOKENS + 2 * (self.prefix[1] if self.prefix else 0)
+        return TEMPLATE_TOKENS + 2 * (self.prefix[1] if self.prefix else 0)
 
     @property
     def conversing(self) -> bool:
@@ -123,12 +123,18 @@ def parse_target(url: str, model: str | None, options: TokenOptions) -> tuple[En
 
 
 def write_requests(
-    options: TokenOptions, endpoint: Endpoint, spec: LoadSpec, path: Path, base_dir: Path
+    options: TokenOptions,
+    endpoint: Endpoint,
+    spec: LoadSpec,
+    path: Path,
+    base_dir: Path,
+    vocabulary: str | None = None,
 ) -> None:
     """The inputs of the load: as many different prompts as it will send, where that is known.
 
-    ``base_dir``: where the files lie that its arrivals name.
+    ``base_dir``: where the files lie that its arrivals name. ``vocabulary``: see ``LoadPlan``.
     """
+    tokenizer = tokenizer_of(vocabulary) if vocabulary else None
     wanted = PromptSet(
         model=endpoint.model_name,
         api=options.api,
@@ -143,6 +149,7 @@ def write_requests(
         conversations=options.conversations,
         where=options.where,
         trace=options.trace,
+        count=tokenizer.count if tokenizer else None,
     )
     count = _PROMPTS_OF_CLOSED if options.trace is None else _MOST_PROMPTS
     if not isinstance(spec.arrivals, ClosedProcess):

@@ -42,9 +42,11 @@ STREAMS = pa.schema(
     ]
 )
 #: As they are written: of which conversation it is (the number of its first turn's request), and which turn, from 0.
-#: What is by itself is the only turn of its own. Files of earlier versions lack both.
-STREAMS_WRITTEN = STREAMS.append(pa.field("session", pa.int64(), nullable=False)).append(
-    pa.field("turn", pa.int32(), nullable=False)
+#: What is by itself is the only turn of its own. And the tokens of the answer's text by a tokenizer of ours, -1 where
+#: there is none, or not all of the answer is text. Files of earlier versions lack some.
+_LATER = {"session": pa.int64(), "turn": pa.int32(), "text_tokens": pa.int32()}
+STREAMS_WRITTEN = pa.schema(
+    [*STREAMS, *(pa.field(name, kind, nullable=False) for name, kind in _LATER.items())]
 )
 CHUNKS = pa.schema(
     [

@@ -15,10 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.clients.base import OK
-from inferbench_tasks.clients.openai_form import BAD, NONE, REASONING, StreamText, read_stream, without_key
+from inferbench_tasks.clients.openai_form import (
+    BAD,
+    CONTENT,
+    NONE,
+    REASONING,
+    StreamText,
+    read_stream,
+    without_key,
+)
 from inferbench_tasks.clients.stamped_transport import NOT_STAMPED
 from inferbench_tasks.clients.stream_file import KeptStream, StreamFile
 from inferbench_tasks.errors import StorageError
+from inferbench_tasks.formats.gguf_tokenizer import Tokenizer, tokenizer_of
 from inferbench_tasks.loadgen.payloads import read_inputs
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.spool import Spool
@@ -49,6 +58,7 @@ def judge_streams(plan: LoadPlan, spools: tuple[Path, ...], samples_path: Path) 
     assert plan.stream is not None
     key = plan.stream.key()
     asked = read_inputs(plan.inputs_path).get("max_tokens")
+    tokenizer = tokenizer_of(plan.vocabulary) if plan.vocabulary else None
     judged = Judged(
         samples_path.with_name("streams.parquet"), samples_path.with_name("chunks.parquet"), {}, ()
     )
@@ -66,9 +76,10 @@ def judge_streams(plan: LoadPlan, spools: tuple[Path, ...], samples_path: Path) 
             rows = spool.rows_in_place()
             for row, request_id, kept in _of_rows(plan, spool, rows):
                 tokens = int(asked[rows["sample_index"][row]]) if asked is not None else -1
-                stream = read_whole(bytes(kept.body) if kept is not None else b"", tokens)
+                body = bytes(kept.body) if kept is not None else b""
+                stream = read_whole(body, tokens, with_answer=tokenizer is not None)
                 if kept is not None and stream.kinds:
-                    rows_of = _rows(request_id, stream, kept, plan.turn_step)
+                    rows_of = _rows(request_id, stream, kept, plan.turn_step, _text_tokens(stream, tokenizer))
                     chunks.add(*rows_of.chunks)
                     streams.add(*rows_of.stream)
                     by_read, by_kernel = by_read + rows_of.by_read, by_kernel + rows_of.by_kernel
@@ -127,7 +138,16 @@ class _Rows(NamedTuple):
     by_kernel: int
 
 
-def _rows(request_id: int, stream: StreamText, kept: KeptStream, turn_step: int) -> _Rows:
+def _text_tokens(stream: StreamText, tokenizer: Tokenizer | None) -> int:
+    """The tokens of the answer's text; -1 where nobody knows, or something else than text was said."""
+    spoken = all(kind in (NONE, CONTENT) for kind in stream.kinds)
+    if tokenizer is None or stream.answer is None or not spoken:
+        return -1
+    (tokens,) = tokenizer.count(["".join(stream.answer)])
+    return tokens
+
+
+def _rows(request_id: int, stream: StreamText, kept: KeptStream, turn_step: int, text_tokens: int) -> _Rows:
     """Each event arrives with the read that completed it."""
     read = np.searchsorted(kept.ends, np.array(stream.ends, np.int64), "left")
     arrival_ns = kept.arrivals_ns[read]
@@ -159,6 +179,7 @@ def _rows(request_id: int, stream: StreamText, kept: KeptStream, turn_step: int)
         int(token_ns[-1]) if len(token_ns) else -1,
         request_id % turn_step if turn_step else request_id,
         request_id // turn_step if turn_step else 0,
+        text_tokens,
     )
     by_kernel = int(np.count_nonzero(waited_ns != NOT_STAMPED))
     row = tuple(np.array([value]) for value in values)

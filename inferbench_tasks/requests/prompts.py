@@ -1,6 +1,7 @@
 """Requests to language models: English prompts of drawn lengths, as the JSON of OpenAI's API.
 
-Without the server's tokenizer a prompt's length in tokens is aimed at, not known: what it was, the server's usage says.
+With the server's tokenizer a prompt has exactly the tokens that were drawn, and what a chat template puts around it
+comes on top. Without it the length is aimed at: what it was, the server's usage says.
 """
 
 from __future__ import annotations
@@ -19,13 +20,11 @@ from inferbench_tasks.clients.openai_form import Api
 from inferbench_tasks.contracts.archive import write_archive
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.requests.conversations import Turn, made_up, read_conversations, salted
+from inferbench_tasks.requests.prose import TOKENS_PER_WORD, Count, Counted, Estimated, Prose
 from inferbench_tasks.requests.ragged import objects, packed
-from inferbench_tasks.requests.sentences import sentences
 from inferbench_tasks.requests.token_trace import TokenTrace, read_token_trace, texts_of
 from inferbench_tasks.submission.token_lengths import Lengths
 
-#: Tokens of a word of English prose, in vocabularies of byte pairs of 30,000 to 150,000 entries.
-TOKENS_PER_WORD = 1.3
 #: Of all bodies together.
 _MOST_BYTES = 256 << 20
 #: What each request sets, and the user's own fields may not undo: without them nothing of a stream is known.
@@ -66,6 +65,8 @@ class PromptSet:
     conversations: Path | None = None
     where: str = "--conversations"
     trace: TraceFile | None = None
+    #: Counts texts as the server does; None where nobody knows how.
+    count: Count | None = None
 
     @property
     def conversing(self) -> bool:
@@ -74,58 +75,62 @@ class PromptSet:
 
 
 def prompts(
-    count: int, lengths: Lengths, rng: np.random.Generator, salt: str = "", prefixes: Sequence[str] = ()
+    tokens: Sequence[int],
+    prose: Prose,
+    rng: np.random.Generator,
+    salt: str = "",
+    prefixes: Sequence[str] = (),
 ) -> list[str]:
-    """Prose of about so many tokens each, beginning at random words; ``salt`` stands before each.
+    """Prose of so many tokens each, beginning at random words; ``salt`` stands before each and is among its tokens.
 
     A salt that no other run has keeps a server's prefix cache of an earlier run from being found. Of ``prefixes`` one
     by chance stands before the salt: what is shared is to be found in the cache.
     """
-    words = " ".join(sentences()).split()
     texts = []
-    for tokens in lengths.draw(count, rng).tolist():
-        wanted = max(1, round(tokens / TOKENS_PER_WORD) - bool(salt))
-        start = int(rng.integers(len(words)))
-        turns = (start + wanted) // len(words) + 1
-        text = " ".join((words * turns)[start : start + wanted])
-        text = f"{salt} {text}" if salt else text
+    for wanted in tokens:
+        text = prose.take(int(rng.integers(len(prose.words))), wanted, salt, behind=bool(prefixes))
         texts.append(f"{prefixes[int(rng.integers(len(prefixes)))]} {text}" if prefixes else text)
     return texts
 
 
-def shared_prefixes(groups: int, tokens: int, seed: int) -> list[str]:
-    """So many different prefixes of about so many tokens; the same seed gives the same, in every run."""
-    from inferbench_tasks.submission.token_lengths import Fixed
-
+def shared_prefixes(groups: int, tokens: int, seed: int, prose: Prose) -> list[str]:
+    """So many different prefixes of so many tokens, each with its number; a seed gives the same in every run."""
     rng = np.random.default_rng([seed, 0x9F1])
-    texts = prompts(groups, Fixed(kind="fixed", value=tokens), rng)
-    return [f"{number}. {text}" for number, text in enumerate(texts, 1)]
+    return [
+        prose.take(int(rng.integers(len(prose.words))), tokens, f"{number}.")
+        for number in range(1, groups + 1)
+    ]
 
 
 def write_prompts(wanted: PromptSet, count: int, path: Path, seed: int) -> int:
     """Write up to ``count`` requests as the inputs of a load; how many there are.
 
-    ``request``: the JSON of each; ``max_tokens``: what it asks for, -1 for no limit. InputError where the file of
-    prompts is wrong. Of conversations ``count`` are written, a row for each turn with what is new in it, one
-    conversation after the other: ``conversation`` (its number) and ``think_ns`` (from the last answer to the turn).
+    ``request``: the JSON of each; ``max_tokens``: what it asks for, -1 for no limit; ``text_tokens``: those of its
+    text by the server's tokenizer, -1 where nobody counted; ``drawn_tokens``: those that it was to have, -1 where none
+    were drawn. InputError where the file of prompts is wrong. Of conversations ``count`` are written, a row for each
+    turn with what is new in it, one conversation after the other: ``conversation`` (its number) and ``think_ns`` (from
+    the last answer to the turn).
     """
     rng = np.random.default_rng([seed, 0x70C5])
     salt = secrets.token_hex(4) if wanted.salt else ""
     if wanted.conversing:
         return _write_conversations(wanted, _conversations(wanted, count, rng, salt, seed), path, rng)
-    drawn = None
+    prose = _prose(wanted)
+    drawn: NDArray[np.int64] | None = None
+    lengths: NDArray[np.int64] | None = None
     if wanted.trace is not None:
         trace = wanted.trace.read().first(count)
         _check_size(int(trace.input_tokens.sum()), wanted.trace.path)
-        words = " ".join(sentences()).split()
-        texts = texts_of(trace, words, wanted.trace.block_tokens, TOKENS_PER_WORD, seed, salt)
-        drawn = trace.output_tokens
+        texts = texts_of(trace, prose, wanted.trace.block_tokens, seed, salt)
+        drawn, lengths = trace.output_tokens, trace.input_tokens
     elif wanted.file is not None:
         texts = [f"{salt} {text}" if salt else text for text in read_prompts(wanted.file)]
         texts = [texts[index % len(texts)] for index in range(max(count, len(texts)))]
     else:
-        prefixes = shared_prefixes(*wanted.prefix, seed) if wanted.prefix else ()
-        texts = prompts(count, wanted.input_tokens, rng, salt, prefixes)
+        prefixes = shared_prefixes(*wanted.prefix, seed, prose) if wanted.prefix else ()
+        lengths = wanted.input_tokens.draw(count, rng)
+        texts = prompts(lengths.tolist(), prose, rng, salt, prefixes)
+        lengths = lengths + (wanted.prefix[1] if wanted.prefix else 0)
     asked = _asked(wanted, len(texts), rng, drawn)
     bodies: list[bytes] = []
     total = 0
@@ -139,9 +144,28 @@ def write_prompts(wanted: PromptSet, count: int, path: Path, seed: int) -> int:
         if total > _MOST_BYTES:
             break
     path.parent.mkdir(parents=True, exist_ok=True)
-    arrays = {"request": objects(bodies), "max_tokens": asked[: len(bodies)]}
+    rows = len(bodies)
+    arrays = {
+        "request": objects(bodies),
+        "max_tokens": asked[:rows],
+        "text_tokens": _counted(wanted, texts[:rows]),
+        "drawn_tokens": np.full(rows, -1, np.int64) if lengths is None else lengths[:rows],
+    }
     write_archive(path, packed(arrays))
-    return len(bodies)
+    return rows
+
+
+def _prose(wanted: PromptSet) -> Prose:
+    return Counted(wanted.count) if wanted.count is not None else Estimated()
+
+
+def _counted(wanted: PromptSet, texts: Sequence[str | None]) -> NDArray[np.int64]:
+    """The tokens of each text, -1 where nobody knows them: each once more as a whole, whatever it was made of."""
+    tokens = np.full(len(texts), -1, np.int64)
+    there = [row for row, text in enumerate(texts) if text is not None]
+    if wanted.count is not None and there:
+        tokens[there] = wanted.count([text for text in texts if text is not None])
+    return tokens
 
 
 def _check_size(tokens: int, what: str) -> None:
@@ -162,9 +186,11 @@ def _conversations(
     turns = wanted.turns.draw(count, rng)
     mean = float(wanted.input_tokens.draw(1000, np.random.default_rng(seed)).mean())
     _check_size(int(turns.sum() * mean), f"{count:,} conversations")
-    prefixes = shared_prefixes(*wanted.prefix, seed) if wanted.prefix else ()
-    first = prompts(count, wanted.input_tokens, rng, salt, prefixes)
-    return made_up(first, prompts(int(turns.sum()) - count, wanted.input_tokens, rng), turns)
+    prose = _prose(wanted)
+    prefixes = shared_prefixes(*wanted.prefix, seed, prose) if wanted.prefix else ()
+    first = prompts(wanted.input_tokens.draw(count, rng).tolist(), prose, rng, salt, prefixes)
+    later = wanted.input_tokens.draw(int(turns.sum()) - count, rng)
+    return made_up(first, prompts(later.tolist(), prose, rng), turns)
 
 
 def _write_conversations(
@@ -187,9 +213,15 @@ def _write_conversations(
             break
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = len(bodies)
+    # What a template puts between several messages is not told apart: only turns of one message are counted.
+    alone = [turn[0]["content"] if len(turn) == 1 else None for turns in conversations for turn in turns][
+        :rows
+    ]
     arrays = {
         "request": objects(bodies),
         "max_tokens": asked[:rows],
+        "text_tokens": _counted(wanted, alone),
+        "drawn_tokens": np.full(rows, -1, np.int64),
         "conversation": np.array(numbers, np.int64),
         "think_ns": think_ms[:rows] * 1_000_000,
     }

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from inferbench_tasks.arrivals.trace_file import column_names, file_inside, is_lines, read_column
 from inferbench_tasks.arrivals.trace_lines import read_field
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.requests.prose import Prose
 
 #: Columns of input and output tokens: Azure's, Mooncake's, and those of many others.
 _KNOWN = (
@@ -118,34 +119,24 @@ def _is_ids(value: Any) -> bool:
     )
 
 
-def texts_of(
-    trace: TokenTrace, words: list[str], block_tokens: int, tokens_per_word: float, seed: int, salt: str
-) -> list[str]:
-    """A prompt of about so many tokens for each request; equal ids in front of it are equal words in front of it.
+def texts_of(trace: TokenTrace, prose: Prose, block_tokens: int, seed: int, salt: str) -> list[str]:
+    """A prompt of so many tokens for each request; equal ids in front of it are equal words in front of it.
 
     A block begins with its id, so that no two are the same text. ``salt`` stands before all.
     """
     rng = np.random.default_rng([seed, 0x7ACE])
-    block_words = max(1, round(block_tokens / tokens_per_word))
     blocks: dict[int, list[str]] = {}
     texts = []
     for row, tokens in enumerate(trace.input_tokens.tolist()):
-        wanted = max(1, round(tokens / tokens_per_word) - bool(salt))
-        said: list[str] = []
-        for number in trace.hash_ids[row] if trace.hash_ids is not None else ():
-            if number not in blocks:
-                start = int(np.random.default_rng([seed, 0xB10C, number & (2**64 - 1)]).integers(len(words)))
-                blocks[number] = [f"{number}.", *_from(words, start, block_words - 1)]
-            said += blocks[number]
         if trace.hash_ids is None:
-            said = _from(words, int(rng.integers(len(words))), wanted)
-        said = said[:wanted] + _from(words, 0, wanted - len(said))
-        texts.append(" ".join([salt, *said] if salt else said))
+            texts.append(prose.take(int(rng.integers(len(prose.words))), tokens, salt))
+            continue
+        said: list[str] = []
+        for number in trace.hash_ids[row]:
+            if number not in blocks:
+                draw = np.random.default_rng([seed, 0xB10C, number & (2**64 - 1)])
+                start = int(draw.integers(len(prose.words)))
+                blocks[number] = prose.take(start, block_tokens, f"{number}.", behind=True).split(" ")
+            said += blocks[number]
+        texts.append(prose.fit(said, tokens, salt))
     return texts
-
-
-def _from(words: list[str], start: int, count: int) -> list[str]:
-    """So many words from there on, the first ones again after the last."""
-    if count <= 0:
-        return []
-    return (words * ((start + count) // len(words) + 1))[start : start + count]

@@ -50,7 +50,7 @@ def without_child(inp: Input, ctx: Context) -> Output | None:
     if model is None:
         return None
     if inp.job.streamed:
-        return Output(model=model, requests=prompted(inp.job, ctx.base_dir), cached=True)
+        return Output(model=model, requests=prompted(inp.job, ctx.base_dir, model), cached=True)
     cache = caches(ctx.data_dir, source, "requests")
     entry = cache.find(_requests_settings(inp, model, ctx.base_dir, source.foreign))
     if entry is None:
@@ -85,7 +85,7 @@ def run(inp: Input, ctx: Context) -> Output:
         extras.require(source.framework)  # before the cache's key is made of its version
     model = build_model(source, data_dir, watch)
     if inp.job.streamed:
-        return Output(model=model, requests=prompted(inp.job, ctx.base_dir), cached=False)
+        return Output(model=model, requests=prompted(inp.job, ctx.base_dir, model), cached=False)
     spec = inp.job.requests
     processors = inp.job.processors
 

@@ -33,7 +33,8 @@ def plan_of(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> LoadP
         raise finding.as_error()
     spec = inp.job.load
     if inp.job.streamed:
-        return prompted.plan_of(inp.job, spec, endpoint, folder, ctx.base_dir)
+        vocabulary = inp.generate.requests.vocabulary_path
+        return prompted.plan_of(inp.job, spec, endpoint, folder, ctx.base_dir, vocabulary)
     reference = load_samples(inp.generate.requests.answered_path)
     return prepare(
         spec,

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inferbench_tasks.contracts.handles import Endpoint, RequestSet
+from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, RequestSet
 
 if TYPE_CHECKING:
     from inferbench_tasks.loadgen.plan import LoadPlan
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _FIRST_TOKENS = 4
 
 
-def prompted(job: JobSpec, base_dir: Path) -> RequestSet:
+def prompted(job: JobSpec, base_dir: Path, model: ModelArtifact) -> RequestSet:
     """The requests of a job with prompts. They are drawn when the load begins: each run has a salt of its own.
 
     InputError for a file of them that is wrong, before a server is started for it.
@@ -36,7 +36,18 @@ def prompted(job: JobSpec, base_dir: Path) -> RequestSet:
         samples=0,
         digest=hashlib.sha256(text.encode()).hexdigest(),
         dataset="prompts",
+        vocabulary_path=_vocabulary(model),
     )
+
+
+def _vocabulary(model: ModelArtifact) -> str | None:
+    """The file that tells how the model's server counts, where that can be read here."""
+    if model.format != "gguf":
+        return None
+    from inferbench_tasks.formats.gguf_file import read_gguf
+    from inferbench_tasks.formats.gguf_tokenizer import not_counted
+
+    return model.path if not_counted(read_gguf(Path(model.path)).fields) is None else None
 
 
 def options_of(job: JobSpec, base_dir: Path | None = None) -> TokenOptions:
@@ -78,15 +89,25 @@ def options_of(job: JobSpec, base_dir: Path | None = None) -> TokenOptions:
     )
 
 
-def plan_of(job: JobSpec, load: LoadSpec, endpoint: Endpoint, folder: Path, base_dir: Path) -> LoadPlan:
-    """The senders' orders; the prompts are drawn anew. InputError for what can't be done."""
+def plan_of(
+    job: JobSpec,
+    load: LoadSpec,
+    endpoint: Endpoint,
+    folder: Path,
+    base_dir: Path,
+    vocabulary: str | None = None,
+) -> LoadPlan:
+    """The senders' orders; the prompts are drawn anew. InputError for what can't be done.
+
+    ``vocabulary``: the file by whose tokenizer prompts are made and counts judged.
+    """
     from inferbench_tasks.clients.openai_form import PATHS, StreamTarget
     from inferbench_tasks.loadgen.prepare import prepare
     from inferbench_tasks.loadgen.token_load import write_requests
 
     options = options_of(job, base_dir)
     inputs = folder / "prompts.npz"
-    write_requests(options, endpoint, load, inputs, base_dir)
+    write_requests(options, endpoint, load, inputs, base_dir, vocabulary)
     return prepare(
         load,
         folder=folder,
@@ -98,14 +119,18 @@ def plan_of(job: JobSpec, load: LoadSpec, endpoint: Endpoint, folder: Path, base
         conversing=options.conversing,
         in_order=options.trace is not None,
         cacheable_tokens=options.cacheable_tokens,
+        vocabulary=vocabulary,
     )
 
 
-def first_answer(job: JobSpec, endpoint: Endpoint, folder: Path, base_dir: Path) -> None:
+def first_answer(
+    job: JobSpec, endpoint: Endpoint, folder: Path, base_dir: Path, vocabulary: str | None
+) -> None:
     """Ask for a few tokens and read the whole stream; Refused or OSError where that is no answer."""
     from inferbench_tasks.loadgen.first_request import ask_once
     from inferbench_tasks.submission.token_lengths import Fixed
 
     short = job.requests.model_copy(update={"output_tokens": Fixed(kind="fixed", value=_FIRST_TOKENS)})
     one = job.load.model_copy(update={"shards": 1})
-    ask_once(plan_of(job.model_copy(update={"requests": short}), one, endpoint, folder, base_dir))
+    asked = job.model_copy(update={"requests": short})
+    ask_once(plan_of(asked, one, endpoint, folder, base_dir, vocabulary))

@@ -141,7 +141,8 @@ def run(inp: Input, ctx: Context) -> Output:
 def _first_stream(inp: Input, endpoint: Endpoint, folder: Path, base_dir: Path) -> float:
     """Ask a language model for a few tokens; 0.0, for nothing is compared. ServerError where it gives none."""
     try:
-        prompted.first_answer(inp.job, endpoint, folder / "first-answer", base_dir)
+        vocabulary = inp.generate.requests.vocabulary_path
+        prompted.first_answer(inp.job, endpoint, folder / "first-answer", base_dir, vocabulary)
     except Refused as error:
         raise ServerError(f"The server's first answer is none: {error}") from error
     except OSError as error:

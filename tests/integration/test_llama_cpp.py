@@ -14,6 +14,7 @@ import pytest
 
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.verdict import MODE
+from inferbench_tasks.formats.gguf_tokenizer import tokenizer_of
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import Attachment
 
@@ -36,6 +37,11 @@ load:
   timeout_ms: 60000
   wait_for_quiet_s: 0
 """
+#: What the model's own template puts around a prompt.
+TEMPLATE = (
+    "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+    "<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n"
+)
 
 
 def run(tmp_path: Path, perfdb_uri: str, text: str) -> subprocess.CompletedProcess[str]:
@@ -73,6 +79,15 @@ def test_a_real_model_s_tokens_are_those_that_its_server_made(
     streams = pq.read_table(pa.BufferReader(perfdb.files.get(files["streams"]))).to_pydict()
     finished = [count for count in streams["output_tokens"] if count > 0]
     assert set(finished) == {8}
+    # Exactly the tokens that were asked for, by the server's own count, and around them those of the template.
+    (file,) = (tmp_path / "data").rglob("model.gguf")
+    tokenizer = tokenizer_of(file)
+    assert tokenizer is not None and tokenizer.count([TEMPLATE]) == [30]
+    sent = [count for count in streams["prompt_tokens"] if count >= 0]
+    assert sent and all(10 + 30 <= count <= 20 + 30 for count in sent)
+    counts = result.certificate["figures"]
+    assert (counts["template_tokens"], counts["prompt_tokens_error_ratio"]) == (30, 0.0)
+    assert counts["answer_tokens_error_ratio"] < 0.1
     (monitors,) = (tmp_path / "data" / "runs").glob("*/monitors.parquet")
     table = pq.read_table(monitors).to_pydict()
     made = [

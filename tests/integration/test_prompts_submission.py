@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from inferbench_tasks import settings
+from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.contracts.verdict import MODE
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
@@ -75,6 +76,19 @@ def test_tokens_of_a_submission_are_stored(tmp_path: Path, perfdb: PerfDB, perfd
     assert chunks.num_rows >= 8 * streams.num_rows
 
 
+#: What the stand-in's jobs generate: no vocabulary.
+MODEL = ModelArtifact(
+    name="m",
+    framework="none",
+    format="llm_stand_in",
+    precision="fp32",
+    path="m",
+    digest="0",
+    inputs=(),
+    outputs=(),
+)
+
+
 def job(**requests: object) -> JobSpec:
     """A job with prompts."""
     return JobSpec.model_validate(
@@ -101,7 +115,7 @@ def test_what_is_shared_comes_first_and_what_is_of_the_run_behind_it(tmp_path: P
     """Both prefixes are found again in the next run; behind them each run has a word of its own."""
     spec = job(shared_prefix={"groups": 2, "tokens": 40}, input_tokens={"kind": "fixed", "value": 30})
     first, second = bodies(tmp_path, spec, 1), bodies(tmp_path, spec, 2)
-    words = round(40 / 1.3) + 1  # its number stands before it
+    words = round(40 / 1.3)  # its number among them
     shared = {" ".join(text.split()[:words]) for text in first}
     assert len(shared) == 2 and shared == {" ".join(text.split()[:words]) for text in second}
     salts = [{text.split()[words] for text in texts} for texts in (first, second)]
@@ -128,12 +142,12 @@ def test_a_file_of_conversations_is_read_before_a_server_is_started(tmp_path: Pa
         json.dumps({"messages": [{"role": "user", "content": "hello"}]}) + '\n{"messages": []}\n'
     )
     with pytest.raises(InputError, match=r"requests.path: talks.jsonl, line 2: no turn of a user"):
-        prompted(spec, tmp_path)
+        prompted(spec, tmp_path, MODEL)
     (tmp_path.parent / "outside.jsonl").write_text(talks.read_text())
     (tmp_path / "link.jsonl").symlink_to(tmp_path.parent / "outside.jsonl")
     with pytest.raises(InputError, match="leads out of the submission's folder"):
-        prompted(job(kind="conversations", path="link.jsonl"), tmp_path)
+        prompted(job(kind="conversations", path="link.jsonl"), tmp_path, MODEL)
     talks.write_text(talks.read_text().splitlines()[0])
-    prompted(spec, tmp_path)
+    prompted(spec, tmp_path, MODEL)
     (first,), (second,) = bodies(tmp_path, spec, 1), bodies(tmp_path, spec, 2)
     assert first.split()[1] == second.split()[1] == "hello" and first != second

@@ -10,7 +10,8 @@ import pytest
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.payloads import read_inputs
-from inferbench_tasks.requests.prompts import TOKENS_PER_WORD, PromptSet, write_prompts
+from inferbench_tasks.requests.prompts import PromptSet, write_prompts
+from inferbench_tasks.requests.prose import TOKENS_PER_WORD
 from inferbench_tasks.submission.token_lengths import Fixed, Uniform
 
 

@@ -1,0 +1,104 @@
+"""English prose of so many tokens: by a server's own tokenizer where it is known, else by a word's average."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from inferbench_tasks.requests.sentences import sentences
+
+#: Tokens of a word of English prose, in vocabularies of byte pairs of 30,000 to 150,000 entries.
+TOKENS_PER_WORD = 1.3
+
+Count = Callable[[Sequence[str]], list[int]]
+
+
+class Prose(ABC):
+    """Words, and texts made of them. A text's ``lead`` is what it begins with, whose tokens are among its own."""
+
+    def __init__(self) -> None:
+        self.words = " ".join(sentences()).split()
+
+    @abstractmethod
+    def take(self, start: int, tokens: int, lead: str = "", *, behind: bool = False) -> str:
+        """So many tokens of words from ``start`` on, one word at least. ``behind``: another text stands before it."""
+
+    @abstractmethod
+    def fit(self, words: Sequence[str], tokens: int, lead: str = "") -> str:
+        """Of these words as many as so many tokens have, and others behind them where they are too few."""
+
+    def following(self, start: int, count: int) -> list[str]:
+        """So many words from there on, the first ones again after the last."""
+        if count <= 0:
+            return []
+        return (self.words * ((start + count) // len(self.words) + 1))[start : start + count]
+
+
+class Estimated(Prose):
+    """Lengths are aimed at: what they really are, only the server can say."""
+
+    def take(self, start: int, tokens: int, lead: str = "", *, behind: bool = False) -> str:
+        return " ".join([*_given(lead), *self.following(start, _words(tokens, lead))])
+
+    def fit(self, words: Sequence[str], tokens: int, lead: str = "") -> str:
+        wanted = _words(tokens, lead)
+        return " ".join([*_given(lead), *words[:wanted], *self.following(0, wanted - len(words))])
+
+
+class Counted(Prose):
+    """Lengths are exact, but for a lead with a word behind it that has more tokens than were asked for.
+
+    Tokenizers here never join a word to the one before it: each is counted with the blank in front of it, and a
+    text's tokens are the sum. What is left below a whole word is filled with words of one token.
+    """
+
+    def __init__(self, count: Count) -> None:
+        super().__init__()
+        self._count = count
+        distinct = list(dict.fromkeys(self.words))
+        self._tokens = dict(zip(distinct, count([f" {word}" for word in distinct]), strict=True))
+        self._single = [word for word in self.words if self._tokens[word] == 1]
+        self._rounds = self.words * 2  # so that a text from any word on may be as long as all of them
+        self._sums = np.cumsum([0, *(self._tokens[word] for word in self._rounds)])
+
+    def take(self, start: int, tokens: int, lead: str = "", *, behind: bool = False) -> str:
+        first = lead or self.words[start]
+        left = tokens - self._first(first, behind=behind)
+        begin = start if lead else start + 1
+        end = max(begin, int(np.searchsorted(self._sums, self._sums[begin] + left, "right")) - 1)
+        said = [first, *self._rounds[begin:end]]
+        left -= int(self._sums[end] - self._sums[begin])
+        return self._filled(said, left, start, at_least=2 if lead else 1)
+
+    def fit(self, words: Sequence[str], tokens: int, lead: str = "") -> str:
+        first, *rest = [*_given(lead), *words] or [self._single[0]]
+        left = tokens - self._first(first, behind=False)
+        said = [first]
+        for word in rest:
+            if word not in self._tokens:
+                self._tokens[word] = self._count([f" {word}"])[0]
+            if self._tokens[word] > left:
+                break
+            said.append(word)
+            left -= self._tokens[word]
+        return self._filled(said, left, 0, at_least=2 if lead else 1)
+
+    def _first(self, text: str, *, behind: bool) -> int:
+        return self._count([f" {text}" if behind else text])[0]
+
+    def _filled(self, said: list[str], left: int, start: int, *, at_least: int) -> str:
+        more = max(left, at_least - len(said), 0)
+        at = start % len(self._single)
+        rounds = (at + more) // len(self._single) + 1
+        return " ".join([*said, *(self._single * rounds)[at : at + more]])
+
+
+def _given(lead: str) -> list[str]:
+    return [lead] if lead else []
+
+
+def _words(tokens: int, lead: str) -> int:
+    """A lead counts as a word."""
+    return max(1, round(tokens / TOKENS_PER_WORD) - bool(lead))
