@@ -23,7 +23,7 @@ from inferbench_tasks.artifacts.cache import MANIFEST
 from inferbench_tasks.errors import CancelledError, StorageError
 from inferbench_tasks.stores.base import BLOBS, MANIFESTS, Missing, Store
 from inferbench_tasks.stores.holdings import FETCHED, Holding, Holdings
-from inferbench_tasks.stores.manifest import FileEntry, Manifest
+from inferbench_tasks.stores.manifest import MAX_MANIFEST_BYTES, FileEntry, Manifest
 
 #: So many parts come at once, each so large.
 THREADS, PART_BYTES = 4, 16 << 20
@@ -66,6 +66,8 @@ class Fetch:
 
     def _fetch(self, digest: str, root: Path) -> Holding:
         key = f"{MANIFESTS}/{digest}"
+        if (self.store.size(key) or 0) > MAX_MANIFEST_BYTES:  # not read: it would fill this host's memory
+            raise Damaged(key, f"its manifest in {self.store.url} is larger than any may be")
         content = self.store.read(key)
         try:
             manifest = Manifest.read(content, digest)

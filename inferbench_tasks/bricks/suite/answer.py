@@ -24,6 +24,8 @@ from inferbench_tasks.errors import InputError
 MOST_BYTES = 1_000_000_000
 #: Of the budget of a round that ended before all runs were made; the rest is what is not timed around a run.
 _LEAST_OF_BUDGET = 0.5
+#: Of a device's and a runtime's name, and of any machine.
+_MOST_TEXT, _MOST_CORES = 200, 65_536
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Ns = Annotated[int, Field(gt=0, lt=10**15)]
 
@@ -125,7 +127,10 @@ def _check_setting(setting: Setting) -> None:
     name, _, number = setting.runtime.partition(" ")
     if name != "onnxruntime" or not number or not setting.processor or not setting.instruction_set:
         raise InputError("the results do not say by which runtime, or on which processor, they were made")
-    if not 1 <= setting.threads <= setting.cores:
+    told = (setting.processor, setting.instruction_set, setting.runtime)
+    if any(len(text) > _MOST_TEXT or not text.isprintable() for text in told):
+        raise InputError("the results name their device or runtime by what is no name")
+    if not 1 <= setting.threads <= setting.cores <= _MOST_CORES:
         raise InputError(f"{setting.threads} threads on {setting.cores} cores: no session is like that")
 
 

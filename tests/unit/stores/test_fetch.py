@@ -73,3 +73,18 @@ def test_a_manifest_s_digest_is_that_of_its_text() -> None:
     manifest = Manifest(files=(FileEntry(name="x", bytes=4, mode=0o644, sha256=GOOD),))
     text = '{"files":[{"bytes":4,"mode":420,"name":"x","sha256":"' + GOOD + '"}]}'
     assert manifest.digest == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_manifest_that_would_fill_the_memory_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gigabyte under a manifest's name is refused by its size alone."""
+    store = open_store(f"file://{tmp_path}/shared", cast(PerfDB, None))
+    store.put(f"{MANIFESTS}/{GOOD}", b"")
+    with (tmp_path / "shared" / MANIFESTS / GOOD).open("wb") as file:
+        file.truncate(1 << 30)
+    read: list[str] = []
+    monkeypatch.setattr(store, "read", lambda key, *_: read.append(key) or b"")
+    with pytest.raises(Damaged, match="larger"):
+        Fetch(store, Holdings(tmp_path / "worker"))(GOOD)
+    assert read == []
