@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
+from itertools import groupby, islice
 from typing import Any
 
 from inferbench_tasks.analysis.certainty import Change, of_one_run
+from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
+from inferbench_tasks.analysis.goodness import PATHS as GOODNESS
 from inferbench_tasks.analysis.stated import needed, stated
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
@@ -24,6 +27,8 @@ from inferbench_tasks.perfdb.values import to_plain
 #: What servers are ranked by unless another figure is asked for: the highest rate that kept an objective, where any
 #: matching run searched for it.
 MAX_RATE, USUAL = "max_rate_samples_per_s", "p99_ms"
+#: Of so many objectives the best are read, where a figure depends on them.
+_OBJECTIVES = 10
 SHOWN = ("model", "format", "backend", "device_name", "batch", "rate_rps", "network")
 
 
@@ -53,12 +58,20 @@ def leaderboard(
     Each row: ``rank`` (equal for ties), ``task``, ``dataset``, ``load``, the figure, ``ci95`` (its interval, None
     where there is none), what was run, and the figures ``beside`` it. A configuration that was run several times
     stands there once, with its newest result that has the figure. Of equal figures the newest is first.
+    Figures of good answers are ranked within one objective as well.
     Runs that searched for their rate stand only where the figure is ``rate_free``: each has its latency at another one.
     Raises InputError for a field that is no figure.
     """
     figure = FIGURES.ranking(metric)
-    best = _best(held(db), figure, parse(query).filter, limit)
-    return ranked(_documents(db, best, figure, beside), figure, beside)
+    mixed = (
+        figure.name in OF_GOOD_ANSWERS
+    )  # of a load those of several objectives, which documents alone tell
+    best = _best(held(db), figure, parse(query).filter, limit * _OBJECTIVES if mixed else limit)
+    rows = ranked(_documents(db, best, figure, beside), figure, beside)
+    if not mixed:
+        return rows
+    groups = groupby(rows, key=lambda row: (row["task"], row["dataset"], row["load"]))
+    return [row for _, members in groups for row in islice(members, limit)]
 
 
 def _best(index: Held, figure: Figure, filter: Any, limit: int) -> list[Row]:
@@ -83,6 +96,7 @@ def _documents(db: PerfDB, rows: list[Row], figure: Figure, beside: Sequence[str
     """What is shown of these results, in their order."""
     paths = [fields.field(name).path for name in ("run", "attempt", *SHOWN, *beside)]
     paths += ["model.task", "model.dataset", "load", "summary.energy.method", *needed(figure)]
+    paths += [f"summary.{path}" for path in GOODNESS if figure.name in OF_GOOD_ANSWERS]
     # MongoDB refuses a path beside the group that it is part of.
     paths = [path for path in dict.fromkeys(paths) if not path.startswith("load.")]
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
@@ -99,6 +113,8 @@ def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str
     for document in documents:
         model, load = document.get("model") or {}, document.get("load") or {}
         text = of_requests(offered(load), load.get("batch_size")) if figure.per_sample else offered(load)
+        if figure.name in OF_GOOD_ANSWERS:
+            text = f"{text}, {good_within(document.get('summary') or {})}"
         groups.setdefault((model.get("task") or "", model.get("dataset") or "", text), []).append(document)
     rows = []
     for (task, dataset, text), members in sorted(groups.items()):

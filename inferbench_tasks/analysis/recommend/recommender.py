@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO, MOST_RUNS, SETTLED, runs_to_settle
+from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
 from inferbench_tasks.analysis.recommend.candidates import (
     SIZE_FIGURES,
     Bound,
@@ -200,6 +201,12 @@ def _decide(
         )
     if note := per_request_note(objective, (candidate.samples_per_request for candidate in fitting)):
         notes.append(note)
+    good = sorted({good_within(c.documents[0].get("summary") or {}) for c in fitting[: TOP + 1]})
+    if objective in OF_GOOD_ANSWERS and len(good) > 1:
+        notes.append(
+            f"{figure.word.capitalize()} is by objectives that differ here ({'; '.join(good)}): under a wider one more "
+            "answers are good, and no server is better. Compare runs of one objective."
+        )
     notes += trade_offs
     beside = (ACCURACY,) if trade_offs else ()
     words = _Words(Judge(candidates), names, objective, tuple(bounds), beside)

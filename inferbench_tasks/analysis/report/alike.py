@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from inferbench_tasks.analysis.goodness import OF_GOOD_ANSWERS, good_within
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.perfdb.documents import ResultDocument
@@ -13,9 +14,6 @@ from inferbench_tasks.perfdb.offered import offered
 #: What a run's load does not change.
 _OF_ANY_LOAD = ("accuracy_ratio", "cold_start_ms")
 _METHOD = "energy.method"
-#: What counts only answers within the objective's bounds.
-_OF_THE_OBJECTIVE = ("goodput_rps", "good_ratio", "good_tokens_per_s")
-_BOUNDS = ("goodput_limit_ms", "tokens.each")
 
 
 def not_alike(first: ResultDocument, other: ResultDocument) -> str | None:
@@ -54,7 +52,7 @@ def unlike(figure: Figure, first: ResultDocument, other: ResultDocument) -> bool
     if figure.per_sample is not None and (first.load.batch_size or 1) != (other.load.batch_size or 1):
         return True
     # Under a wider bound more answers are good: that is no better server.
-    if figure.name in _OF_THE_OBJECTIVE and _bounds(first) != _bounds(other):
+    if figure.name in OF_GOOD_ANSWERS and _good(first) != _good(other):
         return True
     return figure.energy_based and _method(first) != _method(other)
 
@@ -68,6 +66,5 @@ def _method(run: ResultDocument) -> Any:
     return value_at(summary, _METHOD)
 
 
-def _bounds(run: ResultDocument) -> list[Any]:
-    summary: Mapping[str, Any] = run.summary.model_dump()
-    return [value_at(summary, path) for path in _BOUNDS]
+def _good(run: ResultDocument) -> str:
+    return good_within(run.summary.model_dump())

@@ -83,8 +83,10 @@ def test_a_manifest_that_would_fill_the_memory_is_not_read(
     store.put(f"{MANIFESTS}/{GOOD}", b"")
     with (tmp_path / "shared" / MANIFESTS / GOOD).open("wb") as file:
         file.truncate(1 << 30)
-    read: list[str] = []
-    monkeypatch.setattr(store, "read", lambda key, *_: read.append(key) or b"")
+
+    def read(*_: Any) -> bytes:
+        raise AssertionError("it was read")
+
+    monkeypatch.setattr(store, "read", read)
     with pytest.raises(Damaged, match="larger"):
         Fetch(store, Holdings(tmp_path / "worker"))(GOOD)
-    assert read == []
