@@ -22,6 +22,20 @@ from inferbench_tasks.stages import inspection
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.submission.schema import JobSpec
 
+#: The rest of a submission of a language model.
+_PROMPTS = (
+    "convert: {format: gguf}",
+    "serve: {backend: llama_cpp, slots: 2, context_tokens: 1024}",
+    "requests:",
+    "  kind: prompts",
+    "  input_tokens: {kind: uniform, min: 50, max: 200}",
+    "  output_tokens: {kind: fixed, value: 64}",
+    "load:",
+    "  protocol: openai",
+    "  arrivals: {kind: closed_loop, concurrency: 1}",
+    "  duration_s: 60",
+)
+
 
 def inspect(
     file: Path = typer.Argument(..., metavar="FILE", help="A model's file or folder."),
@@ -118,6 +132,7 @@ def _runs(model: ModelArtifact) -> tuple[list[dict[str, Any]], list[str]]:
     """A row per backend and format that leads to an answer, and what keeps other backends from it."""
     rows: list[dict[str, Any]] = []
     refused: list[str] = []
+    tensors = FORMATS.load(model.format).tensors
     for kind in BACKENDS:
         try:
             backend: type[Backend] = BACKENDS.load(kind)
@@ -125,19 +140,20 @@ def _runs(model: ModelArtifact) -> tuple[list[dict[str, Any]], list[str]]:
             refused.append(f"{kind}: {error}")
             continue
         formats = [form for form in backend.formats if possible_precisions(model.format, form)]
-        if backend.streams or not formats:
+        if backend.streams == tensors or not formats:
             continue
         if model.batch_size is not None and not backend.fixed_batches:
             refused.append(f"{kind}: it serves models with a free batch")
             continue
         for form in formats:
-            hops = route(model.format, form, possible_precisions(model.format, form)[0])
+            precisions = possible_precisions(model.format, form) if tensors else (model.precision,)
+            hops = route(model.format, form, precisions[0]) if tensors else ()
             reason = FORMATS.load(form)().unavailable() or backend.unavailable("process")
             rows.append(
                 {
                     "backend": kind,
                     "format": form,
-                    "precisions": ", ".join(possible_precisions(model.format, form)),
+                    "precisions": ", ".join(precisions),
                     "way": " -> ".join([model.format, *(hop.target for hop in hops)]),
                     "here": reason or "yes",
                 }
@@ -154,6 +170,8 @@ def submission(model: ModelArtifact, path: Path, runs: list[dict[str, Any]]) -> 
         f"name: {model.name.lower().replace('_', '-')[:60]}",
         f"model: {{kind: file, path: {json.dumps(path.name, ensure_ascii=False)}}}",
     ]
+    if not FORMATS.load(model.format).tensors:
+        return "\n".join([*lines, *_PROMPTS]) + "\n"
     if _texts(model):
         lines.append("requests: {kind: files, path: texts.txt}  # a text in each line")
     elif not _made_up(model):

@@ -82,11 +82,14 @@ class GgufFile:
         return tokens if isinstance(tokens, int) and tokens > 0 else None
 
 
-def read_gguf(path: Path) -> GgufFile:
-    """What a file says of itself. InputError where it is none, is cut off, or holds no model that makes tokens."""
+def read_gguf(path: Path, name: str | None = None) -> GgufFile:
+    """What a file says of itself. InputError where it is none, is cut off, or holds no model that makes tokens.
+
+    ``name``: what it is called in words, where that is not its own name.
+    """
     try:
         with path.open("rb") as file:
-            return _Reader(file, path.stat().st_size, path.name).read()
+            return _Reader(file, path.stat().st_size, name or path.name).read()
     except OSError as error:
         raise InputError(f"{path.name} can't be read: {error}", field="model.path") from error
 

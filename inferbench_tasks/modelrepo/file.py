@@ -22,6 +22,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats import module_file
 from inferbench_tasks.formats.base import FORMATS
+from inferbench_tasks.formats.gguf_file import read_gguf
 from inferbench_tasks.formats.torch import count_parameters, keep_with_module
 from inferbench_tasks.submission.model import FileModel
 
@@ -33,10 +34,12 @@ ENDINGS = {
     ".torchscript": "torchscript",
     ".pt2": "pt2",
     ".safetensors": "torch",
+    ".gguf": "gguf",
 }
 SAFE = (
     "allowed: ONNX (.onnx), TorchScript (.pt, .ts), an exported program (.pt2), a SavedModel folder "
-    "(saved_model.pb), weights (.safetensors) with model.module, the Python file that builds the network"
+    "(saved_model.pb), weights (.safetensors) with model.module, the Python file that builds the network, a language "
+    "model (.gguf)"
 )
 #: Formats whose files run code when they are read.
 UNSAFE = {
@@ -46,8 +49,6 @@ UNSAFE = {
 }  # fmt: skip
 #: Formats that are read by others than us, and what helps.
 FOREIGN = {
-    ".gguf": "is a language model in GGUF, which takes texts and gives tokens, and a model file here takes and gives "
-    "tensors; a server of language models loads it (docs/how-to/language-models.md)",
     ".tflite": "is a TFLite model, which no backend here runs; convert it to ONNX (tf2onnx reads TFLite)",
     ".xml": "is an OpenVINO model, which is only made here; give the ONNX file that it was made from",
 }
@@ -70,7 +71,10 @@ class FileSource(ModelSource):
         self.path = safe_files.inside(base_dir, spec.path, "model.path")
         self.format = _format_of(self.path, spec)
         self.name = re.sub(r"[^A-Za-z0-9_-]+", "-", self.path.stem).strip("-") or "model"
-        self.framework = {"savedmodel": "tensorflow", "onnx": "onnx"}.get(self.format, "torch")
+        self.framework = {"savedmodel": "tensorflow", "onnx": "onnx", "gguf": "gguf"}.get(
+            self.format, "torch"
+        )
+        self.task = "text-generation" if self.format == "gguf" else None
         safe_files.check_size(self.path)
         self.factory = spec.factory
         self.module = module_file.find(base_dir, spec.module) if spec.module else None
@@ -97,6 +101,8 @@ class FileSource(ModelSource):
             require(extra)
         file = FORMATS.load(self.format).file
         safe_files.check_model(self.path, self.format)
+        if self.format == "gguf":
+            read_gguf(self.path)
         if self.format == "savedmodel":
             shutil.copytree(self.path, folder / file)
         elif self.module is not None:
@@ -112,6 +118,8 @@ class FileSource(ModelSource):
                 shutil.copyfile(path, target)
         if self.format == "onnx":
             return self._adapted(folder / file)
+        if self.format == "gguf":
+            return _language_model(folder / file, self.path.name)
         inputs, outputs = self._signature(folder / file)
         return Made(format=self.format, file=file, inputs=inputs, outputs=outputs)
 
@@ -141,6 +149,12 @@ class FileSource(ModelSource):
             problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
             raise InputError(f"{sidecar}: {problems}") from None
         return signature.inputs, signature.outputs
+
+
+def _language_model(path: Path, name: str) -> Made:
+    """It takes texts and gives tokens; read once more where it lies now, so that nobody changed it in between."""
+    model = read_gguf(path, name)
+    return Made("gguf", path.name, (), (), parameters=model.parameters, precision=model.precision)
 
 
 def _sidecar(path: Path) -> Path:

@@ -35,7 +35,8 @@ class RegistryModel(Spec):
 
 
 class FileModel(Spec):
-    """A model file beside the submission. Nothing is unpickled: only safe formats are read.
+    """A model file beside the submission. Nothing is unpickled: only safe formats are read, language models in GGUF
+    among them.
 
     Paths are relative to the submission's folder and may not leave it. Weights in safetensors need
     `module`, a Python file of yours whose function `factory` builds the network: that code is run.

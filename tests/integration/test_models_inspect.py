@@ -14,6 +14,7 @@ from inferbench_tasks.cli.main import app
 from inferbench_tasks.running.cluster_abilities import of_cluster_here
 from inferbench_tasks.submission.reader import read_submission
 from tests.contract.odd_graphs import CASES
+from tests.gguf_files import written
 
 pytestmark = pytest.mark.integration
 
@@ -58,11 +59,26 @@ def test_a_refused_file_is_refused_with_the_reason(inspect: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ending", "says"), [("gguf", "language model"), ("tflite", "ONNX"), ("xml", "OpenVINO")]
+    ("ending", "says"), [("gguf", "no GGUF file"), ("tflite", "ONNX"), ("xml", "OpenVINO")]
 )
 def test_files_of_others_are_refused_with_what_helps(tmp_path: Path, ending: str, says: str) -> None:
-    """By their names, unread."""
+    """By their names, unread; what has a name that is read is asked for what it is."""
     path = tmp_path / f"m.{ending}"
     path.write_bytes(b"x")
     result = CliRunner().invoke(app, ["models", "inspect", str(path)])
     assert result.exit_code != 0 and says in str(result.exception or result.output)
+
+
+def test_a_language_model_is_told_with_a_submission_that_runs_it(tmp_path: Path, monkeypatch: Any) -> None:
+    """Parameters and precision by hand: 16 numbers in f32 and 64 in q4_1; no backend of tensors is offered."""
+    monkeypatch.setenv("INFERBENCH_DATA_DIR", str(tmp_path / "data"))
+    path = written(tmp_path)
+    result = CliRunner().invoke(app, ["models", "inspect", str(path), "-o", "json"])
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert (document["format"], document["parameters"], document["inputs"]) == ("gguf", 80, [])
+    (row,) = document["runs"]
+    assert (row["backend"], row["precisions"], row["way"]) == ("llama_cpp", "q4_1", "gguf")
+    (tmp_path / "s.yaml").write_text(document["submission"])
+    submission = read_submission(tmp_path / "s.yaml", of_cluster_here(tmp_path / "data"))
+    assert submission.name == "m" and "llama_cpp" in document["submission"]

@@ -27,6 +27,7 @@ from inferbench_tasks.modelrepo.onnx_file import ORIGINAL, original
 from inferbench_tasks.stages.serve import check_batch
 from inferbench_tasks.submission.model import FileModel
 from inferbench_tasks.submission.schema import JobSpec
+from tests.gguf_files import written
 
 
 def source(folder: Path, path: str, form: str | None = None) -> FileSource:
@@ -305,3 +306,35 @@ def test_parameters_are_known_of_what_can_t_be_run(tmp_path: Path) -> None:
     built = build_model(source(tmp_path, "m.onnx"), tmp_path / "data", Watch())
     assert (built.flops, built.parameters) == (None, 8)
     assert built.costs_reason is not None and "can't be run" in built.costs_reason
+
+
+def test_a_language_model_in_gguf_is_taken_as_it_is(tmp_path: Path) -> None:
+    """Its content is its digest; parameters and precision are read of it."""
+    path = written(tmp_path)
+    found = source(tmp_path, path.name)
+    made = make(found, tmp_path)
+    assert (found.framework, found.task, found.foreign) == ("gguf", "text-generation", True)
+    assert (made.format, made.parameters, made.precision, made.inputs) == ("gguf", 80, "q4_1", ())
+    assert (tmp_path / "made" / made.file).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda data: data[:-1], r"m.gguf is cut off: its tensors end at byte"),
+        (lambda data: data[:100], r"m.gguf is cut off or damaged"),
+        (
+            lambda data: data.replace(b"llama", b"whisp"),
+            "m.gguf holds a model of the architecture 'whisp'; allowed",
+        ),
+    ],
+)
+def test_a_language_model_that_is_none_is_refused_by_its_name(
+    tmp_path: Path, change: Any, words: str
+) -> None:
+    """Before anything is copied."""
+    path = written(tmp_path)
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(InputError, match=words):
+        make(source(tmp_path, path.name), tmp_path)
+    assert not list((tmp_path / "made").iterdir())
