@@ -82,15 +82,17 @@ def _who(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in ("model", "device", "runtime", "threads", "batch_size")}
 
 
-def _log(row: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The mean and the deviation of the time's logarithm; None where the interval does not have all errors in it."""
+def _log(row: Mapping[str, Any]) -> tuple[float, float, int] | None:
+    """The time's logarithm, its standard error, and the degrees of freedom that this has; None where the interval does
+    not have all errors in it. Few models calibrate, so that far from it more is possible than by a normal law."""
     if not row["calibrated_by"]:
         return None
     low, high = row["predicted_interval_ms"]
     if low <= 0:
         return None
-    quantile = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
-    return math.log(row["predicted_ms"]), math.log(high / low) / (2 * quantile)
+    freedom = row["calibrated_by"] - 1
+    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
+    return math.log(row["predicted_ms"]), math.log(high / low) / (2 * quantile), freedom
 
 
 def _faster(one: Mapping[str, Any], other: Mapping[str, Any]) -> float | None:
@@ -98,15 +100,15 @@ def _faster(one: Mapping[str, Any], other: Mapping[str, Any]) -> float | None:
     a, b = _log(one), _log(other)
     if a is None or b is None:
         return None
-    return _normal(b[0] - a[0], math.hypot(a[1], b[1]))
+    return _above(b[0] - a[0], math.hypot(a[1], b[1]), min(a[2], b[2]))
 
 
 def _within(row: Mapping[str, Any], slo_ms: float) -> float | None:
     own = _log(row)
-    return None if own is None else _normal(math.log(slo_ms) - own[0], own[1])
+    return None if own is None else _above(math.log(slo_ms) - own[0], own[1], own[2])
 
 
-def _normal(apart: float, deviation: float) -> float:
-    if deviation == 0:
+def _above(apart: float, error: float, freedom: int) -> float:
+    if error == 0:
         return 0.5 if apart == 0 else float(apart > 0)
-    return float(stats.norm.cdf(apart / deviation))
+    return float(stats.t.cdf(apart / error, freedom))
