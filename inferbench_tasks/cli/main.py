@@ -24,7 +24,10 @@ COMMANDS = {
     "stage": ("Run one stage by itself, on JSON input.", "stage"),
     "results": ("List, show, export and compare results.", "results"),
     "training": ("Results of training runs: list, show.", "training"),
-    "trace": ("Where the time of requests went, down to the layers: list, show, compare, export.", "trace"),
+    "trace": (
+        "Where the time of requests went, down to the layers: list, show, compare, export, import.",
+        "trace",
+    ),
     "stack": (
         "Models across stacks, versions or systems, layer by layer: what makes the difference.",
         "stack",

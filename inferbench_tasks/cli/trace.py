@@ -1,7 +1,8 @@
-"""``inferbench trace``: where the time of requests went, of runs with a ``trace`` block."""
+"""``inferbench trace``: where the time of requests went, of runs with a ``trace`` block and of imported traces."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,40 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.tracing.queries import row_of, trace_of
+from inferbench_tasks.tracing.queries import spans_file, trace_of
+from inferbench_tasks.tracing.stored import find_imported, refuse_imported
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Where the time of requests went: list, layers, show, compare, export, sources.",
+    help="Where the time of requests went: list, layers, show, compare, export, import, delete, sources.",
 )
-RUN = typer.Argument(..., metavar="RUN", help="A run's id, the unique start of one, or 'latest'.")
+RUN = typer.Argument(
+    ...,
+    metavar="RUN",
+    help="A run's id, the unique start of one, or 'latest'; or the id of an imported trace.",
+)
+
+
+@app.command("import")
+def import_(
+    path: Path = typer.Argument(
+        ..., metavar="FILE", help="OTLP (protobuf or JSON) or Chrome's trace format; also packed by gzip."
+    ),
+    name: str = typer.Option("", "--name", help="What to call it; the file's name unless given."),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Take in another tool's trace, checked: to be listed, shown and exported. It has no verdict and no figures."""
+    from inferbench_tasks.tracing.foreign.file import load, read
+    from inferbench_tasks.tracing.foreign.keep import keep
+
+    file = load(path)
+    with _open() as db:
+        try:
+            document, new = keep(db, file, read(file), name[:200])
+        except InputError as error:
+            raise InputError(f"{path}: {error.message}", field="FILE") from error
+    _show_imported(document, output)
+    say("Imported." if new else "It was imported before; nothing was stored.")
 
 
 @app.command("list")
@@ -26,17 +54,43 @@ def list_(
     limit: int = typer.Option(50, "--limit", "-n", min=1, help="At most so many, the newest first."),
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """List the runs that were traced: spans, levels, defects, or why there is no trace."""
+    """List traced runs and imported traces: spans, levels, defects, or why there is no trace."""
+    from inferbench_tasks.tracing.stored import rows
+
     with _open() as db:
-        found = db.find_results(
-            {"extensions.trace": {"$exists": True}}, sort=[("created_at", -1)], limit=limit
-        )
-    emit([row_of(result) for result in found], output)
+        emit(rows(db, limit), output)
+
+
+@app.command()
+def delete(
+    traces: list[str] = typer.Argument(None, metavar="[TRACE]...", help="Runs, or ids of imported traces."),
+    older_than: float = typer.Option(
+        None, "--older-than", metavar="DAYS", min=0, help="All traces of both kinds that are older."
+    ),
+    yes: bool = typer.Option(False, "--yes", help="Don't ask."),
+) -> None:
+    """Delete imported traces, and the spans of runs; a run's result stays, its trace's summary, too."""
+    from inferbench_tasks.tracing.stored import delete as remove
+    from inferbench_tasks.tracing.stored import delete_unfinished, stored_before
+
+    if bool(traces) == (older_than is not None):
+        raise InputError("name traces, or say --older-than DAYS")
+    if not yes and not sys.stdin.isatty():
+        raise InputError("delete asks before it deletes; without a terminal, say --yes.")
+    with _open() as db:
+        chosen = traces or stored_before(db, older_than)
+        if not yes and not typer.confirm(f"Delete the spans of {len(chosen):,} trace(s)?", err=True):
+            return
+        for trace in chosen:
+            say(f"{trace}: {remove(db, trace):,} bytes deleted")
+        delete_unfinished(db)
+    say(f"{len(chosen):,} trace(s) deleted")
 
 
 @app.command()
 def layers(run: str = RUN, output: OutputFormat = OUTPUT) -> None:
     """The layers of a run in their order: type, median time, share of all layers."""
+    refuse_imported(run)
     with _open() as db:
         trace = trace_of(_result(db, run))
     document = trace.get("layers")
@@ -63,14 +117,21 @@ def show(
     name: str = typer.Option("", "--analysis", "-a", help="The table of one analysis, by its name."),
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """The analyses across the stack of a run: what each shows in a sentence, or what is missing; or one's table."""
+    """The analyses across the stack of a run: what each shows in a sentence, or what is missing; or one's table.
+
+    Of an imported trace what its file told: services, spans by name, what is wrong with it.
+    """
     from inferbench_tasks.analysis.stack.base import ANALYSES
     from inferbench_tasks.analysis.stack.document import analysed
     from inferbench_tasks.analysis.stack.stored import subject_of
 
     if name:
         ANALYSES.load(name, "--analysis")
+        refuse_imported(run)
     with _open() as db:
+        if (kept := find_imported(db, run)) is not None:
+            _show_imported(kept, output)
+            return
         document = analysed(subject_of(db, _result(db, run)))
     if not name:
         emit(document if output is not OutputFormat.table else _sentences(document), output)
@@ -95,6 +156,8 @@ def compare(
     from inferbench_tasks.analysis.stack.document import compared, labelled
     from inferbench_tasks.analysis.stack.stored import subject_of
 
+    for run in (left, right):
+        refuse_imported(run)
     with _open() as db:
         subjects = labelled([subject_of(db, _result(db, run), batches=False) for run in (left, right)])
     document = compared(*subjects)
@@ -112,14 +175,19 @@ def export(
         ..., metavar="FILE", help=".json (Perfetto, Chrome), .otlp.json, or .parquet."
     ),
 ) -> None:
-    """Write a run's spans for another tool: the ending says which."""
+    """Write the spans of a run or an imported trace for another tool: the ending says which."""
     from inferbench_tasks.analysis.report.runs import stored_table
     from inferbench_tasks.tracing.export import write
 
     with _open() as db:
-        result = _result(db, run)
-        table = stored_table(db, trace_of(result)["file"])
-    count = write(table, path, {"inferbench.run": result.run_id, "inferbench.verdict": str(result.verdict)})
+        if (kept := find_imported(db, run)) is not None:
+            file, about = kept["file"], {"service.name": kept["name"], "inferbench.note": kept["note"]}
+        else:
+            result = _result(db, run)
+            file = spans_file(result)
+            about = {"inferbench.run": result.run_id, "inferbench.verdict": str(result.verdict)}
+        table = stored_table(db, file)
+    count = write(table, path, about)
     say(f"{count:,} spans written to {path}")
 
 
@@ -144,6 +212,18 @@ def _open() -> PerfDB:
 
 def _result(db: PerfDB, run: str) -> ResultDocument:
     return db.get_result(db.resolve_run(run))
+
+
+def _show_imported(document: dict[str, Any], output: OutputFormat) -> None:
+    """What an imported trace is, its spans by name, and what is wrong with it."""
+    about = {"trace": document["_id"], **{k: v for k, v in document.items() if k not in ("_id", "file")}}
+    if output is not OutputFormat.table:
+        emit(about, output)
+        return
+    emit({name: value for name, value in about.items() if name not in ("names", "findings")}, output)
+    emit(document["names"], output)
+    for each in document["findings"]:
+        say(f"{each['count']:,} x {each['what']}: {'; '.join(each['first'])}")
 
 
 def _sentences(document: dict[str, Any]) -> list[dict[str, Any]]:

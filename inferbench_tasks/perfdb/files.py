@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 20
 CHUNK_BYTES = 255 * 1024 * 4
+_AT_ONCE = 1000
 
 
 class Files:
@@ -145,6 +147,31 @@ class Files:
                 return
 
         self._session.retrying(remove, f"deleting file {file_id}")
+
+    def delete_unfinished(self, older_than_s: float) -> int:
+        """Remove what storing left behind that never ended (its process was killed); of how many files.
+
+        A file's entry is written behind its content, so content without one, begun so long ago, is nobody's.
+        """
+        oldest = ObjectId.from_datetime(datetime.now(UTC) - timedelta(seconds=older_than_s))
+
+        def remove() -> int:
+            database = self._session.database()
+            begun: list[dict[str, Any]] = [
+                {"$match": {"files_id": {"$lt": oldest}}},
+                {"$group": {"_id": "$files_id"}},
+            ]
+            whole = {
+                entry["_id"] for entry in database["fs.files"].find({"_id": {"$lt": oldest}}, {"_id": 1})
+            }
+            left = [
+                each["_id"] for each in database["fs.chunks"].aggregate(begun) if each["_id"] not in whole
+            ]
+            for first in range(0, len(left), _AT_ONCE):
+                database["fs.chunks"].delete_many({"files_id": {"$in": left[first : first + _AT_ONCE]}})
+            return len(left)
+
+        return self._session.retrying(remove, "deleting what was stored in part")
 
     def _bucket(self) -> gridfs.GridFSBucket:
         return gridfs.GridFSBucket(self._session.database())

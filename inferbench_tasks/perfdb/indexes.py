@@ -120,7 +120,12 @@ def indexes() -> dict[str, list[IndexModel]]:
             # The history of one job: regression runs.
             IndexModel([("job_id", 1), LATEST], name="job"),
             IndexModel([("invocation_id", 1), ("run_id", 1)], name="invocation"),
+            # Few runs are traced: a list of them reads no others.
+            IndexModel(
+                [LATEST], name="traced", partialFilterExpression={"extensions.trace": {"$exists": True}}
+            ),
         ],
+        "traces": [IndexModel([LATEST], name="created")],
         "runs": [
             IndexModel([("started_at", DESCENDING)], name="started"),
             IndexModel([("invocation_id", 1), ("_id", 1)], name="invocation"),

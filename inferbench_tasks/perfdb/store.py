@@ -26,7 +26,7 @@ from inferbench_tasks.perfdb.documents import ResultBase, ResultDocument
 from inferbench_tasks.perfdb.files import Files, measure
 from inferbench_tasks.perfdb.lifecycle import Lifecycle
 from inferbench_tasks.perfdb.session import PATIENCE_S, Session
-from inferbench_tasks.perfdb.values import to_plain, to_stored
+from inferbench_tasks.perfdb.values import attachments_of, to_plain, to_stored
 
 if TYPE_CHECKING:
     import pyarrow
@@ -272,7 +272,7 @@ class PerfDB(Lifecycle):
         )
 
     def delete_result(self, run_id: str) -> int:
-        """Remove all attempts' results of a run with their samples; how many there were."""
+        """Remove all attempts' results of a run with the files that they name; how many results there were."""
         results = self.find_results({"run_id": run_id})
         for document in results:
             self._session.retrying(
@@ -281,8 +281,8 @@ class PerfDB(Lifecycle):
                 ),
                 "deleting a result",
             )
-            if document.samples is not None:
-                self.files.delete(document.samples)
+            for file in attachments_of(document.model_dump()):
+                self.files.delete(file)
         return len(results)
 
     def samples(self, run_id: str, attempt: int | None = None) -> pyarrow.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from datetime import datetime
 from enum import Enum
 from pathlib import PurePath
@@ -28,6 +29,19 @@ class Attachment(BaseModel):
     name: str
     sha256: str
     bytes: int
+
+
+def attachments_of(value: Any) -> Iterator[str]:
+    """The ids of the files of PerfDB that a result names, wherever: raw samples, monitors, answers, spans."""
+    if isinstance(value, dict):
+        if value.keys() == Attachment.model_fields.keys():
+            yield value["id"]
+        else:
+            for each in value.values():
+                yield from attachments_of(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from attachments_of(each)
 
 
 def stored_key(key: str) -> str:

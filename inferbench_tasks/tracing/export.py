@@ -10,10 +10,13 @@ import orjson
 import pyarrow as pa
 
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.tracing.foreign.otlp import KINDS
+from inferbench_tasks.tracing.lanes import lanes_of
 from inferbench_tasks.tracing.spans import LEVELS, SCHEMA, Span, spans_of
 
 #: File name's end -> what is written.
 FORMS = {".json": "Chrome's trace format, for Perfetto", ".otlp.json": "OTLP as JSON", ".parquet": "Parquet"}
+_KINDS = {name: number for number, name in KINDS.items()}
 #: OTLP's kinds: who is asked, who asks, what happens inside.
 _SERVER, _CLIENT, _INTERNAL = 2, 3, 1
 
@@ -48,14 +51,18 @@ def chrome_events(spans: Sequence[Span]) -> Iterator[dict[str, Any]]:
     for those that lie within each other.
     """
     first_ns = min((span.start_ns for span in spans), default=0)
-    for row, level in enumerate(LEVELS):
+    rows: dict[str, int] = {level: row for row, level in enumerate(LEVELS)}
+    # Other tools' spans may overlap as they like.
+    lanes = lanes_of([span for span in spans if span.level == "foreign"], len(rows))
+    rows |= {f"foreign {lane}": lane for lane in sorted(set(lanes.values()))}
+    for level, row in rows.items():
         yield {"ph": "M", "pid": 1, "tid": row, "name": "thread_name", "args": {"name": level}}
         yield {"ph": "M", "pid": 1, "tid": row, "name": "thread_sort_index", "args": {"sort_index": row}}
     for span in spans:
         yield {
             "ph": "X",
             "pid": 1,
-            "tid": LEVELS.index(span.level),
+            "tid": lanes[span.trace_id, span.number] if span.level == "foreign" else rows[span.level],
             "name": span.name,
             "cat": span.type or span.level,
             "ts": (span.start_ns - first_ns) / 1e3,
@@ -85,6 +92,8 @@ def otlp(spans: Sequence[Span], about: dict[str, str]) -> dict[str, Any]:
 
 def _otlp_span(span: Span, ids: dict[tuple[str, int], str]) -> dict[str, Any]:
     kind = _CLIENT if span.parent < 0 else _SERVER if span.name == "server" else _INTERNAL
+    if span.level == "foreign":
+        kind = _KINDS.get(str((span.attributes.get("otlp") or {}).get("kind")), _INTERNAL)
     attributes = {"inferbench.level": span.level, **({"inferbench.type": span.type} if span.type else {})}
     attributes |= {name: value for name, value in span.attributes.items() if name != "span_id"}
     return {

@@ -24,23 +24,13 @@ def trace_of(result: ResultDocument) -> dict[str, Any]:
     return trace
 
 
-def row_of(result: ResultDocument) -> dict[str, Any]:
-    """A line of a list of traced runs."""
-    trace = result.extensions["trace"]
-    found = trace.get("layers") or {}
-    problem = trace.get("problem", "").splitlines()
-    return {
-        "run": result.run_id,
-        "model": result.model.name,
-        "backend": result.backend.kind,
-        "requests": trace.get("requests"),
-        "spans": trace.get("spans"),
-        "levels": ", ".join(trace.get("levels", [])),
-        "defects": trace.get("defects"),
-        "framework_ms": found.get("framework_ms"),
-        "explained_ratio": found.get("explained_ratio"),
-        "problem": problem[0] if problem else "",
-    }
+def spans_file(result: ResultDocument) -> dict[str, Any]:
+    """Where the spans of a traced run are; InputError for a run without a trace, and where they were deleted."""
+    trace = trace_of(result)
+    if "file" not in trace:
+        when = f" on {trace['deleted_at']:%Y-%m-%d}" if trace.get("deleted_at") else ""
+        raise InputError(f"the spans of {result.run_id} were deleted{when}", field="RUN")
+    return dict(trace["file"])
 
 
 def spans_like(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -15,7 +16,10 @@ import pyarrow.parquet as pq
 #: From the user's request downwards.
 Level = Literal["application", "model", "framework", "layer"]
 LEVELS: tuple[Level, ...] = get_args(Level)
+#: Of a span that another tool told of, whose levels are not ours.
+AnyLevel = Level | Literal["foreign"]
 
+_AT_ONCE = 50_000
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(
     [
@@ -42,7 +46,7 @@ class Span:
     trace_id: str
     number: int
     parent: int
-    level: Level
+    level: AnyLevel
     name: str
     start_ns: int
     duration_ns: int
@@ -66,7 +70,13 @@ def id_of(trace_id: str, number: int) -> str:
 
 
 def table_of(spans: Iterable[Span]) -> pa.Table:
-    """A row for each span, in the order given."""
+    """A row for each span, in the order given; of a million of them never more than a part is held as objects."""
+    left = iter(spans)
+    parts = [_rows(part) for part in iter(lambda: list(islice(left, _AT_ONCE)), [])]
+    return pa.concat_tables(parts) if parts else SCHEMA.empty_table()
+
+
+def _rows(spans: Sequence[Span]) -> pa.Table:
     rows = [
         {
             "trace_id": span.trace_id,

@@ -11,7 +11,7 @@ from inferbench_tasks.analysis.stack.profile import profile_of
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.tracing.queries import trace_of
+from inferbench_tasks.tracing.queries import spans_file, trace_of
 from inferbench_tasks.tracing.spans import spans_of
 
 #: Loads that ask for as much as a server gives.
@@ -32,7 +32,7 @@ def subject_of(db: PerfDB, result: ResultDocument, *, batches: bool = True) -> S
     trace = trace_of(result)
     about = about_of(result)
     label = " ".join(str(about[name]) for name in ("backend", "version") if about[name])
-    profile = profile_of(spans_of(stored_table(db, trace["file"])), label, result.run_id, **about)
+    profile = profile_of(spans_of(stored_table(db, spans_file(result))), label, result.run_id, **about)
     if profile is None:
         raise InputError(
             f"nothing is known of the layers of {result.run_id}; its levels: {', '.join(trace['levels'])}, see "
@@ -67,7 +67,9 @@ def newest(db: PerfDB, models: Sequence[str], by: str) -> list[Subject]:
     InputError for a model of which there is none, with those that there are.
     """
     found = db.find_results(
-        {"extensions.trace.layers": {"$type": "object"}}, sort=[("created_at", -1)], limit=_LOOKED_AT
+        {"extensions.trace.layers": {"$type": "object"}, "extensions.trace.file": {"$exists": True}},
+        sort=[("created_at", -1)],
+        limit=_LOOKED_AT,
     )
     known = sorted({result.model.name for result in found})
     subjects = []

@@ -19,7 +19,8 @@ from inferbench_tasks.provider.api.output import Format, plain, table
 from inferbench_tasks.provider.api.problems import blame, not_found
 from inferbench_tasks.provider.api.runs import Limit, Offset
 from inferbench_tasks.tracing.export import write
-from inferbench_tasks.tracing.queries import row_of, spans_like, trace_of
+from inferbench_tasks.tracing.queries import spans_file, spans_like
+from inferbench_tasks.tracing.stored import traced_runs
 
 router = APIRouter(tags=["traces"])
 Level = Literal["application", "model", "framework", "layer"]
@@ -37,11 +38,9 @@ def list_traces(
     request: Request, db: Store, limit: Limit = 50, offset: Offset = 0, format: Format = None
 ) -> Response:
     """``items``, the newest first: spans, levels, defects, or why there is no trace; ``next_offset`` leads on."""
-    found = db.find_results(
-        {"extensions.trace": {"$exists": True}}, sort=[("created_at", -1)], limit=limit + 1, skip=offset
-    )
-    rows = [row_of(result) for result in found[:limit]]
-    body = {"items": rows, "next_offset": offset + limit if len(found) > limit else None}
+    found = traced_runs(db, limit + 1, offset)
+    rows = found[:limit]
+    body = {"items": plain(rows), "next_offset": offset + limit if len(found) > limit else None}
     return table(request, format, rows, body, name="traces")
 
 
@@ -71,7 +70,7 @@ def one_trace(
         if format is None:
             document = {"trace": result.extensions.get("trace"), **analysed(subject_of(db, result))}
             return table(request, "json", [], plain(document))
-        spans = stored_table(db, trace_of(result)["file"])
+        spans = stored_table(db, spans_file(result))
     except InputError as error:
         raise not_found(str(error)) from error
     ending, media_type = _FORMS[format]
@@ -96,7 +95,7 @@ def spans(
 ) -> Response:
     """``items`` in their order, and ``next_offset``; times in Unix ns."""
     try:
-        stored = stored_table(db, trace_of(_result(db, run))["file"])
+        stored = stored_table(db, spans_file(_result(db, run)))
     except InputError as error:
         raise not_found(str(error)) from error
     rows = spans_like(stored, level, name, limit + 1, offset)

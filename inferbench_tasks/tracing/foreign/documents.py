@@ -1,0 +1,58 @@
+"""JSON of a file from outside: bounded before it is parsed, and errors with line and column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from inferbench_tasks.errors import InputError
+
+#: Values and mappings of a document: each takes up to 100 bytes of memory and more when it is read.
+MOST_VALUES = 30_000_000
+
+
+def documents(content: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The mappings of a file, with their place: one, or one on each line."""
+    first, _, rest = content.partition(b"\n")
+    if not (first.rstrip().endswith(b"}") and rest.strip() and _parses(first)):
+        yield "", _mapping(parsed(content), "the file")
+        return
+    start, number = 0, 0
+    while start < len(content):
+        number += 1
+        end = content.find(b"\n", start)
+        line = content[start : end if end >= 0 else len(content)]
+        start = end + 1 if end >= 0 else len(content)
+        if line.strip():
+            yield f"line {number}", _mapping(parsed(line, number), f"line {number}")
+
+
+def parsed(content: bytes, line: int | None = None) -> Any:
+    """The value of JSON text; ``line``: which of a file it is. InputError with the place of what is wrong.
+
+    The parser's own bound on nesting (1,024) is an error like others.
+    """
+    if (values := content.count(b",") + content.count(b"{") + content.count(b"[")) > MOST_VALUES:
+        raise InputError(f"about {values:,} values, allowed are {MOST_VALUES:,}; take a part of it")
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        place = f"line {line or error.lineno}, column {error.colno}"
+        cut = "; the file ends there: it is cut off" if error.pos >= len(content.rstrip()) - 1 else ""
+        raise InputError(f"{place}: no JSON: {error.msg}{cut}") from error
+
+
+def _parses(line: bytes) -> bool:
+    try:
+        orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _mapping(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(f"{where} is no mapping; allowed is OTLP's `resourceSpans`")
+    return value
