@@ -13,6 +13,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.analysis.recommend.leaderboard import any_streamed, leaderboard, usual_figure
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.analysis.recommend.recommender import recommend, usual_objective
+from inferbench_tasks.analysis.recommend.scatter import scatter
 from inferbench_tasks.cli import leaderboard as leaderboard_command
 from inferbench_tasks.cli import recommend as recommend_command
 from inferbench_tasks.errors import InputError
@@ -340,3 +341,22 @@ def test_runs_of_other_versions_of_the_server_are_not_pooled(perfdb: PerfDB) -> 
     assert answer.candidates == 1 and answer.top[0]["throughput_samples_per_s"] == pytest.approx(50.5)
     assert answer.top[0]["runs"] == 2
     assert any("2 result(s) of other versions of a server" in note for note in answer.notes)
+
+
+def test_shorter_prompts_are_not_on_the_front_of_longer_ones(perfdb: PerfDB) -> None:
+    """Three runs of a language model: that with short prompts is faster than both others, and beats neither."""
+    for run_id, p99, words in (("short", 5, "input_tokens 16"), ("long", 90, "input_tokens 4000"),
+                               ("slow", 95, "input_tokens 4000")):  # fmt: skip
+        arrivals = {"kind": "closed_loop", "concurrency": 1, "prompts": words}
+        add(perfdb, run_id, p99, load={"arrivals": arrivals, "batch_size": 1})
+    drawn = scatter(perfdb, "p99_ms", "throughput_rps", "model")
+    assert {point.run for point in drawn.points if point.front} == {"short", "long"}
+    assert {point.run for point in drawn.points if point.group.endswith("input_tokens 4000")} == {
+        "long",
+        "slow",
+    }
+    assert {row["run"]: row["rank"] for row in leaderboard(perfdb, "p99_ms")} == {
+        "short": 1,
+        "long": 1,
+        "slow": 1,
+    }

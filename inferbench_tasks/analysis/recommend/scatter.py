@@ -27,8 +27,9 @@ Interval = tuple[float, float] | None
 class Point:
     """The newest valid run of a configuration that has both figures, in the figures' stored units.
 
-    ``group``: task and data set, within which one is better than another; ``front``: no other of its group is at least
-    as good in both figures and better in one. Intervals are of 95%, None where there is none.
+    ``group``: task and data set, and what a language model is asked, within which one is better than another;
+    ``front``: no other of its group is at least as good in both figures and better in one. Intervals are of 95%, None
+    where there is none.
     """
 
     run: str
@@ -73,10 +74,8 @@ def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] 
     shown = rows[:MOST]
     paths = (by.path, "device.name", "model.name", "model.task", "model.dataset")
     colour_of, device, model, task, dataset = (index.values(path) for path in paths)
-    groups = [
-        " on ".join(str(part) for part in (task(row), dataset(row)) if part) or "no task named"
-        for row in shown
-    ]
+    arrivals = index.values("load.arrivals")
+    groups = [_group(task(row), dataset(row), (arrivals(row) or {}).get("prompts")) for row in shown]
     best = front(
         [(group, at_x(row), at_y(row)) for group, row in zip(groups, shown, strict=True)], across, up
     )
@@ -113,6 +112,11 @@ def front(values: Sequence[tuple[str, float, float]], x: Figure, y: Figure) -> s
             group, last = values[i][0], here
             kept.add(i)
     return kept
+
+
+def _group(task: Any, dataset: Any, prompts: Any) -> str:
+    named = " on ".join(str(part) for part in (task, dataset) if part) or "no task named"
+    return f"{named}, {prompts}" if prompts else named
 
 
 def _intervals(
