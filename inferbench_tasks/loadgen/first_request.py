@@ -34,18 +34,23 @@ class _One(Sink):
         self.words = self.words or text
 
 
-def _stream_problem(plan: LoadPlan, streams: KeptStreams) -> str | None:
-    """Why what came is no answer; None if it is one."""
+def _said(plan: LoadPlan, streams: KeptStreams) -> str:
+    """The text that came; Refused where what came is no answer."""
     assert plan.stream is not None
     body = bytes(streams[0].body) if 0 in streams else b""
-    problem = read_stream(body).problem
-    return without_key(": ".join(problem), plan.stream.key()) if problem else None
+    stream = read_stream(body, with_answer=True)
+    if stream.problem:
+        raise Refused(without_key(": ".join(stream.problem), plan.stream.key()))
+    return "".join(stream.answer or ())
 
 
-def ask_once(plan: LoadPlan) -> None:
-    """Send the plan's first request; Refused with the server's words, or OSError, if it has no good answer."""
+def ask_once(plan: LoadPlan) -> str:
+    """Send the plan's first request; Refused with the server's words, or OSError, if it has no good answer.
 
-    async def ask() -> None:
+    What a stream of tokens said; "" for answers that are none.
+    """
+
+    async def ask() -> str:
         loop = asyncio.get_running_loop()
         sink = _One(loop)
         streams = KeptStreams()
@@ -66,11 +71,10 @@ def ask_once(plan: LoadPlan) -> None:
             status = await asyncio.wait_for(sink.ended, plan.timeout_ns / 1e9)
             if status != OK:
                 raise Refused(f"{status}: {sink.words}")
-            if plan.stream is not None and (problem := _stream_problem(plan, streams)):
-                raise Refused(problem)
+            return _said(plan, streams) if plan.stream is not None else ""
         except TimeoutError as error:
             raise TimeoutError(f"no answer in {plan.timeout_ns / 1e9:g} s") from error
         finally:
             await client.close()
 
-    asyncio.run(ask())
+    return asyncio.run(ask())

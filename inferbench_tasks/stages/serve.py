@@ -24,6 +24,7 @@ from inferbench_tasks.launchers.base import LAUNCHERS, LOOPBACK
 from inferbench_tasks.sharing.base import placed
 from inferbench_tasks.stages import convert, generate, prompted
 from inferbench_tasks.stages.base import Context, Stage, StageInput
+from inferbench_tasks.stages.known_answer import check_known_answer
 from inferbench_tasks.submission.schema import JobSpec
 from inferbench_tasks.submission.serving import backend_findings
 
@@ -101,6 +102,8 @@ def run(inp: Input, ctx: Context) -> Output:
                     started.probe, samples, reference, interface, interface.batch_size or 1, tolerance
                 )
             answered_s = time.monotonic()
+            if backend.streams:
+                _known_words(inp, started.endpoint, folder, ctx.base_dir)
             if rows > 1 and interface.batch_size is None:
                 ctx.progress(2, 3, f"checking an answer of batch size {rows}")
                 again = first_answer.ask_and_check(
@@ -148,6 +151,15 @@ def _first_stream(inp: Input, endpoint: Endpoint, folder: Path, base_dir: Path) 
     except OSError as error:
         raise ServerError(f"The server did not answer a first request: {error}") from error
     return 0.0
+
+
+def _known_words(inp: Input, endpoint: Endpoint, folder: Path, base_dir: Path) -> None:
+    """Of a model whose words are known: ServerError where it says others, or none."""
+    try:
+        digest = inp.convert.model.digest
+        check_known_answer(digest, inp.job.load, endpoint, folder / "known-answer", base_dir)
+    except (Refused, OSError) as error:
+        raise ServerError(f"The server did not say what is known of its model: {error}") from error
 
 
 def _place(server: ServerHandle) -> dict[str, str]:
