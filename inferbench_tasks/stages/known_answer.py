@@ -9,9 +9,6 @@ from typing import NamedTuple
 from inferbench_tasks.clients.openai_form import PATHS, StreamTarget
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import ServerError
-from inferbench_tasks.loadgen.first_request import ask_once
-from inferbench_tasks.loadgen.prepare import prepare
-from inferbench_tasks.loadgen.token_load import TokenOptions, write_requests
 from inferbench_tasks.submission.schema import LoadSpec
 
 _MOST_TOKENS = 16
@@ -38,6 +35,11 @@ def check_known_answer(digest: str, load: LoadSpec, endpoint: Endpoint, folder: 
     known = KNOWN.get(digest)
     if known is None:
         return
+    # The load generator: not for each task of Airflow that makes the plan of the stages anew.
+    from inferbench_tasks.loadgen.first_request import ask_once
+    from inferbench_tasks.loadgen.prepare import prepare
+    from inferbench_tasks.loadgen.token_load import TokenOptions, write_requests
+
     folder.mkdir(parents=True, exist_ok=True)
     prompts = folder / "prompt.jsonl"
     prompts.write_text(json.dumps({"prompt": known.prompt}))

@@ -36,9 +36,17 @@ WORDS = (
 
 @cache
 def texts() -> tuple[str, ...]:
-    """The submissions of this repository; each of them is valid."""
-    paths = sorted(FOLDER.rglob("*.yaml"))
-    return tuple(path.read_text(encoding="utf-8") for path in paths)
+    """The submissions of this repository; each of them is valid in ``FOLDER``."""
+    return tuple(_in_folder(path) for path in sorted(FOLDER.rglob("*.yaml")))
+
+
+def _in_folder(path: Path) -> str:
+    """The text of a submission; the files beside it that it names are named as ``FOLDER`` sees them."""
+    text = path.read_text(encoding="utf-8")
+    for beside in path.parent.iterdir():
+        if beside.is_file() and beside.suffix != ".yaml":
+            text = text.replace(f"path: {beside.name}", f"path: {beside.relative_to(FOLDER)}")
+    return text
 
 
 @cache
