@@ -12,13 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.training import expected
+from inferbench_tasks.training import expected_ratio
 from inferbench_tasks.training.diagnosis.expected_device import TOLERANCE_RATIO
 from inferbench_tasks.training.result import TrainingResult
-
-#: How a step is computed, and what that is unless a job says otherwise.
-_COMPUTING = {"precision": "fp32", "optimiser": "sgd", "compile": False, "channels_last": False}
-_DEVICE = ("forward", "loss", "backward", "optimiser")
 
 
 @dataclass(frozen=True)
@@ -162,7 +158,8 @@ def _differences(first: TrainingResult, second: TrainingResult) -> list[str]:
             "device": device.name if device else None,
             "cores": device.cores if device else None,
             "cluster": result.cluster,
-            **{name: _job(result).get("train", {}).get(name, usual) for name, usual in _COMPUTING.items()},
+            "devices": expected_ratio.device_count(result),
+            **expected_ratio.computing(result),
         }
 
     one, other = of(first), of(second)
@@ -172,32 +169,31 @@ def _differences(first: TrainingResult, second: TrainingResult) -> list[str]:
 def _beside_expectation(
     first: TrainingResult, second: TrainingResult, figures: tuple[Compared, ...]
 ) -> list[str]:
-    """The device's phases beside the factor that ``expected_speed.yaml`` has for the two devices; [] without one."""
-    one, other = (result.device.name if result.device else None for result in (first, second))
-    if one is None or other is None or one == other:
+    """The device's phases beside what they should be; why nobody knows; [] of one device."""
+    should = expected_ratio.ratio(first, second)
+    if should is None:
         return []
-    precisions = {_job(result).get("train", {}).get("precision", "fp32") for result in (first, second)}
-    if len(precisions) > 1:
-        return []  # another precision is another expectation for each of them
-    found = expected.expectation(other, one, count=1, precision=precisions.pop())
-    if found is None:
-        return []
-    should = 1 / found.speed
+    if isinstance(should, str):
+        return [should]
+    span = f"{should.low:.3g}" + (f" to {should.high:.3g}" if should.high > should.low else "")
     notes = [
-        f"{compared.name}: {compared.ratio:.3g} x, expected {should:.3g} x: {_beside(compared, should)}"
+        f"{compared.name}: {compared.ratio:.3g} x, expected {span} x: {_beside(compared, should)}"
         for compared in figures
-        if compared.name.removesuffix(", ms") in _DEVICE
+        if compared.name.removesuffix(", ms") in should.phases
     ]
-    return [*notes, *found.steps]
+    return [*notes, *should.sources]
 
 
-def _beside(compared: Compared, should: float) -> str:
+def _beside(compared: Compared, should: expected_ratio.Should) -> str:
     """Where the interval of a ratio lies: within the tolerance around what it should be, outside of it, or neither."""
     if compared.interval is None:
         return "without an interval nobody can tell"
-    low, high = (bound / should for bound in compared.interval)
-    if low >= 1 - TOLERANCE_RATIO and high <= 1 + TOLERANCE_RATIO:
+    low, high = compared.interval
+    least, most = should.low * (1 - TOLERANCE_RATIO), should.high * (1 + TOLERANCE_RATIO)
+    if low >= least and high <= most:
         return "as it should be"
-    if low > 1 + TOLERANCE_RATIO or high < 1 - TOLERANCE_RATIO:
-        return f"{compared.ratio / should:.2g} times what it should be (95%: {low:.2g} to {high:.2g})"
-    return f"not told apart from what it should be (95%: {low:.2g} to {high:.2g} times)"
+    # Beside the nearer end of what it should be: of a factor both are the same.
+    near = should.high if compared.ratio > should.high else should.low
+    if low > most or high < least:
+        return f"{compared.ratio / near:.2g} times what it should be (95%: {low / near:.2g} to {high / near:.2g})"
+    return f"not told apart from what it should be (95%: {low / near:.2g} to {high / near:.2g} times)"

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from inferbench_tasks.catalogue import Positive, Row, read_table
+from inferbench_tasks.catalogue import Positive, Row, find_hardware, read_table
 from inferbench_tasks.errors import InputError
 
 FILE = "expected_speed.yaml"
@@ -63,6 +63,20 @@ def _check_no_circle(table: Sequence[ExpectedSpeed]) -> None:
             )
         one |= other
         groups.update(dict.fromkeys(one, one))
+
+
+def names_of(device: str, cluster: str | None) -> list[str]:
+    """What the table may call a device that a system tells by its own name: those of its cluster first.
+
+    Two names are of one device where ``hardware.yaml`` has one product for both; a family of processors is none.
+    """
+    sheet = find_hardware(device)
+    known = {row.device for row in rows()} | {row.of for row in rows()}
+    plain = sorted({name.rpartition("/")[2] for name in known} - {device})
+    names = [device]
+    if sheet is not None and sheet.tdp_per_core_w is None:
+        names += [name for name in plain if find_hardware(name) == sheet]
+    return [*(f"{cluster}/{name}" for name in names if cluster), *names]
 
 
 def expectation(device: str, of: str, *, count: int, precision: str | None) -> Expectation | None:

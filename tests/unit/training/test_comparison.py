@@ -121,10 +121,3 @@ def test_where_the_data_lay_is_named_beside_the_figures() -> None:
     one, other = result(steps), result(steps)
     one.data["where"], other.data["read"] = "device", "cold"
     assert {"data: device and disk", "reads: warm and cold"} <= set(compare(one, other).notes)
-
-
-def test_runs_of_two_precisions_have_no_expectation_in_common() -> None:
-    """The factor is of one precision for both devices; what differs is named."""
-    steps = np.random.default_rng(1).normal(10, 0.1, 200)
-    notes = compare(result(steps, "A40"), result(steps, "V100", precision="bf16")).notes
-    assert "precision: fp32 and bf16" in notes and not any("expected" in note for note in notes)

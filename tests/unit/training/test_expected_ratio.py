@@ -1,0 +1,132 @@
+"""What one run's device should take beside another's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.perfdb.documents import DeviceInfo, Provenance
+from inferbench_tasks.training.comparison import compare
+from inferbench_tasks.training.expected_ratio import Should, ratio
+from inferbench_tasks.training.result import TrainingResult
+from tests.unit.training.report.results import view
+from tests.unit.training.test_comparison import result
+
+V100, A40 = "Tesla V100-SXM2-32GB", "NVIDIA A40"
+
+
+def run(device: str, count: int = 1, cluster: str | None = None, **train: Any) -> TrainingResult:
+    """A run on so many of a device."""
+    return view("a").result.model_copy(
+        update={
+            "device": DeviceInfo(kind="gpu", name=device, cores=2),
+            "cluster": cluster,
+            "provenance": Provenance(**{"job": {"train": train, "devices": {"count": count}}}),
+        }
+    )
+
+
+def expected(first: TrainingResult, second: TrainingResult) -> Should:
+    should = ratio(first, second)
+    assert isinstance(should, Should), should
+    return should
+
+
+def reason(first: TrainingResult, second: TrainingResult) -> str:
+    should = ratio(first, second)
+    assert isinstance(should, str)
+    return should
+
+
+def test_a_factor_is_that_of_as_many_devices_as_the_runs_had() -> None:
+    """A V100 has 0.943 of one A40's speed, eight have 0.927 of eight's: 1.060 and 1.079 times the time."""
+    assert expected(run(A40), run(V100)).low == pytest.approx(1 / 0.943)
+    eight = expected(run(A40, 8), run(V100, 8))
+    assert eight.low == eight.high == pytest.approx(1 / 0.927)
+    assert expected(run(V100, 8), run(A40, 8)).low == pytest.approx(0.927)
+
+
+def test_a_systems_name_of_a_device_is_found_under_the_tables() -> None:
+    """The driver says "Tesla V100-SXM2-32GB", the table "V100"; their product is one."""
+    assert expected(run(A40), run(V100)) == expected(run("A40"), run("V100"))
+
+
+def test_a_clusters_own_devices_come_before_the_product() -> None:
+    """A V100 of JADE2 has 0.67 of a V100's speed: 1.583 times an A40's time, and 1.493 times another cluster's V100."""
+    jade = run(V100, cluster="JADE2")
+    assert expected(run(A40), jade).low == pytest.approx(1 / (0.67 * 0.943))
+    assert expected(run(V100, cluster="other"), jade).low == pytest.approx(1 / 0.67)
+    assert ratio(jade, jade) is None
+
+
+def test_runs_of_different_numbers_of_devices_have_no_expectation() -> None:
+    """One and eight: neither factor is of both, and the reason says so."""
+    assert "1 and 8 devices" in reason(run(A40), run(V100, 8))
+
+
+def test_runs_that_compute_differently_have_no_expectation() -> None:
+    """Precision, optimiser, compiler and layout change a device's time by themselves."""
+    assert "precision: fp32 and bf16" in reason(run(A40), run(V100, precision="bf16"))
+    assert "compile: False and True" in reason(run(A40), run(V100, compile=True))
+
+
+def test_without_a_factor_datasheets_bound_the_ratio_and_say_so() -> None:
+    """V100 to H100, fp32: 15.7 / 67 TFLOP/s = 0.2343, and 900 / 3350 GB/s = 0.2687."""
+    should = expected(run(V100), run("NVIDIA H100 80GB HBM3"))
+    assert (should.low, should.high) == pytest.approx((15.7 / 67, 900 / 3350))
+    assert should.sources[0].startswith("by datasheets, for configs/expected_speed.yaml has no factors")
+    assert any("15.7 TFLOP/s in fp32, 900 GB/s" in line for line in should.sources)
+
+
+def test_factors_of_four_devices_are_not_there_and_datasheets_take_their_place() -> None:
+    """The table has one and eight: 37.4 / 15.7 = 2.38 by computing, 696 / 900 = 0.773 by memory."""
+    should = expected(run(A40, 4), run(V100, 4))
+    assert (should.low, should.high) == pytest.approx((696 / 900, 37.4 / 15.7))
+
+
+def test_backward_has_no_datasheet_where_gradients_are_exchanged() -> None:
+    """The link is in it."""
+    two = view("a", ranks=2).result
+    first, second = (
+        of.model_copy(update={"engine": two.engine}) for of in (run(V100, 2), run("NVIDIA L4", 2))
+    )
+    assert expected(first, second).phases == ("forward", "loss", "optimiser")
+
+
+def test_half_precision_of_a_peak_without_tensor_cores_is_not_compared() -> None:
+    """The table's 31.4 TFLOP/s of a V100 are not what autocast reaches; an A100 and an H100 have theirs."""
+    assert "no peak in fp16 of Tesla V100" in reason(
+        run(V100, precision="fp16"), run("NVIDIA L4", precision="fp16")
+    )
+    should = expected(
+        run("NVIDIA A100-SXM4-40GB", precision="fp16"), run("NVIDIA H100 80GB HBM3", precision="fp16")
+    )
+    assert should.low == pytest.approx(312 / 989)
+
+
+def test_processors_and_unknown_devices_have_the_reason() -> None:
+    """A job has some cores of a processor; what no table has can't be bounded."""
+    cpus = run("Intel(R) Xeon(R) CPU E5-2698 v4 @ 2.20GHz"), run("AMD EPYC 7763 64-Core Processor")
+    assert "whole processors" in reason(*cpus)
+    assert "does not have both" in reason(run(V100), run("Graphcore IPU"))
+
+
+def test_phases_within_the_bounds_are_as_they_should_be() -> None:
+    """0.25 of a V100's time on an H100 lies between 0.234 and 0.269; half of it is 1.9 times the larger bound."""
+    steps = np.random.default_rng(1).normal(10, 0.01, 200)
+    first = result(steps, V100)
+    within = compare(first, result(steps * 0.25, "NVIDIA H100 80GB HBM3")).notes
+    assert any(
+        note.startswith("forward, ms: 0.25 x, expected 0.234 to 0.269 x: as it should be") for note in within
+    )
+    beyond = compare(first, result(steps * 0.5, "NVIDIA H100 80GB HBM3")).notes
+    assert any("1.9 times what it should be" in note for note in beyond)
+
+
+def test_runs_of_two_precisions_have_their_difference_named() -> None:
+    """The factor is of one precision for both devices."""
+    steps = np.random.default_rng(1).normal(10, 0.1, 200)
+    notes = compare(result(steps, "A40"), result(steps, "V100", precision="bf16")).notes
+    assert "precision: fp32 and bf16" in notes and not any(" x, expected" in note for note in notes)
