@@ -43,6 +43,8 @@ class Advice:
     sentences: tuple[str, ...]
     by: str | None = None
     among: tuple[RunView, ...] = ()
+    #: Those of the sentences that make the choice doubtful.
+    doubts: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -101,7 +103,7 @@ def advise(views: Sequence[RunView]) -> Advice:
         if sure is not None and sure < SETTLED
         else ()
     )
-    return replace(choice, sentences=(*sentences, *choice.sentences, *unsure, *note))
+    return replace(choice, sentences=(*sentences, *choice.sentences, *unsure, *note), doubts=unsure)
 
 
 def choose_within_loads(

@@ -8,10 +8,11 @@ from typing import Any
 
 from inferbench_tasks.analysis.report import page
 from inferbench_tasks.analysis.report.advice import Advice, advise
+from inferbench_tasks.analysis.report.beginning import in_short, picture_of
 from inferbench_tasks.analysis.report.ceilings import Ceilings
 from inferbench_tasks.analysis.report.columns import Column, columns_of
 from inferbench_tasks.analysis.report.missing import missing_notes
-from inferbench_tasks.analysis.report.provenance import provenance_tables
+from inferbench_tasks.analysis.report.provenance import beside
 from inferbench_tasks.analysis.report.runs import RunView, load_runs
 from inferbench_tasks.analysis.report.sections import sections
 from inferbench_tasks.contracts.verdict import reasons_of
@@ -46,13 +47,21 @@ def html(
     advice = advise(views)
     charts: dict[str, Any] = {}
     blocks = []
-    for section in sections(views, ceilings):
+    found = sections(views, ceilings)
+    picture = picture_of(found)
+    if picture is not None:
+        charts["c0"] = picture
+    for section in found:
         items = []
         for chart in section.charts:
+            if chart is picture:  # it stands above already
+                continue
             key = f"c{len(charts)}"
             charts[key] = chart
             items.append({"id": key, "caption": _count(views)})
-        blocks.append({**section.as_dict(), "charts": items})
+        if items or section.tables or section.text:
+            blocks.append({**section.as_dict(), "charts": items})
+    short, why = in_short(advice)
     columns = columns_of(views)
     name = str(submission.get("name") or (views[0].job.get("name") if views else "") or "report")
     return page.render(
@@ -60,7 +69,9 @@ def html(
         title=name,
         subtitle=subtitle(views, submission),
         description=submission.get("description") or "",
-        advice=advice.sentences,
+        advice=short,
+        why=why,
+        picture="c0" if picture is not None else None,
         best=advice.best is not None,
         troubled=[view for view in views if not view.valid],
         notes=notes_of(views, unstarted),
@@ -68,7 +79,7 @@ def html(
         rows=[row_of(view, columns, advice) for view in views],
         sections=blocks,
         certificates=[_certificate(view) for view in views if view.result and view.result.certificate],
-        provenance=provenance_tables(views),
+        provenance=beside(views),
         submission=page.as_yaml(submission),
         counts=_count(views),
         charts=charts,
@@ -80,6 +91,7 @@ def row_of(view: RunView, columns: Sequence[Column], advice: Advice) -> dict[str
     cells = [column.cell(view) for column in columns]
     return {
         "label": view.label,
+        "run": view.run_id,
         "cells": cells,
         "verdict": view.said_with_load,
         "state": view.state,

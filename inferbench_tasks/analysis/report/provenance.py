@@ -38,6 +38,26 @@ def tables_of(labels: Sequence[str], facts: Sequence[dict[str, Any]]) -> list[di
     return tables
 
 
+def beside(views: Sequence[RunView]) -> list[dict[str, Any]]:
+    """Tables {title, head, rows}: what differs, a column for each run, and what is the same for all."""
+    known = [view for view in views if view.result]
+    facts = [_facts(view) for view in known]
+    if len(facts) < 2:
+        return [{"title": "The run", "head": None, "rows": of["rows"]} for of in provenance_tables(views)]
+    same, differing = [], []
+    for path in dict.fromkeys(path for fact in facts for path in fact):
+        values = [fact.get(path) for fact in facts]
+        if all(value == values[0] for value in values):
+            same += [_cells(path, values[0])] if values[0] is not None else []
+        else:
+            differing.append([path, *(_cells(path, value)[1] for value in values)])
+    tables = []
+    if differing:
+        head = ["", *(view.label for view in known)]
+        tables.append({"title": "What differs between the runs", "head": head, "rows": differing})
+    return [*tables, {"title": "What is the same for all runs", "head": None, "rows": same}]
+
+
 def _facts(view: RunView) -> dict[str, Any]:
     assert view.result is not None
     result = view.result.model_dump()

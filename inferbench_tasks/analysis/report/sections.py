@@ -33,13 +33,14 @@ from inferbench_tasks.catalogue import Hardware, find_hardware
 
 @dataclass
 class Section:
-    """``tables``: each {title, head, rows}."""
+    """``tables``: each {title, head, rows}. ``picture``: the one of its charts in which all runs are seen at once."""
 
     title: str
     charts: list[Chart]
     text: str = ""
     tables: list[dict[str, Any]] = field(default_factory=list)
     wide: bool = False
+    picture: Chart | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """What the page shows of the section besides its charts."""
@@ -58,27 +59,32 @@ def sections(views: Sequence[RunView], ceilings: Ceilings | None = None) -> list
     stacked = stacks.differences(measured)
     maps = heatmap.heat_maps(views)
     streaming = language.streams(views)
+    of_tokens = tokens.charts(streaming) if streaming else []
+    curves = latency.cdf(measured, slo)
+    trade = tradeoffs.latency_throughput(measured, slo)
     blocks = [
         Section(
             "Latency",
-            _present(
-                latency.cdf(measured, slo), latency.percentiles(measured, slo), density.density(measured)
-            ),
+            _present(curves, latency.percentiles(measured, slo), density.density(measured)),
             limit,
             quiet_table(measured),
+            picture=curves,
         ),
         Section(
             "Streamed tokens",
-            tokens.charts(streaming) if streaming else [],
+            of_tokens,
             language.words(streaming),
             language.table(streaming) if streaming else [],
+            picture=next(iter(of_tokens), None),
         ),
         Section("Heat maps", maps, wide=heatmap.wide(maps)),
         Section("Comparison in turns", [], tables=paired_table(views)),
         Section(
             "Comparison over the sweep",
-            [*_present(tradeoffs.latency_throughput(measured, slo)), *sweep.comparison(measured)],
+            [*_present(trade), *sweep.comparison(measured)],
             tables=tradeoffs.pareto_table(measured),
+            # Two points are no picture: their distributions tell more.
+            picture=trade if sum(view.valid for view in measured) >= 3 else None,
         ),
         Section("Highest rate", _present(rates.probes(views)), rates.words(views), rates.table(views)),
         Section("Over time", _present(latency.course(measured), traffic.traffic(measured))),

@@ -1,0 +1,67 @@
+"""What a report begins with."""
+
+from __future__ import annotations
+
+import re
+
+from inferbench_tasks.analysis.report.advice import Advice
+from inferbench_tasks.analysis.report.beginning import in_short, picture_of
+from inferbench_tasks.analysis.report.compose import html
+from inferbench_tasks.analysis.report.provenance import beside
+from inferbench_tasks.analysis.report.sections import Section, sections
+from tests.report_page import charts_of
+from tests.unit.analysis.builders import named, records, view
+
+
+def test_the_choice_comes_first_and_its_doubt_right_behind() -> None:
+    """Whatever led to it follows; nothing is lost, nothing is said twice."""
+    best = view(records(5.0))
+    sentences = (
+        "All answer 800 samples/s.",
+        "Use a: 5 ms.",
+        "CPU is not compared.",
+        "It is close to a bound.",
+    )
+    first, rest = in_short(Advice(best, sentences, doubts=sentences[3:]))
+    assert first == ["Use a: 5 ms.", "It is close to a bound."]
+    assert rest == ["All answer 800 samples/s.", "CPU is not compared."]
+
+
+def test_without_a_choice_the_first_two_stand() -> None:
+    """In their own order, whatever they begin with."""
+    first, rest = in_short(Advice(None, ("No run keeps it.", "Use nothing.", "One is left out.")))
+    assert (first, rest) == (["No run keeps it.", "Use nothing."], ["One is left out."])
+
+
+def test_the_picture_shows_all_runs_and_is_drawn_once() -> None:
+    """Two runs by their distributions, three by latency against throughput; without either the first chart."""
+    runs = [view(records(float(ms)), f"r.{ms}", job={"load__batch_size": ms}) for ms in (5, 9, 12)]
+    titles = []
+    for count in (2, 3):
+        text = html(named(*runs[:count]), {})
+        titles.append(charts_of(text)["c0"]["layout"]["title"]["text"])
+        assert text.count('data-chart="c0"') == 1
+        drawn = [chart["layout"]["title"]["text"] for chart in charts_of(text).values()]
+        assert drawn.count(titles[-1]) == 1
+        assert len(drawn) == sum(len(section.charts) for section in sections(runs[:count]))
+    assert titles[0] == "Latency, cumulative" and titles[1].startswith("Latency against throughput")
+    first: dict[str, object] = {"data": []}
+    assert picture_of([Section("a", []), Section("b", [first])]) is first
+    assert picture_of([]) is None
+
+
+def test_what_differs_stands_side_by_side() -> None:
+    """A row has a cell for each run; what is the same is said once; both are folded in the page."""
+    one, two = named(
+        view(records(5.0), "r.1", device={"kind": "cpu", "name": "EPYC"}),
+        view(records(9.0), "r.2", device={"kind": "cpu", "name": "Xeon"}, job={"load__batch_size": 8}),
+    )
+    differing, same = beside([one, two])
+    rows = {row[0]: row[1:] for row in differing["rows"]}
+    assert rows["device.name"] == ["EPYC", "Xeon"] and rows["run"] == ["r.1", "r.2"]
+    assert ["device.kind", "cpu"] in same["rows"] and "device.kind" not in rows
+    assert len(differing["head"]) == 3
+    assert beside([one])[0]["title"] == "The run"
+    text = html([one, two], {})
+    assert not re.search(r'<details class="section" open', text)
+    assert "that differ between the runs" in text
