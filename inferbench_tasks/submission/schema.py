@@ -76,7 +76,8 @@ class RequestsSpec(Spec):
     samples: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     """Distinct samples to prepare; the load cycles through them in a seeded order. Of ``prompts``: as many as leave."""
     input_tokens: LengthsSpec | None = None
-    """Of ``prompts``: how long they are, in tokens of a usual vocabulary (1.3 a word); 200 unless given."""
+    """Of ``prompts``: how long they are, in tokens: exactly, as a GGUF model's tokenizer counts them where it is known;
+    else aimed at by 1.3 a word; 200 unless given."""
     output_tokens: LengthsSpec | None = None
     """Of ``prompts``: how many tokens are asked for (``max_tokens``); 64 unless given."""
     shared_prefix: SharedPrefixSpec | None = None
