@@ -41,6 +41,7 @@ class LlamaCpp(Backend):
     batching = False
     streams = True
     slots = True
+    slot_tokens = CONTEXT_TOKENS
     ignores_eos = True
 
     @classmethod

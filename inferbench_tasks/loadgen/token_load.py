@@ -33,7 +33,7 @@ from inferbench_tasks.loadgen.token_window import TokenWindow
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.requests.prompts import PromptSet, TraceFile, write_prompts
 from inferbench_tasks.submission.schema import LoadSpec
-from inferbench_tasks.submission.token_lengths import lengths_of
+from inferbench_tasks.submission.token_lengths import INPUT_TOKENS, OUTPUT_TOKENS, lengths_of
 
 #: Token chunks of the answers by which the client's ceiling is measured.
 _CEILING_CHUNKS = 64
@@ -51,8 +51,8 @@ class TokenOptions:
 
     api: Api = "chat"
     api_key_env: str | None = None
-    input_tokens: dict[str, Any] = field(default_factory=lambda: {"kind": "fixed", "value": 200})
-    output_tokens: dict[str, Any] = field(default_factory=lambda: {"kind": "fixed", "value": 64})
+    input_tokens: dict[str, Any] = field(default_factory=lambda: {"kind": "fixed", "value": INPUT_TOKENS})
+    output_tokens: dict[str, Any] = field(default_factory=lambda: {"kind": "fixed", "value": OUTPUT_TOKENS})
     prompts: Path | None = None
     salt: bool = True
     ignore_eos: bool = False

@@ -27,8 +27,14 @@ MOST_TURNS = 1000
 
 
 def read_conversations(path: Path, where: str) -> list[list[Turn]]:
-    """JSON Lines, each with ``messages`` (``role``, ``content``) or ShareGPT's ``conversations`` (``from``, ``value``).
+    """As ``read_numbered``, without the lines."""
+    return [turns for _, turns in read_numbered(path, where)]
 
+
+def read_numbered(path: Path, where: str) -> list[tuple[int, list[Turn]]]:
+    """Each conversation's line in the file, and its turns.
+
+    JSON Lines, each with ``messages`` (``role``, ``content``) or ShareGPT's ``conversations`` (``from``, ``value``).
     The assistant's words in it are left out: those that really come take their place. InputError, with ``where`` it
     was asked for and the line, for what is no conversation, has no text, or no turn of a user.
     """
@@ -39,7 +45,7 @@ def read_conversations(path: Path, where: str) -> list[list[Turn]]:
     except OSError as error:
         raise InputError(f"{where}: {path} can't be read: {error}") from error
     conversations = [
-        _turns(line, f"{where}: {path.name}, line {number}")
+        (number, _turns(line, f"{where}: {path.name}, line {number}"))
         for number, line in enumerate(lines, 1)
         if line.strip()
     ]

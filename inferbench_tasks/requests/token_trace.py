@@ -64,14 +64,17 @@ def read_token_trace(base_dir: Path, path: str, names: Mapping[str, str], block_
         for row, (blocks, tokens) in enumerate(zip(ids, lengths["input_tokens"].tolist(), strict=True)):
             if len(blocks) != -(-tokens // block_tokens):
                 raise InputError(
-                    f"{path}, {_at(path, row)}: {len(blocks)} {_HASH_IDS} for {tokens} tokens in blocks of "
+                    f"{path}, {at_row(path, row)}: {len(blocks)} {_HASH_IDS} for {tokens} tokens in blocks of "
                     f"{block_tokens} (block_tokens)"
                 )
     return TokenTrace(lengths["input_tokens"], lengths["output_tokens"], ids)
 
 
-def _at(path: str, row: int) -> str:
-    """Of CSV the head is the first line; empty lines of the file are not counted."""
+def at_row(path: str, row: int) -> str:
+    """Where a request stands in the file, in words.
+
+    Of CSV the head is the first line; empty lines of the file are not counted.
+    """
     return f"request {row + 1}" if is_lines(path) else f"row {row + 1}"
 
 
@@ -92,7 +95,7 @@ def _lengths(file: Path, path: str, column: str) -> NDArray[np.int64]:
         row = int(wrong[0])
         text = "missing" if np.isnan(numbers[row]) else f"{numbers[row]:g}"
         raise InputError(
-            f"{path}, {_at(path, row)}: {column} is {text}; tokens are whole numbers from 1 to {_MOST_TOKENS:,}"
+            f"{path}, {at_row(path, row)}: {column} is {text}; tokens are whole numbers from 1 to {_MOST_TOKENS:,}"
         )
     return numbers.astype(np.int64)
 

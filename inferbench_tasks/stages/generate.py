@@ -21,7 +21,7 @@ from inferbench_tasks.modelrepo.build import (
 )
 from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.stages.base import Context, Stage, StageInput
-from inferbench_tasks.stages.prompted import prompted
+from inferbench_tasks.stages.prompted import prompted, require_fitting, vocabulary_of
 from inferbench_tasks.submission.processors import ProcessorsSpec
 
 STAGE = Stage(in_child=True, retries=1)
@@ -50,6 +50,10 @@ def without_child(inp: Input, ctx: Context) -> Output | None:
     if model is None:
         return None
     if inp.job.streamed:
+        if (
+            vocabulary_of(model) is not None
+        ):  # a chat template of the model's is rendered, which is for a child
+            return None
         return Output(model=model, requests=prompted(inp.job, ctx.base_dir, model), cached=True)
     cache = caches(ctx.data_dir, source, "requests")
     entry = cache.find(_requests_settings(inp, model, ctx.base_dir, source.foreign))
@@ -83,9 +87,12 @@ def run(inp: Input, ctx: Context) -> Output:
     source = resolve(inp.job.model, base_dir)
     if source.framework in extras.names():
         extras.require(source.framework)  # before the cache's key is made of its version
+    if inp.job.streamed:
+        require_fitting(inp.job, base_dir)  # what the files alone tell, before a model is fetched
+    cached = inp.job.streamed and find_model(source, data_dir) is not None
     model = build_model(source, data_dir, watch)
     if inp.job.streamed:
-        return Output(model=model, requests=prompted(inp.job, ctx.base_dir, model), cached=False)
+        return Output(model=model, requests=prompted(inp.job, ctx.base_dir, model), cached=cached)
     spec = inp.job.requests
     processors = inp.job.processors
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, RequestSet
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.submission.context import Longest, Slot
+from inferbench_tasks.submission.token_lengths import OUTPUT_TOKENS
 
 if TYPE_CHECKING:
     from inferbench_tasks.loadgen.plan import LoadPlan
     from inferbench_tasks.loadgen.token_load import TokenOptions
+    from inferbench_tasks.requests.fitting import Around, Count
     from inferbench_tasks.submission.schema import JobSpec, LoadSpec
 
 #: Tokens of a first answer, which only shows that there is one.
@@ -20,15 +25,10 @@ _FIRST_TOKENS = 4
 def prompted(job: JobSpec, base_dir: Path, model: ModelArtifact) -> RequestSet:
     """The requests of a job with prompts. They are drawn when the load begins: each run has a salt of its own.
 
-    InputError for a file of them that is wrong, before a server is started for it.
+    InputError for a file of them that is wrong, or holds what fits into no slot of the server, before one is started.
     """
-    from inferbench_tasks.requests.conversations import read_conversations
-
-    options = options_of(job, base_dir)
-    if options.conversations is not None:
-        read_conversations(options.conversations, options.where)
-    if options.trace is not None:
-        options.trace.read()
+    vocabulary = vocabulary_of(model)
+    require_fitting(job, base_dir, vocabulary)
     text = job.requests.model_dump_json()
     return RequestSet(
         path="",
@@ -36,11 +36,58 @@ def prompted(job: JobSpec, base_dir: Path, model: ModelArtifact) -> RequestSet:
         samples=0,
         digest=hashlib.sha256(text.encode()).hexdigest(),
         dataset="prompts",
-        vocabulary_path=_vocabulary(model),
+        vocabulary_path=vocabulary,
     )
 
 
-def _vocabulary(model: ModelArtifact) -> str | None:
+def require_fitting(job: JobSpec, base_dir: Path, vocabulary: str | None = None) -> None:
+    """InputError for a file of requests that is wrong, or with its line for what fits into no slot of the server.
+
+    ``vocabulary``: see ``plan_of``; with it a chat template's tokens count, and those of conversations.
+    """
+    from inferbench_tasks.backends.base import BACKENDS
+    from inferbench_tasks.requests.conversations import read_conversations
+    from inferbench_tasks.requests.fitting import require_conversations_fit, require_trace_fits
+
+    options = options_of(job, base_dir)
+    slot = Slot.of(job, BACKENDS.load(job.serve.backend, "serve.backend").slot_tokens)
+    around, count = _counts(vocabulary, chat=options.api == "chat")
+    if options.trace is not None:
+        trace = options.trace.read()
+        if slot is not None:
+            require_trace_fits(trace, options.trace.path, slot, around(("user",)))
+    elif options.conversations is not None:
+        if slot is None or count is None:
+            read_conversations(options.conversations, options.where)
+        else:
+            asked = job.requests.output_tokens
+            each = (OUTPUT_TOKENS if asked is None else asked.most) or 0
+            require_conversations_fit(options.conversations, options.where, slot, each, count, around)
+    elif slot is not None:
+        longest = Longest.of(job)
+        template = around(("user", "assistant") * (longest.turns - 1) + ("user",))
+        if (tokens := longest.tokens(template)) > slot.tokens:
+            raise InputError(slot.refusal(longest.words(template), tokens), field=longest.fields()[0])
+
+
+def _counts(vocabulary: str | None, *, chat: bool) -> tuple[Around, Count | None]:
+    """Of the file's chat template and tokenizer; nothing and None where the tokenizer is not known."""
+    if vocabulary is None:
+        return lambda _: 0, None
+    from inferbench_tasks.formats.gguf_file import read_gguf
+    from inferbench_tasks.formats.gguf_template import template_tokens
+    from inferbench_tasks.formats.gguf_tokenizer import Tokenizer
+
+    fields = read_gguf(Path(vocabulary)).fields
+    tokenizer = Tokenizer(fields)
+
+    def around(roles: Sequence[str]) -> int:
+        return (template_tokens(fields, tokenizer, roles) or 0) if chat else 0
+
+    return around, tokenizer.count
+
+
+def vocabulary_of(model: ModelArtifact) -> str | None:
     """The file that tells how the model's server counts, where that can be read here."""
     if model.format != "gguf":
         return None

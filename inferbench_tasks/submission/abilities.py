@@ -27,6 +27,8 @@ class BackendAbilities(Protocol):
     server_processors: bool
     #: Whether it has slots for streams of tokens.
     slots: bool
+    #: The tokens of a slot unless a submission says otherwise; None where nobody knows.
+    slot_tokens: int | None
 
     def levels_of(self, model_format: str) -> tuple[str, ...]:
         """The levels below the application that it can tell of single requests to models in that format."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from inferbench_tasks.submission.abilities import BackendAbilities
+from inferbench_tasks.submission.context import context_findings
 from inferbench_tasks.submission.conversing import conversing_problems
 from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.schema import PROMPTED, JobSpec
@@ -102,26 +103,13 @@ def _streamed(spec: JobSpec) -> Iterator[Finding]:
 
 def _slots(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
     """What only servers of language models have; prompts and answers that fit into no slot."""
-    serve, requests = spec.serve, spec.requests
+    serve = spec.serve
     for name in ("slots", "context_tokens", "prefix_cache"):
         if getattr(serve, name) is not None and not backend.slots:
             message = f"the backend {serve.backend} has no such setting; leave serve.{name} out"
             yield Finding((f"serve.{name}", "serve.backend"), message)
-    if not backend.slots or serve.context_tokens is None or not spec.streamed:
-        return
-    laws = (("input_tokens", requests.input_tokens), ("output_tokens", requests.output_tokens))
-    known = {name: law.most for name, law in laws if law is not None and law.most is not None}
-    shared = requests.shared_prefix.tokens if requests.shared_prefix else 0
-    tokens = sum(known.values()) + shared
-    if tokens > serve.context_tokens:
-        parts = [f"{most:,} {name}" for name, most in known.items()]
-        if shared:
-            parts.append(f"{shared:,} of a shared prefix")
-        yield Finding(
-            (*(f"requests.{name}" for name in known), "serve.context_tokens"),
-            f"up to {' and '.join(parts)} are {tokens:,} tokens, more than a slot's {serve.context_tokens:,} "
-            "(serve.context_tokens)",
-        )
+    if backend.slots:
+        yield from context_findings(spec, backend.slot_tokens)
 
 
 def _traced(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:

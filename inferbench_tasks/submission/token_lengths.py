@@ -21,6 +21,8 @@ Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 Mean = Annotated[float, Field(ge=1, le=1_000_000)]
 
 
+#: How long prompts and answers are where nobody says it.
+INPUT_TOKENS, OUTPUT_TOKENS = 200, 64
 #: The most that any length may be, and what a law that nobody cut has for its own.
 _UNBOUNDED = 1_000_000
 

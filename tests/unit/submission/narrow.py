@@ -19,6 +19,7 @@ class Narrow:
     tfs_predict: bool = False
     server_processors: bool = False
     slots: bool = False
+    slot_tokens: int | None = None
 
     def levels_of(self, model_format: str) -> tuple[str, ...]:
         """It tells of no single request."""

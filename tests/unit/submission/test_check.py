@@ -56,6 +56,16 @@ LONG: dict[str, Any] = {
     **CHAT,
     "requests": {**CHAT["requests"], "output_tokens": {"kind": "fixed", "value": 213}},
 }
+TALKING: dict[str, Any] = {
+    **CHAT,
+    "requests": {
+        "kind": "prompts",
+        "input_tokens": {"kind": "uniform", "min": 1, "max": 90},
+        "output_tokens": {"kind": "fixed", "value": 70},
+        "turns": {"kind": "uniform", "min": 1, "max": 3},
+        "shared_prefix": {"groups": 1, "tokens": 32},
+    },
+}
 REPLAY: dict[str, Any] = {**STREAMS, "requests": {"kind": "trace", "path": "a.csv"}}
 POSSIBLE: list[JobSpec] = [
     spec({"protocol": "openai"}, **TALKS),
@@ -64,6 +74,10 @@ POSSIBLE: list[JobSpec] = [
     spec({"protocol": "openai"}, **STREAMS, slo={"each": {"ttft_ms": 100}, "min_good_ratio": 0.9}),
     spec({"protocol": "openai", "endpoint": "completions", "client": "reference"}, **STREAMS),
     spec({"protocol": "openai"}, **CHAT),
+    spec({"protocol": "openai"}, **TALKING),
+    spec(
+        {"protocol": "openai"}, **{**CHAT, "serve": {"backend": "llama_cpp"}, "requests": {"kind": "prompts"}}
+    ),
     spec(),
     spec(evaluate={}, trace={}),
     spec(processors=IN_SERVER),
@@ -85,6 +99,23 @@ POSSIBLE: list[JobSpec] = [
 TFS: dict[str, Any] = {"serve": {"backend": "tfs_protocol"}, "convert": {"format": "savedmodel"}}
 IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
     (spec({"protocol": "openai"}, **LONG), "requests.input_tokens", "are 513 tokens, more than a slot's 512"),
+    (
+        spec({"protocol": "openai"}, **{**TALKING, "serve": {"backend": "llama_cpp", "context_tokens": 511}}),
+        "requests.input_tokens",
+        "up to 90 input_tokens and 70 output_tokens in each of 3 turns and 32 of a shared prefix are 512 tokens",
+    ),
+    (
+        spec({"protocol": "openai"}, **{**CHAT, "serve": {"backend": "llama_cpp", "context_tokens": 263},
+             "requests": {"kind": "prompts"}}),
+        "requests.input_tokens",
+        "up to 200 input_tokens and 64 output_tokens are 264 tokens, more than a slot's 263",
+    ),
+    (
+        spec({"protocol": "openai"}, **{**CHAT, "serve": {"backend": "llama_cpp"},
+             "requests": {"kind": "prompts", "output_tokens": {"kind": "fixed", "value": 3897}}}),
+        "requests.input_tokens",
+        "are 4,097 tokens, more than a slot's 4,096 (the backend's default; set serve.context_tokens)",
+    ),
     (spec(serve={"slots": 2}), "serve.slots", "has no such setting"),
     (spec(serve={"context_tokens": 512}), "serve.context_tokens", "has no such setting"),
     (spec(serve={"prefix_cache": True}), "serve.prefix_cache", "has no such setting"),
