@@ -9,9 +9,11 @@ from typing import Any
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.analysis.report.replay import agreement, environment_differences, submission_of
+from inferbench_tasks.analysis.report.replay import environment_differences
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.pipelines.base import pipeline_of
+from inferbench_tasks.pipelines.replay import require_files, result_of, submission_of
 from inferbench_tasks.running.conclude import conclude
 from inferbench_tasks.running.inline import run_inline
 from inferbench_tasks.running.invocation import Invocation, Order
@@ -30,21 +32,25 @@ def replay(
     """
     data_dir = settings.writable(settings.data_dir())
     with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
-        then = db.get_result(db.resolve_run(run))
-        submission = submission_of(then)
+        then = result_of(db, db.resolve_run(run))
+        submission, base_dir = submission_of(then), Path.cwd()
+        pipeline = pipeline_of(submission)
+        require_files(then.run_id, submission, base_dir)
+        pipeline.agreement(then, then)  # of what has no figures it says so before anything runs
         if not then.valid:
             say(f"Warning: {then.run_id} is {then.verdict}; its figures don't count.")
         invocation = Invocation.new(data_dir, f"replay-{submission.name}")
-        invocation.place(Order(submission=submission, base_dir=str(Path.cwd()), data_dir=str(data_dir)))
+        invocation.place(Order(submission=submission, base_dir=str(base_dir), data_dir=str(data_dir)))
         say(f"running {then.run_id} again as {invocation.id}")
         run_inline(invocation)
-        results = conclude(invocation, db, cancelled=False, say=say)
-        if not results:
+        now = pipeline.again(then, conclude(invocation, db, cancelled=False, say=say))
+        if now is None:
             say("The run left no result.")
             raise typer.Exit(1)
-        now = db.get_result(results[0].run_id)
-    differences = environment_differences(then, now)
-    figures = agreement(then, now)
+    differences = environment_differences(
+        then, now, (pipeline.surroundings(then), pipeline.surroundings(now))
+    )
+    figures = pipeline.agreement(then, now)
     agrees = bool(figures) and all(row["agrees"] for row in figures)
     if output is OutputFormat.table:
         emit(figures, output)

@@ -139,6 +139,25 @@ class Pipeline(Generic[SpecT]):
         """What lists and pages show of a result, by title."""
         return {}
 
+    def job_again(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """A stored job as the plain data of a submission that runs it again."""
+        return dict(job)
+
+    def again(self, then: Any, results: Sequence[Any]) -> Any:
+        """The one of a replay's results that is set beside ``then``; None without one."""
+        return results[0] if results else None
+
+    def agreement(self, then: Any, now: Any) -> list[dict[str, Any]]:
+        """Whether two runs of one job agree, figure by figure: see ``analysis.report.replay.agreement_of``.
+
+        InputError for runs that have no figures of their own.
+        """
+        raise InputError(f"runs of kind {self.kind!r} have no figures that a replay is judged by")
+
+    def surroundings(self, result: Any) -> dict[str, Any]:
+        """What a result's figures depend on, beside its environment and its versions."""
+        return {}
+
     def sections(self, db: PerfDB, run_ids: Sequence[str]) -> Sequence[Section]:
         """Charts and tables of runs, which the page of a run draws; none unless the kind has some."""
         return ()

@@ -107,6 +107,29 @@ class BricksPipeline(Pipeline[BricksJob]):
             shown["measured_bricks"] = result.counts["stored"]
         return shown
 
+    def job_again(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """All parts of its submission, measured anew."""
+        from inferbench_tasks.brick_jobs.again import job_again
+
+        return job_again(job)
+
+    def again(self, then: Any, results: Sequence[Any]) -> Any:
+        """The same part."""
+        from inferbench_tasks.brick_jobs.again import again
+
+        return again(then, results)
+
+    def agreement(self, then: Any, now: Any) -> list[dict[str, Any]]:
+        """Of a model: what its bricks make, and what it took as a whole."""
+        from inferbench_tasks.brick_jobs.again import agreement
+
+        return agreement(then, now)
+
+    def surroundings(self, result: Any) -> dict[str, Any]:
+        """The device, and what it may use of it."""
+        device = result.device
+        return {"device": device.name if device else None, "cores": device.cores if device else None}
+
     def sections(self, db: PerfDB, run_ids: Sequence[str]) -> Sequence[Section]:
         """Predicted against measured, and where the time goes."""
         from inferbench_tasks.brick_jobs.report.compose import load, sections

@@ -113,6 +113,18 @@ class ServingPipeline(Pipeline[JobSpec]):
 
         return without_figures(run, verdict)
 
+    def agreement(self, then: ResultDocument, now: ResultDocument) -> list[dict[str, Any]]:
+        """By the figures that are marked for it."""
+        from inferbench_tasks.analysis.report.replay import agreement
+
+        return agreement(then, now)
+
+    def surroundings(self, result: ResultDocument) -> dict[str, Any]:
+        """The backend, the device and the model."""
+        from inferbench_tasks.analysis.report.replay import parts_of_serving
+
+        return parts_of_serving(result)
+
     def sections(self, db: PerfDB, run_ids: Sequence[str]) -> Sequence[Section]:
         """Latencies, load, what each layer did, as the report has them."""
         from inferbench_tasks.analysis.report.runs import load_runs

@@ -96,6 +96,18 @@ class TrainingPipeline(Pipeline[TrainingJob]):
 
         return figures(result)
 
+    def agreement(self, then: Any, now: Any) -> list[dict[str, Any]]:
+        """Samples/s, the step and its longer phases."""
+        from inferbench_tasks.training.again import agreement
+
+        return agreement(then, now)
+
+    def surroundings(self, result: Any) -> dict[str, Any]:
+        """What trained, and on what."""
+        from inferbench_tasks.training.again import surroundings
+
+        return surroundings(result)
+
     def sections(self, db: PerfDB, run_ids: Sequence[str]) -> Sequence[Section]:
         """Phases over steps and cores, loading, and BenchmarkJade's columns beside the true ones."""
         from inferbench_tasks.training.report.compose import sections_of

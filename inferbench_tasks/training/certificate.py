@@ -9,6 +9,7 @@ from inferbench_tasks.contracts.verdict import Reason, Verdict
 from inferbench_tasks.metrics import interference
 from inferbench_tasks.training.order import Answer
 from inferbench_tasks.training.statistics import LEAST_STEPS
+from inferbench_tasks.training.taken import filled_up
 
 #: Ranks that started alike and averaged their gradients have the same weights, but for the order of additions.
 SAME_WEIGHTS_RATIO = 1e-6
@@ -21,20 +22,32 @@ INSTRUMENTED_RATIO = 0.95
 
 
 def certify(
-    answers: Sequence[Answer], summary: dict[str, Any], ledger: dict[str, Any], read: str = "warm"
+    answers: Sequence[Answer],
+    summary: dict[str, Any],
+    ledger: dict[str, Any],
+    read: str = "warm",
+    samples: int | None = None,
 ) -> dict[str, Any]:
-    """``{valid, reasons, warnings, figures}``; each reason has its check, figure and bound. ``read``: of the files."""
+    """``{valid, reasons, warnings, repeated, interference}``; each reason has its check, figure and bound.
+
+    ``read``: of the files. ``samples``: of the data set; without, nobody looks whether they were distinct.
+    ``repeated``: the most samples of an epoch that were taken more than once.
+    """
     reasons = [
         *_enough(summary),
         *_finite(summary["loss"]),
         *_in_step(answers),
         *_files(answers, read),
+        *_distinct(answers, samples),
         *interference.reasons(ledger),
     ]
     return {
         "valid": not reasons,
         "reasons": [reason.model_dump(exclude_none=True) for reason in reasons],
         "warnings": _warnings(summary, ledger),
+        "repeated": max(
+            (e.repeated for a in answers for e in a.epochs if e.repeated is not None), default=None
+        ),
         "interference": ledger,
     }
 
@@ -82,6 +95,23 @@ def _in_step(answers: Sequence[Answer]) -> list[Reason]:
                     f"of their sum (at most {SAME_WEIGHTS_RATIO:.0e}): they did not train together"
                 )
                 return [Reason(check="ranks_in_step", figure=difference, bound=SAME_WEIGHTS_RATIO, text=text)]
+    return []
+
+
+def _distinct(answers: Sequence[Answer], samples: int | None) -> list[Reason]:
+    """An epoch takes each sample once, but for those that fill up the last ranks."""
+    if samples is None:
+        return []
+    most = filled_up(samples, len(answers))
+    for answer in answers:
+        for epoch in answer.epochs:
+            if epoch.repeated is not None and epoch.repeated > most:
+                text = (
+                    f"{epoch.repeated} sample(s) were taken more than once in the {epoch.kind} epoch of round "
+                    f"{epoch.round} (at most {most}, which fill up {len(answers)} rank(s)): the ranks did not share "
+                    "the data, and what is read again is in a cache"
+                )
+                return [Reason(check="distinct", figure=float(epoch.repeated), bound=float(most), text=text)]
     return []
 
 

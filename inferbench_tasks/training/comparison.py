@@ -54,7 +54,7 @@ def compare(first: TrainingResult, second: TrainingResult) -> Comparison:
                 f"{first.run_id} and {second.run_id} do different work: {what} is {one} and {other}"
             )
     pairs = [
-        (name, _means(first)[name], _means(second)[name]) for name in _means(first) if name in _means(second)
+        (name, means(first)[name], means(second)[name]) for name in means(first) if name in means(second)
     ]
     level = 1 - 0.05 / len(pairs)
     figures = tuple(_compared(name, one, other, level) for name, one, other in pairs)
@@ -71,20 +71,24 @@ class Mean:
     higher_is_better: bool = False
 
 
-def _means(result: TrainingResult) -> dict[str, Mean]:
+def means(result: TrainingResult) -> dict[str, Mean]:
+    """Samples/s without instruments, the step and its phases, of a result that has them."""
     assert result.summary is not None
     bare, timing = result.summary.bare, result.summary.synchronised
-    means = {}
+    of = {}
     if bare["samples_per_s"] is not None:
-        means["samples/s"] = Mean(
+        of["samples/s"] = Mean(
             bare["samples_per_s"], _pair(bare["samples_per_s_ci95"]), bare["rounds"], higher_is_better=True
         )
-    blocks = {"step": timing["step_ms"], **{name: of["wall_ms"] for name, of in timing["phases"].items()}}
-    for name, of in blocks.items():
-        means[f"{name.replace('_', ' ')}, ms"] = Mean(
-            of["mean"], _pair(of["ci95"]), timing.get("rounds") or 0
+    blocks = {
+        "step": timing["step_ms"],
+        **{name: phase["wall_ms"] for name, phase in timing["phases"].items()},
+    }
+    for name, block in blocks.items():
+        of[f"{name.replace('_', ' ')}, ms"] = Mean(
+            block["mean"], _pair(block["ci95"]), timing.get("rounds") or 0
         )
-    return means
+    return of
 
 
 def _pair(interval: list[float] | None) -> tuple[float, float] | None:
@@ -103,16 +107,24 @@ def _compared(name: str, first: Mean, second: Mean, level: float) -> Compared:
     return Compared(name, first.value, second.value, ratio, interval, verdict)
 
 
+def standard_error(mean: Mean) -> float | None:
+    """That which its interval was made of; None where it has none, or too few values for one."""
+    from scipy import stats
+
+    if mean.interval is None or mean.count < 3:
+        return None
+    return (mean.interval[1] - mean.interval[0]) / 2 / float(stats.t.ppf(0.975, mean.count - 1))
+
+
 def ratio_interval(first: Mean, second: Mean, level: float) -> tuple[float, float] | None:
     """Of the second mean by the first; None where one of them has no interval, or too few values for one."""
     from scipy import stats
 
     squares = 0.0
     for mean in (first, second):
-        if mean.interval is None or mean.value <= 0 or mean.count < 3:
+        error = standard_error(mean)
+        if error is None or mean.value <= 0:
             return None
-        half = (mean.interval[1] - mean.interval[0]) / 2
-        error = half / float(stats.t.ppf(0.975, mean.count - 1))
         squares += (error / mean.value) ** 2
     freedom = min(first.count, second.count) - 1
     half = float(stats.t.ppf(0.5 + level / 2, freedom)) * math.sqrt(squares)

@@ -21,6 +21,7 @@ from inferbench_tasks.metrics.interference import (
 )
 from inferbench_tasks.metrics.machine_use import MachineUse, machine_use
 from inferbench_tasks.monitors.records import Recording
+from inferbench_tasks.training import clocks
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import Answer, Epoch
 
@@ -107,6 +108,9 @@ def ledger(
             f"{LOST_QUARANTINE_RATIO:.0%}) while others used {foreign:.2f} of {cores} cores"
         )
         add("waited_for_cpu", lost, LOST_WARN_RATIO, LOST_QUARANTINE_RATIO, text)
+    of_clocks, unseen = clocks.look(recording, _epoch_windows(answers), job.devices.kind.kind, hardware)
+    worst |= {finding["text"]: finding for finding in of_clocks}
+    missing |= dict.fromkeys(unseen)
     if not stretches:
         missing |= dict.fromkeys(("steal", "waiting for a core", "foreign CPU"))
     return {
@@ -132,6 +136,11 @@ def _stretches(
             length = len(measured)  # what is left is too short for itself
         yield _stretch(recording, measured[:length], job, hardware)
         measured = measured[length:]
+
+
+def _epoch_windows(answers: Sequence[Answer]) -> list[tuple[int, int]]:
+    epochs = zip(*(answer.epochs for answer in answers), strict=False)
+    return [window for ranks in epochs if (window := window_of(_windows(ranks))) is not None]
 
 
 def _stretch(

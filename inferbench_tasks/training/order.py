@@ -45,7 +45,8 @@ class Epoch(BaseModel):
     turn, None where it is not a finite number. ``loader_cpu_s``, ``loader_wait_s``: CPU time and wait for a core of the
     loader's processes within the window. ``cpu_s``, ``wait_s``: those of the rank's own process, all threads;
     ``longest_wait_s``: of that thread which waited longest in sum. Each is None where the kernel tells none.
-    ``resident_ratio``: of an epoch that reads files, which share of them was in memory at its start.
+    ``resident_ratio``: of an epoch that reads files, which share of them was in memory at its start. ``repeated``: how
+    many samples all ranks together took more than once, see ``training.taken``.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -62,6 +63,7 @@ class Epoch(BaseModel):
     rows: list[list[int | None]] = []
     losses: list[float | None] = []
     resident_ratio: float | None = None
+    repeated: int | None = None
     loader_cpu_s: float | None = None
     loader_wait_s: float | None = None
     cpu_s: float | None = None

@@ -25,6 +25,7 @@ from inferbench_tasks.training.jade import JadeTimes
 from inferbench_tasks.training.job import EpochKind
 from inferbench_tasks.training.order import Epoch, Order
 from inferbench_tasks.training.phases import NoInstrument, Synchronised, columns_of, part_of, phases_of
+from inferbench_tasks.training.taken import Taken, repeated, times_taken
 from inferbench_tasks.training.window import Window
 
 #: A batch that has not come for so long is lost, and the training fails.
@@ -64,13 +65,14 @@ class Rank:
         self.items, self.transform = items_of(order)
         items = self.items
         generator = torch.Generator().manual_seed(train.seed)
-        self.sampler: Any
+        sampler: Any
         if self.ddp:
-            self.sampler = DistributedSampler(items, world, rank, shuffle=loader.shuffle, seed=train.seed)
+            sampler = DistributedSampler(items, world, rank, shuffle=loader.shuffle, seed=train.seed)
         elif loader.shuffle:
-            self.sampler = RandomSampler(items, generator=generator)
+            sampler = RandomSampler(items, generator=generator)
         else:
-            self.sampler = SequentialSampler(items)
+            sampler = SequentialSampler(items)
+        self.sampler = Taken(sampler)
         ahead: dict[str, Any] = {"pin_memory": loader.pin_memory}
         if loader.workers:
             # A batch that got lost between the processes must not be waited for for ever.
@@ -250,7 +252,23 @@ class Rank:
         epoch.losses = [value if math.isfinite(value) else None for value in map(float, losses)]
         epoch.columns = list(instrument.columns)
         epoch.rows = instrument.rows
+        epoch.repeated = self.repeated()
         return epoch
+
+    def repeated(self) -> int | None:
+        """How many samples of the last epoch all ranks together took more than once; None where one batch, or single
+        samples, are taken by design.
+        """
+        if not self.job.loads:
+            return None
+        times = times_taken(self.sampler.indices, self.job, len(self.items))
+        if self.ddp:
+            import torch
+
+            counts = torch.from_numpy(times).to(self.device)
+            torch.distributed.all_reduce(counts)
+            times = counts.cpu().numpy()
+        return repeated(times)
 
     def agree(self, stops: bool) -> bool:
         """Whether any rank wants to stop: all of them do then, so that none waits for another for ever."""

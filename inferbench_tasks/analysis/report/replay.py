@@ -1,37 +1,42 @@
-"""Replay: the same run again; what in the environment differs, and whether the figures agree."""
+"""Replay: what in the environment of two runs differs, and whether their figures agree."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from inferbench_tasks.analysis.certainty import Change, of_one_run
-from inferbench_tasks.analysis.stated import stated
+from inferbench_tasks.analysis.stated import NOTHING, Stated, stated
 from inferbench_tasks.dotted import flatten
-from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.perfdb.documents import ResultDocument
-from inferbench_tasks.submission.schema import Submission
+from inferbench_tasks.perfdb.documents import ResultBase, ResultDocument
 
 #: Facts of the environment that differ between any two runs and say nothing.
 _FLEETING = ("environment.system.host",)
 
 
-def submission_of(result: ResultDocument) -> Submission:
-    """The job of a result as a submission of one run; InputError if the result does not hold it."""
-    job = result.provenance.model_dump().get("job")
-    if not job:
-        raise InputError(f"The result of {result.run_id} does not hold its job; it can't be replayed.")
-    if job["model"]["kind"] == "file" or job.get("requests", {}).get("kind") == "files":
-        raise InputError(
-            f"{result.run_id} used files beside its submission, which PerfDB does not keep: run that submission again."
-        )
-    # Stored as JSON, so in the lax mode that JSON needs (lists for tuples).
-    return Submission.model_validate_json(_json({**job, "sweep": None}))
+@dataclass(frozen=True)
+class Judged:
+    """A figure that a replay is judged by; ``value`` None where the run lacks it."""
+
+    name: str
+    unit: str
+    value: float | None
+    stated: Stated = NOTHING
 
 
-def environment_differences(then: ResultDocument, now: ResultDocument) -> list[dict[str, Any]]:
-    """{what, then, now} of everything that could change a figure and is not the same."""
-    before, after = _facts(then), _facts(now)
+def environment_differences(
+    then: ResultBase, now: ResultBase, parts: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
+) -> list[dict[str, Any]]:
+    """{what, then, now} of everything that could change a figure and is not the same.
+
+    ``parts``: what the kind of both runs knows beside their environment; of serving runs it is known here.
+    """
+    if parts is None:
+        assert isinstance(then, ResultDocument) and isinstance(now, ResultDocument)
+        parts = parts_of_serving(then), parts_of_serving(now)
+    before, after = _facts(then, parts[0]), _facts(now, parts[1])
     return [
         {"what": path, "then": before.get(path), "now": after.get(path)}
         for path in dict.fromkeys([*before, *after])
@@ -40,29 +45,36 @@ def environment_differences(then: ResultDocument, now: ResultDocument) -> list[d
 
 
 def agreement(then: ResultDocument, now: ResultDocument) -> list[dict[str, Any]]:
-    """{figure, unit, then, now, ratio, agrees} of the figures that a replay is judged by and that either run has.
+    """Of the figures of serving that a replay is judged by; see ``agreement_of``."""
+    return agreement_of(_judged(then), _judged(now), count=then.valid and now.valid)
+
+
+def agreement_of(then: Sequence[Judged], now: Sequence[Judged], *, count: bool) -> list[dict[str, Any]]:
+    """{figure, unit, then, now, ratio, agrees} of the figures that either run has; ``count``: both runs are valid.
 
     They agree where no difference is shown, as in a comparison of so many figures (``differences``). ``agrees`` is None
     where nobody can tell: one run lacks the figure (it is withheld, or too few requests support it), or does not count.
     """
-    before, after = (run.model_dump(include={"summary"}) for run in (then, now))
-    rows = []
-    figures = [
-        f
-        for f in FIGURES.on("replay")
-        if (f.stored(before["summary"]), f.stored(after["summary"])) != (None, None)
+    before, after = ({one.name: one for one in judged} for judged in (then, now))
+    names = [
+        name
+        for name in dict.fromkeys([*before, *after])
+        if any(name in of and of[name].value is not None for of in (before, after))
     ]
-    for figure in figures:
-        old, new = figure.stored(before["summary"]), figure.stored(after["summary"])
+    rows = []
+    for name in names:
+        first, second = before.get(name), after.get(name)
+        old, new = first.value if first else None, second.value if second else None
         agrees: bool | None = None
-        if old is not None and new is not None and then.valid and now.valid:
-            first = of_one_run(old, stated=stated(figure, before))
-            second = of_one_run(new, stated=stated(figure, after))
-            agrees = not Change.between(first, second).excludes_none(len(figures))
+        if count and first and second and old is not None and new is not None:
+            change = Change.between(
+                of_one_run(old, stated=first.stated), of_one_run(new, stated=second.stated)
+            )
+            agrees = not change.excludes_none(len(names))
         rows.append(
             {
-                "figure": figure.name,
-                "unit": figure.unit,
+                "figure": name,
+                "unit": (first or after[name]).unit,
                 "then": old,
                 "now": new,
                 "ratio": new / old if old and new is not None else None,
@@ -72,20 +84,29 @@ def agreement(then: ResultDocument, now: ResultDocument) -> list[dict[str, Any]]
     return rows
 
 
-def _facts(result: ResultDocument) -> dict[str, Any]:
+def _judged(result: ResultDocument) -> list[Judged]:
+    stored = result.model_dump(include={"summary"})
+    return [
+        Judged(figure.name, figure.unit, figure.stored(stored["summary"]), stated(figure, stored))
+        for figure in FIGURES.on("replay")
+    ]
+
+
+def parts_of_serving(result: ResultDocument) -> dict[str, Any]:
+    """What a serving run's figures depend on, beside its environment."""
+    return {
+        "backend": {"kind": result.backend.kind, "version": result.backend.version},
+        "device": result.device.name,
+        "model": result.model.digest,
+    }
+
+
+def _facts(result: ResultBase, parts: Mapping[str, Any]) -> dict[str, Any]:
     return flatten(
         {
             "environment": result.environment,
             "versions": result.provenance.versions,
             "commit": result.provenance.git_sha,
-            "backend": {"kind": result.backend.kind, "version": result.backend.version},
-            "device": result.device.name,
-            "model": result.model.digest,
+            **parts,
         }
     )
-
-
-def _json(value: Any) -> str:
-    import json
-
-    return json.dumps(value)

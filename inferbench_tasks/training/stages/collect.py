@@ -63,7 +63,7 @@ def run(inp: Input, ctx: Context) -> Output:
     summary = summarise(answers, job)
     rate = summary["bare"]["samples_per_s"]
     summary["spending"] = spending.of_training(answers, job, recording, hardware, rate)
-    proof = certificate.certify(answers, summary, ledger, job.data.read)
+    proof = certificate.certify(answers, summary, ledger, job.data.read, inp.generate.samples)
     left_out = inp.generate.left_out or {}
     if left_out.get("broken"):
         named = "; ".join(left_out["named"])

@@ -113,7 +113,7 @@ def test_a_comparison_has_the_same_values_and_ratios() -> None:
 @pytest.mark.parametrize("key", [key for key in KEYS if RESULTS[key]["job"]])
 def test_a_stored_job_is_still_the_same_job(key: str) -> None:
     """Read again for a replay, it has the digest by which its history goes on."""
-    from inferbench_tasks.analysis.report.replay import submission_of
+    from inferbench_tasks.pipelines.replay import submission_of
     from inferbench_tasks.submission.sweep import expand
 
     (job,) = expand(submission_of(results()[key]))

@@ -91,3 +91,30 @@ def test_warm_reads_of_files_that_left_the_memory_don_t_count() -> None:
     assert reading("warm", 1.0, 0.6, 1.0).startswith(
         "invalid: 60% of the files were in memory at the start of an epoch with warm reads (at least 98%)"
     )
+
+
+def distinct(samples: int | None, *counts: int | None) -> str:
+    """The verdict of two ranks whose epochs took so many samples more than once."""
+    runs = [answer(0), answer(1)]
+    for run in runs:
+        for epoch, count in zip(run.epochs, counts, strict=False):
+            epoch.repeated = count
+    proof = certificate.certify(runs, summary(runs), QUIET, samples=samples)
+    return str(certificate.verdict_of(proof))
+
+
+def test_samples_that_were_taken_twice_don_t_count() -> None:
+    """Two ranks of 11 samples may repeat one, of 12 none; what nobody counted is not judged."""
+    assert distinct(11, 1, 1) == distinct(12, 0, 0) == distinct(12, None, None) == "valid"
+    assert distinct(12, 0, 1).startswith(
+        "invalid: 1 sample(s) were taken more than once in the bare epoch of round 0 (at most 0, which fill up 2 rank"
+    )
+    assert "6 sample(s) were taken more than once in the synchronised epoch" in distinct(11, 6)
+
+
+def test_the_certificate_tells_the_most_that_were_repeated() -> None:
+    """Of all epochs; None where nobody counted."""
+    run = answer(0)
+    assert certificate.certify([run], summary([run]), QUIET)["repeated"] is None
+    run.epochs[2].repeated = 3
+    assert certificate.certify([run], summary([run]), QUIET)["repeated"] == 3

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from inferbench_tasks.analysis.report.replay import agreement, environment_differences, submission_of
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.analysis.report.replay import agreement, environment_differences
 from inferbench_tasks.perfdb.documents import ResultDocument
-from tests.unit.analysis.builders import job_spec, records, view
+from tests.unit.analysis.builders import records, view
 
 
 def result(latency_ms: float, seed: int = 1, **changes: object) -> ResultDocument:
@@ -15,18 +14,6 @@ def result(latency_ms: float, seed: int = 1, **changes: object) -> ResultDocumen
     document = view(records(latency_ms, seed=seed), **changes).result  # type: ignore[arg-type]
     assert document is not None
     return document
-
-
-def test_the_job_comes_back_as_it_was() -> None:
-    """The submission of a replay says what the first run's job said, tuples and defaults included."""
-    again = submission_of(result(5.0, job={"load__batch_size": 8, "tags": ["a", "b"]}))
-    assert again.model_dump(exclude={"sweep"}) == job_spec(load__batch_size=8, tags=["a", "b"]).model_dump()
-
-
-def test_a_job_that_needs_files_is_refused() -> None:
-    """Files beside a submission are not in PerfDB; that is said before anything runs."""
-    with pytest.raises(InputError, match="used files beside its submission"):
-        submission_of(result(5.0, job={"model": {"kind": "file", "path": "m.onnx"}}))
 
 
 def test_equal_runs_agree_and_others_do_not() -> None:

@@ -1,0 +1,87 @@
+"""Clocks of epochs beside each other, worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.monitors.records import Recording, Series
+from inferbench_tasks.training.clocks import CPU, look
+
+S = 1_000_000_000
+WINDOWS = [(0, 4 * S), (5 * S, 9 * S)]
+KNOWN = {"governor": "performance"}
+
+
+def recording(**series: Any) -> Recording:
+    """A value for each of ten seconds, by ``source__metric``."""
+    return Recording(
+        {
+            (name.partition("__")[0], name.partition("__")[2]): Series(
+                np.arange(10) * S, np.asarray(values, dtype=np.float64)
+            )
+            for name, values in series.items()
+        },
+        {},
+    )
+
+
+def said(
+    seen: Recording, kind: str = "cpu", hardware: dict[str, Any] = KNOWN
+) -> list[tuple[str, float, bool]]:
+    found, _ = look(seen, WINDOWS, kind, hardware)
+    return [(one["kind"], round(one["value"], 3), one["quarantine"]) for one in found]
+
+
+def test_epochs_at_different_clocks_are_no_repetitions() -> None:
+    """3,000 MHz and 2,250 are 25% lower, which is disturbed; 2,600 are 13%, a warning; 2,900 are nothing."""
+    for second, expected in (
+        (2250, [("host_clock", 0.25, True)]),
+        (2600, [("host_clock", 0.133, False)]),
+        (2900, []),
+    ):
+        assert said(recording(host__frequency_mhz=[3000] * 5 + [second] * 5)) == expected
+
+
+def test_a_gauge_that_scatters_within_the_epochs_is_no_change_between_them() -> None:
+    """Both epochs have the same mean."""
+    assert said(recording(host__frequency_mhz=[2000, 3000, 2000, 3000, 2500] * 2)) == []
+
+
+def test_an_idle_cores_clock_says_nothing() -> None:
+    """Core 1 sleeps at 800 MHz in one epoch and at 3,000 in the other; the work is on core 0, at 3,000 throughout."""
+    seen = recording(
+        host__frequency_mhz=[1900] * 5 + [3000] * 5,
+        host__core0_frequency_mhz=[3000] * 10,
+        host__core1_frequency_mhz=[800] * 5 + [3000] * 5,
+        host__core0_busy_s_total=np.arange(10),
+        host__core1_busy_s_total=np.zeros(10),
+    )
+    assert said(seen) == []
+
+
+def test_a_nominal_clock_was_not_watched() -> None:
+    """A virtual machine that tells one number for ever, and one that tells none."""
+    for seen in (recording(host__frequency_mhz=[2100] * 10), recording()):
+        assert look(seen, WINDOWS, "cpu", {}) == ([], [CPU])
+    assert look(recording(host__frequency_mhz=[2100] * 10), WINDOWS, "cpu", KNOWN) == ([], [])
+
+
+def test_a_gpu_that_is_held_back_is_named() -> None:
+    """Thermal slow-down in one sample within an epoch; between epochs, and the usual power cap, decide nothing."""
+    clock = {"gpu__sm_clock_mhz": [1400] * 10}
+    assert said(recording(gpu__held_back=[0, 0, 0x20, 0, 0, 0, 0, 0, 0, 0], **clock), "gpu") == [
+        ("gpu_throttling", 1.0, True)
+    ]
+    between = [(0, 1 * S), (5 * S, 9 * S)]
+    quiet, _ = look(
+        recording(gpu__held_back=[0, 0, 0x20, 0, 0, 0, 0, 0, 0, 0], **clock), between, "gpu", KNOWN
+    )
+    assert quiet == []
+    assert said(recording(gpu__held_back=[4] * 10, **clock), "gpu") == [("gpu_throttling", 1.0, False)]
+
+
+def test_a_gpu_whose_clock_fell_is_named() -> None:
+    """1,400 MHz and 1,050: 25% lower."""
+    assert said(recording(gpu__sm_clock_mhz=[1400] * 5 + [1050] * 5), "gpu") == [("gpu_clock", 0.25, True)]
