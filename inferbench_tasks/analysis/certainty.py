@@ -71,6 +71,8 @@ class Change:
     size: float
     error: float
     freedom: float
+    #: Whether it is on the scale of logarithms.
+    shares: bool = True
 
     @classmethod
     def between(cls, first: Estimate, second: Estimate) -> Change:
@@ -83,7 +85,7 @@ class Change:
         below = sum(w**2 / e.freedom for w, e in zip(weights, (first, second), strict=True))
         freedom = 1 / below if below else first.freedom + second.freedom
         size = math.log(second.mean) - math.log(first.mean) if shares else second.mean - first.mean
-        return cls(size, error, freedom)
+        return cls(size, error, freedom, shares)
 
     @property
     def rises(self) -> float:
@@ -99,6 +101,25 @@ class Change:
     def settled(self) -> bool:
         """Whether the two differ; else they are the same within noise."""
         return self.probability >= SETTLED
+
+    def expected_loss(self, *, higher: bool) -> float | None:
+        """What it costs on average to take the second although the first may be better, as a share of the figure.
+
+        The mean of how far the first is better where it is, over all that the change may be by Student's t: with
+        z = gain / error that is error x (f(z) (v + z^2) / (v - 1) - z (1 - F(z))), f and F of Student's t with v
+        degrees of freedom. None where figures are not above 0, or so few runs are known that there is no mean (v <= 1).
+        """
+        from scipy.special import stdtr
+
+        if self.shares is False or self.freedom <= 1:
+            return None
+        gain = self.size if higher else -self.size
+        if self.error == 0:
+            return max(0.0, -gain)
+        z, v = gain / self.error, self.freedom
+        log_density = math.lgamma((v + 1) / 2) - math.lgamma(v / 2) - 0.5 * math.log(v * math.pi)
+        density = math.exp(log_density - (v + 1) / 2 * math.log1p(z * z / v))
+        return max(0.0, self.error * (density * (v + z * z) / (v - 1) - z * float(stdtr(v, -z))))
 
     def interval(self, comparisons: int = 1) -> tuple[float, float]:
         """Of its size, by Student's t: one of so many that hold together with ``JOINT`` (Bonferroni's correction)."""

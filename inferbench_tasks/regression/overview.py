@@ -140,6 +140,16 @@ def _series(
     }  # fmt: skip
 
 
+def pair_of(db: PerfDB, key: SeriesKey, session: SessionDocument) -> list[str]:
+    """The first run of each side that the series has of this session, baseline and candidate; [] where one is gone."""
+    results = store.results_of(db, [session])
+    first: dict[str, str] = {}
+    for run in session.runs:
+        if _of_series(run, key, results):
+            first.setdefault(run.side, run.run_id)
+    return [first[side] for side in ("baseline", "candidate")] if len(first) == 2 else []
+
+
 def machine_changes(history: Sequence[Session]) -> list[dict[str, Any]]:
     """Where the level of the baseline changed though its code did not: the machine did."""
     changes = []

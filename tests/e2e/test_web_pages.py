@@ -71,7 +71,7 @@ def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
     from airflow.api_fastapi.core_api.security import get_user
     from fastapi import FastAPI
 
-    from inferbench_tasks.provider.api.access import READER, may_change, store
+    from inferbench_tasks.provider.api.access import READER, may_change, sees_logs, store
     from inferbench_tasks.provider.api.app import app
 
     results = []
@@ -102,7 +102,9 @@ def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
     outer = FastAPI()
     outer.mount("/inferbench", app)
     port = free_port()
-    server = uvicorn.Server(uvicorn.Config(outer, host="127.0.0.1", port=port, log_level="warning"))
+    server = uvicorn.Server(
+        uvicorn.Config(outer, host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=1)
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     shots = Path(os.environ.get("INFERBENCH_SCREENSHOTS") or tmp_path)
     shots.mkdir(parents=True, exist_ok=True)
@@ -113,6 +115,7 @@ def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
         ann = SimpleNamespace(get_name=lambda: "ann")
         patch.setitem(app.dependency_overrides, get_user, lambda: ann)
         patch.setitem(app.dependency_overrides, may_change, lambda: lambda dag_id: True)
+        patch.setitem(app.dependency_overrides, sees_logs, lambda: True)
         thread.start()
         deadline = time.monotonic() + browser.PATIENCE_MS / 1000
         while not server.started:
@@ -227,7 +230,7 @@ def test_the_home_tells_what_there_is(page: Page, site: Site, perfdb: PerfDB, da
     page.get_by_text("Nothing runs.").wait_for()
     perfdb.start_run("now-1.000", "now-1", "now", JOB.model_dump(mode="json"))
     page.get_by_role("region", name="Runs now").get_by_role("link", name="now-1.000").wait_for()
-    words = "measuring: 100 requests/s, 1 in flight, 0 errors, p50 2.00 ms, p99 4.00 ms"
+    words = "measuring: 100 requests/s, 1 in flight, 0 errors, p50 2.00 ms, p99 4.00 ms in the last 5 s"
     told_of = {"event": "progress", "stage": "load", "job": 0, "total": 1000.0, "text": words}
     events = [{"t": time.time() + at, "done": 500.0 + at, **told_of} for at in (-2, -1, 0)]
     (data_dir / "invocations" / "now-1").mkdir(parents=True)
@@ -248,8 +251,19 @@ def test_the_home_tells_what_there_is(page: Page, site: Site, perfdb: PerfDB, da
     )
     page.screenshot(path=site.shots / "07-home.png", full_page=True)
     page.get_by_role("link", name="now-1.000").first.click()
-    page.get_by_role("img", name="p99 so far, now 4 ms").wait_for()
+    page.get_by_role("img", name="p99 of the last seconds, now 4 ms").wait_for()
+    log = data_dir / "runs" / "now-1.000" / "convert.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("the first line\n")
+    page.get_by_text("the first line").wait_for()
+    with (data_dir / "invocations" / "now-1" / "events.jsonl").open("a") as file:
+        event = {**events[-1], "t": time.time(), "text": words.replace("4.00 ms", "8.00 ms")}
+        file.write(json.dumps(event) + "\n")
+    page.get_by_role("img", name="p99 of the last seconds, now 8 ms").wait_for()
     page.screenshot(path=site.shots / "07-live.png", full_page=True)
+    perfdb.end_run("now-1.000", Verdict.cancelled("load"))
+    page.locator("main", has_text="cancelled: load").wait_for()
+    assert page.locator("[data-live]").count() == 0
 
 
 def test_a_submission_is_mended_by_the_hint(page: Page, site: Site) -> None:

@@ -19,7 +19,7 @@ def http(perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
     """The application where Airflow mounts it, for a user who may do all."""
     from airflow.api_fastapi.core_api.security import get_user
 
-    from inferbench_tasks.provider.api.access import READER, SUBMITTER, may_change, store
+    from inferbench_tasks.provider.api.access import READER, SUBMITTER, may_change, sees_logs, store
     from inferbench_tasks.provider.api.app import app
 
     monkeypatch.setenv(
@@ -36,6 +36,7 @@ def http(perfdb: PerfDB, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
             (get_user, lambda: SimpleNamespace(get_name=lambda: "ann@example")),
             (store, lambda: perfdb),
             (may_change, lambda: lambda dag_id: True),
+            (sees_logs, lambda: True),
         ):
             patch.setitem(app.dependency_overrides, needed, instead)
         with TestClient(outer) as client:

@@ -30,6 +30,11 @@ class Judge:
         rises = Change.between(self.estimate(b, figure), self.estimate(a, figure)).rises
         return rises if FIGURES.named(figure).higher else 1 - rises
 
+    def expected_loss(self, a: Candidate, b: Candidate, figure: str) -> float | None:
+        """What it costs on average to use ``a`` although ``b`` may be better, as a share of the figure."""
+        change = Change.between(self.estimate(b, figure), self.estimate(a, figure))
+        return change.expected_loss(higher=FIGURES.named(figure).higher)
+
     def differ(self, a: Candidate, b: Candidate, figure: str) -> bool:
         """Whether they do, beyond noise."""
         return Change.between(self.estimate(a, figure), self.estimate(b, figure)).settled

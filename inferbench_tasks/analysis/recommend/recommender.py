@@ -271,6 +271,9 @@ class _Words:
             "beats_next_probability": self.judge.beats(candidate, following, self.objective)
             if following
             else None,
+            "expected_loss_ratio": self.judge.expected_loss(candidate, following, self.objective)
+            if following
+            else None,
             **({"keeps_slo_probability": keeps} if keeps is not None else {}),
             "run": candidate.documents[0]["run_id"],
         }

@@ -43,6 +43,16 @@ def may_change(user: User) -> Callable[[str], bool]:
     return may
 
 
+def sees_logs(user: User) -> bool:
+    """Whether the user may read the logs of tasks that run submissions."""
+    return bool(
+        get_auth_manager().is_authorized_dag(
+            method="GET", access_entity=DagAccessEntity.TASK_LOGS, details=DagDetails(id=SUBMIT), user=user
+        )
+    )
+
+
+SeesLogs = Annotated[bool, Depends(sees_logs)]
 MayChange = Annotated[Callable[[str], bool], Depends(may_change)]
 
 

@@ -30,6 +30,7 @@ from inferbench_tasks.provider.ui import (
     cluster_page,
     compare_page,
     files,
+    following,
     home,
     new_page,
     pages,
@@ -68,6 +69,7 @@ app.include_router(cluster_page.router)
 app.include_router(compare_page.router)
 app.include_router(recommend_page.router)
 app.include_router(run_page.router)
+app.include_router(following.router)
 app.include_router(training_pages.router)
 app.include_router(brick_pages.router)
 app.add_middleware(PlainAddress)

@@ -8,6 +8,9 @@ from fastapi import APIRouter, Query, Request, Response
 
 from inferbench_tasks.analysis.recommend.scatter import Point, scatter
 from inferbench_tasks.figure import Figure
+from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb.held import held
+from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, table
 from inferbench_tasks.provider.api.problems import blame
@@ -46,6 +49,20 @@ def points(
     }
     rows = [dict(zip(columns, row, strict=True)) for row in cells] if format == "csv" else []
     return table(request, format, rows, body, name="points", columns=columns)
+
+
+@router.get("/range", summary="The lowest and the highest value of a figure")
+def value_range(request: Request, db: Store, figure: Name = "p99_ms", q: Q = "") -> Response:
+    """Of valid results; ``low`` and ``high`` are null where none has it. By name what the figure is called here."""
+    with blame("figure"):
+        named = FIGURES.ranking(figure)
+    with blame("q"):
+        condition = parse(q).filter
+    index = held(db)
+    of = index.values(named.field_path)
+    values = [value for row in index.rows(condition) if (value := of(row)) is not None]
+    low, high = (min(values), max(values)) if values else (None, None)
+    return table(request, "json", [], {"figure": named.name, "unit": named.unit, "low": low, "high": high})
 
 
 def _cells(point: Point) -> list[Any]:

@@ -159,6 +159,7 @@ def recommend(
         *bounded,
         "runs",
         "beats_next_probability",
+        "expected_loss_ratio",
     ]
     columns += [*(["keeps_slo_probability"] if bounded else []), "run"]
     return table(request, format, advice["top"], advice, name="recommend", columns=columns)

@@ -23,6 +23,8 @@ _STATIC = (
     "editor.js",
     "plan.js",
     "board.js",
+    "live.js",
+    "sliders.js",
     "plotly.min.js",
     "inferbench.svg",
     "inferbench-dark.svg",

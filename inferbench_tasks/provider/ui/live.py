@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,8 @@ class Live:
     total: float | None
     left_s: float | None
     curves: tuple[Curve, ...] = ()
+    #: What was told last of a load; None of other stages.
+    said: Told | None = None
 
     @property
     def percent(self) -> float | None:
@@ -75,10 +77,11 @@ def read(path: Path) -> list[dict[str, Any]]:
             lines = file.read().split(b"\n")
     except OSError:
         return []
-    return list(_parsed(lines))
+    return list(parsed(lines))
 
 
-def _parsed(lines: Sequence[bytes]) -> Iterator[dict[str, Any]]:
+def parsed(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    """The events of these lines; what is cut off or is none is left out."""
     for line in lines:
         try:
             event = orjson.loads(line)
@@ -88,24 +91,53 @@ def _parsed(lines: Sequence[bytes]) -> Iterator[dict[str, Any]]:
             yield event
 
 
-def of_events(events: Sequence[dict[str, Any]]) -> Live | None:
-    """Of one job's events in the order of time; None before the first progress of a stage that goes on.
+def of_events(events: Iterable[dict[str, Any]]) -> Live | None:
+    """Of one job's events in the order of time; None before the first progress of a stage that goes on."""
+    course = Course()
+    for event in events:
+        course.add(event)
+    return course.live()
+
+
+class Course:
+    """The running stage of one job, event by event.
 
     What runs a stranger's model tells its progress too: what is no progress is left out, and words are cut.
     """
-    ended = {str(event.get("stage")) for event in events if event.get("event") == "end"}
-    progress = [event for event in events if _is_progress(event) and event["stage"] not in ended]
-    if not progress:
-        return None
-    newest = progress[-1]
-    mine = [event for event in progress if event["stage"] == newest["stage"]]
-    done, total = newest["done"], newest["total"]
-    curves = _curves(
-        [(event["t"], said) for event in mine if (said := told(event["text"][:MOST_CHARACTERS]))]
-    )
-    # What counts seconds says of what: only a load and its like have words with a rate.
-    left_s = max(0.0, total - done - (time.time() - newest["t"])) if total and curves else None
-    return Live(newest["stage"], newest["text"][:MOST_CHARACTERS], done, total, left_s, curves)
+
+    def __init__(self) -> None:
+        self._ended: set[str] = set()
+        self._newest: dict[str, Any] | None = None
+        #: One point a second, the last that was told in it; at most ``MOST_POINTS``.
+        self._seconds: dict[int, Told] = {}
+
+    def add(self, event: dict[str, Any]) -> None:
+        """The next event."""
+        stage = str(event.get("stage"))
+        if event.get("event") == "start":
+            self._ended.discard(stage)
+        elif event.get("event") == "end":
+            self._ended.add(stage)
+        elif _is_progress(event):
+            if self._newest is None or self._newest["stage"] != stage:
+                self._seconds.clear()
+            self._newest = event
+            if said := told(event["text"][:MOST_CHARACTERS]):
+                self._seconds[int(event["t"])] = said
+                if len(self._seconds) > MOST_POINTS:
+                    del self._seconds[next(iter(self._seconds))]
+
+    def live(self) -> Live | None:
+        """How it stands; None where no stage that goes on has told anything."""
+        newest = self._newest
+        if newest is None or newest["stage"] in self._ended:
+            return None
+        done, total = newest["done"], newest["total"]
+        curves = _curves(list(self._seconds.items()))
+        # What counts seconds says of what: only a load and its like have words with a rate.
+        left_s = max(0.0, total - done - (time.time() - newest["t"])) if total and curves else None
+        text = newest["text"][:MOST_CHARACTERS]
+        return Live(newest["stage"], text, done, total, left_s, curves, told(text))
 
 
 def _is_progress(event: dict[str, Any]) -> bool:
@@ -123,16 +155,15 @@ def _is_progress(event: dict[str, Any]) -> bool:
     )
 
 
-def _curves(course: Sequence[tuple[float, Told]]) -> tuple[Curve, ...]:
-    if not course:
-        return ()
-    # One point a second: the last that was told in it.
-    seconds = {int(at): said for at, said in course}
-    kept = list(seconds.items())[-MOST_POINTS:]
+def _curves(kept: Sequence[tuple[int, Told]]) -> tuple[Curve, ...]:
     of = {
         ("requests per second", "1/s"): [(at, said.rate_rps) for at, said in kept],
-        ("p50 so far", "ms"): [(at, said.p50_ms) for at, said in kept if said.p50_ms is not None],
-        ("p99 so far", "ms"): [(at, said.p99_ms) for at, said in kept if said.p99_ms is not None],
+        ("p50 of the last seconds", "ms"): [
+            (at, said.p50_ms) for at, said in kept if said.p50_ms is not None
+        ],
+        ("p99 of the last seconds", "ms"): [
+            (at, said.p99_ms) for at, said in kept if said.p99_ms is not None
+        ],
     }
     return tuple(_curve(title, unit, values) for (title, unit), values in of.items() if values)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 
 from inferbench_tasks.analysis.recommend.leaderboard import SHOWN, USUAL, any_streamed, usual_figure
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
@@ -13,6 +13,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.perfdb.fields import SETTINGS
 from inferbench_tasks.provider.api.access import Store
+from inferbench_tasks.provider.api.problems import not_found
 from inferbench_tasks.provider.api.questions import board
 from inferbench_tasks.provider.api.regression import regression_now
 from inferbench_tasks.provider.api.runs import page_of
@@ -121,9 +122,36 @@ def regression(db: Store, name: Annotated[str, Query(max_length=100)] = "") -> H
         series=series,
         name=name,
         names=sorted({s["name"] for s in state["series"]}),
-        charts=[{"title": _title(s), "chart": chart(s)} for s in series[:MOST_CHARTS]],
+        charts=[{"title": _title(s), "chart": leading(chart(s), s)} for s in series[:MOST_CHARTS]],
         more=len(series) > MOST_CHARTS,
     )
+
+
+@router.get("/regression/pair", response_class=RedirectResponse)
+def pair(
+    db: Store, series: Annotated[str, Query(max_length=300)], session: Annotated[str, Query(max_length=100)]
+) -> RedirectResponse:
+    """Lead to the comparison of a session's runs of one series: the first of the baseline and of the candidate."""
+    from inferbench_tasks.regression import store
+    from inferbench_tasks.regression.base import SeriesKey
+    from inferbench_tasks.regression.overview import pair_of
+
+    found = next((s for s in regression_now(db)["series"] if s["id"] == series), None)
+    document = next((s for s in store.sessions(db) if s.session_id == session), None)
+    if found is None or document is None:
+        raise not_found(f"there is no session {session!r} of a series {series!r}")
+    key = SeriesKey(*(found[name] for name in ("name", "digest", "device", "figure", "cores")))
+    runs = pair_of(db, key, document)
+    if not runs:
+        raise not_found(f"the runs of session {session} are not in PerfDB any more")
+    return RedirectResponse("/inferbench/compare" + query(run=runs))
+
+
+def leading(made: dict[str, Any], series: dict[str, Any]) -> dict[str, Any]:
+    """The chart, each of its points with the way to its session's runs."""
+    (points,) = made["data"]
+    ways = ["/inferbench/regression/pair" + query(series=series["id"], session=s) for s in points["x"]]
+    return {"data": [{**points, "customdata": ways}], "layout": {**made["layout"], "meta": "links"}}
 
 
 def _title(series: dict[str, Any]) -> str:

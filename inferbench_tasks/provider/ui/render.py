@@ -38,6 +38,11 @@ def page(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
     return HTMLResponse(text, status_code=status, headers=headers)
 
 
+def fragment(template: str, **values: Any) -> str:
+    """A part of a page."""
+    return _environment().get_template(template).render(**values)
+
+
 def compile_templates() -> None:
     """All of them, so that no page waits for its own."""
     for name in _environment().list_templates():
@@ -69,6 +74,11 @@ def chance(probability: Any) -> str:
     return "over 99%" if probability >= 0.995 else f"{probability:.0%}"
 
 
+def small_share(ratio: float) -> str:
+    """A share in percent with two digits; nothing is free."""
+    return "less than 0.01%" if ratio < 1e-4 else f"{100 * ratio:.2g}%"
+
+
 def asker(user: str | None, login: str | None) -> str:
     """Who asked for it: the user that the submission names, and the login that started it where there was one."""
     return f"{user or '–'} (login {login})" if login else user or "–"
@@ -96,6 +106,7 @@ def _environment() -> jinja2.Environment:
         "moment": moment,
         "cell": cell,
         "chance": chance,
+        "small_share": small_share,
         "measured": measured,
         "script_json": script_json,
         "verdict_parts": split,

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
 from inferbench_tasks import settings
+from inferbench_tasks.analysis.report import slowest
 from inferbench_tasks.analysis.report.columns import columns_of
 from inferbench_tasks.analysis.report.compose import notes_of
 from inferbench_tasks.analysis.report.missing import missing_notes
@@ -21,6 +22,7 @@ from inferbench_tasks.pipelines.base import pipeline_of, results_of
 from inferbench_tasks.provider.api.access import MayChange, Store, User
 from inferbench_tasks.provider.api.runs import find
 from inferbench_tasks.provider.submit.notes import SUBMIT
+from inferbench_tasks.provider.ui.following import stages_of
 from inferbench_tasks.provider.ui.live import HEIGHT, WIDTH, live_of
 from inferbench_tasks.provider.ui.render import asker, page, query
 
@@ -35,7 +37,7 @@ def run_page(run: str, db: Store, user: User, may_change: MayChange) -> HTMLResp
     (view,) = load_runs(db, [run_id])
     others = results_of(db, record) if record and result is None else []
     invocation = (record or result).invocation_id if record or result else None  # type: ignore[union-attr]
-    stages = sorted(record.stages, key=lambda s: s.started_at) if record else []
+    stages = stages_of(record) if record else []
     now = next((s.stage for s in reversed(stages) if s.state == "running"), "between two stages")
     running = record is not None and record.status == "running"
     report = settings.data_dir() / "invocations" / (invocation or "-") / "report.html"
@@ -75,9 +77,11 @@ def charts(run: str, db: Store) -> Response:
     record, result = find(db, run)
     run_id = record.run_id if record else result.run_id if result else run
     pipeline = pipeline_of(record.job if record else {})
+    found = list(pipeline.sections(db, [run_id]))
+    if result is not None and (single := slowest.section(*load_runs(db, [run_id]))):
+        found.insert(1, single)
     chart_sections = [
-        {"title": s.title, "text": s.text, "tables": s.tables, "charts": s.charts}
-        for s in pipeline.sections(db, [run_id])
+        {"title": s.title, "text": s.text, "tables": s.tables, "charts": s.charts} for s in found
     ]
     body = orjson.dumps(
         {"sections": chart_sections}, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS

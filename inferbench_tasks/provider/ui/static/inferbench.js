@@ -40,6 +40,8 @@ function draw(element, chart) {
     for (const name of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key))) layout[name] = { ...layout[name], ...axis };
   }
   Plotly.newPlot(element, chart.data, layout, { responsive: true, displaylogo: false });
+  if (layout.meta === "requests") element.on("plotly_click", ({ points }) => showRequest(element, points[0]));
+  if (layout.meta === "links") element.on("plotly_click", ({ points }) => { if (points[0].customdata) location.href = points[0].customdata; });
   if (layout.meta === "runs") element.on("plotly_click", ({ points }) => { location.href = `/inferbench/run/${encodeURIComponent(points[0].customdata)}`; });
 }
 
@@ -48,6 +50,24 @@ function element(name, text, attributes = {}) {
   if (text !== null) made.textContent = text;
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   return made;
+}
+
+// Where the time of one request went: a bar of its parts, and the same in words.
+function showRequest(chart, point) {
+  const names = point.data.meta, [request, ...parts] = point.customdata;
+  let place = chart.parentElement.querySelector(".request");
+  if (!place) chart.after(place = element("div", null, { class: "request", role: "status" }));
+  place.replaceChildren(element("p", `Request ${request}, meant for ${point.x} s: ${point.y} ms`));
+  if (parts[0] === null) { place.append(element("p", "The server told nothing of this request.", { class: "soft" })); return; }
+  const bar = element("div", null, { class: "parts", "aria-hidden": "true" }), list = element("ul", null);
+  const whole = parts.reduce((sum, value) => sum + Math.max(0, value), 0) || 1;
+  parts.forEach((value, index) => {
+    bar.append(element("span", null, { class: `part-${index}`, style: `width: ${(100 * Math.max(0, value)) / whole}%` }));
+    const line = element("li", `${names[index + 1]}: ${value.toFixed(3)} ms (${((100 * value) / whole).toFixed(0)}%)`);
+    line.prepend(element("i", null, { class: `part-${index}` }));
+    list.append(line);
+  });
+  place.append(bar, list);
 }
 
 // Plotly's texts are escaped HTML.

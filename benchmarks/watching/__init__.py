@@ -1,0 +1,1 @@
+"""What watching a run costs."""
