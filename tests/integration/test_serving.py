@@ -158,12 +158,12 @@ def test_a_broken_model_stops_the_run_and_leaves_nothing(
 
 
 def test_a_model_that_is_never_ready_runs_into_the_timeout(tmp_path: Path, ctx: Context) -> None:
-    """The hard limit is the submission's, and named."""
+    """The hard limit is the submission's, and named, whether its server answers already or, on a busy machine, not yet."""
     case = dense_case(tmp_path)
     path = Path(case.model.path)
     path.unlink()
     os.mkfifo(path)  # reading it blocks forever
-    with pytest.raises(ServerError, match=r"not ready within serve.ready_timeout_s = 3"):
+    with pytest.raises(ServerError, match=r"within serve.ready_timeout_s = 3"):
         serve.run(serve_input(case, tmp_path, "serve-slow", ready_timeout_s=3.0), ctx)
     assert leftovers("serve-slow") == []
 
