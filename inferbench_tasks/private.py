@@ -30,7 +30,7 @@ NAMES = frozenset(
             "perfdb",
             "regression",
         ),
-        *("runs", "scheduling", "servers", "submitted", "system"),
+        *("runs", "scheduling", "servers", "submitted", "system", "workers"),
     }
 )
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO

@@ -52,10 +52,11 @@ COMMANDS = {
     "login": ("The URL of the local system and its logins, for its owner.", "login"),
     "submit": ("Run a submission on a running system; --wait shows its progress.", "submit"),
     "status": ("Devices, leases, queues, and why each job waits.", "status"),
+    "nodes": ("Hosts: versions, machine, links, clock against the leader's, cache, devices.", "nodes"),
     "cancel": ("End a submission on a running system: one's own, or as admin any.", "cancel"),
     "clean": ("Remove old files of runs, caches, submissions and logs; results stay.", "clean"),
     "doctor": ("Is this installation closed to who should not get in? Exit 1 on a finding.", "doctor"),
-    "worker": ("Serve one device of this machine.", "worker"),
+    "worker": ("Serve devices of this machine, until it is stopped; --drain ends it with its job.", "worker"),
     "down": ("End the local system.", "down"),
     "simulate": ("Try scheduling policies on a trace.", "simulate"),
 }

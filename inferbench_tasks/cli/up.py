@@ -11,7 +11,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.system.config import passwords
 from inferbench_tasks.provider.system.local import LocalSystem
-from inferbench_tasks.workers.devices import find, partitions
+from inferbench_tasks.workers.devices import chosen, find, partitions
 
 app = typer.Typer()
 
@@ -22,7 +22,7 @@ def up(
         1, "--workers", "-w", min=1, max=256, help="CPU workers, each with cores of its own."
     ),
     device: list[str] = typer.Option(
-        [], "--device", "-d", help="Workers by device instead: cpu:0-3, gpu:0, ... (repeat it)."
+        [], "--device", "-d", help="Workers by device instead: cpu:0-3, gpu:0, ... (repeat it), or auto."
     ),
     port: int | None = typer.Option(
         None, min=1, max=65535, help="Port of the web UI; a free one by default."
@@ -45,7 +45,7 @@ def up(
                 f"The folder {folder} does not exist; name another with --dags or --submissions."
             )
     system = LocalSystem(settings.writable(settings.data_dir()))
-    devices = device or partitions(workers)
+    devices = chosen(device) if device else partitions(workers)
     for text in devices:
         find(text)
     first = not (system.home / "passwords.json").exists()

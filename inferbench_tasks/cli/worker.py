@@ -1,47 +1,107 @@
-"""``inferbench worker``: serve one device of this machine."""
+"""``inferbench worker``: serve devices of this machine."""
 
 from __future__ import annotations
 
 import logging
 import os
+import shutil
+import sys
+from pathlib import Path
 
 import typer
 
 from inferbench_tasks import extras, settings
+from inferbench_tasks.cluster.host import CacheUse
+from inferbench_tasks.cluster.hosts import Hosts
 from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.cluster.versions import own
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.output import say
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider.system.local import LocalSystem
+from inferbench_tasks.stores.limit import cache_bytes, fetched_bytes
+from inferbench_tasks.workers import drain as draining
 from inferbench_tasks.workers.agent import Agent, celery_command
-from inferbench_tasks.workers.devices import FORM, cluster_name, find
+from inferbench_tasks.workers.devices import AUTO, FORM, chosen, cluster_name, find
+from inferbench_tasks.workers.fleet import Fleet
+from inferbench_tasks.workers.host_facts import facts
+from inferbench_tasks.workers.host_report import HostReport
 
 app = typer.Typer()
 
 
 @app.command()
 def worker(
-    device: str = typer.Option(..., "--device", "-d", help=FORM),
+    device: list[str] = typer.Option(
+        [], "--device", "-d", help=f"{AUTO} (all GPUs, else the cores), or {FORM}; repeat it for several."
+    ),
     cluster: str = typer.Option(
         "",
         "--cluster",
         help="The cluster that it is of: its trainings have that name, and are compared by it.",
     ),
+    drain: bool = typer.Option(
+        False,
+        "--drain",
+        help="Serve nothing: have the workers that run here end, each with the job that it has, and wait for them.",
+    ),
 ) -> None:
-    """Register a device of this machine and run the jobs that are leased to it, until it is stopped.
+    """Register devices of this machine and run the jobs that are leased to them, until it is stopped.
 
+    SIGTERM or Ctrl-C: it takes no further job and ends with the one that it has; a second one ends it at once.
     Airflow's settings (broker, execution API) come from the environment, else from the local system of the data
     directory.
     """
     extras.require("cluster")
     data_dir = settings.writable(settings.data_dir())
-    about = {"cluster": cluster_name(cluster), "home": settings.home_id(data_dir)}
-    device_spec = find(device).model_copy(update=about)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    if drain:
+        _drain(data_dir, device)
+        return
+    if not device:
+        raise InputError(f"No --device is named; allowed are {AUTO}, {FORM}.")
+    name, devices = cluster_name(cluster), chosen(device)
     if "AIRFLOW__CELERY__BROKER_URL" not in os.environ:
         os.environ.update(LocalSystem(data_dir).environment())
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    with draining.entered(data_dir):
+        if len(devices) == 1:
+            _serve(devices[0], name, data_dir)
+            return
+        os.environ[settings.DATA_DIR] = str(data_dir)
+        command = [sys.executable, "-m", "inferbench_tasks.cli.main", "worker", "--cluster", name, "--device"]
+        raise typer.Exit(Fleet({text: [*command, text] for text in devices}).run())
+
+
+def _serve(text: str, cluster: str, data_dir: Path) -> None:
+    home = settings.home_id(data_dir)
+    limit = cache_bytes()  # a setting that is wrong is told now
+    device = find(text).model_copy(update={"cluster": cluster, "home": home})
+
+    def cache_use() -> CacheUse:
+        free = shutil.disk_usage(data_dir).free
+        return CacheUse(fetched_bytes=fetched_bytes(data_dir), limit_bytes=limit, free_bytes=free)
+
     with PerfDB.connect(settings.perfdb_uri(), data_dir) as db:
-        Agent(
-            device_spec,
-            Cluster(db),
-            celery_command(device_spec.device_id, device_spec.device_id, 1),
-            data_dir,
-        ).run()
+        hosts = Hosts(db)
+        hosts.admit(own())
+        command = celery_command(device.device_id, device.device_id, 1)
+        Agent(device, Cluster(db), command, data_dir, HostReport(hosts, home, facts(), cache_use)).run()
+
+
+def _drain(data_dir: Path, devices: list[str]) -> None:
+    if devices:
+        raise InputError(
+            "--drain ends all workers of this data directory; to end one, send SIGTERM to its process."
+        )
+    kept = {process.pid for process in LocalSystem(data_dir).running()}
+    workers = draining.workers(data_dir)
+    if any(process.pid in kept for process in workers):
+        raise InputError(
+            "The workers here are of `inferbench up`, which would start them again; `inferbench down` ends the system."
+        )
+    if not workers:
+        say("no worker runs here")
+        return
+    say(f"draining {len(workers)} worker process(es): each ends with the job that it has")
+    draining.drain(workers)
+    typer.echo(f"ended     {len(workers)}")

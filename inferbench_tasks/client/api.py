@@ -222,6 +222,11 @@ class InferBench:
         """Devices with their leases, queues in expected seconds, and why each job waits."""
         return self._get("/cluster")
 
+    def nodes(self) -> list[Answer]:
+        """Hosts with versions, machine, network interfaces, clock against the leader's, cache and devices."""
+        items: list[Answer] = self._get("/nodes")["items"]
+        return items
+
     def timeline(self, hours: float = 24) -> list[Answer]:
         """Which run had which device when, by device and time; so many hours back."""
         items: list[Answer] = self._get("/cluster/timeline", hours=hours)["items"]

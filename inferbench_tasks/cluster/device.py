@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from inferbench_tasks.cluster.versions import Versions
+
 Health = Literal["ok", "quarantined"]
 #: granted: the scheduler gave it; confirmed: the worker found the device fit; refused: it did not; lost: the worker
 #: was started again, and what the job had there is gone.
@@ -76,6 +78,8 @@ class Device(BaseModel):
     """The id of its worker's data directory (``settings.home_id``); "" of workers from before it was told."""
     cluster: str = ""
     """The name of the cluster that its worker was started for."""
+    versions: Versions | None = None
+    """Its worker's; None of workers from before they were told."""
     age_s: float = 0.0
     """Seconds since the worker's last heartbeat, by the database's clock."""
     stopped: bool = False

@@ -15,6 +15,7 @@ from typing import Any
 from pymongo.client_session import ClientSession
 
 from inferbench_tasks.cluster.device import Device, Lease, LeaseState, Outcome
+from inferbench_tasks.cluster.versions import own, unfit
 from inferbench_tasks.perfdb.session import PATIENCE_S
 from inferbench_tasks.perfdb.store import PerfDB
 
@@ -40,6 +41,7 @@ class Cluster:
     def register(self, device: Device) -> None:
         """Enter a device, or enter it again; a lease that it has stays."""
         fixed = device.model_dump(exclude={"device_id", "age_s", "token", "lease", "last"}, mode="json")
+        fixed["versions"] = own().model_dump()
         set_: dict[str, Any] = {key: {"$literal": value} for key, value in fixed.items()}
         set_ |= {
             "heartbeat_at": "$$NOW",
@@ -170,7 +172,7 @@ class Cluster:
         age = {"$divide": [{"$subtract": ["$$NOW", "$heartbeat_at"]}, 1000]}
         pipeline = [{"$match": where}, {"$set": {"age_s": age}}, {"$sort": {"_id": 1}}]
         documents = self._do(lambda c: list(c.aggregate(pipeline)))
-        return [Device.model_validate({**d, "device_id": d["_id"]}) for d in documents]
+        return [_fit(Device.model_validate({**d, "device_id": d["_id"]})) for d in documents]
 
     # -- what waits, and what a job went through ----------------------------------------------------
 
@@ -230,6 +232,12 @@ class Cluster:
     def _write(self, collection: str, where: Any, change: Any, *, upsert: bool = False) -> bool:
         result = self._do(lambda c: c.update_one(where, change, upsert=upsert), collection)
         return bool(result.matched_count or result.upserted_id)
+
+
+def _fit(device: Device) -> Device:
+    """The device, in quarantine if its worker's versions are not ours: each would misunderstand the other."""
+    reason = unfit(device.versions, own()) if device.present(TTL_S) else ""
+    return device.model_copy(update={"health": "quarantined", "reason": reason}) if reason else device
 
 
 def _leased(token: Any, lease: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -38,6 +39,22 @@ def cache_bytes() -> int:
     return int(float(match[1]) * _UNITS[match[2]])
 
 
+def fetched_bytes(data_dir: Path) -> int:
+    """What all fetched artifacts of a data directory take."""
+    return sum(size for _, size, _ in _entries(data_dir / FETCHED))
+
+
+def _entries(root: Path) -> list[tuple[float, int, Path]]:
+    """(when it was used last, its bytes, its folder) of each fetched artifact; none of one that goes meanwhile."""
+    entries = []
+    for folder in root.iterdir() if root.is_dir() else ():
+        if not folder.name.startswith(".") and folder.is_dir():
+            with contextlib.suppress(FileNotFoundError):
+                size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+                entries.append((_used_at(folder), size, folder))
+    return entries
+
+
 def make_room(holdings: Holdings, needed: int, in_use: Callable[[], set[str]]) -> None:
     """Remove what was used longest ago, until so many bytes more are within the bound.
 
@@ -45,11 +62,7 @@ def make_room(holdings: Holdings, needed: int, in_use: Callable[[], set[str]]) -
     """
     root = holdings.data_dir / FETCHED
     _remove_old_parts(root)
-    entries = []
-    for folder in root.iterdir() if root.is_dir() else ():
-        if not folder.name.startswith(".") and folder.is_dir():
-            size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-            entries.append((_used_at(folder), size, folder))
+    entries = _entries(root)
     bound, total = cache_bytes(), sum(size for _, size, _ in entries) + needed
     if total <= bound:
         return

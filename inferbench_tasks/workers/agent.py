@@ -28,6 +28,7 @@ from inferbench_tasks.launchers import records
 from inferbench_tasks.launchers.processes import of_session
 from inferbench_tasks.monitors.gpu import BY_BUS, ORDER
 from inferbench_tasks.workers.checks import Check
+from inferbench_tasks.workers.host_report import HostReport
 
 log = logging.getLogger(__name__)
 
@@ -36,39 +37,55 @@ POLL_S, BEAT_S = 0.2, 1.0
 SETTLE_S = 5.0
 #: A Celery worker that died is started again after so long, twice as long each time it dies soon.
 RESTART_S, LONGEST_RESTART_S = 1.0, 30.0
+#: What is said of a device whose worker ends with its job.
+STOPPING = "its worker is being stopped"
 _PR_SET_PDEATHSIG = 1
 
 
 class Agent:
-    """Serves one device until it is told to stop."""
+    """Serves one device until it is told to stop. ``report``: what it tells of its host."""
 
-    def __init__(self, device: Device, cluster: Cluster, command: list[str], data_dir: Path) -> None:
+    def __init__(
+        self,
+        device: Device,
+        cluster: Cluster,
+        command: list[str],
+        data_dir: Path,
+        report: HostReport | None = None,
+    ) -> None:
         self.device = device
         self.cluster = cluster
         self.command = command
         self.data_dir = data_dir
+        self.report = report
         self.check = Check(device)
         self.fault = ""
-        self._stop = False
+        self._stop = self._drain = self._drained = False
         self._child: subprocess.Popen[bytes] | None = None
         self._started_s = self._restart_s = self._restart_at = self._beat_at = 0.0
         self._faulty_since: float | None = None
         self._lease: int | None = None
 
     def run(self) -> None:
-        """Returns after SIGTERM or SIGINT, when everything that it started has ended."""
+        """Returns when everything that it started has ended: after SIGTERM or SIGINT with the job that it has, after
+        a second one at once.
+        """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stopped)
         self.cluster.register(self.device)
+        if self.report is not None:
+            self.report.enter()
         # First, so that a job on several devices is known to be lost before what it has here is ended: else the stage
         # on another device would take its own processes' end for a failure of the job. No lease is answered before.
         self._lose_lease("its worker was started again")
         self._sweep()
         try:
-            while not self._stop:
+            while not self._stop and not self._drained:
                 self._keep_child()
                 try:
                     self._serve()
+                    if self.report is not None:
+                        self.report.tell(idle=self._lease is None)
                 except InferBenchError as error:
                     log.warning("PerfDB is away: %s", error)
                 time.sleep(POLL_S)
@@ -77,7 +94,8 @@ class Agent:
             self.cluster.stop(self.device.device_id)
 
     def _stopped(self, number: int, frame: FrameType | None) -> None:
-        self._stop = True
+        # No logging here: the signal may have come within a line of the log.
+        self._stop, self._drain = self._drain, True
 
     def _serve(self) -> None:
         record = self.cluster.get(self.device.device_id)
@@ -89,10 +107,12 @@ class Agent:
         if self._lease is not None and token != self._lease:
             self._sweep()  # usually nothing: its release has ended the server
         self._lease = token
-        if record.lease is None or record.lease.state == "granted":
+        if self._drain:
+            self._leave(record)
+        elif record.lease is None or record.lease.state == "granted":
             self._look(now, record.accused)
         if record.lease is not None and record.lease.state == "granted":
-            if self._child_ready() and not self.fault and self._faulty_since is None:
+            if self._child_ready() and not self.fault and self._faulty_since is None and not self._drain:
                 self.cluster.answer(self.device.device_id, record.lease.token, "confirmed")
             elif self.fault:
                 self.cluster.answer(self.device.device_id, record.lease.token, "refused", self.fault)
@@ -114,6 +134,15 @@ class Agent:
         elif now - self._faulty_since >= SETTLE_S and not self.fault:
             self.fault = fault
             log.warning("quarantined device=%s reason=%s", self.device.device_id, fault)
+
+    def _leave(self, record: Device) -> None:
+        """Take no further job, and be done once there is none: nobody is granted a device that PerfDB has as unfit."""
+        if self.fault != STOPPING:
+            busy = f"once {record.lease.job} has ended" if record.lease else "now"
+            log.info("stopping %s device=%s; a second signal ends it at once", busy, self.device.device_id)
+            self.fault, self._beat_at = STOPPING, 0.0
+        elif record.lease is None and record.health != "ok":
+            self._drained = True
 
     def _lose_lease(self, reason: str) -> None:
         """A job that was on the device has lost its server and its task."""

@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import psutil
@@ -17,6 +17,7 @@ from inferbench_tasks.contracts.device import DeviceKind, DeviceSpec
 from inferbench_tasks.contracts.spec import SLUG_PATTERN
 from inferbench_tasks.errors import InputError
 
+AUTO = "auto"
 FORM = "cpu, cpu:<n>, cpu:<first>-<last> (cores), gpu, gpu:<index>"
 _CORES = re.compile(r"(\d+)(?:-(\d+))?")
 
@@ -61,6 +62,44 @@ def partitions(workers: int) -> list[str]:
     return [f"cpu:{s[0]}" if len(s) == 1 else f"cpu:{s[0]}-{s[-1]}" for s in shares]
 
 
+def chosen(texts: Sequence[str]) -> list[str]:
+    """The devices to serve, from what was asked for; ``auto`` stands for all of this machine.
+
+    These are its GPUs if it has any, else its cores as one device, but for one of them where there are several: the
+    system's own work runs there. CPU and GPUs together would measure each other. InputError for what is not there, for
+    one device twice, and for two with a core in common.
+    """
+    if AUTO in texts:
+        if len(texts) > 1:
+            raise InputError(f"--device {AUTO} finds all devices of this machine; name no other beside it.")
+        return [f"gpu:{index}" for index in range(_gpu_count())] or partitions(1)
+    found = [find(text) for text in texts]
+    for position, device in enumerate(found):
+        for other in found[:position]:
+            same = device.device_id == other.device_id
+            if same or (
+                device.gpu_index is None and other.gpu_index is None and {*device.cores} & {*other.cores}
+            ):
+                raise InputError(
+                    f"--device {texts[position]!r} shares cores with {texts[found.index(other)]!r}: jobs of both would "
+                    "measure each other. Name devices of cores of their own."
+                )
+    return list(texts)
+
+
+def _gpu_count() -> int:
+    """How many GPUs NVML finds; none where its package or a driver is missing."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except ImportError:
+        return 0
+    except pynvml.NVMLError:
+        return 0
+    return int(pynvml.nvmlDeviceGetCount())
+
+
 def spare_cores(devices: Iterable[Device]) -> list[int]:
     """The cores of this machine that none of these devices has: for everything that is not measured."""
     device_cores = {core for device in devices for core in device.cores}
@@ -82,7 +121,7 @@ def _cpu(device: DeviceSpec) -> Device:
     return Device(
         device_id=f"{host_name()}.{name}",
         device_type="cpu",
-        name=_cpu_model(),
+        name=cpu_model(),
         host=socket.gethostname(),
         cores=cores,
         memory_bytes=psutil.virtual_memory().total,
@@ -92,7 +131,8 @@ def _cpu(device: DeviceSpec) -> Device:
     )
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """As the kernel names this machine's processor."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             for line in file:

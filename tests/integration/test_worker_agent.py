@@ -86,7 +86,9 @@ def agent(perfdb_uri: str, tmp_path: Path) -> Iterator[Running]:
         running.start()
         yield running
     finally:
-        running.process.terminate()
+        # Two signals, for some tests leave a lease: the second waits for no job.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            running.process.send_signal(number)
         code = running.process.wait(timeout=60)
     assert code == 0
     assert running.device().stopped
@@ -135,6 +137,44 @@ def test_what_a_gang_left_on_the_device_is_ended_with_its_lease(agent: Running) 
         for process in (mine, others):
             process.kill()
             process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_one_signal_lets_the_running_job_finish(agent: Running, number: signal.Signals) -> None:
+    """No further job meanwhile; once the lease is given back the agent ends by itself."""
+    lease = agent.grant()
+    agent.until(lambda: agent.device().lease.state == "confirmed", "not confirmed")
+    agent.process.send_signal(number)
+    agent.until(lambda: agent.device().health == "quarantined", "it would be granted to others")
+    assert agent.device().reason == "its worker is being stopped"
+    assert agent.device().lease.state == "confirmed" and agent.children() and agent.process.poll() is None
+    agent.cluster.release("d", lease.token, "ended")
+    assert agent.process.wait(timeout=60) == 0
+    assert agent.device().stopped and agent.device().last.outcome == "ended" and agent.grant() is None
+
+
+def test_a_grant_that_meets_a_signal_is_refused(agent: Running) -> None:
+    """Granted before the worker could say that it stops: the job waits again, and none is lost."""
+    agent.process.send_signal(signal.SIGSTOP)
+    lease = agent.grant()
+    assert lease is not None and lease.state == "granted"
+    agent.process.send_signal(signal.SIGTERM)
+    agent.process.send_signal(signal.SIGCONT)
+    agent.until(lambda: agent.device().lease.state == "refused", "not refused")
+    assert agent.device().lease.reason == "its worker is being stopped" and agent.process.poll() is None
+    agent.cluster.release("d", lease.token, "returned")
+    assert agent.process.wait(timeout=60) == 0
+
+
+def test_a_second_signal_waits_for_no_job(agent: Running) -> None:
+    """The agent ends with all that it started, though its device is leased."""
+    agent.grant()
+    agent.until(lambda: agent.device().lease.state == "confirmed", "not confirmed")
+    agent.process.terminate()
+    agent.until(lambda: agent.device().health == "quarantined", "the first signal")
+    agent.process.terminate()
+    assert agent.process.wait(timeout=60) == 0
+    assert agent.device().lease is not None and not agent.children()
 
 
 def test_a_dead_celery_worker_is_started_again(agent: Running) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from inferbench_tasks.cluster.node_state import NodeState, node_states
 from inferbench_tasks.cluster.state import DeviceState, cluster_state
 from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.cluster.timeline import Stay, stays
@@ -46,6 +47,13 @@ def timeline(
     rows = [stay.model_dump() for stay in found.stays]
     body = {"items": rows, "unseen_before": found.unseen_before}
     return table(request, format, rows, body, name="timeline", columns=list(Stay.model_fields))
+
+
+@router.get("/nodes", summary="Hosts: versions, machine, links, clock, cache, devices")
+def nodes(request: Request, db: Store, format: Format = None) -> Response:
+    """``items``: a line for each host that workers told of, the leader's first. What was not told is null."""
+    rows = [state.model_dump(mode="json") for state in node_states(db)]
+    return table(request, format, rows, {"items": rows}, name="nodes", columns=list(NodeState.model_fields))
 
 
 @router.get("/clusters", summary="Clusters by name: their devices and trainings")

@@ -24,7 +24,9 @@ from airflow.providers.celery.executors.celery_executor import CeleryExecutor
 
 from inferbench_tasks import settings
 from inferbench_tasks.cluster.dispatcher import Action, Dispatcher
+from inferbench_tasks.cluster.hosts import Hosts
 from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.cluster.versions import own
 from inferbench_tasks.cluster.view import ClusterView
 from inferbench_tasks.cluster.waiting import Asker, waiting_by_login, waiting_jobs
 from inferbench_tasks.contracts.job_key import JobKey
@@ -85,6 +87,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
         settings.disk_full(data_dir)  # settings that are wrong are told now
         device_minutes()
         self._db = PerfDB.connect(settings.perfdb_uri(), data_dir)
+        Hosts(self._db).lead(own(), settings.home_id(data_dir))
         self._cluster = Cluster(self._db, PATIENCE_S)
         self._estimator = learnt(self._db)
         policy = POLICIES.load(os.environ.get(POLICY, DEFAULT_POLICY), POLICY)()

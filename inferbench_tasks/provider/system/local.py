@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
 import time
@@ -15,7 +16,9 @@ import httpx
 from filelock import FileLock
 
 from inferbench_tasks import extras, private, settings
+from inferbench_tasks.cluster.hosts import Hosts
 from inferbench_tasks.cluster.store import TTL_S, Cluster
+from inferbench_tasks.cluster.versions import own
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.launchers import records
 from inferbench_tasks.perfdb import embedded
@@ -42,6 +45,8 @@ AIRFLOW = [sys.executable, "-m", "inferbench_tasks.provider.airflow_command"]
 #: Running tasks have a server of their own: questions of the web port can't keep it from answering them.
 EXECUTION_API = "execution-api"
 AIRFLOW_PARTS = (API_SERVER, EXECUTION_API, "scheduler", DAG_PROCESSOR, TRIGGERER)
+#: What generates, converts and analyses: a Celery worker, without a device.
+HOST_WORKER = "worker-host"
 #: A cold import of Airflow on two busy cores takes half a minute; three processes do it at once.
 START_TIMEOUT_S = 240.0
 Say = Callable[[str], None]
@@ -102,8 +107,9 @@ class LocalSystem:
             started: list[Process] = []
             try:
                 say("starting PerfDB")
-                with PerfDB.connect(settings.perfdb_uri(), self.data_dir):
-                    pass
+                with PerfDB.connect(settings.perfdb_uri(), self.data_dir) as db:
+                    # Before any worker asks: what an earlier version said would have it refused.
+                    Hosts(db).lead(own(), settings.home_id(self.data_dir))
                 say("preparing the metadata database")
                 self._migrate(env)
                 (self.home / "url").write_text(f"http://127.0.0.1:{port}")
@@ -135,7 +141,7 @@ class LocalSystem:
         # Its log server listens on all interfaces; who reads logs here reads the files.
         parts[TRIGGERER].append("--skip-serve-logs")
         # Generating and converting models must not take the CPU from a measurement: it comes last.
-        parts["worker-host"] = [
+        parts[HOST_WORKER] = [
             *(sys.executable, "-m", "inferbench_tasks.background"),
             *("env", f"{settings.WORKER}=host"),
             *celery_command(HOST, HOST, 2),
@@ -177,6 +183,10 @@ class LocalSystem:
             for process in group:
                 if process.alive():
                     say(f"ending {process.name}")
+                    if process.name.startswith("worker-") and process.name != HOST_WORKER:
+                        processes.signal_to(
+                            process, signal.SIGINT
+                        )  # its second signal follows: it waits for no job
             processes.end(group)
         processes.end_by_environment("AIRFLOW_HOME", str(self.home))
         for run_id in records.sweep(settings.servers_dir(self.data_dir), lambda run: bool(alive)):

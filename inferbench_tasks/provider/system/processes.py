@@ -72,6 +72,11 @@ def end(processes: list[Process], *, grace_s: float = 15.0) -> None:
     _reap(alive)
 
 
+def signal_to(process: Process, number: int) -> None:
+    """Send one signal, and wait for nothing."""
+    _signal(process.pid, number)
+
+
 def end_session(leader: int) -> None:
     """Kill what a dead process left of its session."""
     for member in of_session(leader):

@@ -10,6 +10,8 @@ from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.analysis.charts.style import PALETTE, SLO_COLOUR, Chart, axis, chart, text
+from inferbench_tasks.cluster.node_rows import row
+from inferbench_tasks.cluster.node_state import node_states
 from inferbench_tasks.cluster.timeline import Stay, stays
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.provider.api.access import Store
@@ -39,6 +41,7 @@ def cluster(db: Store, hours: Annotated[float, Query(gt=0, le=MOST_HOURS)] = 6) 
         "cluster.html",
         here="cluster",
         cluster=cluster_now(db),
+        nodes=[row(state) for state in node_states(db)],
         hours=hours,
         offered=OFFERED,
         timeline=timeline(found.stays, since, now),

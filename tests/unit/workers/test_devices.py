@@ -107,3 +107,25 @@ def test_the_rest_of_the_system_gets_the_other_cores(monkeypatch: pytest.MonkeyP
     assert devices.spare_cores(found) == [0]
     assert devices.spare_cores([devices.find(text) for text in devices.partitions(4)]) == []
     assert devices.spare_cores([devices.find("cpu:1"), devices.find("cpu:2")]) == [0, 3]
+
+
+def test_auto_is_the_gpus_or_else_the_cores_but_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GPUs alone where there are some: a CPU device would run on the cores that feed them."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
+    monkeypatch.setattr(devices, "_gpu_count", lambda: 0)
+    assert devices.chosen(["auto"]) == ["cpu:1-3"]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {5})
+    assert devices.chosen(["auto"]) == ["cpu:5"]
+    monkeypatch.setattr(devices, "_gpu_count", lambda: 2)
+    assert devices.chosen(["auto"]) == ["gpu:0", "gpu:1"]
+    with pytest.raises(InputError, match="name no other beside it"):
+        devices.chosen(["auto", "cpu"])
+
+
+def test_two_devices_have_no_core_in_common(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is one of them served twice."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
+    assert devices.chosen(["cpu:0-1", "cpu:2-3"]) == ["cpu:0-1", "cpu:2-3"]
+    for second in ("cpu:1-2", "cpu:0-1", "cpu"):
+        with pytest.raises(InputError, match="shares cores with 'cpu:0-1'"):
+            devices.chosen(["cpu:0-1", second])

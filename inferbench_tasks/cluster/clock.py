@@ -1,0 +1,112 @@
+"""How far this host's clock is from the leader's, by exchanges with PerfDB, and how far that may be wrong.
+
+PerfDB's clock is the leader's: ages of heartbeats and leases are taken by it already, and ``inferbench up`` runs both
+on one host. Its server tells whole milliseconds, rounded down. An exchange that left at ``sent`` and came back at
+``received`` (this host's clock) with the answer ``server`` proves
+
+    sent - (server + 1 ms)  <=  this clock - the leader's  <=  received - server
+
+whatever way took how much of the time. Exchanges begin at various moments within the millisecond, so that all of
+them together leave a range little wider than the shortest round trip (Marzullo 1984: the intersection of all ranges).
+Its middle is told, and half its width as the error: a bound, no standard deviation.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pydantic import BaseModel, ConfigDict
+
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.timing.epoch import epoch_offset
+
+log = logging.getLogger(__name__)
+
+EXCHANGES = 24
+#: Between two exchanges, so that they begin at all moments of a millisecond.
+LEAST_PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.003
+#: So much may two clocks drift apart while they are compared: each is slewed by at most 500 ppm (Linux's adjtimex).
+DRIFT = 1000e-6
+#: A clock that moved by more against CLOCK_MONOTONIC meanwhile was set.
+STEP_NS = 1_000_000
+ATTEMPTS = 3
+_MS_NS = 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ClockOffset(BaseModel):
+    """``ahead_s``: this host's clock less the leader's, wrong by at most ``error_s``."""
+
+    model_config = ConfigDict(frozen=True)
+
+    ahead_s: float
+    error_s: float
+    round_trip_s: float
+    """The median of the exchanges."""
+    exchanges: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One question for the leader's time: when it left and came back by this host's clock, ns; the answer, ms."""
+
+    sent_ns: int
+    server_ms: int
+    received_ns: int
+
+
+def measured(db: PerfDB, rng: random.Random | None = None) -> ClockOffset | None:
+    """The offset against the clock of PerfDB's primary; None where a clock is set again and again meanwhile."""
+    rng = rng or random.Random()
+    for _ in range(ATTEMPTS):
+        offset = _once(lambda: server_ms(db), rng)
+        if offset is not None:
+            return offset
+    log.warning("the clock's offset can't be told: this host's clock or the leader's is being set")
+    return None
+
+
+def server_ms(db: PerfDB) -> int:
+    """The time of PerfDB's primary, ms since 1970, rounded down."""
+    answer = db.retrying(lambda: db.collection("hosts").database.command("hello"), "asking for the time")
+    told: datetime = answer["localTime"]
+    return round((told.replace(tzinfo=UTC) - _EPOCH).total_seconds() * 1000)
+
+
+def _once(ask: Callable[[], int], rng: random.Random) -> ClockOffset | None:
+    # Both ends of an exchange are read from CLOCK_MONOTONIC: a clock that is set in between would falsify its length.
+    base_ns = epoch_offset()["offset_ns"]
+    exchanges = []
+    for _ in range(EXCHANGES):
+        sent_ns = time.monotonic_ns() + base_ns
+        answer_ms = ask()
+        exchanges.append(Exchange(sent_ns, answer_ms, time.monotonic_ns() + base_ns))
+        time.sleep(rng.uniform(LEAST_PAUSE_S, LONGEST_PAUSE_S))
+    if abs(epoch_offset()["offset_ns"] - base_ns) > STEP_NS:
+        return None
+    return offset_of(exchanges)
+
+
+def offset_of(exchanges: Sequence[Exchange]) -> ClockOffset | None:
+    """What all exchanges allow, at the time of the last; None where they contradict each other: a clock was set."""
+    end_ns = exchanges[-1].received_ns
+    low_ns = max(e.sent_ns - (e.server_ms + 1) * _MS_NS - _drift_ns(e, end_ns) for e in exchanges)
+    high_ns = min(e.received_ns - e.server_ms * _MS_NS + _drift_ns(e, end_ns) for e in exchanges)
+    if low_ns > high_ns:
+        return None
+    return ClockOffset(
+        ahead_s=(low_ns + high_ns) / 2 / 1e9,
+        error_s=(high_ns - low_ns) / 2 / 1e9,
+        round_trip_s=statistics.median(e.received_ns - e.sent_ns for e in exchanges) / 1e9,
+        exchanges=len(exchanges),
+    )
+
+
+def _drift_ns(exchange: Exchange, end_ns: int) -> int:
+    return round(DRIFT * (end_ns - exchange.sent_ns))

@@ -1,0 +1,73 @@
+"""A host in one line, for a terminal and for the page: numbers with their units, and what is not known as nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from inferbench_tasks.cluster.host import Interface
+from inferbench_tasks.cluster.node_state import NodeState
+
+COLUMNS = ("host", "state", "devices", "versions", "machine", "gpus", "links", "clock", "cache", "reason")
+GB = 1e9
+
+
+def row(state: NodeState) -> dict[str, str | None]:
+    """Column -> text; None: nothing is known, or there is nothing to say."""
+    return {
+        "host": f"{state.host} (leader)" if state.leader else state.host,
+        "state": state.state,
+        "devices": ", ".join(state.devices) or None,
+        "versions": _versions(state),
+        "machine": _machine(state),
+        "gpus": ", ".join(f"{gpu.name}, {gpu.memory_bytes / GB:.0f} GB ({gpu.uuid})" for gpu in state.gpus)
+        or (state.gpus_unknown and f"not known: {state.gpus_unknown}")
+        or "none",
+        "links": _links(state.interfaces),
+        "clock": clock(state),
+        "cache": _cache(state),
+        "reason": state.reason or None,
+    }
+
+
+def _versions(state: NodeState) -> str | None:
+    if state.inferbench is None:
+        return None
+    return f"InferBench {state.inferbench}, Python {state.python}, protocol {state.protocol}"
+
+
+def _machine(state: NodeState) -> str | None:
+    if state.cpu is None or state.memory_bytes is None:
+        return None
+    cores = f"{state.cores_logical} threads"
+    if state.cores_physical:
+        cores = f"{state.cores_physical} cores, {cores}"
+    if state.cores_usable != state.cores_logical:
+        cores += f" ({state.cores_usable} usable)"
+    return f"{state.cpu}, {cores}, {state.memory_bytes / GB:.0f} GB"
+
+
+def _links(interfaces: Iterable[Interface]) -> str | None:
+    return "; ".join(f"{i.name} {i.addresses[0]}, {_speed(i.speed_mbit_s)}" for i in interfaces) or None
+
+
+def _speed(mbit_s: int | None) -> str:
+    if mbit_s is None:
+        return "speed not told"
+    return f"{mbit_s / 1000:g} Gbit/s" if mbit_s >= 1000 else f"{mbit_s} Mbit/s"
+
+
+def clock(state: NodeState) -> str | None:
+    """``+0.02 ± 0.11 ms, 12 s ago``: how far it is ahead of the leader's, and at most how wrong that is."""
+    if state.clock_ahead_s is None or state.clock_error_s is None:
+        return None
+    age = "" if state.clock_age_s is None else f", {state.clock_age_s:.0f} s ago"
+    return f"{state.clock_ahead_s * 1e3:+,.2f} ± {state.clock_error_s * 1e3:,.2f} ms{age}"
+
+
+def _cache(state: NodeState) -> str | None:
+    if state.cache_fetched_bytes is None or state.cache_limit_bytes is None or state.disk_free_bytes is None:
+        return None
+    used, limit, free = (
+        bytes_ / GB for bytes_ in (state.cache_fetched_bytes, state.cache_limit_bytes, state.disk_free_bytes)
+    )
+    return f"{used:.2f} of {limit:.0f} GB fetched, {free:.0f} GB of the disk free"

@@ -1,0 +1,110 @@
+"""The hosts as people see them: versions, machine, clock, cache, links, and the devices that are served there."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from inferbench_tasks.cluster.device import Device
+from inferbench_tasks.cluster.host import Gpu, Host, Interface
+from inferbench_tasks.cluster.hosts import Hosts
+from inferbench_tasks.cluster.store import TTL_S, Cluster
+from inferbench_tasks.cluster.versions import Versions, unfit
+from inferbench_tasks.perfdb.store import PerfDB
+
+
+class NodeState(BaseModel):
+    """A host with a data directory of its own. What was not told is None: its workers are of an earlier version."""
+
+    host: str
+    home: str
+    """The id of its data directory; two hosts of one name differ in it."""
+    leader: bool
+    """Whether the leader has the same data directory."""
+    state: str
+    """serving; refused: of other versions than the leader; gone: no worker gives a sign of life"""
+    reason: str
+    devices: list[str]
+    """Those whose workers run."""
+    inferbench: str | None
+    python: str | None
+    protocol: int | None
+    cpu: str | None
+    machine: str | None
+    kernel: str | None
+    cores_physical: int | None
+    cores_logical: int | None
+    cores_usable: int | None
+    memory_bytes: int | None
+    gpus: list[Gpu]
+    gpus_unknown: str
+    interfaces: list[Interface]
+    clock_ahead_s: float | None
+    """Its clock less the leader's (PerfDB's)."""
+    clock_error_s: float | None
+    """At most so much is that wrong, at the time of the measurement."""
+    clock_round_trip_s: float | None
+    clock_age_s: float | None
+    """Seconds since it was measured."""
+    cache_fetched_bytes: int | None
+    """What was fetched from other hosts and is kept."""
+    cache_limit_bytes: int | None
+    disk_free_bytes: int | None
+    """On the file system of its data directory."""
+
+
+def node_states(db: PerfDB) -> list[NodeState]:
+    """All hosts that workers told of, and those of devices whose workers told nothing of theirs; by name."""
+    hosts, leader = Hosts(db), Hosts(db).leader()
+    known = hosts.all()
+    homes = {host.home for host in known}
+    devices = Cluster(db).devices()
+    states = [_state(host, [d for d in devices if d.home == host.home], leader) for host in known]
+    untold = {(d.host, d.home) for d in devices if d.home not in homes}
+    for name, home in untold:
+        mine = [d for d in devices if (d.host, d.home) == (name, home)]
+        states.append(_untold(name, home, mine, leader))
+    return sorted(states, key=lambda state: (not state.leader, state.host, state.home))
+
+
+def _state(host: Host, devices: list[Device], leader: tuple[Versions, str] | None) -> NodeState:
+    facts, clock, cache = host.facts, host.clock, host.cache
+    return NodeState(
+        host=facts.host,
+        home=host.home,
+        **_standing(host.home, host.versions, devices, leader),
+        **host.versions.model_dump(),
+        **facts.model_dump(exclude={"host"}),
+        clock_ahead_s=clock.ahead_s if clock else None,
+        clock_error_s=clock.error_s if clock else None,
+        clock_round_trip_s=clock.round_trip_s if clock else None,
+        clock_age_s=host.clock_age_s if clock else None,
+        cache_fetched_bytes=cache.fetched_bytes if cache else None,
+        cache_limit_bytes=cache.limit_bytes if cache else None,
+        disk_free_bytes=cache.free_bytes if cache else None,
+    )
+
+
+def _untold(name: str, home: str, devices: list[Device], leader: tuple[Versions, str] | None) -> NodeState:
+    nothing = dict.fromkeys(field for field, info in NodeState.model_fields.items() if info.is_required())
+    versions = next((d.versions for d in devices if d.versions), None)
+    return NodeState.model_validate(
+        {
+            **nothing, "host": name, "home": home, "gpus": [], "interfaces": [],
+            "gpus_unknown": "its workers did not say",
+            **(versions.model_dump() if versions else {}),
+            **_standing(home, versions, devices, leader),
+        }
+    )  # fmt: skip
+
+
+def _standing(
+    home: str, versions: Versions | None, devices: list[Device], leader: tuple[Versions, str] | None
+) -> dict[str, object]:
+    present = [device for device in devices if device.present(TTL_S)]
+    reason = unfit(versions, leader[0]) if leader and present else ""
+    return {
+        "leader": bool(leader and home and leader[1] == home),
+        "state": "gone" if not present else "refused" if reason else "serving",
+        "reason": reason,
+        "devices": [device.device_id for device in present],
+    }

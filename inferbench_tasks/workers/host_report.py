@@ -1,0 +1,48 @@
+"""What a worker tells of its host again and again: how its clock stands, what its cache takes.
+
+Workers of one host share its document: who finds that another has measured within the interval leaves it at that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from inferbench_tasks.cluster import clock
+from inferbench_tasks.cluster.host import CacheUse, Facts
+from inferbench_tasks.cluster.hosts import Hosts
+from inferbench_tasks.cluster.versions import own
+
+#: A quartz drifts by some 20 us/s: within this time by little more than the error of a measurement.
+EVERY_S = 60.0
+
+
+class HostReport:
+    """Of one host. ``cache_use`` looks at its cache."""
+
+    def __init__(self, hosts: Hosts, home: str, facts: Facts, cache_use: Callable[[], CacheUse]) -> None:
+        self.hosts = hosts
+        self.home = home
+        self.facts = facts
+        self.cache_use = cache_use
+        self._clock_at = self._cache_at = 0.0
+
+    def enter(self) -> None:
+        """At the start of the worker."""
+        self.hosts.enter(self.home, own(), self.facts)
+
+    def tell(self, *, idle: bool) -> None:
+        """To be called often. ``idle``: the device has no job, so that files may be counted."""
+        now = time.monotonic()
+        if now >= self._clock_at:
+            self._clock_at = now + EVERY_S
+            host = self.hosts.get(self.home)
+            if host is None:  # somebody removed it
+                self.enter()
+            if host is None or host.clock_age_s is None or host.clock_age_s >= EVERY_S / 2:
+                offset = clock.measured(self.hosts.db)
+                if offset is not None:
+                    self.hosts.tell_clock(self.home, offset)
+        if idle and now >= self._cache_at:
+            self._cache_at = now + EVERY_S
+            self.hosts.tell_cache(self.home, self.cache_use())

@@ -1,0 +1,65 @@
+"""The offset between two clocks, from exchanges made by hand."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from inferbench_tasks.cluster.clock import Exchange, offset_of
+
+MS = 1_000_000
+
+
+def exchange(true_ahead_ns: int, sent_ns: int, there_ns: int, back_ns: int) -> Exchange:
+    """One with a server whose clock is behind by ``true_ahead_ns`` and tells whole milliseconds."""
+    answered_ns = sent_ns + there_ns - true_ahead_ns
+    return Exchange(sent_ns, answered_ns // MS, sent_ns + there_ns + back_ns)
+
+
+def test_one_exchange_by_hand() -> None:
+    """Left at 10.2 ms, back at 11.0 ms, the answer 7 (so 7 to 8): ahead by 2.2 to 4.0 ms, which is 3.1 ± 0.9."""
+    offset = offset_of([Exchange(10_200_000, 7, 11_000_000)])
+    assert offset is not None
+    # The bound for drift is 0.1% of the 0.8 ms that the exchange took.
+    assert offset.ahead_s == pytest.approx(3.1e-3, abs=1e-12)
+    assert offset.error_s == pytest.approx(0.9e-3 + 0.8e-6, abs=1e-12)
+    assert offset.round_trip_s == pytest.approx(0.8e-3) and offset.exchanges == 1
+
+
+@pytest.mark.parametrize("true_ahead_ns", [0, 30_000_000_000, -123_456_789])
+@pytest.mark.parametrize("share_there", [0.0, 0.5, 1.0])
+def test_the_truth_lies_within_the_error(true_ahead_ns: int, share_there: float) -> None:
+    """Whatever the offset, and whichever way takes the time; below a millisecond though the answers are coarse."""
+    rng = random.Random(7)
+    for _ in range(200):
+        at_ns, exchanges = 1_700_000_000_000_000_000, []
+        for _ in range(24):
+            at_ns += rng.randrange(1 * MS, 3 * MS)
+            trip_ns = rng.randrange(200_000, 900_000)
+            there_ns = int(trip_ns * share_there)
+            exchanges.append(exchange(true_ahead_ns, at_ns, there_ns, trip_ns - there_ns))
+            at_ns += trip_ns
+        offset = offset_of(exchanges)
+        assert offset is not None
+        assert abs(offset.ahead_s - true_ahead_ns / 1e9) <= offset.error_s + 1e-9
+        assert offset.error_s < 0.6e-3
+
+
+def test_a_clock_that_is_set_meanwhile_has_no_offset() -> None:
+    """No offset is in the ranges of both: nothing is told, rather than a mean of two clocks."""
+    before = exchange(0, 1_000 * MS, 100_000, 100_000)
+    after = exchange(30_000 * MS, 1_005 * MS, 100_000, 100_000)
+    assert offset_of([before, after]) is None
+
+
+def test_drift_within_its_bound_is_covered() -> None:
+    """Clocks that drift apart by 900 ppm over half a second: the offset at the end is within the error."""
+    exchanges, at_ns = [], 10_000 * MS
+    for number in range(24):
+        exchanges.append(exchange(round(0.0009 * (at_ns - 10_000 * MS)), at_ns, 50_000, 50_000))
+        at_ns += 20 * MS + 37_000 * number
+    end_ns = exchanges[-1].received_ns
+    offset = offset_of(exchanges)
+    assert offset is not None
+    assert abs(offset.ahead_s - 0.0009 * (end_ns - 10_000 * MS) / 1e9) <= offset.error_s

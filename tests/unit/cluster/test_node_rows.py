@@ -1,0 +1,47 @@
+"""A host in one line."""
+
+from __future__ import annotations
+
+from inferbench_tasks.cluster.host import Gpu, Interface
+from inferbench_tasks.cluster.node_rows import COLUMNS, row
+from inferbench_tasks.cluster.node_state import NodeState
+
+KNOWN = NodeState(
+    host="a", home="0" * 32, leader=True, state="serving", reason="", devices=["a.cpu-1", "a.gpu-0"],
+    inferbench="1.0", python="3.12", protocol=1, cpu="Xeon", machine="x86_64", kernel="6", cores_physical=4,
+    cores_logical=8, cores_usable=2, memory_bytes=16_000_000_000,
+    gpus=[Gpu(uuid="GPU-1", index=0, name="T4", memory_bytes=15_000_000_000, driver="1")], gpus_unknown="",
+    interfaces=[
+        Interface(name="eth0", addresses=["10.0.0.1", "fe80::1"], speed_mbit_s=25_000, mtu_bytes=1500),
+        Interface(name="eth1", addresses=["10.0.1.1"], speed_mbit_s=100, mtu_bytes=1500),
+        Interface(name="wlan0", addresses=["10.0.2.1"], speed_mbit_s=None, mtu_bytes=1500),
+    ],
+    clock_ahead_s=-1.23456, clock_error_s=0.000321, clock_round_trip_s=0.0006, clock_age_s=12.4,
+    cache_fetched_bytes=1_250_000_000, cache_limit_bytes=50_000_000_000, disk_free_bytes=100_000_000_000,
+)  # fmt: skip
+
+
+def test_all_that_is_known_has_its_unit() -> None:
+    """Versions, cores, memory, GPUs by UUID, links with speed, the clock with its error, the cache with its bound."""
+    assert row(KNOWN) == {
+        "host": "a (leader)", "state": "serving", "devices": "a.cpu-1, a.gpu-0",
+        "versions": "InferBench 1.0, Python 3.12, protocol 1",
+        "machine": "Xeon, 4 cores, 8 threads (2 usable), 16 GB", "gpus": "T4, 15 GB (GPU-1)",
+        "links": "eth0 10.0.0.1, 25 Gbit/s; eth1 10.0.1.1, 100 Mbit/s; wlan0 10.0.2.1, speed not told",
+        "clock": "-1,234.56 ± 0.32 ms, 12 s ago", "cache": "1.25 of 50 GB fetched, 100 GB of the disk free",
+        "reason": None,
+    }  # fmt: skip
+
+
+def test_what_was_not_told_is_no_zero() -> None:
+    """A host of an earlier version: nothing stands where nothing is known."""
+    names = [
+        name for name in NodeState.model_fields if name not in ("host", "home", "state", "leader", "reason")
+    ]
+    nothing = dict.fromkeys(names) | {"devices": [], "gpus": [], "interfaces": [], "gpus_unknown": "not said"}
+    state = NodeState.model_validate(
+        {**nothing, "host": "b", "home": "", "state": "gone", "leader": False, "reason": ""}
+    )
+    shown = row(state)
+    assert (shown.pop("host"), shown.pop("state"), shown.pop("gpus")) == ("b", "gone", "not known: not said")
+    assert set(shown.values()) == {None} and set(COLUMNS) == {*shown, "host", "state", "gpus"}
