@@ -158,7 +158,7 @@ def test_a_broken_model_stops_the_run_and_leaves_nothing(
 
 
 def test_a_model_that_is_never_ready_runs_into_the_timeout(tmp_path: Path, ctx: Context) -> None:
-    """The hard limit is the submission's, and named, whether its server answers already or, on a busy machine, not yet."""
+    """The hard limit is the submission's, and named, whether its server answers already or, on a busy machine, not."""
     case = dense_case(tmp_path)
     path = Path(case.model.path)
     path.unlink()
