@@ -159,7 +159,8 @@ def test_records_without_a_turn_that_was_due_are_noticed(server: StandIn, tmp_pa
     outcome = apply_load(plan, tmp_path / "samples.parquet")
     assert held_against(outcome.certificate(plan)) == set()
     table = read_samples(outcome.samples_path)
-    due = np.flatnonzero(column(table, "request_id") >= 2 * plan.turn_step)  # last turns: nothing follows them
+    # The last turns: nothing follows them.
+    due = np.flatnonzero(column(table, "request_id") >= 2 * plan.turn_step)
     inside = column(table, "intended_ns")[due] >= outcome.measure_start_ns
     lost = int(due[inside][len(due[inside]) // 2])
     pq.write_table(table.take([at for at in range(table.num_rows) if at != lost]), outcome.samples_path)
