@@ -1,0 +1,253 @@
+"""Do a training's times add up, and what do its instruments cost?
+
+    python -m benchmarks.training.sums [--only CASE] [--tries N] [--pairs N] [--minutes M] [--rows FILE]
+
+Each case is a real run with a PerfDB of its own, and its figures are those that it stored. Gates, of valid runs alone:
+
+* the phases add up to 97 to 103% of the step;
+* of each phase that is a twentieth of the step or more, CPU time and wait for a core of the thread that runs the step
+  are 95 to 105% of its wall time, on a CPU and where it waits for nothing else;
+* the phases add up to within 5% of the step without instruments, where nothing overlaps;
+* in an epoch without instruments ours costs at most 1% more CPU time than a plain loop: epochs of both in turns, with
+  the 95% interval of their ratio; above 1% as a whole it has failed, and neither is undecided.
+
+Rows are appended to a file of JSON lines; a case with a valid row is not run again. Each gate has passed, failed, or is
+undecided for want of valid runs. Exit 0 only if all have passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.regression.workplace import workplace
+from benchmarks.training.cases import Case
+from benchmarks.training.faults import is_valid, read
+from benchmarks.training.one_run import trained
+from benchmarks.training.peers import measured as beside_plain
+from benchmarks.training.peers import ratio as ratio_of
+from inferbench_tasks.stages.base import Context
+from inferbench_tasks.training.diagnosis import raw
+from inferbench_tasks.training.diagnosis.observation import Steps
+from inferbench_tasks.training.job import TrainingJob
+from inferbench_tasks.training.result import TrainingResult
+
+Row = dict[str, Any]
+STEP, PHASE, BARE = (0.97, 1.03), (0.95, 1.05), (0.95, 1.05)
+INSTRUMENTS = 1.01
+#: A phase that is shorter than this share of the step has no share of its own worth looking at.
+LEAST_SHARE = 0.05
+PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
+#: What overlaps, or waits for others: loader processes beside the ranks, ranks that wait for each other.
+_APART = "CPU + wait is not asked of it, nor the bare step"
+COST = "instruments in the bare epoch"
+
+
+def cases() -> dict[str, TrainingJob]:
+    """By name; small enough for a minute each on two idle cores."""
+    jobs: dict[str, dict[str, Any]] = {
+        "train": {"data": {"kind": "digits"}, "train": {"batch_size": 64, "rounds": 5}},
+        "inference": {"data": {"kind": "digits"}, "train": {"benchmark": "inference", "batch_size": 64, "rounds": 5}},
+        "smooth": {
+            "data": {"kind": "digits", "samples": 60},
+            "train": {"benchmark": "smooth_inference", "batch_size": 32, "rounds": 5},
+        },
+        "resnet-18": {
+            "model": {"name": "resnet-18"},
+            "data": {"kind": "dummy", "samples": 112, "image_size": 64},
+            "train": {"batch_size": 8},
+        },
+        "jpeg": {
+            "model": {"name": "canonical-cnn", "arguments": {"layers": 1, "channels": 8}},
+            "data": {"kind": "jpeg", "samples": 112, "image_size": 96},
+            "train": {"batch_size": 8},
+        },
+        "two ranks": {
+            "data": {"kind": "digits"},
+            "train": {"batch_size": 32},
+            "devices": {"processes": 2, "strategy": "ddp"},
+        },
+        "a loader process": {
+            "data": {"kind": "digits"},
+            "train": {"batch_size": 32},
+            "loader": {"workers": 1},
+        },
+    }  # fmt: skip
+    return {
+        name: TrainingJob.model_validate({"kind": "training", "name": "sums", **job})
+        for name, job in jobs.items()
+    }
+
+
+def overlaps(job: TrainingJob) -> bool:
+    """Whether other processes of the training work while the step does."""
+    return job.loader.workers > 0 or job.devices.ranks > 1
+
+
+def shares(ranks: Sequence[Steps]) -> dict[str, float]:
+    """Phase -> CPU time and wait of its own thread by its wall time, over all steps and ranks; long phases only."""
+    names = [name.removesuffix("_wall_ns") for name in ranks[0] if name.endswith("_wall_ns")]
+    step_ns = sum(float(steps["step_ns"].sum()) for steps in ranks)
+    found = {}
+    for name in names:
+        wall_ns, own_ns = (
+            sum(float(steps[f"{name}_{column}"].sum()) for steps in ranks for column in columns)
+            for columns in (("wall_ns",), ("own_cpu_ns", "own_wait_ns"))
+        )
+        if wall_ns >= LEAST_SHARE * step_ns:
+            found[name] = own_ns / wall_ns
+    return found
+
+
+def figures_of(result: TrainingResult, ranks: Sequence[Steps], job: TrainingJob) -> Row:
+    """What the gates look at; None where it is not asked."""
+    summary = result.summary
+    if summary is None or not summary.synchronised["phases"]:
+        return {"explained": None, "shares": None, "beside_bare": None}
+    timing, rate = summary.synchronised, summary.bare["samples_per_s"]
+    sum_ms = sum(phase["wall_ms"]["mean"] for phase in timing["phases"].values())
+    bare_ms = job.samples_per_step * job.devices.ranks / rate * 1e3 if rate else None
+    alone = not overlaps(job)
+    return {
+        "explained": timing["explained_ratio"],
+        "shares": shares(ranks) if alone else None,
+        "beside_bare": sum_ms / bare_ms if alone and bare_ms else None,
+        "overlaps": not alone,
+    }
+
+
+def row_of(name: str, job: TrainingJob) -> Row:
+    """A run, with its verdict."""
+    with workplace() as (db, data_dir):
+        case = Case(name, "", None, job)
+        result = trained(case, job, "sums.1", db, Context(data_dir=data_dir, perfdb_uri=None))
+        return {
+            "case": name,
+            "load": os.getloadavg()[0],
+            "verdict": result.verdict.kind,
+            "reasons": [reason.check for reason in result.verdict.reasons],
+            **figures_of(result, raw.ranks_of(db, result), job),
+        }
+
+
+def cost_row(pairs: int) -> Row:
+    """CPU time of ours by that of a plain loop, one process."""
+    with tempfile.TemporaryDirectory() as folder:
+        cpu = ratio_of(beside_plain("fashion-cnn", 1, pairs, Path(folder)), 1)
+    return {"case": COST, "load": os.getloadavg()[0], "verdict": "valid", "cpu": cpu, "pairs": pairs}
+
+
+def gates(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
+    """(what, word, of which runs) of each gate."""
+    valid = [row for row in rows if is_valid(dict(row)) and row["case"] in cases()]
+    alone = [row for row in valid if not row["overlaps"]]
+    explained = {row["case"]: [row["explained"]] for row in valid}
+    told = [
+        _gate("the phases add up to 97-103% of the step", STEP, explained, cases()),
+        _gate(
+            "CPU + wait is 95-105% of a phase's wall time",
+            PHASE,
+            {row["case"]: list((row["shares"] or {}).values()) for row in alone},
+            _alone(),
+        ),
+        _gate(
+            "the phases add up to within 5% of the bare step",
+            BARE,
+            {row["case"]: [row["beside_bare"]] for row in alone},
+            _alone(),
+        ),
+    ]  # fmt: skip
+    costs = [row["cpu"] for row in rows if row["case"] == COST and "cpu" in row]
+    if not costs:
+        return [*told, (f"{COST}: at most 1%", UNDECIDED, "it was not run")]
+    mean, low, high = costs[-1]
+    word = PASSED if high <= INSTRUMENTS else FAILED if low > INSTRUMENTS else UNDECIDED
+    return [*told, (f"{COST}: at most 1%", word, f"{mean - 1:+.2%} ({low - 1:+.2%} to {high - 1:+.2%})")]
+
+
+def _alone() -> list[str]:
+    return [name for name, job in cases().items() if not overlaps(job)]
+
+
+def _gate(
+    what: str, bounds: tuple[float, float], of: Mapping[str, Sequence[float | None]], wanted: Any
+) -> tuple[str, str, str]:
+    """One value beyond its bounds fails; a case without a valid run leaves it undecided."""
+    values = {name: [value for value in given if value is not None] for name, given in of.items()}
+    beyond = {
+        name: [value for value in given if not bounds[0] <= value <= bounds[1]]
+        for name, given in values.items()
+    }
+    if wrong := {name: given for name, given in beyond.items() if given}:
+        return (
+            what,
+            FAILED,
+            "; ".join(f"{name} {', '.join(f'{v:.1%}' for v in of)}" for name, of in wrong.items()),
+        )
+    missing = [name for name in wanted if not values.get(name)]
+    return (
+        what,
+        UNDECIDED if missing else PASSED,
+        f"no valid run of {', '.join(missing)}" if missing else "all",
+    )
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> None:
+    """A line for each run."""
+    for row in rows:
+        if row["case"] == COST:
+            continue
+        shares_ = ", ".join(f"{name} {of:.1%}" for name, of in (row.get("shares") or {}).items())
+        ratios = (row.get("explained"), row.get("beside_bare"))
+        explained, bare = ("-" if value is None else f"{value:.1%}" for value in ratios)
+        said = row.get("verdict", "failed") + (
+            f" ({', '.join(row['reasons'])})" if row.get("reasons") else ""
+        )
+        why = _APART if row.get("overlaps") else shares_
+        print(f"{row['case']:18}{said:32} step {explained}, bare {bare}; {why}")
+
+
+def main() -> int:
+    """Run what has no valid row yet, then the runs and the gates."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", choices=[*cases(), COST])
+    parser.add_argument("--tries", type=int, default=3, help="of a case whose runs are not valid")
+    parser.add_argument("--pairs", type=int, default=60, help="of epochs beside a plain loop's")
+    parser.add_argument("--minutes", type=float, help="start no run after so long")
+    parser.add_argument("--rows", type=Path, default=Path(tempfile.gettempdir()) / "training-sums.jsonl")
+    options = parser.parse_args()
+    started_s = time.monotonic()
+    for attempt in range(options.tries):
+        for name in (*cases(), COST):
+            late = options.minutes and time.monotonic() - started_s > 60 * options.minutes
+            mine = [row for row in read(options.rows) if row["case"] == name]
+            decided = any(is_valid(row) for row in mine) if name != COST else _decided(mine)
+            if late or options.only not in (None, name) or len(mine) > attempt or decided:
+                continue
+            row = cost_row(options.pairs) if name == COST else row_of(name, cases()[name])
+            with options.rows.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(f"{name}: {row['verdict']}", file=sys.stderr, flush=True)
+    rows = read(options.rows)
+    table(rows)
+    told = gates(rows)
+    for what, word, of in told:
+        print(f"{word:10} {what}: {of}")
+    return 0 if all(word == PASSED for _, word, _ in told) else 1
+
+
+def _decided(rows: Sequence[Row]) -> bool:
+    return any(row["cpu"][2] <= INSTRUMENTS or row["cpu"][1] > INSTRUMENTS for row in rows)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
