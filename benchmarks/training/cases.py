@@ -115,7 +115,7 @@ def cases() -> list[Case]:
 #: Faults of the issue that are not injected here, with the reason.
 NOT_HERE = {
     "unpinned copies": "needs a GPU",
-    "device slower than its kind": "told by `training fleet`, which has a baseline of the kind; no rule of one run does",
+    "device slower than its kind": "told by `training fleet`, which has a baseline; no rule of a run does",
     "memory pressure": "no rule yet: a result has no figure of it (files pushed out of the cache make it invalid)",
     "timing artefact": "a figure that is wrong holds nothing up: `startup_in_means` names it beside the causes",
 }

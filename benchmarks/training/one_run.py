@@ -26,19 +26,19 @@ from inferbench_tasks.training.stages import collect, generate, release, train
 
 def trained(case: Case, job: TrainingJob, run_id: str, db: PerfDB, ctx: Context) -> TrainingResult:
     """The stages of a run in turn, ``train`` with the fault around it."""
-    ids = {"run_id": run_id, "attempt": 1, "job_id": "job", "job": job}
-    data = generate.run(generate.Input(**ids), ctx)  # type: ignore[arg-type]
+    ids: dict[str, Any] = {"run_id": run_id, "attempt": 1, "job_id": "job", "job": job}
+    data = generate.run(generate.Input(**ids), ctx)
 
     def with_fault() -> train.Output:
         with case.injection(data):
-            return train.run(train.Input(**ids, generate=data), ctx)  # type: ignore[arg-type]
+            return train.run(train.Input(**ids, generate=data), ctx)
 
     try:
         with ThreadPoolExecutor(1) as thread:
             output = thread.submit(with_fault).result()
-        collect.run(collect.Input(**ids, generate=data, train=output), ctx)  # type: ignore[arg-type]
+        collect.run(collect.Input(**ids, generate=data, train=output), ctx)
     finally:
-        release.run(release.Input(**ids), ctx)  # type: ignore[arg-type]
+        release.run(release.Input(**ids), ctx)
     return db.results_of(TrainingResult, {"run_id": run_id})[0]
 
 

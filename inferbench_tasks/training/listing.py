@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
+from inferbench_tasks.training.jade import COLUMNS as JADE
 from inferbench_tasks.training.report.views import PHASES
 from inferbench_tasks.training.result import TrainingResult
 
@@ -28,10 +29,14 @@ SORTS = {
     "samples_per_s": "summary.bare.samples_per_s",
     "step_ms": "summary.synchronised.step_ms.mean",
     **{f"{name}_ms": f"summary.synchronised.phases.{name}.wall_ms.mean" for name in PHASES},
+    "events_step_ms": "summary.events.step_ms.mean",
+    **{f"jade_{name}_ms": f"summary.jade.columns.{name}" for name in JADE},
+    "jade_step_ms": "summary.jade.step_s",
 }
 COLUMNS = (
     "run", "created", "submission", "benchmark", "model", "data", "where", "processes", "workers", "samples_per_s",
-    "step_ms", *(f"{name}_ms" for name in PHASES), "explained_ratio", "jade_step_ms", "device", "cluster", "verdict",
+    "step_ms", *(f"{name}_ms" for name in PHASES), "explained_ratio", "events_step_ms",
+    *(f"jade_{name}_ms" for name in JADE), "jade_step_ms", "device", "cluster", "verdict",
 )  # fmt: skip
 
 
@@ -81,6 +86,8 @@ def row(result: TrainingResult) -> dict[str, Any]:
     """A line of the list; times are means, ms, ``samples_per_s`` of epochs without instruments."""
     engine, model = result.engine, result.model
     jade = result.summary.jade if result.summary else None
+    events = result.summary.events if result.summary else None
+    columns = (jade or {}).get("columns") or {}
     return {
         "run": result.run_id,
         "created": result.created_at,
@@ -92,6 +99,8 @@ def row(result: TrainingResult) -> dict[str, Any]:
         "processes": engine.processes if engine else None,
         "workers": result.loader.get("workers"),
         **figures(result),
+        "events_step_ms": events["step_ms"]["mean"] if events and events["step_ms"] else None,
+        **{f"jade_{name}_ms": 1e3 * columns[name] if name in columns else None for name in JADE},
         "jade_step_ms": jade["step_s"] * 1e3 if jade and jade["step_s"] is not None else None,
         "device": result.device.name or result.device.kind if result.device else None,
         "cluster": result.cluster,

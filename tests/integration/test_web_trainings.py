@@ -166,3 +166,46 @@ def test_scaling_is_the_same_over_rest_and_by_the_command_line(
     refused = http.get(f"{API}/scaling", params={"submission": "other"})
     assert refused.status_code == 422 and "devices.processes: [1, 2]" in refused.text
     assert isinstance(CliRunner().invoke(app, ["scaling", "--ranks", "1"]).exception, InputError)
+
+
+def test_the_page_of_scaling_says_what_is_measured_and_what_is_predicted(
+    http: TestClient, scaled: None
+) -> None:
+    """Speed-up 1.6 at an efficiency of 0.8, with a chart; a filter that leaves nothing is the remedy in words."""
+    page = http.get("/inferbench/trainings/scaling")
+    assert page.status_code == 200 and "Prediction, not measured" in page.text and "data-draw" in page.text
+    row = page.text.split("s-1.two</a>")[1].split("</tr>")[0]
+    assert ">1.6 (1.58–1.62)<" in row and ">0.8<" in row, row
+    empty = http.get("/inferbench/trainings/scaling", params={"submission": "<b>"}).text
+    assert 'role="alert"' in empty and "devices.processes: [1, 2]" in empty and "<b>" not in empty
+    assert "/inferbench/trainings/scaling" in http.get("/inferbench/trainings").text
+
+
+def test_the_page_of_clusters_sets_two_beside_each_other(
+    http: TestClient, perfdb: PerfDB, tmp_path: Path
+) -> None:
+    """The newest valid runs of one job, with what differs; without any cluster it says how to name one."""
+    assert "--cluster NAME" in http.get("/inferbench/trainings/clusters").text
+    path = tmp_path / "steps.parquet"
+    steps.write([answer(0)], path)
+    for label, name, factor in (("a", "old", 1), ("b", "new", 2)):
+        result = view(label, factor, interval=(600, 700)).result
+        submission = result.submission.model_copy(update={"digest": "f" * 64})
+        result = result.model_copy(update={"cluster": name, "submission": submission})
+        perfdb.start_run(result.run_id, "x-1", "x", JOB.model_dump(mode="json"))
+        perfdb.save_result(result, path)
+    pair = {"first": "old", "second": "new"}
+    page = http.get("/inferbench/trainings/clusters", params=pair).text
+    assert "2.000" in page and "cluster: old and new" in page
+    unknown = http.get("/inferbench/trainings/clusters", params={"first": "old", "second": "<i>"}).text
+    assert 'role="alert"' in unknown and "<i>" not in unknown
+
+
+def test_the_lists_titles_sort_by_their_columns(http: TestClient, trainings: dict[str, str]) -> None:
+    """Fast runs first, the other way round the second time; filters stay."""
+    page = http.get("/inferbench/trainings", params={"data": "digits"}).text
+    assert "/inferbench/trainings?data=digits&amp;sort=step_ms" in page
+    assert "/inferbench/trainings?data=digits&amp;sort=-samples_per_s" in page
+    again = http.get("/inferbench/trainings", params={"sort": "step_ms"}).text
+    assert 'aria-sort="ascending"' in again and "/inferbench/trainings?sort=-step_ms" in again
+    assert again.index(trainings["fast"]) < again.index(trainings["slow"])

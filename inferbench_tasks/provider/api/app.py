@@ -37,6 +37,7 @@ from inferbench_tasks.provider.ui import (
     recommend_page,
     run_page,
 )
+from inferbench_tasks.provider.ui import training_pages as scaling_and_clusters
 from inferbench_tasks.provider.ui import trainings as training_pages
 
 app = FastAPI(
@@ -71,6 +72,7 @@ app.include_router(recommend_page.router)
 app.include_router(run_page.router)
 app.include_router(following.router)
 app.include_router(training_pages.router)
+app.include_router(scaling_and_clusters.router)
 app.include_router(brick_pages.router)
 app.add_middleware(PlainAddress)
 install(app)

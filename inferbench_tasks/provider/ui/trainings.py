@@ -14,6 +14,7 @@ from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.questions import MOST_COMPARED
 from inferbench_tasks.provider.api.trainings import Filters, compare_runs, page_of
 from inferbench_tasks.provider.ui.render import page, query
+from inferbench_tasks.training.jade import COLUMNS as JADE
 from inferbench_tasks.training.listing import SORTS, comparison_rows
 from inferbench_tasks.training.report.views import PHASES
 
@@ -24,6 +25,8 @@ _FIGURES = {
     "samples_per_s": ("samples/s", True),
     "step_ms": ("step, ms", False),
     **{f"{name}_ms": (f"{name.replace('_', ' ')}, ms", False) for name in PHASES},
+    "events_step_ms": ("step by the device, ms", False),
+    **{f"jade_{name}_ms": (f"Jade's {name.replace('_', ' ')}, ms", False) for name in JADE},
     "jade_step_ms": ("Jade's step, ms", False),
 }
 
@@ -50,6 +53,7 @@ def trainings(
         here="trainings",
         rows=[row | {name: shown_figure(row, name) for name in shown} for row in rows],
         shown=shown,
+        links={name: _sorted_by(name, sort, filters) for name in shown},
         filters=filters,
         filled=any(filters.values()),
         sort=sort,
@@ -81,6 +85,15 @@ def compare(db: Store, run: Annotated[list[str], Query()] = []) -> HTMLResponse:
     return page(
         "compare_trainings.html", here="trainings", slots=slots, problem=problem, comparisons=comparisons
     )
+
+
+def _sorted_by(name: str, sort: str, filters: dict[str, str]) -> str | None:
+    """The list by a column, the other way round once it is sorted by it: fast runs first."""
+    if name not in SORTS:
+        return None
+    first = f"-{name}" if _FIGURES[name][1] else name
+    other = name if _FIGURES[name][1] else f"-{name}"
+    return "/inferbench/trainings" + query(**filters, sort=other if sort == first else first)
 
 
 def shown_figure(row: dict[str, Any], name: str) -> str:
