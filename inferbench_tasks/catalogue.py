@@ -118,10 +118,11 @@ def prices_for(kind: str, name: str) -> list[Price]:
 
 def read_table(file: str, model: type[R]) -> tuple[R, ...]:
     """The rows of a table under ``configs/``; () if the file is missing."""
-    return _rows(_folder() / file, model)
+    return _rows(config_folder() / file, model)
 
 
-def _folder() -> Path:
+def config_folder() -> Path:
+    """Where the tables and manifests of this installation lie."""
     folder = os.environ.get(CONFIG_DIR)
     return Path(folder) if folder else _SHIPPED
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from inferbench_tasks.backends.environments import Environment
 from inferbench_tasks.backends.probes.base import Probe
 from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, Processing
 from inferbench_tasks.launchers.base import Launch
@@ -66,6 +67,8 @@ class Backend(ABC):
     """One serving system. The class attributes are its card in ``inferbench backends``."""
 
     kind: ClassVar[str]
+    #: The distribution that brings its runtime, as its framework's manifest is called; None where no package does.
+    package: ClassVar[str | None] = None
     formats: ClassVar[tuple[str, ...]]
     #: Protocols that the load can speak to it; see ``handles.Endpoint``.
     protocols: ClassVar[tuple[str, ...]]
@@ -113,6 +116,10 @@ class Backend(ABC):
     @abstractmethod
     def prepare(self, deployment: Deployment) -> Prepared:
         """Write the configuration under ``deployment.folder`` and say what to start."""
+
+    def environment(self) -> Environment | None:
+        """The environment of pinned hashes that it is made in on first use; None where it runs in ours."""
+        return None
 
     def image(self, spec: ServeSpec) -> str | None:
         """The container image; None where the backend has none."""

@@ -36,6 +36,7 @@ class LlamaCpp(Backend):
     """Continuous batching over slots, each with a context of its own."""
 
     kind = "llama_cpp"
+    package = "xllamacpp"
     formats = ("gguf",)
     protocols = ("openai",)
     batching = False
@@ -50,6 +51,9 @@ class LlamaCpp(Backend):
         if platform.system() != "Linux" or platform.machine() not in ("x86_64", "aarch64"):
             return f"its package has no wheel for {platform.system()} on {platform.machine()}"
         return None
+
+    def environment(self) -> Environment:
+        return environment()
 
     def version(self) -> str:
         """The package's, whose last number is llama.cpp's build."""

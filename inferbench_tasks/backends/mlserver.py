@@ -44,6 +44,7 @@ class MLServer(Backend):
     """MLServer with one process, or with ``instances`` worker processes."""
 
     kind = "mlserver"
+    package = "mlserver"
     formats = ("onnx",)
     protocols = ("grpc",)
 
@@ -53,6 +54,9 @@ class MLServer(Backend):
     def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:
         """Its environment is made on first use."""
         return None
+
+    def environment(self) -> Environment:
+        return environment()
 
     def version(self) -> str:
         """MLServer's version, as its environment pins it."""

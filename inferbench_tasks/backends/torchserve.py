@@ -83,6 +83,7 @@ class TorchServe(Backend):
     """One Java front end, ``instances`` Python workers."""
 
     kind = "torchserve"
+    package = "torchserve"
     formats = ("torchscript",)
     protocols = ("http",)
 
@@ -102,6 +103,9 @@ class TorchServe(Backend):
             if not installable():
                 return "the optional part torch is missing: pip install 'inferbench[torch]'"
         return None
+
+    def environment(self) -> Environment:
+        return environment()
 
     def version(self) -> str:
         """TorchServe's version, as its environment pins it."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread_env
-from inferbench_tasks.backends.environments import site_packages
+from inferbench_tasks.backends.environments import Environment, site_packages
 from inferbench_tasks.backends.own_server import mount
 from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.backends.triton_config import pbtxt, tensor
@@ -56,6 +56,7 @@ class Triton(Backend):
     """Triton, asked over HTTP or gRPC by KServe v2."""
 
     kind = "triton"
+    package = "nvidia-pytriton"
     formats = ("onnx",)
     protocols = ("http", "grpc")
     launchers = ("process", "container")
@@ -73,6 +74,9 @@ class Triton(Backend):
                 "Python 3.11 that was built with --enable-shared"
             )
         return None
+
+    def environment(self) -> Environment:
+        return environment()
 
     def version(self) -> str:
         """Triton's version, as it is pinned here."""

@@ -46,6 +46,10 @@ COMMANDS = {
     "networks": ("The emulated networks; check that they do what they say.", "networks"),
     "artifacts": ("What travels between hosts: list, show, put, gc.", "artifacts"),
     "models": ("The model repository: register, update, search, show, delete.", "models"),
+    "manifests": (
+        "Models, frameworks, data sets, scenarios, stacks by version: list, show, add, diff.",
+        "manifests",
+    ),
     "bricks": ("What models are made of, and their latency from its parts: decompose, predict.", "bricks"),
     "load": ("Load any server: run, calibrate.", "load"),
     "up": ("Start the whole system on this machine: Airflow, broker, PerfDB, workers.", "up"),

@@ -218,6 +218,14 @@ class InferBench:
         """The newest traced run of each model by stack, version or system, and each with the fastest of its model."""
         return self._get("/stack", model=list(models), by=by)
 
+    def manifests(self, *, kind: str = "", name: str = "", limit: int | None = None) -> Iterator[Answer]:
+        """Manifests by kind and name, the newest version first, page after page."""
+        return self._pages("/manifests", limit, kind=kind, name=name)
+
+    def manifest(self, id: str) -> Answer:
+        """One in full, the newest that fits ``KIND:NAME@CONSTRAINT`` (``model:digits@^1``), with digest and origin."""
+        return self._get(f"/manifests/{quote(id, safe='')}")
+
     def cluster(self) -> Answer:
         """Devices with their leases, queues in expected seconds, and why each job waits."""
         return self._get("/cluster")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from inferbench_tasks.contracts.arrays import Arrays
@@ -23,6 +23,16 @@ class Dataset(ABC):
     """
 
     name: ClassVar[str]
+    #: Of its manifest; raised when other samples come out.
+    version: ClassVar[str] = "1.0.0"
+    licence: ClassVar[str | None] = None
+    #: Where it comes from, in words; SHA-256 of its files, where they are known.
+    origin: ClassVar[str] = ""
+    files: ClassVar[Mapping[str, str]] = {}
+    #: Samples of each part, where their number is the same everywhere.
+    splits: ClassVar[Mapping[str, int]] = {}
+    #: How many labels there are; None without labels.
+    classes: ClassVar[int | None] = None
 
     @abstractmethod
     def __len__(self) -> int:

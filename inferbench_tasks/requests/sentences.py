@@ -32,6 +32,8 @@ class Sentences(Dataset):
     """``encode`` turns texts into what the model takes."""
 
     name = "python-documentation"
+    licence = "PSF-2.0"
+    origin = "sentences of the documentation that Python itself brings; their number depends on its version"
 
     def __init__(self, encode: Callable[[list[str]], Arrays]) -> None:
         self.encode = encode

@@ -207,7 +207,7 @@ def _all_models(submission: type[SubmissionBase]) -> list[type[Spec]]:
 
 
 def _section(path: str, model: type[Spec]) -> str:
-    return f"## {path}\n\n{_summary(model)}\n\n{_table(model)}"
+    return f"## {path}\n\n{summary_of(model)}\n\n{_table(model)}"
 
 
 def _models() -> str:
@@ -216,7 +216,7 @@ def _models() -> str:
         title = ", ".join(
             f"{name}: {choices(model, name)[0]}" for name in DISCRIMINATORS if choices(model, name)
         )
-        parts += [f"### {title}", _summary(model), _table(model)]
+        parts += [f"### {title}", summary_of(model), _table(model)]
     return "\n\n".join([*parts, _section("model.training", Training)])
 
 
@@ -226,7 +226,7 @@ def _lengths() -> list[str]:
         "A law of lengths in tokens, which are whole and at least 1; `kind` chooses.",
     ]
     for model in Slot.of(LengthsSpec).models():
-        parts += [f"### kind: {choices(model, 'kind')[0]}", _summary(model), _table(model)]
+        parts += [f"### kind: {choices(model, 'kind')[0]}", summary_of(model), _table(model)]
     others = ("output_tokens", "turns", "think_time_ms")
     same = [(f"## requests.{name}", "As [input_tokens](#requestsinput_tokens).") for name in others]
     return [*parts, *(part for section in same for part in section)]
@@ -241,7 +241,7 @@ def _arrivals() -> str:
     for kind in ARRIVALS:
         if ARRIVALS.origin(kind) == "built-in":
             process = ARRIVALS.load(kind)
-            summary = f"{_summary(process)} ({process.loop.capitalize()} loop.)"
+            summary = f"{summary_of(process)} ({process.loop.capitalize()} loop.)"
             parts += [f"### kind: {kind}", summary, _table(process)]
     return "\n\n".join(parts)
 
@@ -251,8 +251,8 @@ def _table(model: type[Spec]) -> str:
     for name, field in model.model_fields.items():
         if len(choices(model, name)) == 1 and name in DISCRIMINATORS and field.is_required():
             continue  # it stands in the heading
-        cells = (f"`{name}`", _allowed(name, field), _default(field), description(model, name, field))
-        rows.append("| " + " | ".join(_cell(cell) for cell in cells) + " |")
+        cells = (f"`{name}`", _allowed(name, field), default_of(field), description(model, name, field))
+        rows.append("| " + " | ".join(as_cell(cell) for cell in cells) + " |")
     return "\n".join(rows) if len(rows) > 2 else "No further keys."
 
 
@@ -265,7 +265,8 @@ def _allowed(name: str, field: FieldInfo) -> str:
     return slot.describe().replace(PATTERNS[SLUG_PATTERN], "a name")
 
 
-def _default(field: FieldInfo) -> str:
+def default_of(field: FieldInfo) -> str:
+    """A field's default as a table shows it; "" where it is needed."""
     value = field.get_default(call_default_factory=True)
     if value is PydanticUndefined:
         return ""
@@ -303,11 +304,13 @@ def description(model: type[Spec], name: str, field: FieldInfo) -> str:
     return ""
 
 
-def _summary(model: type[Spec]) -> str:
+def summary_of(model: type[Spec]) -> str:
+    """A class's own words, on one line."""
     return re.sub(r"``([^`]*)``", r"`\1`", " ".join(inspect.cleandoc(model.__doc__ or "").split()))
 
 
-def _cell(text: str) -> str:
+def as_cell(text: str) -> str:
+    """A text in a table of Markdown."""
     return re.sub(r"``([^`]*)``", r"`\1`", text).replace("|", "\\|")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, ModelSource, Watch
+from inferbench_tasks.contracts.models import Made, ModelSource, Signature, Watch
 from inferbench_tasks.extras import require
 from inferbench_tasks.modelrepo.canonical import training
 from inferbench_tasks.modelrepo.canonical.base import (
@@ -26,6 +26,7 @@ class CanonicalSource(ModelSource):
 
     task = "image-classification"
     licence = "data CC BY 4.0; weights trained here"
+    recipe = 3
 
     def __init__(self, spec: CanonicalSpec) -> None:
         self.spec = spec
@@ -42,8 +43,15 @@ class CanonicalSource(ModelSource):
             "seed": training.SEED,
             "flop": training.MAX_FLOP,
             "version": _version("torch" if self.framework == "torch" else "tensorflow"),
-            "recipe": 3,
+            "recipe": self.recipe,
         }
+
+    def signature(self) -> Signature:
+        shape = family_module(self.spec).input_shape(self.spec)
+        return (
+            (TensorSpec(name=INPUT, dtype="float32", shape=shape),),
+            (TensorSpec(name=OUTPUT, dtype="float32", shape=(CLASSES,)),),
+        )
 
     def dataset(self) -> Digits:
         return Digits(INPUT, family_module(self.spec).input_shape(self.spec))
@@ -69,15 +77,12 @@ class CanonicalSource(ModelSource):
             module = training.train_keras(self.spec, watch)
             parameters = sum(int(w.shape.num_elements() or 0) for w in module.trainable_variables)
             save_keras(module, architecture, folder / file)
+        inputs, outputs = self.signature()
         return Made(
             format="torch" if self.framework == "torch" else "keras",
             file=file,
-            inputs=(
-                TensorSpec(
-                    name=INPUT, dtype="float32", shape=family_module(self.spec).input_shape(self.spec)
-                ),
-            ),
-            outputs=(TensorSpec(name=OUTPUT, dtype="float32", shape=(CLASSES,)),),
+            inputs=inputs,
+            outputs=outputs,
             parameters=parameters,
         )
 

@@ -13,6 +13,7 @@ from fastapi import APIRouter, FastAPI
 from inferbench_tasks.provider.api import (
     bricks,
     cluster,
+    manifests,
     plan,
     points,
     questions,
@@ -51,7 +52,19 @@ app = FastAPI(
     redoc_url=None,
 )
 api = APIRouter(prefix="/api")
-for part in (plan, submissions, runs, questions, points, trainings, bricks, traces, cluster, regression):
+for part in (
+    plan,
+    submissions,
+    runs,
+    questions,
+    points,
+    trainings,
+    bricks,
+    traces,
+    manifests,
+    cluster,
+    regression,
+):
     api.include_router(part.router)
 
 

@@ -1,0 +1,112 @@
+"""Manifests of all built-in models, made of the registries: the zoo, and each canonical family."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.contracts.models import ModelSource
+from inferbench_tasks.errors import InferBenchError, InputError
+from inferbench_tasks.manifests.kinds.model import ModelManifest
+from inferbench_tasks.modelrepo.canonical.source import CanonicalSource
+from inferbench_tasks.modelrepo.zoo import ZOO
+from inferbench_tasks.submission.fields import Slot, choices
+from inferbench_tasks.submission.model import CanonicalModel, Framework
+
+#: The package of each framework that a model is made with.
+PACKAGES = {"torch": "torch", "tensorflow": "tensorflow", "sklearn": "scikit-learn"}
+_FRAMEWORKS: tuple[Framework, ...] = ("torch", "tensorflow")
+
+
+def models() -> Iterator[ModelManifest]:
+    """Each in its usual framework under its own name, in another one with that at its end."""
+    for name in ZOO:
+        try:
+            usual = ZOO.load(name)(name, None)
+        except InferBenchError:
+            continue  # a third party's that can't be imported; whoever asks for it is told why
+        yield _of_zoo(name, usual, None)
+        for framework in _FRAMEWORKS:
+            if framework != usual.framework and (other := _in_framework(name, framework)):
+                yield _of_zoo(f"{name}-{framework}", other, framework)
+    for family in sorted(families()):
+        for framework in _FRAMEWORKS:
+            yield _of_family(family, framework)
+
+
+def families() -> dict[str, type[Any]]:
+    """The families of canonical models, by name."""
+    return {choices(model, "family")[0]: model for model in Slot.of(CanonicalModel).models()}
+
+
+def _in_framework(name: str, framework: Framework) -> ModelSource | None:
+    try:
+        return ZOO.load(name)(name, framework)
+    except InputError:
+        return None
+
+
+def _of_zoo(name: str, source: ModelSource, framework: Framework | None) -> ModelManifest:
+    model = {"kind": "zoo", "name": source.name} | ({"framework": framework} if framework else {})
+    return _manifest(name, source, model)
+
+
+def _of_family(family: str, framework: Framework) -> ModelManifest:
+    model = {"kind": "canonical", "family": family, "framework": framework}
+    spec = TypeAdapter[Any](CanonicalModel).validate_python(model)
+    name = f"canonical-{family}" if framework == "torch" else f"canonical-{family}-{framework}"
+    return _manifest(name, CanonicalSource(spec), spec.model_dump(mode="json"))
+
+
+def _manifest(name: str, source: ModelSource, model: dict[str, Any]) -> ModelManifest:
+    inputs, outputs = source.signature() or ((), ())
+    package = source.package
+    pin = {"name": package.name, "version": package.version, "sha256": package.sha256} if package else None
+    dataset = source.dataset()
+    return ModelManifest.model_validate(
+        {
+            "kind": "model",
+            "name": name,
+            "version": f"{source.recipe}.0.0",
+            "task": source.task,
+            "licence": source.licence,
+            "references": _references(source),
+            "inputs": [_tensor(tensor) for tensor in inputs],
+            "outputs": [_tensor(tensor) for tensor in outputs],
+            "sources": [{"kind": "built_in", "model": model, "package": pin}],
+            "framework": PACKAGES.get(source.framework),
+            "dataset": f"{dataset.name}@{dataset.version}" if dataset else None,
+        }
+    )
+
+
+def _tensor(tensor: TensorSpec) -> dict[str, Any]:
+    return {"name": tensor.name, "dtype": tensor.dtype, "shape": list(tensor.shape)}
+
+
+def _references(source: ModelSource) -> list[str]:
+    """What the module that builds the network says of it in its first sentence: paper, authors, year."""
+    network = getattr(source, "network", None)
+    architecture = (getattr(network, "architecture", None) or source.name) if network else source.name
+    point = _architectures().get(architecture)
+    spec = find_spec(point) if point and ".networks." in point else None
+    if spec is None or spec.origin is None:
+        return []
+    # Read and not imported: each would bring its framework, seconds and hundreds of megabytes.
+    text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+    first = " ".join(text.split("\n\n")[0].split())
+    return [first] if first else []
+
+
+@cache
+def _architectures() -> dict[str, str]:
+    """The architectures of this package's networks, with the module that builds each."""
+    return {point.name: point.module for point in entry_points(group="inferbench.architectures")}

@@ -1,0 +1,153 @@
+"""All manifests that can be named here: built-in ones, files under ``configs/manifests``, and those of PerfDB.
+
+catalogue = Catalogue.here(db)
+resolved = catalogue.resolve("model", "digits", "^1")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.catalogue import config_folder
+from inferbench_tasks.contracts.versions import Constraint, newest_first
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.manifests.kinds.base import KINDS, Manifest, identity
+from inferbench_tasks.manifests.reading import read_manifest
+from inferbench_tasks.manifests.store import ManifestStore
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.problem import did_you_mean
+
+FOLDER = "manifests"
+MAX_FILES = 2000
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A manifest and where it is: ``built-in``, a file, ``PerfDB``."""
+
+    manifest: Manifest
+    origin: str
+
+    def row(self) -> dict[str, Any]:
+        """For a list."""
+        return {**self.manifest.row(), "origin": self.origin}
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """To what a name with a constraint was resolved."""
+
+    entry: Entry
+    asked: str
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest."""
+        return self.entry.manifest
+
+    def row(self) -> dict[str, Any]:
+        """For a lock."""
+        manifest = self.manifest
+        return {
+            "kind": manifest.kind,
+            "name": manifest.name,
+            "asked": self.asked,
+            "version": manifest.version,
+            "digest": manifest.digest,
+        }
+
+
+class Catalogue:
+    """Manifests by kind, name and version."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        """InputError where one version stands in two places with different content."""
+        self._entries: dict[str, Entry] = {}
+        for entry in entries:
+            other = self._entries.setdefault(entry.manifest.id, entry)
+            old, new = other.manifest.digest, entry.manifest.digest
+            if old != new:
+                raise InputError(
+                    f"{entry.manifest.id} has one content in {other.origin} ({old[:12]}) and another in {entry.origin} "
+                    f"({new[:12]}); a version never changes: give one of them a new one"
+                )
+
+    @classmethod
+    def here(cls, db: PerfDB | None) -> Catalogue:
+        """All that this installation knows; without a PerfDB only what is built in or lies in files."""
+        stored = [Entry(manifest, "PerfDB") for manifest in ManifestStore(db).all()] if db else []
+        return cls([*built_in(), *files(), *stored])
+
+    def entries(self, kind: str = "", name: str = "") -> list[Entry]:
+        """Those of a kind and a name, by kind and name, the newest version first."""
+        chosen = [
+            entry
+            for entry in self._entries.values()
+            if kind in ("", entry.manifest.kind) and name in ("", entry.manifest.name)
+        ]
+        order = {
+            version: place for place, version in enumerate(newest_first({e.manifest.version for e in chosen}))
+        }
+        return sorted(chosen, key=lambda e: (e.manifest.kind, e.manifest.name, order[e.manifest.version]))
+
+    def resolve(self, kind: str, name: str, constraint: str = "*") -> Resolved:
+        """The newest version that fits and exists. InputError, which says which names or versions there are."""
+        try:
+            wanted = Constraint.parse(constraint)
+        except ValueError as error:
+            raise InputError(str(error), field="version") from error
+        versions = {entry.manifest.version: entry for entry in self.entries(kind, name)}
+        if not versions:
+            names = sorted({entry.manifest.name for entry in self.entries(kind)})
+            hint = did_you_mean(name, names) or f"; known: {', '.join(names)}"
+            raise InputError(f"there is no manifest of the {kind} {name[:100]!r}{hint}", field="name")
+        newest = wanted.newest(versions)
+        if newest is None:
+            there = ", ".join(newest_first(versions))
+            raise InputError(
+                f"no version of the {kind} {name} fits {constraint!r}; there are: {there}", field="version"
+            )
+        return Resolved(versions[newest], f"{name}@{constraint}")
+
+
+def built_in() -> Iterator[Entry]:
+    """Made of the registries."""
+    from inferbench_tasks.manifests.built_in.datasets import datasets
+    from inferbench_tasks.manifests.built_in.frameworks import frameworks
+    from inferbench_tasks.manifests.built_in.models import models
+    from inferbench_tasks.manifests.built_in.stacks import stacks
+
+    makers: tuple[Callable[[], Iterator[Manifest]], ...] = (models, frameworks, datasets, stacks)
+    for make in makers:
+        for manifest in make():
+            yield Entry(manifest, "built-in")
+
+
+def files(folder: Path | None = None) -> Iterator[Entry]:
+    """Those under ``configs/manifests``. SubmissionError where one is wrong, InputError where there are too many."""
+    root = folder or config_folder() / FOLDER
+    paths = sorted(root.rglob("*.yaml")) if root.is_dir() else []
+    if len(paths) > MAX_FILES:
+        raise InputError(f"{root} has {len(paths)} manifests; at most {MAX_FILES} are read")
+    for path in paths:
+        yield Entry(read_manifest(path), str(Path("configs", FOLDER, path.relative_to(root))))
+
+
+def parse_id(text: str) -> tuple[str, str, str]:
+    """``model:digits@^1`` -> kind, name, constraint; kind "" where none is given. InputError."""
+    from inferbench_tasks.contracts.versions import Requirement
+
+    kind, colon, rest = text.partition(":")
+    if colon and kind not in KINDS:
+        raise InputError(f"{text[:80]!r}: {kind[:40]!r} is no kind of manifest; known: {', '.join(KINDS)}")
+    try:
+        requirement = Requirement.parse(rest if colon else text)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    return kind if colon else "", requirement.name, requirement.constraint.text
+
+
+__all__ = ["Catalogue", "Entry", "Resolved", "built_in", "files", "identity", "parse_id"]

