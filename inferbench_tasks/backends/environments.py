@@ -51,6 +51,11 @@ class Environment:
         parts = (sys.version, *self.requirements, "bare", *self.bare, *self._locked())
         return f"{self.name}-{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:12]}"
 
+    @property
+    def hashes_compared(self) -> bool:
+        """Whether what is installed is compared with the lock."""
+        return bool(self._locked())
+
     def ensure(self, cache_dir: Path) -> Path:
         """The environment's folder, made if it is not there yet. Raises ServerError, StorageError."""
         folder = cache_dir / self.folder_name

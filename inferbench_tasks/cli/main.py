@@ -47,7 +47,7 @@ COMMANDS = {
     "artifacts": ("What travels between hosts: list, show, put, gc.", "artifacts"),
     "models": ("The model repository: register, update, search, show, delete.", "models"),
     "manifests": (
-        "Models, frameworks, data sets, scenarios, stacks by version: list, show, add, diff.",
+        "Models, frameworks, data sets, scenarios, stacks by version: list, show, add, lock, diff.",
         "manifests",
     ),
     "bricks": ("What models are made of, and their latency from its parts: decompose, predict.", "bricks"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -81,6 +82,42 @@ def diff(
     emit(rows, output)
     if not rows:
         say(f"{first.id} and {second.id} say the same.")
+
+
+@app.command()
+def lock(
+    file: Path = typer.Argument(..., metavar="FILE", help="A submission."),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """What each job of a submission would run: every version, hash and digest that is known before it. Runs nothing.
+
+    The table has a row per job; -o yaml or -o json has the locks in full, as results keep them.
+    """
+    from inferbench_tasks.abilities import INSTALLED
+    from inferbench_tasks.manifests.lock import planned
+    from inferbench_tasks.submission.reader import read_submission
+    from inferbench_tasks.submission.schema import serving_only
+    from inferbench_tasks.submission.sweep import expand
+
+    submission = serving_only(read_submission(file, INSTALLED), "a lock")
+    locks = [(job.job_id, job.point, planned(job.spec)) for job in expand(submission)]
+    if output is not OutputFormat.table:
+        emit([{"job": job, "point": point, "lock": each} for job, point, each in locks], output)
+        return
+    emit([_lock_row(job, each) for job, _, each in locks], output)
+
+
+def _lock_row(job: str, lock: dict[str, Any]) -> dict[str, Any]:
+    runtime, framework = lock["runtime"], lock["framework"] or {}
+    return {
+        "job": job,
+        "model": lock["model"]["name"] or lock["model"]["kind"],
+        "framework": f"{framework.get('name')} {framework.get('version')}" if framework else None,
+        "runtime": f"{runtime['package'] or runtime['backend']} {runtime['version'] or '?'}",
+        "where": runtime["where"],
+        "inferbench": lock["inferbench"]["version"],
+        "digest": lock["digest"][:12],
+    }
 
 
 def find(catalogue: Catalogue, text: str) -> Entry:

@@ -54,6 +54,12 @@ def hashes_of(package: str, installed: str) -> tuple[str, ...]:
     return pin.hashes if pin is not None and pin.version == installed.partition("+")[0] else ()
 
 
+def hashes_digest(package: str, installed: str) -> str | None:
+    """SHA-256 over the hashes that a package's files may have in that version; None where they are not known."""
+    hashes = hashes_of(package, installed)
+    return Pin(installed, hashes).digest if hashes else None
+
+
 def installed_version(package: str) -> str | None:
     """The version in this environment; None where it is not there."""
     try:

@@ -60,6 +60,7 @@ class Output(Handle):
 
 def run(inp: Input, ctx: Context) -> Output:
     """Summarise, judge, and write the result once."""
+    from inferbench_tasks.manifests import lock
     from inferbench_tasks.monitors import environment
     from inferbench_tasks.monitors.records import EMPTY, read_recording
     from inferbench_tasks.perfdb.store import PerfDB
@@ -102,6 +103,9 @@ def run(inp: Input, ctx: Context) -> Output:
         "network": emulation(inp.job.load.network, ctx.run_dir(inp.run_id)),
         "requests": inp.generate.requests.model_dump(exclude=_PLACES),
     }
+    extensions["lock"] = lock.measured(
+        inp.job, inp.generate.model, inp.convert.model, inp.generate.requests, inp.serve.backend
+    )
     if inp.load.quiet:
         extensions["quiet"] = inp.load.quiet
     if inp.attempt > 1 and (before := db.find_results({"run_id": inp.run_id}, limit=1)):

@@ -73,6 +73,7 @@ def _facts(view: RunView) -> dict[str, Any]:
         "inferbench commit": result["provenance"].get("git_sha"),
         "uncommitted changes": result["provenance"].get("git_dirty"),
         "seeds": result["provenance"].get("seeds"),
+        "lock": result["extensions"].get("lock"),
         "samples sha256": (result["samples"] or {}).get("sha256"),
         "monitors": {
             "unavailable": view.figure("resources.monitor.unavailable"),

@@ -10,6 +10,7 @@ from inferbench_tasks.analysis.certainty import Change, of_one_run
 from inferbench_tasks.analysis.stated import NOTHING, Stated, stated
 from inferbench_tasks.dotted import flatten
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.manifests.lock import compare
 from inferbench_tasks.perfdb.documents import ResultBase, ResultDocument
 
 #: Facts of the environment that differ between any two runs and say nothing.
@@ -42,6 +43,14 @@ def environment_differences(
         for path in dict.fromkeys([*before, *after])
         if before.get(path) != after.get(path) and path not in _FLEETING
     ]
+
+
+def lock_differences(
+    then: ResultBase, now: Mapping[str, Any], *, before: bool = False
+) -> list[dict[str, Any]] | None:
+    """{field, then, now} of what differs in the locks (see ``compare``); None where the first run has none."""
+    lock = then.extensions.get("lock")
+    return compare(lock, now, before=before) if lock else None
 
 
 def agreement(then: ResultDocument, now: ResultDocument) -> list[dict[str, Any]]:

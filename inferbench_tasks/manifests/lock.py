@@ -1,0 +1,178 @@
+"""The lock of a run: each version, hash and digest that its figures depend on, so that it can be run again.
+
+``planned`` says what is known before anything starts, ``measured`` what really ran; what is not known is None.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError
+from typing import Any
+
+from inferbench_tasks.backends.base import BACKENDS, Backend
+from inferbench_tasks.contracts.handles import BackendInfo, ModelArtifact, RequestSet
+from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.manifests.built_in.models import PACKAGES
+from inferbench_tasks.manifests.difference import differences
+from inferbench_tasks.manifests.pins import hashes_digest, installed_version
+from inferbench_tasks.modelrepo.zoo import ZOO
+from inferbench_tasks.monitors import environment
+from inferbench_tasks.submission.digest import PATIENCE, job_digest
+from inferbench_tasks.submission.schema import JobSpec
+
+FORM = "inferbench-lock-1"
+#: What only the run itself tells: not compared before it.
+KNOWN_LATER = (
+    "model.source_digest", "model.served_digest", "data.dataset", "data.requests_digest", "image.id", "runtime.version",
+)  # fmt: skip
+#: Of a lock, for comparisons: it differs wherever anything does.
+OWN_DIGEST = "digest"
+
+
+def planned(job: JobSpec) -> dict[str, Any]:
+    """What a run of that job would be of, here and now."""
+    backend = BACKENDS.load(job.serve.backend)()
+    model = {
+        "kind": job.model.kind,
+        "name": _name_of(job),
+        "version": getattr(job.model, "version", None),
+        "source_digest": None,
+        "served_digest": None,
+        "format": job.convert.format,
+        "precision": job.convert.precision,
+    }
+    image = {"name": backend.image(job.serve), "id": None} if job.serve.launcher == "container" else None
+    data = {"dataset": None, "requests_digest": None}
+    return _lock(job, backend, model, _framework_of(job), _version(backend), image, data)
+
+
+def measured(
+    job: JobSpec, source: ModelArtifact, served: ModelArtifact, requests: RequestSet, ran: BackendInfo
+) -> dict[str, Any]:
+    """What a run was of. ``source``: the model as it came, ``served`` as it was served."""
+    backend = BACKENDS.load(job.serve.backend)()
+    model = {
+        "kind": job.model.kind,
+        "name": _name_of(job),
+        "version": getattr(job.model, "version", None),
+        "source_digest": source.digest,
+        "served_digest": served.digest,
+        "format": served.format,
+        "precision": job.convert.precision,
+    }
+    image = None
+    if ran.launcher == "container":
+        image = {"name": backend.image(job.serve), "id": ran.settings.get("image_id")}
+    data = {"dataset": requests.dataset, "requests_digest": requests.digest}
+    return _lock(job, backend, model, source.framework, ran.version, image, data)
+
+
+def compare(then: Mapping[str, Any], now: Mapping[str, Any], *, before: bool = False) -> list[dict[str, Any]]:
+    """{field, then, now} of what is not the same in two locks. ``before``: ``now`` is one that was ``planned``."""
+    rows = differences(then, now, leave_out=(OWN_DIGEST, *(KNOWN_LATER if before else ())))
+    if not before:
+        return rows
+    # A planned version of the runtime counts where there is one.
+    runtimes = [lock.get("runtime", {}).get("version") for lock in (then, now)]
+    if None not in runtimes and runtimes[0] != runtimes[1]:
+        rows.append({"field": "runtime.version", "then": runtimes[0], "now": runtimes[1]})
+    return rows
+
+
+def digest_of(lock: Mapping[str, Any]) -> str:
+    """SHA-256 of all that a lock says."""
+    content = {name: value for name, value in lock.items() if name != OWN_DIGEST}
+    return hashlib.sha256(_canonical(content).encode()).hexdigest()
+
+
+def _lock(
+    job: JobSpec,
+    backend: Backend,
+    model: dict[str, Any],
+    framework: str | None,
+    version: str | None,
+    image: dict[str, Any] | None,
+    data: dict[str, Any],
+) -> dict[str, Any]:
+    git_sha, dirty = environment.git_state()
+    own = _own_environment(backend) if image is None else None
+    package = PACKAGES.get(framework or "", framework)
+    lock: dict[str, Any] = {
+        "form": FORM,
+        "job_digest": job_digest(job),
+        "inferbench": {"version": installed_version("inferbench"), "git_sha": git_sha, "git_dirty": dirty},
+        "python": platform.python_version(),
+        "architecture": platform.machine(),
+        "model": model,
+        "framework": {"name": framework, **_pinned(package)} if framework else None,
+        "runtime": {
+            "backend": job.serve.backend,
+            "package": backend.package,
+            "version": version,
+            "where": "container" if image else f"environment {own['name']}" if own else "here",
+        },
+        "environment": own,
+        "image": image,
+        "data": data,
+        "scenario": {"arrivals": job.load.arrivals.kind, "digest": _scenario_digest(job)},
+        "packages": {name: _pinned(name) for name in _installed(environment.PACKAGES)},
+    }
+    return {**lock, OWN_DIGEST: digest_of(lock)}
+
+
+def _name_of(job: JobSpec) -> str | None:
+    """As the submission names the model: its name, file or family."""
+    names = (getattr(job.model, field, None) for field in ("name", "path", "family"))
+    return next((name for name in names if name), None)
+
+
+def _framework_of(job: JobSpec) -> str | None:
+    """The framework that the model comes from, where the submission tells it."""
+    if job.model.kind == "zoo":
+        return ZOO.load(job.model.name)(job.model.name, job.model.framework).framework
+    return getattr(job.model, "framework", None)
+
+
+def _version(backend: Backend) -> str | None:
+    try:
+        return backend.version()
+    except (InferBenchError, PackageNotFoundError, OSError):
+        return None  # what it runs on is not here yet
+
+
+def _own_environment(backend: Backend) -> dict[str, Any] | None:
+    """Which environment a backend makes for itself; ``lock_sha256`` None where hashes are not compared."""
+    try:
+        own = backend.environment()
+    except PackageNotFoundError:
+        return None
+    if own is None:
+        return None
+    compared = own.lock is not None and own.hashes_compared
+    digest = hashlib.sha256(own.lock.read_bytes()).hexdigest() if compared and own.lock else None
+    return {"name": own.name, "lock_sha256": digest, "folder": own.folder_name}
+
+
+def _installed(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name != "inferbench" and installed_version(name) is not None]
+
+
+def _pinned(package: str | None) -> dict[str, Any]:
+    """Its version, and SHA-256 over the hashes that ``constraints.hashes.txt`` allows of it; None where not known."""
+    installed = installed_version(package) if package else None
+    return {
+        "version": installed,
+        "hashes_sha256": hashes_digest(package, installed) if package and installed else None,
+    }
+
+
+def _scenario_digest(job: JobSpec) -> str:
+    load = job.load.model_dump(mode="json", exclude_defaults=True, exclude=set(PATIENCE))
+    return hashlib.sha256(_canonical(load).encode()).hexdigest()
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

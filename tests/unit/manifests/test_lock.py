@@ -1,0 +1,99 @@
+"""The lock of a run: complete, the same for the same, and what differs is named before anything runs."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.metadata import version
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.backends.environments import LOCKS
+from inferbench_tasks.contracts.handles import BackendInfo, ModelArtifact, RequestSet
+from inferbench_tasks.manifests import pins
+from inferbench_tasks.manifests.lock import compare, digest_of, measured, planned
+from inferbench_tasks.submission.digest import job_digest
+from inferbench_tasks.submission.schema import JobSpec
+
+
+def job(**changes: Any) -> JobSpec:
+    model = {"kind": "zoo", "name": "digits"}
+    load = {"arrivals": {"kind": "poisson", "rate_rps": 5}}
+    return JobSpec.model_validate({"name": "x", "model": model, "load": load, **changes})
+
+
+def ran(spec: JobSpec, runtime: str) -> dict[str, Any]:
+    source = ModelArtifact(
+        name="digits",
+        framework="sklearn",
+        format="sklearn",
+        path="/m",
+        digest="a" * 64,
+        inputs=(),
+        outputs=(),
+    )
+    served = source.model_copy(update={"format": "onnx", "digest": "b" * 64})
+    requests = RequestSet(path="/r", reference_path="/a", samples=3, digest="c" * 64, dataset="digits")
+    backend = BackendInfo(kind="onnxruntime", version=runtime, launcher="process", label="", settings={})
+    return measured(spec, source, served, requests, backend)
+
+
+def test_a_lock_says_each_version_and_hash() -> None:
+    """Of this environment, looked up beside; what only a run tells is None before it and there after it."""
+    spec, mine = job(), version("onnxruntime")
+    before, after = planned(spec), ran(spec, mine)
+    assert before["job_digest"] == job_digest(spec)
+    assert before["runtime"] == {
+        "backend": "onnxruntime", "package": "onnxruntime", "version": mine, "where": "here"
+    }  # fmt: skip
+    assert before["framework"]["name"] == "sklearn"
+    assert before["framework"]["version"] == version("scikit-learn")
+    hashes = sorted(pins.pins_of(pins.CONSTRAINTS)["onnxruntime"].hashes)
+    expected = hashlib.sha256("\n".join(hashes).encode()).hexdigest()
+    assert before["packages"]["onnxruntime"] == {"version": mine, "hashes_sha256": expected}
+    assert before["model"]["source_digest"] is None and before["data"]["requests_digest"] is None
+    assert after["model"]["source_digest"] == "a" * 64 and after["model"]["served_digest"] == "b" * 64
+    assert after["data"] == {"dataset": "digits", "requests_digest": "c" * 64}
+    assert before["digest"] == digest_of(before) != after["digest"]
+    assert planned(job())["digest"] == before["digest"]
+
+
+def test_a_backend_with_an_environment_of_its_own_says_its_lock() -> None:
+    """By the SHA-256 of the file; without comparing hashes there is none."""
+    lock = planned(
+        job(serve={"backend": "mlserver"}, load={**job().load.model_dump(mode="json"), "protocol": "grpc"})
+    )
+    expected = hashlib.sha256((LOCKS / "mlserver.txt").read_bytes()).hexdigest()
+    assert lock["environment"]["lock_sha256"] == expected
+    assert lock["runtime"]["where"] == "environment mlserver"
+
+
+def test_hashes_that_are_not_compared_are_not_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """INFERBENCH_REQUIRE_HASHES=0 installs whatever there is."""
+    monkeypatch.setenv("INFERBENCH_REQUIRE_HASHES", "0")
+    assert planned(job(serve={"backend": "mlserver"}))["environment"]["lock_sha256"] is None
+
+
+def test_before_a_run_only_what_is_known_is_compared() -> None:
+    """The same job: nothing differs. Another runtime, hash or setting is named with both values."""
+    spec, mine = job(), version("onnxruntime")
+    then, now = ran(spec, mine), planned(spec)
+    assert compare(then, now, before=True) == []
+    assert {row["field"] for row in compare(then, now)} >= {"model.source_digest", "data.requests_digest"}
+    assert compare(ran(spec, "1.19.2"), now, before=True) == [
+        {"field": "runtime.version", "then": "1.19.2", "now": mine}
+    ]
+    changed = {**then, "packages": {**then["packages"], "numpy": {"version": "1.0", "hashes_sha256": None}}}
+    assert {row["field"] for row in compare(changed, now, before=True)} == {
+        "packages.numpy.version", "packages.numpy.hashes_sha256"
+    }  # fmt: skip
+    other = planned(job(serve={"threads": 2}))
+    assert {row["field"] for row in compare(then, other, before=True)} == {"job_digest"}
+    slower = planned(job(load={"arrivals": {"kind": "poisson", "rate_rps": 4}}))
+    assert {row["field"] for row in compare(now, slower)} == {"job_digest", "scenario.digest"}
+
+
+def test_how_long_a_load_waits_for_quiet_is_no_part_of_it() -> None:
+    """As of a job's digest."""
+    load = {"arrivals": {"kind": "poisson", "rate_rps": 5}, "wait_for_quiet_s": 1}
+    assert compare(planned(job()), planned(job(load=load))) == []
