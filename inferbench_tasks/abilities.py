@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.backends.base import BACKENDS, Backend
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.route import route
+from inferbench_tasks.manifests.named import known_here, named, source_of
 from inferbench_tasks.modelrepo.zoo import ZOO
 from inferbench_tasks.networks.network import custom_problem, network_names
 from inferbench_tasks.pipelines.base import PIPELINES
 from inferbench_tasks.processors.base import PROCESSORS
-from inferbench_tasks.submission.abilities import Abilities
+from inferbench_tasks.submission.abilities import Abilities, NamedManifest
 from inferbench_tasks.submission.base import JobBase, SubmissionBase
 from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.model import ZooModel
@@ -65,6 +67,18 @@ class InstalledAbilities:
     def custom_network_problem(self, text: str) -> str | None:
         """By the same schema as a row of ``configs/networks.yaml``."""
         return custom_problem(text)
+
+    def manifest(self, kind: str, name: str, constraint: str) -> NamedManifest:
+        """Of what is built in, of files, and of PerfDB where there is one."""
+        return named(known_here().resolve(kind, name, constraint).manifest)
+
+    def framework_for(self, name: str, constraint: str, backend: str | None) -> NamedManifest:
+        """By the frameworks' manifests."""
+        return named(known_here().framework_for(name, constraint, self.backend(backend) if backend else None))
+
+    def source_of(self, model: NamedManifest, base_dir: Path | None) -> dict[str, Any]:
+        """The first source that can be had here."""
+        return source_of(model, base_dir)
 
     def require_route(self, framework: str, model_format: str, precision: str) -> None:
         """By a search over the registered formats."""

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from inferbench_tasks.backends.base import Backend
 from inferbench_tasks.catalogue import config_folder
 from inferbench_tasks.contracts.versions import Constraint, newest_first
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.manifests.kinds.base import KINDS, Manifest, identity
+from inferbench_tasks.manifests.kinds.framework import FrameworkManifest, OwnEnvironment
 from inferbench_tasks.manifests.reading import read_manifest
 from inferbench_tasks.manifests.store import ManifestStore
 from inferbench_tasks.perfdb.store import PerfDB
@@ -111,6 +113,28 @@ class Catalogue:
                 f"no version of the {kind} {name} fits {constraint!r}; there are: {there}", field="version"
             )
         return Resolved(versions[newest], f"{name}@{constraint}")
+
+    def framework_for(self, name: str, constraint: str, backend: type[Backend] | None) -> Manifest:
+        """The newest version of a framework that fits and runs where the backend does: InputError without one.
+
+        Without a backend, or of a framework that is not the backend's: where it runs in InferBench's environment.
+        """
+        own = backend().environment() if backend is not None and backend.package == name else None
+        place = own.name if own is not None else "here"
+        there = Catalogue(e for e in self.entries("framework", name) if place in _places(e.manifest))
+        if not there.entries():
+            others = ", ".join(
+                f"{e.manifest.version} ({e.manifest.about()})" for e in self.entries("framework", name)
+            )
+            where = f"the environment {place}" if own is not None else "this environment"
+            raise InputError(f"{name} does not run in {where}" + (f"; it runs as {others}" if others else ""))
+        return there.resolve("framework", name, constraint).manifest
+
+
+def _places(manifest: Manifest) -> set[str]:
+    if not isinstance(manifest, FrameworkManifest):
+        return set()
+    return {place.name if isinstance(place, OwnEnvironment) else place.kind for place in manifest.runs}
 
 
 def built_in() -> Iterator[Entry]:

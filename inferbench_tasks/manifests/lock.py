@@ -21,6 +21,7 @@ from inferbench_tasks.manifests.pins import hashes_digest, installed_version
 from inferbench_tasks.modelrepo.zoo import ZOO
 from inferbench_tasks.monitors import environment
 from inferbench_tasks.submission.digest import PATIENCE, job_digest
+from inferbench_tasks.submission.manifest_record import of_job
 from inferbench_tasks.submission.schema import JobSpec
 
 FORM = "inferbench-lock-1"
@@ -118,6 +119,10 @@ def _lock(
         "image": image,
         "data": data,
         "scenario": {"arrivals": job.load.arrivals.kind, "digest": _scenario_digest(job)},
+        "manifests": [
+            record.model_dump(exclude={"sets"})
+            for record in of_job(job.manifests, job.model_dump(mode="json"))
+        ],
         "packages": {name: _pinned(name) for name in _installed(environment.PACKAGES)},
     }
     return {**lock, OWN_DIGEST: digest_of(lock)}

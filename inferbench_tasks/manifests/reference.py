@@ -65,9 +65,9 @@ def markdown() -> str:
             _collect(model, own, nested)
     for name, models in nested.items():
         parts.append(f"## {name}")
-        for model in models:
-            title = choices(model, "kind")
-            parts += [*([f"### {title[0]}"] if title else []), summary_of(model), _table(model)]
+        for each in models:
+            title = choices(each, "kind")
+            parts += [*([f"### {title[0]}"] if title else []), summary_of(each), _table(each)]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 

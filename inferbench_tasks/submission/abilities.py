@@ -7,11 +7,24 @@ submission hands this knowledge in (``inferbench_tasks.abilities.INSTALLED``: wh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from inferbench_tasks.submission.base import JobBase, SubmissionBase
 from inferbench_tasks.submission.finding import Finding, Names
 from inferbench_tasks.submission.model import ZooModel
+
+
+@dataclass(frozen=True)
+class NamedManifest:
+    """A manifest as plain values; ``content`` as it is hashed."""
+
+    kind: str
+    name: str
+    version: str
+    digest: str
+    content: Mapping[str, Any]
 
 
 class BackendAbilities(Protocol):
@@ -78,6 +91,18 @@ class Abilities(Protocol):
 
     def custom_network_problem(self, text: str) -> str | None:
         """What is wrong with a network that is spelled out (``custom:latency_ms=20``); None if nothing is."""
+
+    def manifest(self, kind: str, name: str, constraint: str) -> NamedManifest:
+        """The newest manifest that fits; InputError, which says what there is. Reads PerfDB, where there is one."""
+
+    def framework_for(self, name: str, constraint: str, backend: str | None) -> NamedManifest:
+        """The newest version of a framework that fits and runs where the backend does; InputError."""
+
+    def source_of(self, model: NamedManifest, base_dir: Path | None) -> dict[str, Any]:
+        """What ``model`` of a submission is for a model's manifest; InputError where it can't be had here.
+
+        A file is looked for below ``base_dir``, and must have the SHA-256 that the manifest says.
+        """
 
     def require_route(self, framework: str, model_format: str, precision: str) -> None:
         """InputError, which names what is possible, where no conversion leads there."""

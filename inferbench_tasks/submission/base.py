@@ -16,6 +16,7 @@ from pydantic import Field, create_model, field_validator, model_validator
 
 from inferbench_tasks.contracts.device import CPU, DeviceSpec
 from inferbench_tasks.contracts.spec import Count, RelativePath, Seconds, Sha256, Slug, Spec
+from inferbench_tasks.submission.manifest_record import ManifestRecord
 from inferbench_tasks.submission.slo import current_paths
 
 #: The kind of a submission that names none.
@@ -63,6 +64,8 @@ class JobBase(Spec):
     files: dict[RelativePath, Sha256] = Field(default={}, max_length=100)
     """SHA-256 of the files whose content counts (traces), by path; filled in on reading, or given: then the file must
     have it."""
+    manifests: tuple[ManifestRecord, ...] = Field(default=(), strict=False, max_length=1000)
+    """To what the manifests that are named were resolved; filled in on reading, or given: then it has to be true."""
     block: Count | None = None
     """Which block of an interleaved sweep a job is of; set where a submission becomes jobs."""
 

@@ -14,7 +14,8 @@ The kind is part of it, unless it is the default: jobs of before there were kind
 
 A file that counts (a trace of arrivals) does so with its content (``files``, filled in by the reader): two contents
 under one path are two jobs. Otherwise a digest covers what was ASKED FOR. The bytes of a model file, and
-the version of a registered model or of a backend, are recorded with each result.
+the version of a registered model or of a backend, are recorded with each result. Of manifests what they stand
+for counts, not under which name it was asked for (``manifests``).
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _FIRST_BOUNDS = {
 
 def job_digest(spec: JobBase) -> str:
     """The SHA-256 of what the job measures, as 64 hex digits; the module says what counts."""
-    fields = spec.model_dump(mode="json", exclude={*LABELS, "sweep", "files"})
+    fields = spec.model_dump(mode="json", exclude={*LABELS, "sweep", "files", "manifests"})
     if spec.kind == DEFAULT_KIND:
         del fields["kind"]
         if fields["slo"] is not None:

@@ -34,6 +34,18 @@ class RegistryModel(Spec):
     """The latest unless given."""
 
 
+class ManifestModel(Spec):
+    """A model by its manifest; ``inferbench manifests list model`` lists them. It is resolved when the submission is
+    read, to the newest version that fits, and what is measured is that manifest's source.
+    """
+
+    kind: Literal["manifest"]
+    name: Slug
+    """The manifest's name."""
+    version: Annotated[str, Field(max_length=200)] = "*"
+    """A constraint: ``^1.2``, ``~1.2.3``, ``>=1.2,<3``, ``1.x``; the newest unless given."""
+
+
 class FileModel(Spec):
     """A model file beside the submission. Nothing is unpickled: only safe formats are read, language models in GGUF
     among them.
@@ -152,5 +164,6 @@ class TransformerModel(_Canonical):
 
 CanonicalModel = Annotated[MlpModel | CnnModel | RnnModel | TransformerModel, Field(discriminator="family")]
 ModelSpec = Annotated[
-    ZooModel | RegistryModel | FileModel | StandInModel | CanonicalModel, Field(discriminator="kind")
+    ZooModel | RegistryModel | ManifestModel | FileModel | StandInModel | CanonicalModel,
+    Field(discriminator="kind"),
 ]

@@ -20,6 +20,7 @@ from inferbench_tasks.submission.document import MAX_BYTES, Document, read_docum
 from inferbench_tasks.submission.explain import explain
 from inferbench_tasks.submission.files import changed_files, content_digests, missing_files
 from inferbench_tasks.submission.finding import unknown
+from inferbench_tasks.submission.named_manifests import with_manifests
 from inferbench_tasks.submission.slo import current_field, current_names, current_paths
 from inferbench_tasks.submission.sweep import check_structure, try_expand
 
@@ -91,7 +92,9 @@ def _decode(data: bytes, source: str) -> str:
 
 
 def _validate(document: Document, abilities: Abilities, base_dir: Path | None) -> SubmissionBase:
-    document = _under_current_names(document)
+    document, unresolved = with_manifests(_under_current_names(document), abilities, base_dir)
+    if unresolved:  # of what they stand for nothing can be said
+        raise SubmissionError(_in_order([*document.problems, *unresolved]))
     problems = list(document.problems)
     schema = _schema(document, abilities)
     submission: SubmissionBase | None = None

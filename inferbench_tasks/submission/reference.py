@@ -167,6 +167,9 @@ def json_schema(submission: type[SubmissionBase] = Submission) -> dict[str, Any]
     for model in _all_models(submission):
         _describe_fields(schema if model is submission else definitions[model.__name__], model)
     paths = {"type": "object", "additionalProperties": {"type": "array", "minItems": 1, "maxItems": 1000}}
+    if "LoadSpec" in definitions:  # a scenario has arrivals
+        definitions["LoadSpec"]["required"] = []
+        definitions["LoadSpec"]["anyOf"] = [{"required": ["arrivals"]}, {"required": ["scenario"]}]
     definitions["SweepSpec"] = {
         "type": "object",
         "description": "Dotted paths with lists of values; zip holds lists that go together, row by row.",

@@ -178,6 +178,8 @@ CLIENT_NAMES: tuple[ClientName, ...] = get_args(ClientName)
 class LoadSpec(Spec):
     """The traffic. Latency counts from the intended send time, so a late sender can't hide queueing."""
 
+    scenario: Annotated[str, Field(max_length=200)] | None = None
+    """A load by its manifest, in place of ``arrivals`` and what else says how much is asked: ``poisson-50@^1``."""
     arrivals: ArrivalsSpec
     """When each request is meant to leave; ``inferbench arrivals`` lists the kinds."""
     engine: Literal["inferbench", "mlperf_loadgen"] = "inferbench"
@@ -261,6 +263,8 @@ class JobSpec(JobBase):
         "evaluate": None,
         "trace": None,
         "load.endpoint": None,
+        "load.scenario": None,
+        "stack": None,
         "serve.slots": None,
         "serve.context_tokens": None,
         "serve.prefix_cache": None,
@@ -271,6 +275,8 @@ class JobSpec(JobBase):
     """What is measured, and by which stages: ``serving``, or what an installed package brings."""
     model: ModelSpec
     """The model under test."""
+    stack: Annotated[str, Field(max_length=200)] | None = None
+    """What serves, by its manifest: format, precision, backend and settings at once: ``onnxruntime@^1``."""
     requests: RequestsSpec = RequestsSpec()
     """What the requests carry."""
     processors: ProcessorsSpec | None = None

@@ -90,7 +90,7 @@ FULL = JobSpec.model_validate(
 WAITING = {("load", name) for name in PATIENCE}
 MEASURED = [
     leaf for leaf in _leaves(FULL.model_dump(mode="json"))
-    if leaf[0] not in {*LABELS, "files"} and leaf not in WAITING
+    if leaf[0] not in {*LABELS, "files", "manifests"} and leaf not in WAITING
 ]  # fmt: skip
 
 
