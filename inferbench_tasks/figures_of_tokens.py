@@ -21,13 +21,11 @@ _SHOWN: dict[str, tuple[View, ...]] = {
 _HELD = {"ttft_p99": 28, "tpot_p50": 29}
 
 
-def _times(
-    name: str, path: str, title: str, formula: str, noun: str, *, intervals: bool = True
-) -> tuple[Figure, ...]:
+def _times(name: str, path: str, title: str, formula: str, noun: str) -> tuple[Figure, ...]:
     return tuple(
         Figure(
             f"{name}_{percentile}_ms", f"tokens.{path}.{percentile}", "ms", f"{word} {title}", "lower", formula,
-            noun=f"{noun} {percentile}", interval=f"tokens.{path}.ci95.{percentile}" if intervals else None,
+            noun=f"{noun} {percentile}", interval=f"tokens.{path}.ci95.{percentile}",
             streamed=True, views=_SHOWN.get(f"{name}_{percentile}", ()), held=_HELD.get(f"{name}_{percentile}"),
         )
         for percentile, word in _PERCENTILES.items()
@@ -51,12 +49,20 @@ TOKEN_FIGURES: tuple[Figure, ...] = (
         "c_1 - s: arrival of the first chunk with a token - send", "TTFT from the send",
     ),
     *_times(
+        "ttft_output", "ttft_output_ms", "time to the first token that is no reasoning",
+        "first chunk that is no reasoning - a, where an answer reasons; one that ended before it counts as failed",
+        "TTFT of the answer",
+    ),
+    *_times(
         "tpot", "tpot_ms", "time per output token",
         "(c_m - c_1) / (N - n_1): from the first chunk to the last / the tokens after the first chunk", "TPOT",
     ),
     *_times(
         "gap", "gap_ms", "gap between chunks",
-        "c_(j+1) - c_j between chunks with tokens, of all requests together", "gap", intervals=False,
+        "c_(j+1) - c_j between chunks with tokens, of all requests together", "gap",
+    ),
+    *_times(
+        "itl", "itl_ms", "gap between tokens", "the gaps, where every chunk of every answer has one token", "ITL",
     ),
     *_times(
         "stall", "stall_ms", "longest gap of a request", "the largest c_(j+1) - c_j of each request", "stall",
@@ -89,6 +95,19 @@ TOKEN_FIGURES: tuple[Figure, ...] = (
         "good_ratio", "1", "Share of good requests",
         "requests without error that kept every bound / all that were due, failed and dropped ones included",
         "report", "terminal", "sweep", "board", noun="good", held=31, **_SHARE,
+    ),
+    *(
+        Figure(
+            f"kept_{bound}_ratio", f"tokens.kept_ratio.{bound}_ms", "1",
+            f"Share of requests that kept {title}", "higher",
+            f"requests without error that kept slo.each.{bound}_ms / all that were due, failed ones included",
+            noun=f"kept {noun}", streamed=True, display_unit="%", display_factor=100.0,
+        )
+        for bound, title, noun in (
+            ("ttft", "the bound on the time to the first token", "TTFT"),
+            ("tpot", "the bound on the time per token", "TPOT"),
+            ("latency", "the bound on the time to the last token", "last token"),
+        )
     ),
     _one(
         "tokens_per_chunk", "tokens", "Tokens per chunk", "N / m: output tokens by usage / chunks with tokens",

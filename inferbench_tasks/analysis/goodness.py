@@ -8,7 +8,9 @@ from typing import Any
 from inferbench_tasks.dotted import value_at
 
 #: What counts only answers within the objective's bounds: a wider bound makes more of them, and no server better.
-OF_GOOD_ANSWERS = ("goodput_rps", "good_ratio", "good_tokens_per_s")
+OF_GOOD_ANSWERS = (
+    "goodput_rps", "good_ratio", "good_tokens_per_s", "kept_ttft_ratio", "kept_tpot_ratio", "kept_latency_ratio",
+)  # fmt: skip
 PATHS = ("goodput_limit_ms", "tokens.each")
 
 

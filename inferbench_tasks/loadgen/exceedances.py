@@ -31,6 +31,8 @@ _CHANCE = 3.0
 _MIN_FREEDOM, _MIN_FREEDOM_RATIO = 12.0, 0.6
 #: A series that alternates strictly would have an endless number of effective samples.
 _MIN_INFLATION = 0.02
+#: Standard errors beyond which each cluster resembles the next.
+_CHAIN = 2.0
 #: The probability by which chance alone makes segments vary by more than their series says.
 _CLUSTER_LEVEL = 0.01
 
@@ -100,6 +102,46 @@ def spread_of_segments(series: NDArray[Any], starts: NDArray[np.int64]) -> Sprea
     if freedom < min(_MIN_FREEDOM, _MIN_FREEDOM_RATIO * count):
         return Spread(reason="a few windows make most of it, and their luck is not bounded by them")
     return Spread(inflation, freedom)
+
+
+def spread_of_clusters(series: NDArray[Any], starts: NDArray[np.int64]) -> Spread:
+    """The spread of the mean of values that belong together: of clusters in the order of time, which begin at these
+    places and are of any size.
+
+    The mean is a ratio of two sums over clusters, and its variance that of the clusters' surplus over it (Cochran 1977,
+    6.3: R / (R - 1) x sum of squares). Neighbours among the clusters may resemble each other as requests do, in a stall
+    for instance: that multiplies it. Never less than independent values have, with the few degrees of
+    freedom of few clusters.
+    """
+    n, count = len(series), len(starts)
+    variance = float(series.var()) if n else 0.0
+    if count < _MIN_VALUES or variance <= 0:
+        return Spread(reason=f"fewer than {_MIN_VALUES} clusters, or one value alone")
+    sizes = np.diff(np.append(starts, n))
+    surplus = np.add.reduceat(np.asarray(series, np.float64), starts) - sizes * float(series.mean())
+    neighbours = spread_of(surplus)
+    if neighbours.reason is not None:
+        return neighbours
+    along, along_freedom = _along(surplus, neighbours)
+    freedom = min(_freedom_of(surplus), count - 1.0, along_freedom)
+    if freedom < min(_MIN_FREEDOM, _MIN_FREEDOM_RATIO * count):
+        return Spread(reason="a few clusters make most of it, and their luck is not bounded by them")
+    inflation = float((surplus**2).sum()) * count / (count - 1) / (n * variance)
+    return Spread(max(inflation * along, 1.0), freedom)
+
+
+def _along(surplus: NDArray[np.float64], neighbours: Spread) -> tuple[float, float]:
+    """How neighbours among clusters inflate the variance, 1 or more, and its degrees of freedom.
+
+    A hundred clusters are too few for their frequencies to tell; the correlation r of each with the next tells sooner,
+    and a chain of that correlation inflates by (1 + r) / (1 - r).
+    """
+    squares = float((surplus**2).sum())
+    following = float((surplus[1:] * surplus[:-1]).sum()) / squares if squares else 0.0
+    if following <= _CHAIN / len(surplus) ** 0.5:
+        return max(1.0, neighbours.inflation), neighbours.freedom
+    chain = (1 + following) / max(1 - following, 1e-3)
+    return max(neighbours.inflation, chain), min(neighbours.freedom, len(surplus) / chain)
 
 
 def _power(sums: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ from inferbench_tasks.loadgen.spool import Spool, merge
 from inferbench_tasks.loadgen.stability import NOT_KNOWN, OVERLOAD
 from inferbench_tasks.loadgen.steady import steady_state_of
 from inferbench_tasks.loadgen.thresholds import Thresholds
-from inferbench_tasks.loadgen.token_checks import CACHED, Stamps, cached_check, stamp_checks
+from inferbench_tasks.loadgen.token_checks import JUDGED, Stamps, cached_check, cut_by_window, stamp_checks
 from inferbench_tasks.loadgen.token_counts import TokenCounts
 from inferbench_tasks.loadgen.token_records import read_table
 from inferbench_tasks.loadgen.token_streams import Judged, judge_streams
@@ -97,8 +97,9 @@ class Outcome:
                 certificate.figures.update(counts.figures())
                 for check in counts.checks(certificate.thresholds):
                     certificate = certificate.and_check(check)
+            streams, _ = read_table(self.streams.streams_path, JUDGED)
+            certificate.figures.update(cut_by_window(records, streams, start_ns, end_ns))
             if plan.cacheable_tokens is not None:
-                streams, _ = read_table(self.streams.streams_path, CACHED)
                 check = cached_check(records, streams, plan.cacheable_tokens, plan.turn_step)
                 certificate = certificate.and_check(check)
         certificate.figures["steady_state"] = self.steady

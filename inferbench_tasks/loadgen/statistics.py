@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from inferbench_tasks.loadgen.exceedances import Spread, spread_of
+from inferbench_tasks.loadgen.exceedances import Spread, spread_of, spread_of_clusters
 
 #: Percentile -> the samples it needs: MLPerf LoadGen's early stopping at 99% confidence, see ``floor``.
 FLOORS = {0.5: 11, 0.9: 64, 0.95: 130, 0.99: 662, 0.999: 6636}
@@ -27,7 +27,7 @@ _MIN_EFFECTIVE_TAIL = 10.0
 #: Of the share of requests beyond a percentile, how much may have failed: the rest then is the tail to within a tenth.
 FAILED_OF_TAIL = 0.1
 
-Method = Literal["order_statistics", "exceedances"]
+Method = Literal["order_statistics", "exceedances", "clusters"]
 
 
 def floor(quantile: float, confidence: float = 0.99) -> int:
@@ -104,7 +104,8 @@ def autocorrelation_time(values: NDArray[Any]) -> float:
 class Intervals:
     """95% confidence intervals by name ("mean", "p50", ...); None where the data can't bound it.
 
-    ``method``: "order_statistics" where nothing speaks against independent requests, else "exceedances".
+    ``method``: "order_statistics" where nothing speaks against independent requests, else "exceedances"; "clusters" of
+    values that belong together.
     ``effective``: independent samples that a percentile is worth. ``reasons``: why an interval is None, in words.
     """
 
@@ -149,6 +150,52 @@ def intervals(values: NDArray[Any], quantiles: Sequence[float] = tuple(FLOORS)) 
         {name: n / spread.inflation for name, spread in spreads.items() if spread.reason is None},
         reasons,
     )
+
+
+def clustered_intervals(
+    values: NDArray[Any], starts: NDArray[np.int64], quantiles: Sequence[float] = tuple(FLOORS)
+) -> Intervals:
+    """``intervals`` of values of which those of a cluster, a request for instance, resemble each other.
+
+    ``starts``: where each cluster begins; clusters are in the order of time. Each percentile is judged by the share of
+    values above it in each cluster, the mean by the values themselves.
+    """
+    n = len(values)
+    ordered = np.sort(values)
+    mean = spread_of_clusters(values, starts)
+    spreads = {"mean": mean}
+    bounds: dict[str, tuple[float, float] | None] = {"mean": _mean_interval(values, mean)}
+    reasons: dict[str, str] = {}
+    for q in quantiles:
+        name = NAMES.get(q, f"p{100 * q:g}")
+        bounds[name] = None
+        if n < (FLOORS.get(q) or floor(q)):
+            reasons[name] = "too few samples"
+            continue
+        spreads[name] = spread = spread_of_clusters(values > ordered[math.ceil(q * n) - 1], starts)
+        if spread.reason is not None:
+            continue
+        tail = n / _largest(spread) * min(q, 1 - q)
+        if tail >= _MIN_EFFECTIVE_TAIL:
+            bounds[name] = quantile_interval(ordered, q, spread)
+        if bounds[name] is None:
+            reasons[name] = (
+                f"values of few clusters lie beyond it: they may be worth {tail:.1f} independent ones"
+            )
+    reasons |= {name: spread.reason for name, spread in spreads.items() if spread.reason is not None}
+    effective = {name: n / spread.inflation for name, spread in spreads.items() if spread.reason is None}
+    return Intervals("clusters", autocorrelation_time(values), bounds, effective, reasons)
+
+
+def _largest(spread: Spread) -> float:
+    """The upper 95% bound of an inflation, by chi-squared.
+
+    Asked of the estimate itself, whether there is enough would be answered yes where it happens to be too small.
+    """
+    from scipy.special import gammaincinv
+
+    half = spread.freedom / 2
+    return spread.inflation * half / float(gammaincinv(half, 0.05))
 
 
 def quantile_interval(

@@ -13,6 +13,7 @@ from inferbench_tasks.loadgen.statistics import (
     FAILED_OF_TAIL,
     FLOORS,
     NAMES,
+    Intervals,
     failures_reason,
     hidden_by_failures,
     intervals,
@@ -114,9 +115,9 @@ def distribution(
     ``withheld`` says so. ``failed_after``: how long those that failed had waited by then. With it the mean would be at
     least another; where that is more than a tenth off, the mean is withheld too.
 
-    ``ci95``: bounds at 95% by name, ``ci95_method`` how they were got: "order_statistics" where
-    requests are independent, "exceedances" where those above a percentile come in clusters: it is then worth
-    ``ci95_effective`` independent requests. ``ci95_reasons``: why an interval is None.
+    ``ci95``: bounds at 95% by name, ``ci95_method`` how they were got: "order_statistics" where requests are
+    independent, "exceedances" where those above a percentile come in clusters: it is then worth ``ci95_effective``
+    independent requests; "clusters" of gaps, which belong to requests. ``ci95_reasons``: why an interval is None.
     """
     quantiles = percentiles(values, failed_ratio=failed_ratio)
     stats: dict[str, Any] = {
@@ -136,16 +137,20 @@ def distribution(
         withheld["mean"], stats["mean"] = reason, None
     if withheld:
         stats["withheld"] = withheld
-    if with_intervals:
-        bounds = intervals(values)
-        stats["ci95"] = {k: list(b) if b is not None else None for k, b in bounds.bounds.items()}
-        stats["ci95_method"] = bounds.method
-        for name in withheld:
-            stats["ci95"][name] = None
-        stats["ci95_effective"] = dict(bounds.effective)
-        stats["ci95_reasons"] = dict(bounds.reasons)
-        stats["autocorrelation_time"] = bounds.autocorrelation_time
-    return stats
+    return bounded(stats, intervals(values)) if with_intervals else stats
+
+
+def bounded(stats: dict[str, Any], bounds: Intervals) -> dict[str, Any]:
+    """The same with intervals of its numbers, none for one that is withheld. See ``distribution`` for the names."""
+    ci95 = {k: list(b) if b is not None else None for k, b in bounds.bounds.items()}
+    return {
+        **stats,
+        "ci95": ci95 | dict.fromkeys(stats.get("withheld", {})),
+        "ci95_method": bounds.method,
+        "ci95_effective": dict(bounds.effective),
+        "ci95_reasons": dict(bounds.reasons),
+        "autocorrelation_time": bounds.autocorrelation_time,
+    }
 
 
 def _mean_reason(values: NDArray[Any], failed_after: NDArray[Any] | None, failed_ratio: float) -> str | None:

@@ -12,15 +12,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from inferbench_tasks.loadgen.evidence import Check, ShardUsage
-from inferbench_tasks.loadgen.records import column
+from inferbench_tasks.loadgen.records import column, is_ok
 from inferbench_tasks.loadgen.statistics import FLOORS
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.token_records import CHUNKS, STREAMS, read_table
 
 #: A load may begin with a prompt that was asked once before it.
 _ASKED_BEFORE = 1
-#: What is read of the streams to know what was cached.
-CACHED = pa.schema([STREAMS.field(name) for name in ("request_id", "cached_tokens")])
+#: What is read of the streams to know what was cached, and which of them lie in the window.
+JUDGED = pa.schema(
+    [STREAMS.field(name) for name in ("request_id", "cached_tokens", "first_token_ns", "last_token_ns")]
+)
 _US_PER_MS, _NS_PER_MS = 1e3, 1e6
 
 
@@ -92,3 +94,18 @@ def cached_check(
         f"{found} prompts that were sent for the first time had more than {cacheable_tokens} tokens (up to {most}) in "
         "a cache, which the salt forbids: the server takes other prompts for theirs, or counts wrongly",
     )  # fmt: skip
+
+
+def cut_by_window(
+    records: pa.Table, streams: dict[str, NDArray[Any]], start_ns: int, end_ns: int
+) -> dict[str, int]:
+    """Of the good answers with a token in the window (start, end]: how many there are, how many are not wholly in it.
+
+    Tokens/s has of those what arrived within, and how an answer's tokens lie in its chunks is known in sum alone:
+    the more of them, the less sure it is.
+    """
+    good = np.isin(streams["request_id"], column(records, "request_id")[is_ok(records)])
+    first, last = (streams[name][good] for name in ("first_token_ns", "last_token_ns"))
+    inside = (first >= 0) & (last > start_ns) & (first <= end_ns)
+    whole = inside & (first > start_ns) & (last <= end_ns)
+    return {"streams_in_window": int(inside.sum()), "streams_cut_by_window": int((inside & ~whole).sum())}

@@ -26,9 +26,10 @@ from inferbench_tasks.loadgen.payloads import read_inputs
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.token_counts import TEMPLATE_TOKENS
+from inferbench_tasks.loadgen.token_groups import grouped
 from inferbench_tasks.loadgen.token_records import CHUNKS, STREAMS, read_table
 from inferbench_tasks.loadgen.token_share import withhold_all_times, withhold_clients_times
-from inferbench_tasks.loadgen.token_summary import Each, by_turn, summarise_tokens
+from inferbench_tasks.loadgen.token_summary import Each, summarise_tokens
 from inferbench_tasks.loadgen.token_window import TokenWindow
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.requests.prompts import PromptSet, TraceFile, write_prompts
@@ -216,13 +217,13 @@ def token_figures(
     different, sent = len(inputs["request"]), len(window.request_id)
     if plan.turn_step:
         different, sent = int(inputs["conversation"][-1]) + 1, int((window.request_id < plan.turn_step).sum())
-        summary["by_turn"] = by_turn(tokens, plan.turn_step, summary["ttft_ms"])
     measured = int(window.measured.sum())
     return {
         "server": list(outcome.streams.said),
         "prompts": {"different": different, "sent_again": max(0, sent - different)},
         "requests": measured,
         **summary,
+        **grouped(tokens, plan.turn_step, summary["ttft_ms"]),
         "mlperf_endpoints": endpoints_point(plan, summary),
         "streams_path": str(outcome.streams.streams_path),
         "chunks_path": str(outcome.streams.chunks_path),

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.loadgen.early_stopping import decide
-from inferbench_tasks.loadgen.statistics import FLOORS, NAMES
-from inferbench_tasks.loadgen.summary import distribution
+from inferbench_tasks.loadgen.statistics import FLOORS, NAMES, clustered_intervals
+from inferbench_tasks.loadgen.summary import bounded, distribution
 from inferbench_tasks.loadgen.token_records import FIRST_BY
 from inferbench_tasks.loadgen.token_series import gap_histogram, tokens_per_second
 from inferbench_tasks.loadgen.token_window import TokenWindow
@@ -144,12 +144,14 @@ def _whole(tokens: TokenWindow, values_ns: NDArray[Any]) -> dict[str, Any]:
 
 
 def _pooled(tokens: TokenWindow, gaps_ns: NDArray[np.int64], row: NDArray[np.int64]) -> dict[str, Any]:
-    """Times between chunks, of all requests together. Without intervals: those of a request belong together."""
-    stats = distribution(gaps_ns / _NS_PER_MS, with_intervals=False, failed_ratio=tokens.window.failed_ratio)
-    requests = len(np.unique(row))
-    if requests < _LEAST_REQUESTS:
-        stats |= dict.fromkeys(NAMES.values())
-    return {**stats, "requests": requests}
+    """Times between chunks, of all requests together; those of a request belong together, which intervals know."""
+    order = np.argsort(row, kind="stable")  # requests in the order of time
+    values, row = gaps_ns[order] / _NS_PER_MS, row[order]
+    starts = np.flatnonzero(np.diff(row, prepend=-1))
+    stats = distribution(values, with_intervals=False, failed_ratio=tokens.window.failed_ratio)
+    if len(starts) < _LEAST_REQUESTS:
+        return {**stats, **dict.fromkeys(NAMES.values()), "requests": len(starts)}
+    return {**bounded(stats, clustered_intervals(values, starts)), "requests": len(starts)}
 
 
 def stalls_ns(gaps_ns: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -227,27 +229,3 @@ def _mean(values: NDArray[np.int64], of: NDArray[np.bool_]) -> float | None:
 
 def _ratio(part: Any, whole: Any) -> float | None:
     return float(part) / float(whole) if whole else None
-
-
-def by_turn(tokens: TokenWindow, turn_step: int, ttft: dict[str, Any]) -> list[dict[str, Any]]:
-    """The time to the first token of each turn's requests: ``turn`` (from 1), ``requests`` due, ``ttft_p50_ms``.
-
-    By the rules of all percentiles; None throughout where ``ttft``, that of all turns, was withheld. ``turn_step``:
-    see ``LoadPlan``.
-    """
-    window = tokens.window
-    turn = window.request_id // turn_step
-    withheld = "p50" in ttft.get("withheld", {})
-    first, failed = tokens.first_token_ns, window.measured & ~window.ok & (window.done_ns >= 0)
-    rows = []
-    for number in np.unique(turn[window.measured]).tolist():
-        due = window.measured & (turn == number)
-        stats = distribution(
-            (first - window.intended_ns)[due & window.ok & (first >= 0)] / _NS_PER_MS,
-            failed_ratio=float((~window.ok)[due].mean()),
-            failed_after=(window.done_ns - window.intended_ns)[due & failed] / _NS_PER_MS,
-            with_intervals=False,
-        )
-        p50 = None if withheld else stats["p50"]
-        rows.append({"turn": number + 1, "requests": int(due.sum()), "ttft_p50_ms": p50})
-    return rows

@@ -15,6 +15,7 @@ from inferbench_tasks.analysis.charts.style import (
     line,
     text,
 )
+from inferbench_tasks.analysis.charts.token_groups import by_cached, by_prompt_tokens
 from inferbench_tasks.analysis.report.knee import Knee, curves, rate_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _OBJECTIVES = {"ttft_ms": "TTFT", "tpot_ms": "TPOT", "latency_ms": "last token"}
 def charts(views: Sequence[RunView]) -> list[Chart]:
     """All that there is to draw of these runs, which stream."""
     makers: tuple[Callable[[Sequence[RunView]], Chart | None], ...] = (
-        over_time, ttft_against_rate, kept_by_objective, gaps, by_turn, pareto,
+        over_time, ttft_against_rate, kept_by_objective, gaps, by_turn, by_prompt_tokens, by_cached, pareto,
     )  # fmt: skip
     return [made for make in makers if (made := make(views)) is not None]
 

@@ -10,7 +10,7 @@ import pytest
 
 from inferbench_tasks.loadgen.evidence import ShardUsage
 from inferbench_tasks.loadgen.thresholds import Thresholds
-from inferbench_tasks.loadgen.token_checks import Stamps, cached_check, stamp_checks
+from inferbench_tasks.loadgen.token_checks import Stamps, cached_check, cut_by_window, stamp_checks
 from inferbench_tasks.loadgen.token_records import CHUNKS, TableWriter
 
 
@@ -80,3 +80,31 @@ def test_no_first_prompt_is_in_a_cache(
     streams = {"request_id": np.array(numbers), "cached_tokens": np.array(cached)}
     check = cached_check(records, streams, 128, turn_step)
     assert (check.value, check.ok) == (found, found <= 1)
+
+
+def test_streams_that_the_window_cuts() -> None:
+    """The window is (100, 200]: of nine streams four lie across a bound; two outside and one that failed count for
+    nothing, as does one without a token."""
+    first = [101, 100, 150, 201, 50, 90, 200, 120, -1]
+    last = [200, 150, 201, 300, 100, 250, 260, 130, -1]
+    status = ["ok"] * 7 + ["stream_error", "ok"]
+    records = pa.table({"request_id": np.arange(9), "status": pa.array(status).dictionary_encode()})
+    streams = {
+        "request_id": np.arange(9)[::-1],
+        "first_token_ns": np.array(first)[::-1],
+        "last_token_ns": np.array(last)[::-1],
+    }
+    assert cut_by_window(records, streams, 100, 200) == {"streams_in_window": 5, "streams_cut_by_window": 4}
+
+
+def test_a_chunk_takes_twelve_bytes_at_most(tmp_path: Path) -> None:
+    """Of 200 streams of 250 tokens, one each 20 ms with a jitter of 1 ms, whose reads waited 5 to 500 us."""
+    rng = np.random.default_rng(5)
+    with TableWriter(tmp_path / "c", CHUNKS) as writer:
+        for number in range(200):
+            gaps_ns = rng.normal(20e6, 1e6, 250).astype(np.int64)
+            writer.add(
+                np.full(250, number), 10**15 + number * 10**8 + np.cumsum(gaps_ns), rng.integers(1, 12, 250),
+                np.ones(250, np.int8), rng.integers(5, 500, 250),
+            )  # fmt: skip
+    assert (tmp_path / "c").stat().st_size <= 12 * 200 * 250

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -348,8 +349,13 @@ def test_what_charts_are_drawn_from() -> None:
 def test_every_row_of_the_table_has_its_place() -> None:
     """The figures of streamed tokens find their values in the summary; a run of whole answers has none of them."""
     streamed = [figure for figure in FIGURES.values() if figure.streamed]
-    many = [stream([10 + n % 7, 60 + n % 5, 90 + n % 3], 4, cached=1) for n in range(700)]
-    tokens = figures(*many, intended_s=list(np.linspace(10, 19.9, 700)))
+    late = np.random.default_rng(4).random((1200, 2)) * 10
+    many = [
+        stream([10 + n % 7, 60 + a, 90 + b], 3, cached=1, reasoning=1)
+        for n, (a, b) in enumerate(late.tolist())
+    ]
+    bounds = Each(ttft_ms=15, tpot_ms=50, latency_ms=95)
+    tokens = figures(*many, intended_s=list(np.linspace(10, 19.9, 1200)), each=bounds)
     spent = {"energy": {"power_w": 50.0}, "cost": {"instances": [{"usd_per_hour": 0.36}]}}
     tokens |= per_million_tokens({"tokens": tokens, **spent})
     tokens["mlperf_endpoints"] = {"tps_per_user": 1.0}
@@ -361,3 +367,33 @@ def test_every_row_of_the_table_has_its_place() -> None:
     ] == []
     assert not {figure.name for figure in streamed} & {figure.name for figure in FIGURES.offered()}
     assert [figure.name for figure in streamed if figure.stored({"ttft_ms": 1}) is not None] == []
+
+
+def test_gaps_of_a_request_belong_together() -> None:
+    """Sixty users, half of them with a gap of 10 ms and half with 20, 30 gaps each: the median is one of both, and no
+    more sure than sixty tosses are, though there are 1,800 gaps; of 47 requests nothing is said."""
+    slow = [stream([100 + 20.0 * k for k in range(31)], 31), stream([100 + 10.0 * k for k in range(31)], 31)]
+    when = [11 + 0.1 * n for n in range(60)]
+    users = [slow[n] for n in np.random.default_rng(3).permutation([0, 1] * 30)]
+    stats = figures(*users, intended_s=when)["gap_ms"]
+    assert (stats["count"], stats["requests"], stats["ci95_method"]) == (1800, 60, "clusters")
+    # the mean of sixty users' 10 or 20 ms: 15 +- t(59) x 5 / sqrt(59)
+    assert stats["ci95"]["mean"] == pytest.approx(
+        [15 - 2.001 * 5 / 59**0.5, 15 + 2.001 * 5 / 59**0.5], rel=0.02
+    )
+    assert stats["ci95"]["p50"] == pytest.approx([10, 20])
+    few = figures(*users[:47], intended_s=when[:47])["gap_ms"]
+    assert (
+        few["p50"] is not None and few["ci95"]["p50"] is None and "48 clusters" in few["ci95_reasons"]["p50"]
+    )
+
+
+def test_the_order_of_chunks_in_the_file_is_not_that_of_time() -> None:
+    """Streams are written as they end; the figures and intervals of gaps are the same however they lie there."""
+    streams = [stream([100 + (n % 7 + 1) * k for k in range(20)], 20) for n in range(60)]
+    tokens = tokens_of(*streams, intended_s=[11 + 0.1 * n for n in range(60)])
+    order = np.argsort(-tokens.chunk_row, kind="stable")
+    mixed = replace(tokens, **{name: getattr(tokens, name)[order] for name in (
+        "chunk_row", "chunk_ns", "chunk_waited_us", "chunk_followed")})  # fmt: skip
+    ours, theirs = (summarise_tokens(each, Each())["gap_ms"] for each in (tokens, mixed))
+    assert ours == theirs

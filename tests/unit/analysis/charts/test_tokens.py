@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.analysis.charts import tokens
+from inferbench_tasks.analysis.charts import token_groups, tokens
 from inferbench_tasks.analysis.report import language
 from inferbench_tasks.analysis.report.compose import html
 from inferbench_tasks.analysis.report.knee import Knee, curves
@@ -197,3 +197,24 @@ def test_figures_of_a_disturbed_run_are_bounds_here_too() -> None:
     assert rows["Output tokens per second, tokens/s"] == ["50", "≥ 50"]
     lines = language.words(runs).splitlines()
     assert len(lines) == 4 and lines[2].startswith(f"{runs[0].label}, {runs[1].label}: the server says")
+
+
+def test_groups_of_prompts_are_drawn_where_there_are_two_medians() -> None:
+    """In the order of their lengths, not of the alphabet or of the runs; a group without a median is no bar."""
+    rows = [
+        {"from_tokens": 2**n, "to_tokens": 2 ** (n + 1) - 1, "requests": 20 + n, "ttft_p50_ms": value}
+        for n, value in ((6, 30.0), (10, 90.0), (7, None))
+    ]
+    one = streaming("a", 1, 1.0, by_prompt_tokens=rows[:1])
+    assert token_groups.by_prompt_tokens([one]) is None
+    drawn = token_groups.by_prompt_tokens([streaming("b", 1, 1.0, by_prompt_tokens=rows[::-1]), one])
+    assert drawn is not None
+    bars = [(trace["x"], trace["y"], trace["customdata"]) for trace in drawn["data"]]
+    assert bars == [
+        (["1,024 to 2,047", "64 to 127"], [90.0, 30.0], [30, 26]),
+        (["64 to 127"], [30.0], [26]),
+    ]
+    assert drawn["layout"]["xaxis"]["categoryarray"] == ["64 to 127", "1,024 to 2,047"]
+    cached = [{"cached": name, "requests": 11, "ttft_p50_ms": 5.0} for name in ("half or more", "none")]
+    hits = token_groups.by_cached([streaming("a", 1, 1.0, by_cached=cached)])
+    assert hits is not None and hits["layout"]["xaxis"]["categoryarray"] == ["none", "half or more"]
