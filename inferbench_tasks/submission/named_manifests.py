@@ -248,7 +248,7 @@ def _is_named_model(value: Any) -> bool:
 
 def _sweeps_any(sweep: Mapping[str, Any]) -> bool:
     groups = sweep.get("zip") or []
-    grids: list[Any] = [sweep, sweep.get("grid"), *([groups] if isinstance(groups, dict) else groups)]
+    grids: list[Any] = [sweep, sweep.get("grid"), *([groups] if not isinstance(groups, list) else groups)]
     for grid in grids:
         if isinstance(grid, dict):
             models = grid.get("model")
