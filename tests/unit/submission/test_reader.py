@@ -324,4 +324,7 @@ def test_the_default_kind_may_be_written() -> None:
 def test_a_kind_can_t_be_swept() -> None:
     """A submission is of one kind."""
     (message,) = messages(GOOD + "sweep: {kind: [serving]}\n")
-    assert "kind can't be swept: a submission is of one kind; sweep what is below: model, stack, requests" in message
+    assert (
+        "kind can't be swept: a submission is of one kind; sweep what is below: model, stack, requests"
+        in message
+    )
