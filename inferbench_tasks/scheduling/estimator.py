@@ -59,6 +59,10 @@ class Estimator:
             history.log_s += BETA * (log_s - history.log_s)
             history.runs += 1
 
+    def knows(self, spec_hash: str) -> bool:
+        """Whether a run of the spec was observed."""
+        return spec_hash in self._specs
+
     def estimate_s(self, spec_hash: str, declared_s: float | None = None) -> float:
         """The expected duration of the next run of a spec."""
         history = self._specs.get(spec_hash)

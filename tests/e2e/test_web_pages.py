@@ -34,6 +34,8 @@ from inferbench_tasks.provider.system.local import free_port
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.sweep import expand
 from tests import browser
+from tests.unit.analysis.builders import records
+from tests.unit.analysis.builders import view as measured_view
 from tests.unit.perfdb.builders import result
 from tests.unit.regression.nights import write_nights
 from tests.unit.training.epochs import JOB
@@ -335,6 +337,14 @@ def test_a_run_is_asked_for_again(page: Page, site: Site) -> None:
     page.get_by_role("list", name="Stages in their order").get_by_text("load").wait_for()
     area.fill(area.input_value().replace("duration_s:", "duration_s: 1"))
     page.locator("#changed", has_text="2 lines").wait_for()
+    page.get_by_text("Changes to").click()
+    page.get_by_label("Against what another run asked for").fill("nobody-1.000")
+    page.keyboard.press("Enter")
+    page.locator("#past-told", has_text="nobody").wait_for()
+    page.get_by_label("Against what another run asked for").fill("asked-1.000")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.getElementById('past-told').textContent === ''")
+    page.locator("#changed", has_text="2 lines").wait_for()
     page.goto(f"{site.url}/inferbench/new?run=nobody")
     assert "nobody" in page.get_by_role("alert").inner_text()
 
@@ -354,9 +364,61 @@ def test_a_recommendation_is_asked_for(page: Page, site: Site) -> None:
     assert [link.get_attribute("href") for link in links] == [
         f"/inferbench/run/{r}-run" for r in ("fast", "middle")
     ]
+    assert "What it costs to be wrong" in page.locator("article").first.inner_text()
+    slider = page.get_by_label("Slider of bound 1")
+    page.wait_for_function("!document.querySelector('.slider').disabled")
+    slider.evaluate("of => { of.value = 1000; of.dispatchEvent(new Event('input')); }")
+    assert page.get_by_label("Value of bound 1").input_value() == "90", "the highest that a result has"
+    slider.focus()
+    page.keyboard.press("Home")
+    assert page.get_by_label("Value of bound 1").input_value() == "10", "the lowest"
     page.screenshot(path=site.shots / "10-recommend.png")
     page.goto(f"{site.url}/inferbench/recommend?slo=p98_ms<=50")
     assert "Unknown figure 'p98_ms'" in page.get_by_role("alert").inner_text()
+
+
+def test_a_request_tells_where_its_time_went(page: Page, site: Site, perfdb: PerfDB, tmp_path: Path) -> None:
+    """A click on a point shows its parts, which add up; each chart is there as numbers and as a picture."""
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "samples.parquet"
+    pq.write_table(records(5.0), path)
+    document = measured_view(records(5.0), "tail-run").result
+    assert document is not None
+    perfdb.save_result(document, path)
+    page.goto(f"{site.url}/inferbench/run/tail-run")
+    box = page.locator("figure", has_text="Every request by the moment")
+    box.locator(".js-plotly-plot .main-svg").first.wait_for()
+    slowest = page.get_by_role("table", name="The 10 slowest requests").locator("tbody tr, tr").nth(1)
+    latency = slowest.locator("td").nth(2).inner_text()
+    chosen = """plot => {
+      const of = plot._fullData[0], at = of.y.indexOf(Math.max(...of.y));
+      const point = {data: plot.data[0], x: of.x[at], y: of.y[at], customdata: of.customdata[at]};
+      plot.emit("plotly_click", {points: [point]});
+    }"""
+    box.locator(".js-plotly-plot").evaluate(chosen)
+    told = box.get_by_role("status")
+    first, *parts = told.inner_text().split("\n\n")
+    shown = float(first.rpartition(": ")[2].removesuffix(" ms"))
+    assert shown == pytest.approx(float(latency), abs=1e-3)
+    of_parts = {line.split(": ")[0]: float(line.split(": ")[1].split()[0]) for line in parts[0].split("\n")}
+    assert of_parts.keys() == {"sent late", "from the send to the answer"}
+    assert sum(of_parts.values()) == pytest.approx(shown, abs=2e-3)
+    page.screenshot(path=site.shots / "14-request.png", full_page=True)
+    for kind, begins in (("CSV", b"series,x,y,text"), ("PNG", b"\x89PNG")):
+        with page.expect_download() as download:
+            box.get_by_role("button", name=f"{kind} of").click()
+        assert Path(download.value.path()).read_bytes().startswith(begins)
+
+
+def test_a_night_leads_to_the_runs_of_its_pair(page: Page, site: Site) -> None:
+    """A click on a point of a series opens the comparison of a baseline's run and a candidate's."""
+    page.goto(f"{site.url}/inferbench/regression")
+    plot = page.locator("#chart-1.js-plotly-plot")
+    plot.wait_for()
+    plot.evaluate("plot => plot.emit('plotly_click', {points: [{customdata: plot.data[0].customdata[0]}]})")
+    page.wait_for_url("**/inferbench/compare?run=*&run=*")
+    page.get_by_role("region", name="Figures").wait_for()
 
 
 @pytest.mark.parametrize(

@@ -365,3 +365,17 @@ def test_nightly_series_and_their_regressions(perfdb: PerfDB, bench: InferBench,
     text = http.get("/inferbench/regression?name=quick").text
     assert "preprocess" in text or not found["regressions"]
     assert text.count("data-draw=") == len(found["series"])
+
+
+def test_a_figure_has_its_range(perfdb: PerfDB, http: TestClient) -> None:
+    """Of valid results that match, by any name of the figure; null where none has it; no figure is refused."""
+    seed(perfdb)
+    asked = {"figure": "p99_ms"}
+    assert http.get("/inferbench/api/range", params=asked).json() == {
+        "figure": "p99_ms", "unit": "ms", "low": 10.0, "high": 60.0
+    }  # fmt: skip
+    fewer = http.get("/inferbench/api/range", params={**asked, "q": "p99<=20"}).json()
+    assert (fewer["low"], fewer["high"]) == (10.0, 20.0)
+    none = http.get("/inferbench/api/range", params={"figure": "p50_ms"}).json()
+    assert (none["low"], none["high"]) == (None, None)
+    assert http.get("/inferbench/api/range", params={"figure": "p98_ms"}).status_code == 422

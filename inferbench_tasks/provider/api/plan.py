@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 from fastapi import APIRouter
@@ -11,12 +13,14 @@ from pydantic import BaseModel
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.cluster.state import ClusterState, cluster_state
 from inferbench_tasks.cluster.store import Cluster
+from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.pipelines.base import PIPELINES, pipeline_of
 from inferbench_tasks.plan.compile import compile_plan
 from inferbench_tasks.provider.api.access import Store, User
 from inferbench_tasks.provider.api.problems import not_found
 from inferbench_tasks.provider.api.submissions import REFUSED, Request, resolved_jobs
-from inferbench_tasks.provider.executors.jobs import device_types
+from inferbench_tasks.provider.executors.jobs import device_types, learnt
+from inferbench_tasks.scheduling.estimator import Estimator
 from inferbench_tasks.submission.reference import json_schema
 
 router = APIRouter(tags=["submissions"])
@@ -30,6 +34,10 @@ _NAMES = {
 }
 #: Of a plan that is shown: the jobs that are told one by one.
 MOST_POINTS = 100
+#: Reading thousands of runs takes a second, and an editor asks after each word.
+LEARN_AGAIN_S = 300.0
+_learnt: dict[str, tuple[float, Estimator]] = {}
+_learning = Lock()
 
 
 class PlannedStage(BaseModel):
@@ -55,7 +63,9 @@ class Place(BaseModel):
 
 
 class Planned(BaseModel):
-    """``expected_s``: of all jobs together, on their devices, before any run of them has been seen."""
+    """``expected_s``: of all jobs together, on their devices, as the scheduler expects it: from what the submission
+    says and what earlier runs of the same jobs took; ``known_jobs``: how many of them have such runs.
+    """
 
     name: str
     kind: str
@@ -65,6 +75,7 @@ class Planned(BaseModel):
     device: str
     devices_of_a_job: int
     expected_s: float
+    known_jobs: int
     #: With all the devices that there are; None where there is none.
     on_these_devices_s: float | None
     place: Place | None
@@ -105,7 +116,8 @@ def plan(request: Request, user: User, db: Store) -> Planned:
         for node in nodes
         if node.job_index is None
     ]
-    expected_s = sum(pipeline.length_s(job.spec) for job in jobs)
+    estimator = _estimator(db)
+    expected_s = sum(estimator.estimate_s(job.job_id, pipeline.length_s(job.spec)) for job in jobs)
     needed = sorted({str(job.spec.needed_device()) for job in jobs})
     place = _place(
         cluster_state(db), device_types(jobs[0].spec.needed_device(), Cluster(db)), submission.priority
@@ -121,9 +133,20 @@ def plan(request: Request, user: User, db: Store) -> Planned:
         device=" or ".join(needed),
         devices_of_a_job=at_once,
         expected_s=round(expected_s, 1),
+        known_jobs=sum(estimator.knows(job.job_id) for job in jobs),
         on_these_devices_s=round(expected_s / able, 1) if able and len(needed) == 1 else None,
         place=place,
     )
+
+
+def _estimator(db: PerfDB) -> Estimator:
+    """What the scheduler learns from the newest runs when it starts; learnt again after a while."""
+    with _learning:
+        at, estimator = _learnt.get(db.uri, (0.0, None))
+        if estimator is None or time.monotonic() - at >= LEARN_AGAIN_S:
+            estimator = learnt(db)
+            _learnt[db.uri] = (time.monotonic(), estimator)
+    return estimator
 
 
 def _place(cluster: ClusterState, types: frozenset[str], priority: int) -> Place | None:

@@ -52,11 +52,27 @@ def warm() -> None:
 
 
 def read_ahead(db: Any) -> int:
-    """What all pages share: the valid results, the suggestions of their forms, the templates; how many results."""
-    from inferbench_tasks.perfdb.held import held
+    """What all pages share: the valid results, the suggestions of their forms, the templates, and what the first
+    comparison imports and the store needs for it; how many results.
+    """
+    from fastapi import HTTPException
+
+    from inferbench_tasks.errors import InputError
+    from inferbench_tasks.perfdb.held import held, identity
+    from inferbench_tasks.provider.api.questions import compared
     from inferbench_tasks.provider.ui.filters import suggestions
     from inferbench_tasks.provider.ui.render import compile_templates
 
     compile_templates()
     suggestions(db)
-    return len(held(db).rows())
+    rows = held(db).rows()
+    newest = list(dict.fromkeys(identity(row)[0] for row in rows[:2]))
+    if len(newest) == 2:
+        try:
+            compared(db, newest)
+        except (
+            InputError,
+            HTTPException,
+        ) as error:  # two that can't be compared, or one that was just removed
+            log.info("no comparison was made ahead: %s", error)
+    return len(rows)

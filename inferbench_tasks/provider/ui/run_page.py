@@ -38,7 +38,6 @@ def run_page(run: str, db: Store, user: User, may_change: MayChange) -> HTMLResp
     others = results_of(db, record) if record and result is None else []
     invocation = (record or result).invocation_id if record or result else None  # type: ignore[union-attr]
     stages = stages_of(record) if record else []
-    now = next((s.stage for s in reversed(stages) if s.state == "running"), "between two stages")
     running = record is not None and record.status == "running"
     report = settings.data_dir() / "invocations" / (invocation or "-") / "report.html"
     return page(
@@ -47,7 +46,7 @@ def run_page(run: str, db: Store, user: User, may_change: MayChange) -> HTMLResp
         run_id=run_id,
         verdict=view.said_with_load,
         valid=view.valid,
-        running=now if running else "",
+        running=running,
         live=live_of(record) if record and running else None,
         live_size=(WIDTH, HEIGHT),
         may_end=running and record is not None and _may_end(record, user, may_change),

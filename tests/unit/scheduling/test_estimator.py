@@ -55,3 +55,10 @@ def test_the_limit_is_three_times_the_estimate_unless_given() -> None:
     assert hard_limit_s(100.0, 50.0) == 50.0
     with pytest.raises(InputError):
         hard_limit_s(100.0, -1.0)
+
+
+def test_a_spec_is_known_from_its_first_run() -> None:
+    """And no other by it."""
+    estimator = Estimator()
+    estimator.observe("a", 10.0)
+    assert estimator.knows("a") and not estimator.knows("b")

@@ -29,6 +29,42 @@ function recoloured(value, key = "") {
   return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, recoloured(item, name)]));
 }
 
+// Every chart as numbers and as a picture, whatever it shows.
+function csvOf(chart) {
+  const rows = [["series", "x", "y", "text"]], list = (value) => (Array.isArray(value) ? value : []);
+  for (const trace of chart.data) {
+    const x = list(trace.x), y = list(trace.y);
+    if (Array.isArray(trace.z)) trace.z.forEach((line, row) => list(line).forEach((value, column) => rows.push([trace.name ?? "", x[column] ?? column, y[row] ?? row, value])));
+    else for (let index = 0; index < Math.max(x.length, y.length); index++) rows.push([trace.name ?? "", x[index] ?? "", y[index] ?? "", list(trace.text)[index] ?? ""]);
+  }
+  // What a spreadsheet would take for a formula is a text; numbers stay numbers.
+  const cell = (value) => { const text = typeof value === "number" ? String(value) : decoded(String(value)).replace(/^[=+\-@\t\r]/, "'$&"); return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; };
+  return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+}
+
+function saved(url, name) {
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+}
+
+// The picture is the light one, whatever the page's theme: it goes into a document.
+function tools(place, chart, name, how) {
+  const line = document.createElement("p"), file = name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60) || "chart";
+  line.className = "tools";
+  const button = (title, what) => { const made = document.createElement("button"); made.type = "button"; made.textContent = title; made.setAttribute("aria-label", `${title} of ${name}`); made.addEventListener("click", what); line.append(made); };
+  button("CSV", () => { const url = URL.createObjectURL(new Blob([csvOf(chart)], { type: "text/csv" })); saved(url, `${file}.csv`); setTimeout(() => URL.revokeObjectURL(url), 1000); });
+  button("PNG", async () => saved(await Plotly.toImage({ data: chart.data, layout: { ...chart.layout, title: { text: name.replaceAll("<", "&lt;") }, margin: { ...chart.layout.margin, t: 50 } } }, { format: "png", width: 1200, height: 700 }), `${file}.png`));
+  const fold = document.createElement("details"), summary = document.createElement("summary"), text = document.createElement("p");
+  summary.textContent = "How is this made?";
+  text.textContent = how;
+  fold.append(summary, text);
+  line.append(" ");
+  place.after(line, fold);
+  fold.className = "how soft";
+}
+
 function draw(element, chart) {
   const dark = document.documentElement.dataset.theme === "dark";
   if (dark) chart = recoloured(chart);
@@ -93,6 +129,7 @@ function tableOf(table) {
 
 // Charts come after the page: they need the raw samples.
 async function loadCharts(place) {
+  const container = place;
   try {
     const answer = await fetch(place.dataset.charts, { credentials: "same-origin" });
     if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
@@ -111,7 +148,10 @@ async function loadCharts(place) {
         grid.append(box);
         return [place, { ...chart, layout: { ...layout, margin: { ...layout.margin, t: 12 }, height: layout.height - 32 } }];
       });
-      for (const [place, chart] of places) draw(place, chart); // when all are there: each is as wide as its box ends up
+      for (const [place, chart] of places) {
+        draw(place, chart); // when all are there: each is as wide as its box ends up
+        tools(place, chart, place.previousSibling.textContent, `${section.text ? section.text + " " : ""}It is made of the raw records (Parquet and CSV on each run's page) and the stored figures whenever this page is opened; all numbers that are drawn: ${new URL(container.dataset.charts, location.href).pathname}.`);
+      }
       for (const table of section.tables) {
         place.append(tableOf(table));
         if (table.note) place.append(element("p", table.note, { class: "soft" }));
@@ -159,7 +199,11 @@ countChosen();
 // On a phone an empty filter would fill the screen before anything is seen.
 if (matchMedia("(max-width: 640px)").matches) for (const fold of document.querySelectorAll("details.fold:not([data-filled])")) fold.open = false;
 for (const place of document.querySelectorAll("[data-charts]")) loadCharts(place);
-for (const place of document.querySelectorAll("script[data-draw]")) draw(document.getElementById(place.dataset.draw), JSON.parse(place.textContent));
+for (const place of document.querySelectorAll("script[data-draw]")) {
+  const target = document.getElementById(place.dataset.draw), chart = JSON.parse(place.textContent);
+  draw(target, chart);
+  tools(target, chart, target.parentElement.querySelector("figcaption")?.textContent ?? document.title, place.dataset.how ?? "It is made of what PerfDB has stored whenever this page is opened.");
+}
 // A run that goes on, or a cluster: the page follows it while somebody looks.
 const live = document.querySelector("[data-refresh]");
 if (live) {

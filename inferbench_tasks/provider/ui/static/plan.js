@@ -30,7 +30,7 @@ function showPlan(of) {
   }
   const all = of.on_these_devices_s === null ? "" : `, about ${duration(of.on_these_devices_s)} on the devices that are here`;
   const parts = [
-    make("p", `${jobs} on ${of.device}${of.devices_of_a_job > 1 ? `, ${of.devices_of_a_job} devices of one host at once` : ""}: expected to take ${duration(of.expected_s)} of device time${all}. Framed stages hold the device.`),
+    make("p", `${jobs} on ${of.device}${of.devices_of_a_job > 1 ? `, ${of.devices_of_a_job} devices of one host at once` : ""}: expected to take ${duration(of.expected_s)} of device time${all}${of.known_jobs ? `, as earlier runs of ${of.known_jobs === of.jobs ? (of.jobs === 1 ? "it" : "them") : `${of.known_jobs} of them`} took it` : ", which no run of it has shown yet"}. Framed stages hold the device.`),
     graph,
     make("p", placeText(of)),
   ];
@@ -80,11 +80,31 @@ function difference(old, now) {
   return rows;
 }
 
+let before = began;
 function showChanges() {
-  const rows = difference(began, area.value);
+  const rows = difference(before, area.value);
   document.getElementById("changed").textContent = rows.length ? `${rows.length} line${rows.length === 1 ? "" : "s"}` : "none";
   document.getElementById("diff").replaceChildren(...rows.map(([sign, text]) => make(sign === "+" ? "ins" : "del", `${sign} ${text}`)));
 }
+
+// What any run asked for can stand for what was there before; its page of this editor has it in its words.
+const against = document.getElementById("against");
+against.addEventListener("focus", async () => {
+  const answer = await fetch("/inferbench/api/runs?limit=30", { credentials: "same-origin" });
+  if (answer.ok) document.getElementById("past").replaceChildren(...(await answer.json()).items.map((of) => make("option", null, { value: of.run })));
+}, { once: true });
+against.addEventListener("change", async () => {
+  const run = against.value.trim(), told = document.getElementById("past-told");
+  told.textContent = "";
+  before = began;
+  if (run) {
+    const answer = await fetch(`/inferbench/new?run=${encodeURIComponent(run)}`, { credentials: "same-origin" });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html"), problem = page.querySelector("[role=alert]");
+    if (!answer.ok || problem) told.textContent = problem ? problem.textContent : `${answer.status} ${answer.statusText}`;
+    else before = page.getElementById("yaml").value;
+  }
+  showChanges();
+});
 
 // Sent, then followed until its first run has a page of its own.
 async function follows(status) {
