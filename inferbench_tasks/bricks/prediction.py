@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from inferbench_tasks.bricks.constructors import constructor_of
-from inferbench_tasks.bricks.results import Result, ResultStore
+from inferbench_tasks.bricks.results import Result
 
 CONFIDENCE = 0.95
 #: Fewer whole models say nothing of how far predictions are off.
@@ -52,32 +52,6 @@ def constructed(
 def measured(whole: Result) -> Estimate:
     """A whole model's time, with Student's interval over its rounds."""
     return _student(whole.rounds_ns["warm"])
-
-
-def calibration(
-    results: ResultStore,
-    granularity: str,
-    state: str,
-    without: Sequence[str],
-    constructor: str = "sequential",
-) -> Calibration | None:
-    """By the whole models that were measured, constructed the same way, beside what is judged.
-
-    ``without``: the operators of its layers. A model of the same ones in the same order is the same at another batch
-    size, with other inputs or of another framework, and says nothing of how far off others are. None where fewer than
-    ``FEWEST_CALIBRATING`` have all their bricks measured.
-    """
-    logs = []
-    for whole in results.wholes():
-        parts, needs = whole.parts.get(granularity), whole.needs.get(granularity)
-        if whole.operators == tuple(without) or parts is None or needs is None:
-            continue
-        known = results.get_many(parts)
-        bricks = [known[identity] for identity in parts if identity in known]
-        if len(bricks) == len(parts):
-            predicted = constructed(bricks, needs, state, constructor)
-            logs.append(math.log(measured(whole).ns / predicted.ns))
-    return calibration_by(logs)
 
 
 def calibration_by(logs: Sequence[float]) -> Calibration | None:

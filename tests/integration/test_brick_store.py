@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from inferbench_tasks.brick_jobs.spec import MeasureSpec
 from inferbench_tasks.brick_jobs.stages.decompose import usable
 from inferbench_tasks.brick_jobs.store import RESULTS, PerfDBResults
 from inferbench_tasks.bricks.measure.method import Method, Setting
-from inferbench_tasks.bricks.results import WHOLE, Result, Results, ResultStore
+from inferbench_tasks.bricks.results import WHOLE, Result
 from inferbench_tasks.perfdb.store import PerfDB
 
 pytestmark = pytest.mark.integration
@@ -28,12 +27,12 @@ def result(identity: str = "a", session: str = "s/1", ms: float = 1.0, **more: o
     return Result.model_validate(fields | more)
 
 
-@pytest.fixture(params=["perfdb", "files"])
-def store(request: pytest.FixtureRequest, perfdb: PerfDB, tmp_path: Path) -> ResultStore:
-    return PerfDBResults(perfdb, SETTING) if request.param == "perfdb" else Results(tmp_path, SETTING)
+@pytest.fixture
+def store(perfdb: PerfDB) -> PerfDBResults:
+    return PerfDBResults(perfdb, SETTING)
 
 
-def test_both_stores_give_back_what_was_put(store: ResultStore) -> None:
+def test_the_store_gives_back_what_was_put(store: PerfDBResults) -> None:
     """A brick with its raw times, a whole model with its cuts, and nothing that was not measured."""
     whole = result(WHOLE + "m", parts={"1": ("a", "a")}, needs={"1": ((), (0,))})
     store.put(result())
@@ -44,7 +43,7 @@ def test_both_stores_give_back_what_was_put(store: ResultStore) -> None:
     assert [(one.parts, one.needs) for one in store.wholes()] == [(whole.parts, whole.needs)]
 
 
-def test_the_first_base_counts(store: ResultStore) -> None:
+def test_the_first_base_counts(store: PerfDBResults) -> None:
     """All times of a setting are relative to one session's references: who comes second is told which."""
     assert store.base_ns() is None
     assert store.set_base_ns({"dense": 100.0}) == {"dense": 100.0}

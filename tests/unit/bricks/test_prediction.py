@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 
 from inferbench_tasks.bricks.constructors import constructor_of
-from inferbench_tasks.bricks.prediction import by_operators, calibrated, calibration, constructed, measured
-from inferbench_tasks.bricks.results import WHOLE, Results
+from inferbench_tasks.bricks.prediction import by_operators, calibrated, constructed, measured
+from inferbench_tasks.bricks.results import WHOLE
 from inferbench_tasks.errors import InputError, UnknownKindError
-from tests.unit.bricks.builders import SETTING, result
+from tests.unit.bricks.builders import result
 
 #: Student's for 95% with two degrees of freedom.
 T2 = 4.302652729911275
@@ -97,48 +96,6 @@ def test_an_unknown_constructor_is_named() -> None:
         UnknownKindError, match="'magic' at constructor; known: parallel, sequential, streams"
     ):
         constructed([result("a", 1, 1)], [[]], "warm", "magic")
-
-
-def test_what_is_judged_never_calibrates(tmp_path: Path) -> None:
-    """Of four models three calibrate the fourth, none of which is itself; with two there is no calibration. The same
-    layers at another batch size are itself too."""
-    results = Results(tmp_path, SETTING)
-    results.put(result("a", 10, 10, 10))
-    for name, time in (("one", 11), ("two", 12), ("three", 13)):
-        results.put(result(WHOLE + name, *[time] * 3, operators=(name, "Relu"), parts={"1": ("a",)}))
-    assert calibration(results, "1", "warm", ("one", "Relu")) is None
-    for name in ("four", "four-of-batch-8"):
-        results.put(result(WHOLE + name, *[1000] * 3, operators=("four",), parts={"1": ("a",)}))
-    by = calibration(results, "1", "warm", ("four",))
-    assert by is not None and by.models == 3
-    logs = [math.log(1.1), math.log(1.2), math.log(1.3)]
-    assert by.factor == pytest.approx(math.exp(sum(logs) / 3))
-    mean = sum(logs) / 3
-    assert by.spread == pytest.approx(math.sqrt(sum((x - mean) ** 2 for x in logs) / 2))
-    assert calibration(results, "2", "warm", ("four",)) is None  # cut otherwise
-
-
-def test_a_critical_path_is_calibrated_by_critical_paths(tmp_path: Path) -> None:
-    """a (10) beside b (10): models that took 11 are 1.1 times the path, and 0.55 times the sum."""
-    results = Results(tmp_path, SETTING)
-    results.put(result("a", 10, 10, 10))
-    results.put(result("b", 10, 10, 10))
-    for name in ("one", "two", "three"):
-        results.put(result(WHOLE + name, 11, 11, 11, parts={"1": ("a", "b")}, needs={"1": ((), ())}))
-    path, total = (calibration(results, "1", "warm", (), how) for how in ("parallel", "sequential"))
-    assert path is not None and path.factor == pytest.approx(1.1)
-    assert total is not None and total.factor == pytest.approx(0.55)
-
-
-def test_models_whose_bricks_are_not_all_measured_do_not_calibrate(tmp_path: Path) -> None:
-    """One of four lacks a brick: three remain, and of these one is left out."""
-    results = Results(tmp_path, SETTING)
-    results.put(result("a", 10, 10, 10))
-    for name in ("one", "two", "three"):
-        results.put(result(WHOLE + name, 11, 11, 11, parts={"1": ("a",)}))
-    results.put(result(WHOLE + "four", 99, 99, 99, parts={"1": ("a", "unknown")}))
-    by = calibration(results, "1", "warm", ())
-    assert by is not None and (by.models, by.spread) == (3, 0.0) and by.factor == pytest.approx(1.1)
 
 
 def test_the_calibrated_interval_has_both_parts() -> None:

@@ -1,0 +1,75 @@
+"""Who calibrates whom in a list of models, against calculations by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from benchmarks.bricks.fifty import calibrating
+from inferbench_tasks.brick_jobs.cutting import CutModel
+from inferbench_tasks.brick_jobs.predictions import predictions
+from inferbench_tasks.bricks.results import WHOLE, Result
+from tests.unit.bricks.builders import result
+
+#: Bricks of 10 ns each.
+KNOWN = {name: result(name, 10, 10, 10) for name in "ab"}
+
+
+def cut(at: int, operators: str, parts: tuple[str, ...] = ("a",), granularity: str = "1") -> CutModel:
+    return CutModel(
+        at=at, name=f"m{at}", copies=1, task=None, digest=str(at), batch_size=1, granularity=granularity,
+        layers=len(parts), operators=tuple(operators), whole=f"{WHOLE}{at}", parts=parts, needs=((),) * len(parts),
+    )  # fmt: skip
+
+
+def wholes(*times: float) -> dict[str, Result]:
+    """Place -> the model's own time, ns, beside the bricks'."""
+    return KNOWN | {f"{WHOLE}{at}": result(f"{WHOLE}{at}", *[time] * 3) for at, time in enumerate(times)}
+
+
+def factors(
+    cuts: list[CutModel], known: dict[str, Result], constructor: str = "sequential"
+) -> list[float | None]:
+    made = predictions(cuts, known, 3, constructor)
+    return [made[one.at][0].factor if one.at in made else None for one in cuts]
+
+
+def test_the_first_models_are_calibrated_by_the_fourth() -> None:
+    """11, 12, 13, 14 and 15 over sums of 10: each by the first three others, which are never itself."""
+    found = factors([cut(at, "CRGSM"[at]) for at in range(5)], wholes(11, 12, 13, 14, 15))
+    by = [(1.2, 1.3, 1.4), (1.1, 1.3, 1.4), (1.1, 1.2, 1.4), (1.1, 1.2, 1.3), (1.1, 1.2, 1.3)]
+    assert found == pytest.approx([math.prod(three) ** (1 / 3) for three in by])
+
+
+def test_the_same_model_otherwise_made_does_not_calibrate() -> None:
+    """The first two have the same operators: of four models only two are left for each of them, too few."""
+    found = factors([cut(0, "C"), cut(1, "C"), cut(2, "R"), cut(3, "G")], wholes(11, 99, 12, 13))
+    assert found[:2] == [None, None]
+    assert found[2] == pytest.approx((1.1 * 9.9 * 1.3) ** (1 / 3))
+
+
+def test_a_critical_path_is_calibrated_by_critical_paths() -> None:
+    """a (10) beside b (10): models that took 11 are 1.1 times the path, and 0.55 times the sum."""
+    cuts = [cut(at, "CRGS"[at], ("a", "b")) for at in range(4)]
+    assert factors(cuts, wholes(11, 11, 11, 11), "parallel") == pytest.approx([1.1] * 4)
+    assert factors(cuts, wholes(11, 11, 11, 11)) == pytest.approx([0.55] * 4)
+
+
+def test_models_that_lack_a_brick_or_are_cut_otherwise_do_not_calibrate() -> None:
+    """Of five models one lacks a brick and one is cut at another granularity: two others are left for each, too few."""
+    cuts = [
+        cut(0, "C"),
+        cut(1, "R"),
+        cut(2, "G"),
+        cut(3, "S", ("a", "unknown")),
+        cut(4, "M", granularity="2"),
+    ]
+    assert factors(cuts, wholes(11, 12, 13, 14, 15)) == [None] * 5
+
+
+def test_what_calibrates_is_what_predictions_pay_for() -> None:
+    """Four of different models; the first four and a fifth where two of these are the same model, as it is counted in
+    device time; three models calibrate nothing of three others."""
+    assert calibrating(["C", "R", "G", "S", "M", "L"]) == {0, 1, 2, 3}
+    assert calibrating(["C", "C", "R", "G", "S", "M"]) == {0, 1, 2, 3, 4}
