@@ -1,0 +1,89 @@
+"""A server of ours as its queue sees it: instances, batching, how long a batch takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+#: How long an instance is busy with a batch of that many rows, ns. The generator makes it random where it is.
+Service = Callable[[int, np.random.Generator], float]
+
+#: As ``servers.scheduler.MAX_WAITING``: with that many waiting, a request is refused.
+MAX_WAITING = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Batcher:
+    """How ``servers.scheduler`` joins requests; ``max_rows`` 0: every request is executed by itself.
+
+    ``preferred``: sizes in rows at which a batch goes at once; ``max_rows`` is always one of them, larger ones are
+    ignored. ``delay_ns``: how long the oldest request waits for others.
+    """
+
+    max_rows: int = 0
+    delay_ns: int = 0
+    preferred: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.max_rows < 0 or self.delay_ns < 0:
+            raise ValueError(f"max_rows {self.max_rows} and delay_ns {self.delay_ns} must not be negative")
+
+    def takes(self, waiting: int, rows: int) -> tuple[int, bool]:
+        """How many of ``waiting`` >= 1 requests of ``rows`` rows each go together, and whether they go at once.
+
+        Where they don't, they go when the oldest has waited ``delay_ns``, with those that wait by then.
+        """
+        if not self.max_rows:
+            return 1, True
+        fit = self.max_rows // rows
+        sizes = {*self.preferred, self.max_rows}
+        # The largest preferred size that the requests reach exactly; none may be reached with rows > 1.
+        best = max((count for count in range(1, min(waiting, fit) + 1) if count * rows in sizes), default=0)
+        if best:
+            return best, True
+        return min(waiting, fit), waiting > fit
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """``instances`` that take from one queue.
+
+    ``service``: of a batch, what the server adds per batch included. ``request_ns``: what the server and its
+    protocol add to each request beside the queue and the instance; a pure delay. That is not true where the
+    requests are so many that the server's event loop is itself busy: its own queue is not modelled.
+    Instances do not slow each other down either: ``service`` has to be that with all of them busy.
+    """
+
+    service: Service
+    instances: int = 1
+    batcher: Batcher = Batcher()
+    request_ns: float = 0.0
+    max_waiting: int = MAX_WAITING
+
+    def __post_init__(self) -> None:
+        if self.instances < 1:
+            raise ValueError(f"instances is {self.instances}; a server has at least one")
+        if self.max_waiting < 1:
+            raise ValueError(f"max_waiting is {self.max_waiting}; a queue has at least one place")
+
+    def check(self, rows: int) -> None:
+        """ValueError where requests of that many rows would all be refused."""
+        if rows < 1:
+            raise ValueError(f"requests have {rows} rows; at least one is needed")
+        if self.batcher.max_rows and rows > self.batcher.max_rows:
+            raise ValueError(
+                f"requests have {rows} rows, max_batch_size is {self.batcher.max_rows}: the server refuses them all"
+            )
+
+    def capacity_rps(self, rows: int, rng: np.random.Generator, draws: int = 1000) -> float:
+        """Requests per second with a queue that is never empty: the rate from which on the queue only grows.
+
+        ``draws``: over how many service times their mean is taken.
+        """
+        self.check(rows)
+        fit = self.batcher.max_rows // rows if self.batcher.max_rows else 1
+        count, _ = self.batcher.takes(fit + 1, rows)
+        mean_ns = sum(self.service(count * rows, rng) for _ in range(draws)) / draws
+        return self.instances * count / mean_ns * 1e9
