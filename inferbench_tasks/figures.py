@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Protocol
 from inferbench_tasks.dotted import contains, value_at
 from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.figure import Figure, View
+from inferbench_tasks.figures_of_quality import QUALITY_FIGURES
 from inferbench_tasks.figures_of_tokens import TOKEN_FIGURES
 from inferbench_tasks.problem import did_you_mean
 from inferbench_tasks.registry import Registry
@@ -61,23 +62,6 @@ def _quiet(name: str) -> Figure:
         "as the whole's, of requests meant to leave while nothing disturbed the machine and no backlog of it was left, "
         "and with as much room until the next disturbance",
         noun=f"{name}, quiet", interval=f"quiet.latency_ms.ci95.{name}", views=(),
-    )  # fmt: skip
-
-
-def _quality(
-    name: str,
-    title: str,
-    noun: str,
-    formula: str,
-    held: int | None = None,
-    views: tuple[View, ...] = ("report",),
-) -> Figure:
-    share = name.endswith("_ratio")
-    return Figure(
-        name, f"quality.{name}.value", "1", title, "higher",
-        f"{formula}; over the samples of `evaluate`, asked under load", noun=noun, display_unit="%" if share else None,
-        display_factor=100.0 if share else 1.0, interval=f"quality.{name}.ci95", held=held, worsens=False,
-        rate_free=True, views=views,
     )  # fmt: skip
 
 
@@ -152,22 +136,7 @@ SHIPPED: tuple[Figure, ...] = (
         display_unit="%", display_factor=100, held=9, worsens=False, rate_free=True, aliases=("accuracy",),
         views=("report", "terminal", "board", "replay"),
     ),
-    _quality(
-        "top1_ratio", "Top-1 accuracy", "top-1", "samples whose answer names their label / samples", 23,
-        ("report", "terminal"),
-    ),
-    _quality(
-        "top5_ratio", "Top-5 accuracy", "top-5", "samples whose label has one of the five largest scores / samples", 24
-    ),
-    _quality("macro_f1", "Macro F1", "macro F1", "mean over classes of 2 TP / (2 TP + FP + FN)", 25),
-    _quality(
-        "auc", "AUC, one against the rest", "AUC",
-        "mean over classes of P(a sample of the class has a larger score for it than another one)", 26,
-    ),
-    _quality(
-        "agreement_ratio", "Agreement with the source model", "agreement",
-        "samples for which answer and source model's name the same class / samples", 27,
-    ),
+    *QUALITY_FIGURES,
     Figure(
         "joule_per_request", "energy.joule_per_request", "J/request", "Energy of a request", "lower",
         "energy drawn in the window / good answers that arrived in it", noun="energy", energy_based=True,

@@ -54,7 +54,8 @@ class ModelArtifact(Handle):
     are per sample at batch 1 (a multiply-add counts as 2 FLOP; bytes: weights and activations read
     and written, unfused); None where not known, and then ``costs_reason`` says why.
     ``task`` is e.g. "image-classification"; ``accuracy_ratio`` that of the source model on its
-    held-out test set. ``batch_size``: how many samples each call takes, None: any number. ``adapted``: what was done
+    held-out test set, ``accuracy_reason`` why there is none whatever the data (random weights).
+    ``batch_size``: how many samples each call takes, None: any number. ``adapted``: what was done
     to a file of the user's so that it can be served, in words.
     """
 
@@ -73,6 +74,7 @@ class ModelArtifact(Handle):
     bytes: int | None = None
     costs_reason: str | None = None
     accuracy_ratio: float | None = None
+    accuracy_reason: str | None = None
     batch_size: int | None = None
     adapted: tuple[str, ...] = ()
     inputs: tuple[TensorSpec, ...]

@@ -16,6 +16,10 @@ if TYPE_CHECKING:  # whoever checks a submission reads this module; few of them 
     import numpy as np
 
 
+#: Of a network that nobody trained: right answers are right by chance.
+RANDOM_WEIGHTS = "its weights are random, so what is right is right by chance"
+
+
 @dataclass(frozen=True)
 class Made:
     """What ``make`` left in its folder. ``file`` is the model's file or folder there."""
@@ -65,6 +69,8 @@ class ModelSource(ABC):
     pixels: tuple[float, float] = (0.0, 255.0)
     #: Whether others than those who installed InferBench brought it: it may be code, or a file made to break a library.
     foreign: ClassVar[bool] = False
+    #: Why no share of right answers is ever shown of it, whatever the data; None: one may be.
+    accuracy_reason: str | None = None
     #: Where ``make`` has put the model, once that is known.
     folder: Path | None = None
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.artifacts.cache import ArtifactCache, Entry, key_of
+from inferbench_tasks.contracts.answers import meaning_of_specs
 from inferbench_tasks.contracts.arrays import accuracy_ratio
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
@@ -66,7 +67,8 @@ def build_model(source: ModelSource, data_dir: Path, watch: Watch) -> ModelArtif
         }
         model = _from_facts(source, folder, facts, digest="")
         dataset = source.dataset()
-        if dataset is not None and is_classifier(model) and dataset.labels() is not None:
+        measurable = is_classifier(model) and source.accuracy_reason is None
+        if dataset is not None and measurable and dataset.labels() is not None:
             predict = FORMATS.load(source_model.format)().open(model)
             facts["accuracy_ratio"] = evaluate(predict, model, dataset, watch)
         return facts
@@ -125,8 +127,8 @@ def _with_costs(
 
 
 def is_classifier(model: ModelArtifact) -> bool:
-    """Whether the model's first output scores classes."""
-    return (model.task or "").endswith("classification")
+    """Whether its answers name classes."""
+    return meaning_of_specs(model.task, model.outputs) == "classes"
 
 
 def evaluate(predict: Predict, model: ModelArtifact, dataset: Dataset, watch: Watch) -> float:
@@ -213,7 +215,9 @@ def _from_facts(source: ModelSource, folder: Path, facts: dict[str, Any], digest
         dataset=dataset.name if dataset else None,
         licence=source.licence,
         parameters=facts["parameters"],
-        accuracy_ratio=facts["accuracy_ratio"],
+        # Caches of before may have one.
+        accuracy_ratio=None if source.accuracy_reason else facts["accuracy_ratio"],
+        accuracy_reason=source.accuracy_reason,
         batch_size=facts.get("batch_size"),
         adapted=tuple(facts.get("adapted", ())),
         inputs=tuple(TensorSpec.model_validate(s) for s in facts["inputs"]),

@@ -59,6 +59,8 @@ class RegisteredSource(ModelSource):
         self.framework = self.card.framework or "unknown"
         self.task, self.licence = self.card.task, self.card.licence
         self._resolve = resolve
+        if origin := self._origin():
+            self.accuracy_reason = origin.accuracy_reason
 
     def settings(self) -> dict[str, Any]:
         """The version's content: a copy under another name is the same model."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, ModelSource, Signature, Watch
+from inferbench_tasks.contracts.models import RANDOM_WEIGHTS, Made, ModelSource, Signature, Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.modelrepo.zoo_networks import NETWORKS, VOCABULARY
@@ -26,6 +26,7 @@ class RandomWeights(ModelSource):
     """A network of ``NETWORKS`` with random weights."""
 
     licence = "weights are random"
+    accuracy_reason = RANDOM_WEIGHTS
 
     def __init__(self, name: str, framework: str | None = None) -> None:
         self.name = name

@@ -82,8 +82,9 @@ class ModelInfo(OpenDocument):
     #: How many samples each call takes, where that is fixed; what was done to a file so that it can be served.
     batch_size: int | None = None
     adapted: tuple[str, ...] = ()
-    #: Accuracy of the source model on its held-out test set.
+    #: Accuracy of the source model on its held-out test set; why there is none, whatever the data.
     accuracy_ratio: float | None = None
+    accuracy_reason: str | None = None
 
 
 class BackendRecord(OpenDocument):

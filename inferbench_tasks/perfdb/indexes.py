@@ -36,20 +36,24 @@ _LOAD = ("load.arrivals", "load.network", "load.expect", "load.duration_s")
 #: MongoDB allows 32 fields in an index, the verdict among them, and 64 indexes of a collection: beside the table's
 #: there is room for so many figures that metrics bring.
 _MOST_FIELDS, _MOST_BROUGHT = 32, 12
+#: Figures with this number or a larger one are of few runs: they have no index of their own.
+_SELDOM = 40
 
 
 @cache
 def held_indexes() -> dict[str, tuple[str, ...]]:
     """What ``held`` reads of every valid result, by the index that has it.
 
-    Two hold the figures of the table by their numbers (``Figure.held``), one the load, one the server's version. An
-    index can't be changed where it exists, so the name of the second, which grows with the table, says how far it goes.
+    Three hold the figures of the table by their numbers (``Figure.held``), one the load, one the server's version. An
+    index can't be changed where it exists, so the names of those that grow with the table say how far they go.
     What metrics bring has one each.
     """
     figures = sorted(
         (figure for figure in FIGURES.values() if figure.held), key=lambda figure: figure.held or 0
     )
     room = _MOST_FIELDS - 1 - len(_HELD_SETTINGS)
+    seldom = [figure for figure in figures if (figure.held or 0) >= _SELDOM]
+    figures = figures[: len(figures) - len(seldom)]
     first, second = figures[:room], figures[room:]
     fields_by_index = {
         "held": (*_HELD_SETTINGS, *(figure.field_path for figure in first)),
@@ -58,6 +62,7 @@ def held_indexes() -> dict[str, tuple[str, ...]]:
             "device.cores",
             *(figure.field_path for figure in second),
         ),
+        f"held_seldom_to_{seldom[-1].held}": (*_IDENTITY, *(figure.field_path for figure in seldom)),
         "held_load_expected": (*_IDENTITY, *_LOAD),
         "held_software": (*_IDENTITY, "backend.version"),
     }
@@ -92,7 +97,7 @@ def _newest(*leading: str) -> list[tuple[str, int]]:
 def indexes() -> dict[str, list[IndexModel]]:
     """The indexes of each collection, by its name."""
     # Any figure may be sorted by.
-    numbered = (figure for figure in FIGURES.values() if figure.held)
+    numbered = (figure for figure in FIGURES.values() if figure.held and figure.held < _SELDOM)
     figures = [figure.field_path for figure in (*numbered, *_brought())]
     return {
         "results": [

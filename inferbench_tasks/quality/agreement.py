@@ -7,12 +7,12 @@ from inferbench_tasks.quality.intervals import share
 
 
 class Agreement(Measure):
-    """The share of samples for which served and source model name the same class."""
+    """The share of samples for which served and source model name the same class; two that name none don't agree."""
 
     title = "Agreement with the source model"
     formula = "samples for which the answer and the source model's name the same class / samples"
     labelled = False
 
     def of(self, answered: Answered) -> Quality:
-        same = answered.decided == answered.source_decided
+        same = (answered.decided == answered.source_decided) & (answered.source_decided >= 0)
         return share(int(same.sum()), len(same))

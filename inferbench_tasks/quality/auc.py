@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from inferbench_tasks.quality.base import Answered, Measure, Quality
+from inferbench_tasks.quality.bootstrap import with_interval
 
 _DRAWS = 400
 _SEED = 0xA0C
@@ -30,7 +31,7 @@ class Auc(Measure):
         assert answered.labels is not None and answered.scores is not None
         if not np.isfinite(answered.scores).all():
             return "some scores are no finite numbers"
-        if answered.labels.max() >= answered.scores.shape[1]:
+        if answered.labels.min() < 0 or answered.labels.max() >= answered.scores.shape[1]:
             return "some labels are classes that the model has no score for"
         return None if len(np.unique(answered.labels)) > 1 else "all samples are of one class"
 
@@ -39,11 +40,10 @@ class Auc(Measure):
         assert scores is not None and labels is not None
         value = auc(scores, labels)
         if scores.size * _DRAWS > _MOST_RANKED:
-            return Quality(value)
+            return Quality(value, method="no interval: too many scores to rank")
         rng = np.random.default_rng(_SEED)
         drawn = [auc(scores[rows], labels[rows]) for rows in _rows(rng, labels)]
-        low, high = np.quantile(drawn, [0.025, 0.975])
-        return Quality(value, float(low), float(high), f"bootstrap within the classes, {_DRAWS} draws")
+        return with_interval(value, drawn, f"bootstrap within the classes, {_DRAWS} draws")
 
 
 def auc(scores: NDArray[np.float64], labels: NDArray[np.int64]) -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.contracts.answers import Meaning
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.registry import Registry
 
@@ -38,12 +39,15 @@ class Answered:
     """Answers to the samples of a data set, row by row.
 
     ``outputs``: by name, first axis = samples. ``source``: the source model's answers to the same samples.
-    ``labels``: int64 class ids, None without.
+    ``labels``: int64 class ids, None without, and then ``unlabelled`` says why.
+    ``meaning``: what the answers are.
     """
 
     outputs: Arrays
     source: Arrays
     labels: NDArray[np.int64] | None = None
+    meaning: Meaning = "classes"
+    unlabelled: str = "the data set has no labels"
 
     @cached_property
     def scores(self) -> NDArray[np.float64] | None:
@@ -64,7 +68,8 @@ class Answered:
 def decisions(outputs: Arrays, like: Arrays) -> NDArray[np.int64]:
     """The class that each answer names: an output of one whole number, else the largest score of the first output.
 
-    ``like`` has the names and the order of the model's outputs. Scores that are no numbers name no class: -1.
+    ``like`` has the names and the order of the model's outputs. Of equal scores the first class is named. Scores among
+    which is a NaN or +inf, or that are all -inf, name no class: -1 (-inf alone is how classes are masked).
     """
     for name in _names(outputs, like):
         output = outputs[name]
@@ -72,8 +77,25 @@ def decisions(outputs: Arrays, like: Arrays) -> NDArray[np.int64]:
             return output.reshape(-1).astype(np.int64)
     scores = _flat(outputs[_names(outputs, like)[0]])
     named: NDArray[np.int64] = np.argmax(scores, axis=1).astype(np.int64)
-    named[~np.isfinite(scores).all(axis=1)] = -1
+    named[~ranked(scores)] = -1
     return named
+
+
+def ties(outputs: Arrays, like: Arrays) -> int:
+    """Samples whose largest score several classes have: which of them is named is a matter of their order."""
+    scores = scores_of(outputs, like)
+    if scores is None:
+        return 0
+    largest = scores.max(axis=1, keepdims=True)
+    return int((((scores == largest).sum(axis=1) > 1) & ranked(scores)).sum())
+
+
+def ranked(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """The samples whose scores name a class."""
+    ranked: NDArray[np.bool_] = ~np.isnan(scores).any(axis=1) & np.isfinite(
+        scores.max(axis=1, initial=-np.inf)
+    )
+    return ranked
 
 
 def scores_of(outputs: Arrays, like: Arrays) -> NDArray[np.float64] | None:
@@ -97,11 +119,14 @@ def _flat(output: NDArray[Any]) -> NDArray[np.float64]:
 class Measure(ABC):
     """One measure of how right answers are; one file each.
 
-    ``title``, ``formula``: for people. ``labelled``: it needs labels. ``scored``: it needs a score for each class.
+    ``title``, ``formula``: for people. ``meanings``: what answers it is of. ``labelled``: it needs labels. ``scored``:
+    it needs a score for each class. ``better``: which way is good.
     """
 
     title: ClassVar[str]
     formula: ClassVar[str]
+    meanings: ClassVar[tuple[Meaning, ...]] = ("classes",)
+    better: ClassVar[Literal["higher", "lower"]] = "higher"
     labelled: ClassVar[bool] = True
     scored: ClassVar[bool] = False
 
@@ -111,8 +136,10 @@ class Measure(ABC):
 
     def missing(self, answered: Answered) -> str | None:
         """What it needs and these answers lack; None if nothing."""
+        if answered.meaning not in self.meanings:
+            return f"it is of {' and '.join(self.meanings)}; the model answers {answered.meaning}"
         if self.labelled and answered.labels is None:
-            return "the data set has no labels"
+            return answered.unlabelled
         if self.scored and answered.scores is None:
             return "the answers are classes without scores"
         return None
@@ -127,5 +154,8 @@ MEASURES: Registry[type[Measure]] = Registry(
         "macro_f1": "inferbench_tasks.quality.macro_f1:MacroF1",
         "auc": "inferbench_tasks.quality.auc:Auc",
         "agreement_ratio": "inferbench_tasks.quality.agreement:Agreement",
+        "cosine_to_source": "inferbench_tasks.quality.cosine:CosineToSource",
+        "neighbours_spearman": "inferbench_tasks.quality.neighbours:Neighbours",
+        "largest_difference_ratio": "inferbench_tasks.quality.largest_difference:LargestDifference",
     },
 )

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.quality.base import Answered, Measure, Quality
+from inferbench_tasks.quality.bootstrap import with_interval
 from inferbench_tasks.quality.confusion import confusion
 
 _DRAWS = 2_000
@@ -15,33 +16,36 @@ _MOST_CELLS = 20_000_000
 
 
 class MacroF1(Measure):
-    """Over the classes that stand among the labels or the answers; a class that nobody named right has an F1 of 0."""
+    """Over the classes that stand among the labels or the answers; a class that nobody named right has an F1 of 0.
+
+    An answer that names no class is none of them: it counts as a miss of its label's.
+    """
 
     title = "Macro F1"
     formula = "mean over classes of 2 TP / (2 TP + FP + FN)"
 
     def of(self, answered: Answered) -> Quality:
         assert answered.labels is not None
-        matrix = confusion(answered.labels, answered.decided).counts
-        value = float(f1(matrix[None])[0])
+        found = confusion(answered.labels, answered.decided)
+        matrix, classes = found.counts, np.array(found.classes) >= 0
+        value = float(f1(matrix[None], classes)[0])
         cells = np.flatnonzero(matrix.reshape(-1))
         if len(cells) * _DRAWS > _MOST_CELLS:
-            return Quality(value)
+            return Quality(value, method="no interval: too many classes to draw")
         samples = int(matrix.sum())
         drawn = np.random.default_rng(_SEED).multinomial(
             samples, matrix.reshape(-1)[cells] / samples, size=_DRAWS
         )
-        values = [float(f1(_filled(matrix.shape, cells, row)[None])[0]) for row in drawn]
-        low, high = np.quantile(values, [0.025, 0.975])
-        return Quality(value, float(low), float(high), f"bootstrap of the samples, {_DRAWS:,} draws")
+        values = [float(f1(_filled(matrix.shape, cells, row)[None], classes)[0]) for row in drawn]
+        return with_interval(value, values, f"bootstrap of the samples, {_DRAWS:,} draws")
 
 
-def f1(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """``draws x classes x classes`` (label, answer) -> the macro F1 of each; classes that do not occur are left out."""
+def f1(counts: NDArray[np.int64], classes: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """``draws x classes x classes`` (label, answer) -> the macro F1 of each over ``classes`` that occur."""
     right = np.diagonal(counts, axis1=1, axis2=2).astype(np.float64)
     both = counts.sum(axis=1) + counts.sum(axis=2)
     with np.errstate(invalid="ignore"):
-        each = np.where(both > 0, 2 * right / both, np.nan)
+        each = np.where(both > 0, 2 * right / both, np.nan)[:, classes]
     mean: NDArray[np.float64] = np.nanmean(each, axis=1)
     return mean
 

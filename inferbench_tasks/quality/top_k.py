@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from inferbench_tasks.quality.base import Answered, Measure, Quality
+from inferbench_tasks.quality.base import Answered, Measure, Quality, ranked
 from inferbench_tasks.quality.intervals import share
 
 
@@ -36,7 +36,7 @@ class Top5(Measure):
     def of(self, answered: Answered) -> Quality:
         scores, labels = answered.scores, answered.labels
         assert scores is not None and labels is not None
-        known = (labels >= 0) & (labels < scores.shape[1]) & np.isfinite(scores).all(axis=1)
+        known = (labels >= 0) & (labels < scores.shape[1]) & ranked(scores)
         at = np.where(known, labels, 0)
         own = scores[np.arange(len(scores)), at][:, None]
         earlier = np.arange(scores.shape[1])[None, :] < at[:, None]

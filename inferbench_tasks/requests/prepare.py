@@ -79,6 +79,35 @@ def every(
     return dataset.inputs(indices), None if labels is None else labels[indices], indices
 
 
+def usable_labels(
+    labels: NDArray[np.int64] | None, model: ModelArtifact, field: str
+) -> NDArray[np.int64] | None:
+    """The labels, None where the model's answers are never set against any (``accuracy_reason``).
+
+    InputError where one is no class of the model: it could never be right, and the share would be of something else.
+    """
+    if labels is None or model.accuracy_reason is not None:
+        return None
+    classes = classes_of(model)
+    wrong = np.flatnonzero((labels < 0) | (labels >= classes)) if classes else np.flatnonzero(labels < 0)
+    if len(wrong):
+        raise InputError(
+            f"{len(wrong)} of {len(labels)} labels are no class of the model {model.name}, which has "
+            f"{classes or 'classes'} from 0 on; the first is {int(labels[wrong[0]])} of sample {int(wrong[0])}",
+            field=field,
+        )
+    return labels
+
+
+def classes_of(model: ModelArtifact) -> int | None:
+    """How many classes the model scores, by its first output of numbers; None where that can't be told."""
+    if any(s.dtype.startswith(("int", "uint")) and all(n == 1 for n in s.shape) for s in model.outputs):
+        return None  # it names a class by its number, and what stands beside may have another order
+    shapes = [spec.shape for spec in model.outputs if spec.dtype.startswith(("float", "bfloat"))]
+    sizes = [size for size in shapes[0] if size != 1] if shapes else []
+    return sizes[0] if len(sizes) == 1 and sizes[0] > 1 else None
+
+
 def distinct(arrays: Arrays) -> NDArray[np.int64]:
     """The indices of the samples that equal none before them, in order."""
     first: dict[bytes, int] = {}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from inferbench_tasks.contracts.answers import Meaning
     from inferbench_tasks.contracts.arrays import Arrays
     from inferbench_tasks.stages.asked import Asked
 
@@ -25,6 +26,8 @@ STAGE = Stage(
     needs=("generate", "convert", "serve", "load"), leased=True, block="evaluate", unread=("generate.model",)
 )
 ANSWERS_FILE = "answers.parquet"
+#: Why there is no accuracy where nothing else forbids one.
+UNLABELLED = "the data set has no labels"
 #: So many samples are listed by their ids; all of them stand in the file of answers.
 LISTED = 50
 #: A matrix of more classes is not stored; which classes were taken for which stands in the file of answers.
@@ -56,6 +59,7 @@ def run(inp: Input, ctx: Context) -> Output:
     import pyarrow.parquet as pq
 
     from inferbench_tasks.backends.first_answer import load_reference
+    from inferbench_tasks.contracts.answers import meaning_of
     from inferbench_tasks.stages.asked import ask, one_by_one
     from inferbench_tasks.stages.evaluated import IDS_FILE
 
@@ -64,6 +68,8 @@ def run(inp: Input, ctx: Context) -> Output:
     samples, source = load_reference(requests)
     labels = None if requests.labels_path is None else np.load(requests.labels_path, allow_pickle=False)
     ids = np.load(Path(requests.path).with_name(IDS_FILE), allow_pickle=False)
+    model = inp.convert.model
+    meaning = meaning_of(model.task, source, labelled=labels is not None)
     folder = ctx.run_dir(inp.run_id)
 
     def asked_by(what: str) -> Asked:
@@ -88,6 +94,8 @@ def run(inp: Input, ctx: Context) -> Output:
         ids,
         inp.convert.tolerance_ratio,
         exact=inp.job.convert.precision == "fp32",
+        meaning=meaning,
+        unlabelled=model.accuracy_reason or UNLABELLED,
     )
     document = {
         "dataset": requests.dataset,
@@ -96,7 +104,7 @@ def run(inp: Input, ctx: Context) -> Output:
         **document,
     }
     path = folder / ANSWERS_FILE
-    pq.write_table(table_of(under_load, alone, source, labels, ids), path, compression="zstd")
+    pq.write_table(table_of(under_load, alone, source, labels, ids, meaning), path, compression="zstd")
     return Output(answers_path=str(path), document=document, reasons=reasons)
 
 
@@ -109,19 +117,22 @@ def judge(
     tolerance_ratio: float,
     *,
     exact: bool,
+    meaning: Meaning = "classes",
+    unlabelled: str = UNLABELLED,
 ) -> tuple[dict[str, Any], tuple[Reason, ...]]:
     """What is said of the answers, and why they would not count.
 
     Figures are over all samples or there are none: those without an answer can't be left out without a word.
     ``exact``: whether the served model computes as precisely as its source, so that its answers must be the source's
-    within the tolerance.
+    within the tolerance. ``meaning``: what the answers are. ``unlabelled``: why there are no labels.
     """
-    from inferbench_tasks.quality.base import Answered, decisions
+    from inferbench_tasks.quality.base import Answered, decisions, ties
     from inferbench_tasks.quality.confusion import confusion
     from inferbench_tasks.quality.judge import judge as measured
 
     document: dict[str, Any] = {
         "samples": len(ids),
+        "answers_are": meaning,
         "under_load": {
             "unanswered": under_load.unanswered,
             "failures": under_load.statuses,
@@ -134,7 +145,9 @@ def judge(
         if asked.unanswered:
             part["withheld"] = f"{asked.unanswered} of {len(ids)} samples got no answer"
             continue
-        judged = measured(Answered(asked.outputs, source, labels))
+        judged = measured(Answered(asked.outputs, source, labels, meaning, unlabelled))
+        if meaning == "classes":
+            part["tied"] = ties(asked.outputs, source)
         part["measures"] = {name: quality.as_dict() for name, quality in judged.values.items()}
         part["left_out"] = judged.left_out
     reasons = []
@@ -152,7 +165,7 @@ def judge(
         reasons.append(
             _reason("from_source", beyond, count, "by the source model", document["from_source"]["samples"])
         )
-    if labels is not None and not under_load.unanswered:
+    if labels is not None and meaning == "classes" and not under_load.unanswered:
         matrix = confusion(labels, decisions(under_load.outputs, source))
         document["classes"] = matrix.by_class()[:MOST_CLASSES]
         if len(matrix.classes) <= MOST_CLASSES:
@@ -213,12 +226,18 @@ def _reason(check: str, count: int, of: int, than: str, samples: list[int]) -> R
 
 
 def table_of(
-    under_load: Asked, alone: Asked, source: Arrays, labels: NDArray[np.int64] | None, ids: NDArray[np.int64]
+    under_load: Asked,
+    alone: Asked,
+    source: Arrays,
+    labels: NDArray[np.int64] | None,
+    ids: NDArray[np.int64],
+    meaning: Meaning = "classes",
 ) -> Any:
     """A row for each sample, null where there is none of something.
 
     ``sample``: its place in the data set. ``label``. ``answer``, ``score``, ``latency_ms``: the class that is named
     under load, the largest score, how long its request took. ``answer_one_by_one``, ``answer_source``: the class.
+    Answers that are no classes stand in none of these columns.
     """
     import numpy as np
     import pyarrow as pa
@@ -226,11 +245,12 @@ def table_of(
     from inferbench_tasks.quality.base import decisions, scores_of
 
     def named(outputs: Arrays, there: NDArray[np.bool_]) -> pa.Array:
-        if not outputs:
+        if not outputs or meaning != "classes":
             return pa.nulls(len(ids), pa.int64())
         return pa.array(decisions(outputs, source), mask=~there)
 
-    scores = scores_of(under_load.outputs, source) if under_load.outputs else None
+    classes = meaning == "classes" and under_load.outputs
+    scores = scores_of(under_load.outputs, source) if classes else None
     everywhere = np.ones(len(ids), dtype=bool)
     return pa.table(
         {

@@ -30,6 +30,7 @@ def make(
             field="evaluate",
         )
     arrays, labels, ids = prepare.every(dataset, inp.job.evaluate.samples, inp.job.load.seed)
+    labels = prepare.usable_labels(labels, model, "evaluate")
     reference = prepare.answers(FORMATS.load(model.format)().open(model), arrays, watch, model.batch_size)
     prepare.write(folder, arrays, reference, labels)
     np.save(folder / IDS_FILE, ids, allow_pickle=False)

@@ -67,8 +67,8 @@ def without_child(inp: Input, ctx: Context) -> Output | None:
         asked = cache.find(evaluation_settings(inp, model))
         if asked is None:
             return None
-        evaluation = _requests(asked)
-    return Output(model=model, requests=_requests(entry), cached=True, evaluation=evaluation)
+        evaluation = _requests(asked, model)
+    return Output(model=model, requests=_requests(entry, model), cached=True, evaluation=evaluation)
 
 
 def run(inp: Input, ctx: Context) -> Output:
@@ -105,6 +105,7 @@ def run(inp: Input, ctx: Context) -> Output:
             assert spec.path is not None
             dataset = open_files(base_dir, spec.path, model, _encoder(source), source.pixels)
         arrays, labels = prepare.sample(spec, source, model, dataset, inp.job.load.seed)
+        labels = prepare.usable_labels(labels, model, "requests")
         predict = FORMATS.load(model.format)().open(model)
         if source.foreign and model.batch_size is None:
             rows.require_rows(predict, arrays, inp.job.convert.tolerance_ratio or TOLERANCE_RATIO["fp32"])
@@ -126,8 +127,8 @@ def run(inp: Input, ctx: Context) -> Output:
     evaluation = None
     if inp.job.evaluate is not None:
         samples = partial(evaluated.make, inp=inp, source=source, model=model, watch=watch)
-        evaluation = _requests(cache.get(evaluation_settings(inp, model), samples))
-    return Output(model=model, requests=_requests(entry), cached=False, evaluation=evaluation)
+        evaluation = _requests(cache.get(evaluation_settings(inp, model), samples), model)
+    return Output(model=model, requests=_requests(entry, model), cached=False, evaluation=evaluation)
 
 
 def _encoder(source: ModelSource) -> Callable[[list[str]], Arrays] | None:
@@ -170,11 +171,13 @@ def evaluation_settings(inp: Input, model: ModelArtifact) -> dict[str, Any]:
     return {"model": model.digest, "name": model.name, "evaluate": count, **seed, "recipe": 1}
 
 
-def _requests(entry: Entry) -> RequestSet:
+def _requests(entry: Entry, model: ModelArtifact) -> RequestSet:
+    # Caches of before have labels of models whose answers are right by chance.
+    labelled = entry.facts["labelled"] and model.accuracy_reason is None
     return RequestSet(
         path=str(entry.folder / "requests.npz"),
         reference_path=str(entry.folder / "reference.npz"),
-        labels_path=str(entry.folder / "labels.npy") if entry.facts["labelled"] else None,
+        labels_path=str(entry.folder / "labels.npy") if labelled else None,
         samples=entry.facts["samples"],
         digest=entry.digest,
         dataset=entry.facts["dataset"],

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.backends.probes.base import Refused, open_probe
+from inferbench_tasks.contracts.answers import meaning_of
 from inferbench_tasks.contracts.handles import Endpoint, RequestSet
 from inferbench_tasks.errors import CancelledError, LoadError
 from inferbench_tasks.networks.base import emulated
@@ -30,12 +31,16 @@ def run(inp: Input, ctx: Context) -> Output:
             output = max_rate.search(inp, ctx, folder, endpoint, load.arrivals)
         else:
             output = one_load.apply(inp, ctx, folder, endpoint)
-    accuracy = accuracy_through_server(inp.serve.endpoint, inp.generate.requests, ctx)
+    task = inp.generate.model.task
+    accuracy = accuracy_through_server(inp.serve.endpoint, inp.generate.requests, task, ctx)
     return output.model_copy(update={"accuracy_ratio": accuracy})
 
 
-def accuracy_through_server(endpoint: Endpoint, requests: RequestSet, ctx: Context) -> float | None:
-    """The share of right answers over all labelled samples, one request each; None without labels.
+def accuracy_through_server(
+    endpoint: Endpoint, requests: RequestSet, task: str | None, ctx: Context
+) -> float | None:
+    """The share of right answers over all labelled samples, one request each; None without labels, or where answers
+    are no classes.
 
     A pass of its own, after the load, so that looking at answers costs nothing in the timing.
     """
@@ -46,6 +51,8 @@ def accuracy_through_server(endpoint: Endpoint, requests: RequestSet, ctx: Conte
     labels: NDArray[np.int64] = np.load(requests.labels_path, allow_pickle=False)
     samples = load_samples(requests.sent_path)
     reference = load_samples(requests.answered_path)
+    if meaning_of(task, reference, labelled=True) != "classes":
+        return None
     probe = open_probe(endpoint)
     right = 0
     try:

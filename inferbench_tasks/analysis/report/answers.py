@@ -21,6 +21,9 @@ _HEADS = {
     "macro_f1": "macro F1",
     "auc": "AUC",
     "agreement_ratio": "agreement with source",
+    "cosine_to_source": "cosine to source",
+    "neighbours_spearman": "Spearman of neighbours, to source",
+    "largest_difference_ratio": "largest difference from source",
 }
 #: So many runs have a matrix of classes, and so many of the surest mistakes are listed for each.
 _MATRICES, _MISTAKES = 4, 5
@@ -111,14 +114,41 @@ def _measures(views: Sequence[RunView]) -> list[Table]:
         rows.append(
             [view.label, *cells, _quality("top1_ratio", alone.get("measures", {}).get("top1_ratio")), beyond]
         )
-    note = "Answers differ where they are further apart than the bound on a conversion's difference."
+    note = " ".join(
+        [
+            "Answers differ where they are further apart than the bound on a conversion's difference.",
+            *_reasons(views),
+            *_ties(views),
+        ]
+    )
     return [{"title": "Right answers", "head": head, "rows": rows, "note": note}]
+
+
+def _reasons(views: Sequence[RunView]) -> list[str]:
+    """Why runs have no accuracy."""
+    reasons = {
+        view.evaluation["under_load"].get("left_out", {}).get("top1_ratio"): view.label
+        for view in reversed(views)
+    }
+    return [f"{label} has no accuracy: {reason}." for reason, label in reasons.items() if reason]
+
+
+def _ties(views: Sequence[RunView]) -> list[str]:
+    """Runs some of whose answers name a class by the order of equal scores."""
+    tied = [(view.label, view.evaluation["under_load"].get("tied", 0)) for view in views]
+    return [
+        f"{label}: {count:,} samples have several largest scores, of which the first class was taken."
+        for label, count in tied
+        if count
+    ]
 
 
 def _quality(name: str, quality: dict[str, Any] | None) -> str:
     if quality is None:
         return "–"
     form = "{:.2%}" if name.endswith("_ratio") else "{:.4f}"
+    if name == "largest_difference_ratio":
+        form = "{:.3g}"
     ends = quality.get("ci95")
     return form.format(quality["value"]) + (
         f" ({form.format(ends[0])} to {form.format(ends[1])})" if ends else ""

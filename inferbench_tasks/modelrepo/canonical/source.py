@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, ModelSource, Signature, Watch
+from inferbench_tasks.contracts.models import RANDOM_WEIGHTS, Made, ModelSource, Signature, Watch
 from inferbench_tasks.extras import require
 from inferbench_tasks.modelrepo.canonical import training
 from inferbench_tasks.modelrepo.canonical.base import (
@@ -36,6 +36,8 @@ class CanonicalSource(ModelSource):
             [spec.family, *(f"{_short(k)}{v}" for k, v in sizes.items()), f"e{spec.training.epochs}"]
         )
         self.size = size_of(spec)
+        if not spec.training.epochs:
+            self.accuracy_reason = RANDOM_WEIGHTS
 
     def settings(self) -> dict[str, Any]:
         return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from inferbench_tasks.dotted import set_at
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.figures_of_quality import QUALITY_FIGURES
 from inferbench_tasks.perfdb import fields
 from inferbench_tasks.perfdb.comparison import compare
 from tests.unit.perfdb.builders import latency, result
@@ -14,7 +15,7 @@ def test_every_field_is_there_in_a_result() -> None:
     used = {"cpu_cores": {"mean": 1.0}, "rss_bytes": {"max": 1e9}}
     more = {"error_ratio": 0.0, "cold_start_ms": {"total_ms": 1.0}, "resources": {"server": used}}
     more |= {"quiet": {"latency_ms": {"p50": 1.0, "p95": 2.0, "p99": 3.0}}}
-    quality = ("top1_ratio", "top5_ratio", "macro_f1", "auc", "agreement_ratio")
+    quality = [figure.name for figure in QUALITY_FIGURES]
     more |= {"quality": {name: {"value": 0.5} for name in quality}}
     more |= {"max_rate": {"rps": 1.0, "samples_per_s": 1.0}}
     for figure in (*FIGURES.brought().values(), *(f for f in FIGURES.values() if f.streamed)):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix, f1_score, roc_auc_score, top_k_accuracy_score
 
 from inferbench_tasks.quality.auc import auc
-from inferbench_tasks.quality.base import MEASURES, Answered, decisions
+from inferbench_tasks.quality.base import Answered, decisions, ties
 from inferbench_tasks.quality.confusion import confusion
 from inferbench_tasks.quality.intervals import share
 from inferbench_tasks.quality.judge import judge
@@ -69,7 +69,7 @@ def test_intervals_hold_their_value() -> None:
     for samples in (100, 1600):
         scores, labels = drawn(samples=samples)
         values = judge(answered(scores, labels)).values
-        assert values.keys() == set(MEASURES)
+        assert values.keys() == {"top1_ratio", "top5_ratio", "macro_f1", "auc", "agreement_ratio"}
         for quality in values.values():
             assert quality.low is not None and quality.high is not None
             assert quality.low <= quality.value <= quality.high
@@ -110,6 +110,60 @@ def test_confusion_is_scikit_learns() -> None:
     by_class = {row["class"]: row for row in matrix.by_class()}
     assert by_class[0]["recall_ratio"] == 0.5 and by_class[0]["precision_ratio"] == 1.0
     assert by_class[-1]["recall_ratio"] is None and by_class[3]["precision_ratio"] is None
+
+
+def test_two_that_name_no_class_do_not_agree() -> None:
+    """Infinite scores on both sides are no decision, so no agreement; a class masked by -inf is one."""
+    scores = np.array([[np.inf, 0.0], [np.nan, 1.0], [-np.inf, 1.0]])
+    judged = judge(answered(scores, [0, 0, 1]))
+    assert judged.values["agreement_ratio"].value == pytest.approx(1 / 3)
+    assert judged.values["top1_ratio"].value == pytest.approx(1 / 3)
+    assert judged.values["macro_f1"].value == pytest.approx((0 + 1) / 2)
+
+
+def test_equal_largest_scores_are_counted() -> None:
+    """Whoever answers the same for every class is right by the order of classes, which is said."""
+    scores = np.array([[0.5, 0.5, 0.0], [0.2, 0.5, 0.3], [0.0, 0.0, 0.0]])
+    assert ties({"scores": scores}, {"scores": scores}) == 2
+
+
+def test_all_right_has_no_interval_by_resampling() -> None:
+    """A resample of right answers can't hold a wrong one: no interval of width 0; Wilson's says how far it may be."""
+    scores, labels = np.eye(4)[np.arange(40) % 4], np.arange(40) % 4
+    values = judge(answered(scores, labels)).values
+    assert values["macro_f1"].value == values["auc"].value == 1.0
+    assert values["macro_f1"].low is None and values["auc"].low is None
+    assert values["top1_ratio"].low == pytest.approx(40 / (40 + 1.959964**2), abs=1e-6)
+    assert values["top1_ratio"].high == 1.0
+
+
+def test_vectors_are_compared_by_their_directions() -> None:
+    """Twice as long is the same direction, a right angle is 0, and no class is named."""
+    source = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0], [3.0, 4.0]])
+    served = np.array([[2.0, 0.0], [1.0, 0.0], [1.0, 0.0], [3.0, 4.0]])
+    judged = judge(Answered({"v": served}, {"v": source}, np.zeros(4, np.int64), "vectors"))
+    assert judged.values.keys() == {"cosine_to_source", "neighbours_spearman"}
+    assert judged.values["cosine_to_source"].value == pytest.approx((1 + 0 + 0.5**0.5 + 1) / 4)
+    assert judged.left_out["agreement_ratio"] == "it is of classes; the model answers vectors"
+
+
+def test_order_of_neighbours_by_hand() -> None:
+    """Cosines of the source's four pairs against those that are served: ranks by hand, ties with their mean."""
+    angles = np.radians([0.0, 10.0, 40.0, 100.0])
+    other = np.radians([0.0, 30.0, 40.0, 100.0])
+    source, served = (np.stack([np.cos(a), np.sin(a)], axis=1) for a in (angles, other))
+    # Pairs lie 10, 30, 60, 100 degrees apart in the source and 30, 10, 60, 100 as served: d = 1, 1, 0, 0.
+    judged = judge(Answered({"v": served}, {"v": source}, None, "vectors"))
+    assert judged.values["neighbours_spearman"].value == pytest.approx(1 - 6 * 2 / (4 * 15))
+
+
+def test_values_are_compared_by_the_largest_difference() -> None:
+    """Of 0.5 in 4 over one output and none over the other: 0.125, whatever the largest index is."""
+    source = {"boxes": np.array([[0.0, 4.0], [2.0, 1.0]]), "count": np.array([[1], [2]])}
+    served = {"boxes": np.array([[0.5, 4.0], [2.0, 1.0]]), "count": np.array([[1], [2]])}
+    judged = judge(Answered(served, source, None, "values"))
+    assert judged.values.keys() == {"largest_difference_ratio"}
+    assert judged.values["largest_difference_ratio"].value == 0.125
 
 
 def test_a_share_of_nothing_is_refused() -> None:

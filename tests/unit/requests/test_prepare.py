@@ -115,3 +115,17 @@ def test_nan_scores_are_wrong_answers() -> None:
 def test_there_are_enough_real_sentences() -> None:
     """Distinct and plenty."""
     assert len(sentences()) > 1000 and len(set(sentences())) == len(sentences())
+
+
+def test_labels_that_are_no_class_of_the_model_are_refused() -> None:
+    """The first of them is named with its sample; it could never be right."""
+    model = ModelArtifact(
+        name="m", framework="onnx", format="onnx", path="m", digest="d",
+        inputs=(), outputs=(TensorSpec(name="scores", dtype="float32", shape=(3,)),),
+    )  # fmt: skip
+    assert prepare.usable_labels(np.array([0, 2]), model, "requests") is not None
+    with pytest.raises(InputError, match="1 of 2 labels .* has 3 from 0 on; the first is 3 of sample 1"):
+        prepare.usable_labels(np.array([0, 3]), model, "requests")
+    assert (
+        prepare.usable_labels(np.array([7]), model.model_copy(update={"accuracy_reason": "x"}), "r") is None
+    )

@@ -110,3 +110,15 @@ def test_a_killed_child_has_a_name(tmp_path: Path) -> None:
 
     with pytest.raises(StageError, match="generate: its process was killed by SIGKILL"):
         generated(tmp_path, job(), cancelled=kill)
+
+
+def test_random_weights_have_no_accuracy(folder: Path) -> None:
+    """A canonical model without training is never set against labels, and says why; with one epoch it is."""
+    untrained = {"kind": "canonical", "family": "mlp", "neurons": 16, "layers": 1, "training": {"epochs": 0}}
+    first = generated(folder, job(samples=16, model=untrained, evaluate={"samples": 20}))
+    assert first.model.accuracy_ratio is None
+    assert "random" in str(first.model.accuracy_reason)
+    assert first.requests.labels_path is None
+    assert first.evaluation is not None and first.evaluation.labels_path is None
+    output = converted(folder, job(samples=16, model=untrained), first)
+    assert output.accuracy_ratio is None and output.model.accuracy_reason == first.model.accuracy_reason
