@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.backends.base import BACKENDS, Backend
+from inferbench_tasks.datasets.base import DATASETS
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.route import route
 from inferbench_tasks.manifests.named import known_here, named, source_of
@@ -42,6 +43,7 @@ class InstalledAbilities:
     formats = FORMATS
     zoo = ZOO
     processors = PROCESSORS
+    datasets = DATASETS
     networks = NetworkNames()
 
     def schema(self, kind: str) -> type[SubmissionBase]:

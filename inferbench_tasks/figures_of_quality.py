@@ -1,6 +1,6 @@
 """The rows of the table of figures that say how right answers are; runs without ``evaluate`` have none of them.
 
-Each is the measure of the same name (``quality/``); ``docs/explanation/answers.md`` says how it is made, and its interval.
+Each is the measure of the same name (``quality/``); ``docs/explanation/answers.md`` says how it is made.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ QUALITY_FIGURES: tuple[Figure, ...] = (
     ),
     _quality(
         "cosine_to_source", "Cosine similarity to the source model's vectors", "cosine to source",
-        "mean over samples of a . b / (|a| |b|), a: answer, b: source model's (answers that are vectors)", 40,
+        "mean over samples of a . b / (|a| |b|), a: answer, b: source model's (answers that are vectors)", 32,
     ),
     _quality(
         "neighbours_spearman", "Order of similarities as the source model's", "Spearman of neighbours",
         "Spearman's rho of the cosines of each sample with the next, as answered and as the source model has them",
-        41,
+        33,
     ),
     _quality(
         "largest_difference_ratio", "Largest difference from the source model", "difference from source",
-        "max |answer - source model's| / max |source model's| (answers that are no classes and no vectors)", 42,
+        "max |answer - source model's| / max |source model's| (answers that are no classes and no vectors)", 34,
         better="lower",
     ),
 )  # fmt: skip

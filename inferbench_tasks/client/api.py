@@ -195,6 +195,11 @@ class InferBench:
         """How much of a corpus recurs, as `inferbench bricks study` found it last."""
         return self._get(f"/bricks/study/{quote(corpus, safe='')}")
 
+    def datasets(self) -> list[Answer]:
+        """The data sets that models can be evaluated on: what each has, and whether it is generated."""
+        items: list[Answer] = self._get("/datasets")["items"]
+        return items
+
     def traces(self, *, limit: int | None = None) -> Iterator[Answer]:
         """Traced runs, page after page, the newest first."""
         return self._pages("/traces", limit)

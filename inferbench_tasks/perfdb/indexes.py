@@ -37,7 +37,7 @@ _LOAD = ("load.arrivals", "load.network", "load.expect", "load.duration_s")
 #: there is room for so many figures that metrics bring.
 _MOST_FIELDS, _MOST_BROUGHT = 32, 12
 #: Figures with this number or a larger one are of few runs: they have no index of their own.
-_SELDOM = 40
+_SELDOM = 32
 
 
 @cache

@@ -65,7 +65,7 @@ class ServingPipeline(Pipeline[JobSpec]):
     submission = Submission
 
     def unknown_names(self, data: Mapping[str, Any], abilities: Abilities) -> Sequence[Finding]:
-        """Of backends, formats, networks, models and processors."""
+        """Of backends, formats, networks, models, data sets and processors."""
         return unknown_names(data, abilities)
 
     def findings(self, spec: JobSpec, abilities: Abilities) -> Sequence[Finding]:

@@ -6,6 +6,7 @@ kernel errs at some sizes. So both answers to each sample stand side by side, an
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,13 +62,14 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.backends.first_answer import load_reference
     from inferbench_tasks.contracts.answers import meaning_of
     from inferbench_tasks.stages.asked import ask, one_by_one
-    from inferbench_tasks.stages.evaluated import IDS_FILE
+    from inferbench_tasks.stages.evaluated import DATASET_FILE, IDS_FILE
 
     requests = inp.generate.evaluation
     assert requests is not None
     samples, source = load_reference(requests)
     labels = None if requests.labels_path is None else np.load(requests.labels_path, allow_pickle=False)
     ids = np.load(Path(requests.path).with_name(IDS_FILE), allow_pickle=False)
+    known = json.loads(Path(requests.path).with_name(DATASET_FILE).read_text())
     model = inp.convert.model
     meaning = meaning_of(model.task, source, labelled=labels is not None)
     folder = ctx.run_dir(inp.run_id)
@@ -99,6 +101,7 @@ def run(inp: Input, ctx: Context) -> Output:
     )
     document = {
         "dataset": requests.dataset,
+        **({"data": known} if known else {}),
         "scenario": inp.job.load.arrivals.kind,
         "samples_per_request": inp.job.load.samples_per_request,
         **document,

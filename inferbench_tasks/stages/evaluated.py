@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,29 +10,43 @@ import numpy as np
 
 from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.contracts.models import ModelSource, Watch
+from inferbench_tasks.datasets.about import facts
+from inferbench_tasks.datasets.base import DATASETS, open_dataset
+from inferbench_tasks.datasets.fit import fitted
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.requests import prepare
 from inferbench_tasks.stages.base import StageInput
 
-#: Which samples of the data set they are, beside the requests' files.
+#: Which samples of the data set they are, and what is known of it, beside the requests' files.
 IDS_FILE = "ids.npy"
+DATASET_FILE = "dataset.json"
 
 
 def make(
-    folder: Path, inp: StageInput, source: ModelSource, model: ModelArtifact, watch: Watch
+    folder: Path, inp: StageInput, source: ModelSource, model: ModelArtifact, watch: Watch, base_dir: Path
 ) -> dict[str, Any]:
-    """Write samples, answers, labels and ids; the facts of the cache's entry. InputError without a data set."""
-    assert inp.job.evaluate is not None
-    dataset = source.dataset()
+    """Write samples, answers, labels and ids; the facts of the cache's entry. InputError without a data set, or
+    where it doesn't fit the model.
+    """
+    spec = inp.job.evaluate
+    assert spec is not None
+    known: dict[str, Any] = {}
+    if spec.dataset is None:
+        dataset = source.dataset()
+    else:
+        collection = open_dataset(spec.dataset, spec.path, base_dir)
+        dataset, known = fitted(collection, source, model), facts(collection)
     if dataset is None:
         raise InputError(
-            f"The model {model.name} comes with no data set to be evaluated on; leave evaluate out",
+            f"The model {model.name} comes with no data set to be evaluated on; name one (evaluate.dataset: "
+            f"{', '.join(DATASETS)}), or leave evaluate out",
             field="evaluate",
         )
-    arrays, labels, ids = prepare.every(dataset, inp.job.evaluate.samples, inp.job.load.seed)
+    arrays, labels, ids = prepare.every(dataset, spec.samples, inp.job.load.seed)
     labels = prepare.usable_labels(labels, model, "evaluate")
     reference = prepare.answers(FORMATS.load(model.format)().open(model), arrays, watch, model.batch_size)
     prepare.write(folder, arrays, reference, labels)
     np.save(folder / IDS_FILE, ids, allow_pickle=False)
+    (folder / DATASET_FILE).write_text(json.dumps(known))
     return {"samples": len(ids), "labelled": labels is not None, "dataset": dataset.name}

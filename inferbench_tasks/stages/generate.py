@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from inferbench_tasks import extras
 from inferbench_tasks.artifacts.cache import Entry
+from inferbench_tasks.artifacts.safe_files import inside
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import Handle, ModelArtifact, Processing, RequestSet
 from inferbench_tasks.contracts.models import ModelSource, Watch
@@ -64,7 +65,7 @@ def without_child(inp: Input, ctx: Context) -> Output | None:
         return None
     evaluation = None
     if inp.job.evaluate is not None:
-        asked = cache.find(evaluation_settings(inp, model))
+        asked = cache.find(evaluation_settings(inp, model, ctx.base_dir))
         if asked is None:
             return None
         evaluation = _requests(asked, model)
@@ -126,8 +127,8 @@ def run(inp: Input, ctx: Context) -> Output:
     model = cost_for_requests(source, model, entry.facts["shapes"], data_dir, watch)
     evaluation = None
     if inp.job.evaluate is not None:
-        samples = partial(evaluated.make, inp=inp, source=source, model=model, watch=watch)
-        evaluation = _requests(cache.get(evaluation_settings(inp, model), samples), model)
+        samples = partial(evaluated.make, inp=inp, source=source, model=model, watch=watch, base_dir=base_dir)
+        evaluation = _requests(cache.get(evaluation_settings(inp, model, base_dir), samples), model)
     return Output(model=model, requests=_requests(entry, model), cached=False, evaluation=evaluation)
 
 
@@ -163,12 +164,21 @@ def _requests_settings(inp: Input, model: ModelArtifact, base_dir: Path, foreign
     }
 
 
-def evaluation_settings(inp: Input, model: ModelArtifact) -> dict[str, Any]:
+def evaluation_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dict[str, Any]:
     """What decides which samples are evaluated, and what the source model answers to them."""
-    assert inp.job.evaluate is not None
-    count = inp.job.evaluate.samples
-    seed = {} if count is None else {"seed": inp.job.load.seed}
-    return {"model": model.digest, "name": model.name, "evaluate": count, **seed, "recipe": 1}
+    from inferbench_tasks.datasets.base import DATASETS
+
+    spec = inp.job.evaluate
+    assert spec is not None
+    seed = {} if spec.samples is None else {"seed": inp.job.load.seed}
+    named: dict[str, Any] = {}
+    if spec.dataset is not None:
+        source = DATASETS.load(spec.dataset, "evaluate.dataset")()
+        named = {"dataset": spec.dataset, "version": source.version()}
+        if spec.path is not None:
+            place = inside(base_dir, spec.path, "evaluate.path")
+            named |= {"path": spec.path, "files": source.digests(place)}
+    return {"model": model.digest, "name": model.name, "evaluate": spec.samples, **seed, **named, "recipe": 2}
 
 
 def _requests(entry: Entry, model: ModelArtifact) -> RequestSet:

@@ -80,6 +80,10 @@ class Abilities(Protocol):
         """The kinds of pre- and post-processors that are installed."""
 
     @property
+    def datasets(self) -> Names:
+        """The data sets that models are evaluated on."""
+
+    @property
     def networks(self) -> Names:
         """The networks by name; those that are spelled out (``custom:...``) are not among them."""
 

@@ -35,7 +35,9 @@ MAX_PARAMETERS = 2_000_000_000
 
 def check(spec: JobSpec, abilities: Abilities) -> list[Finding]:
     """What is impossible about a job; empty when nothing is."""
-    names = unknown_names(spec.model_dump(include={"model", "serve", "convert", "load"}), abilities)
+    names = unknown_names(
+        spec.model_dump(include={"model", "serve", "convert", "load", "evaluate"}), abilities
+    )
     alone = (finding for aspect in _ALONE for finding in aspect(spec))
     against = (finding for aspect in _AGAINST_ABILITIES for finding in aspect(spec, abilities))
     return [*names, *alone, *against]
@@ -48,6 +50,7 @@ def unknown_names(data: Mapping[str, Any], abilities: Abilities) -> list[Finding
         ("serve.backend", abilities.backends),
         ("convert.format", abilities.formats),
         ("load.network", abilities.networks),
+        ("evaluate.dataset", abilities.datasets),
     ):
         name = value_at(data, path)
         if path == "load.network" and isinstance(name, str) and name.startswith(CUSTOM_NETWORK):

@@ -69,7 +69,7 @@ def job_digest(spec: JobBase) -> str:
     for path, default in spec.newer.items():
         group, _, name = path.rpartition(".")
         holder = value_at(fields, group) if group else fields
-        if name in holder and holder[name] == default:
+        if isinstance(holder, dict) and name in holder and holder[name] == default:
             del holder[name]
     if spec.files and (names := {file.path for file in spec.named_files() if file.counts} & set(spec.files)):
         fields["files"] = {path: spec.files[path] for path in names}

@@ -230,10 +230,20 @@ class LoadSpec(Spec):
 
 
 class EvaluateSpec(Spec):
-    """Each held-out sample of the model's own data set is asked once, in the load's scenario, and once alone."""
+    """Each held-out sample of a data set is asked once, in the load's scenario, and once alone."""
 
+    dataset: Slug | None = None
+    """Which; ``inferbench datasets list`` has them. The model's own unless given."""
+    path: RelativePath | None = None
+    """Of ``folder``, ``table`` and ``arrays``: yours, relative to the submission."""
     samples: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """So many, by chance (``load.seed``); all that there are unless given."""
+
+    @model_validator(mode="after")
+    def _path_of_a_data_set(self) -> EvaluateSpec:
+        if self.path is not None and self.dataset is None:
+            raise ValueError("path goes with dataset: folder, table or arrays; give that too")
+        return self
 
 
 class TraceSpec(Spec):
@@ -261,6 +271,8 @@ class JobSpec(JobBase):
     newer: ClassVar[dict[str, Any]] = {
         "load.expect": None,
         "evaluate": None,
+        "evaluate.dataset": None,
+        "evaluate.path": None,
         "trace": None,
         "load.endpoint": None,
         "load.scenario": None,
@@ -316,6 +328,8 @@ class JobSpec(JobBase):
         if self.requests.path is not None:
             whole = self.requests.kind in PROMPTED
             yield NamedFile("requests.path", self.requests.path, may_be_folder=not whole, counts=whole)
+        if self.evaluate is not None and self.evaluate.path is not None:
+            yield NamedFile("evaluate.path", self.evaluate.path, may_be_folder=True)
         for part in ("before", "after"):
             for at, step in enumerate(getattr(self.processors, part, ())):
                 if isinstance(path := step.settings.get("path"), str):

@@ -119,6 +119,7 @@ def _measures(views: Sequence[RunView]) -> list[Table]:
             "Answers differ where they are further apart than the bound on a conversion's difference.",
             *_reasons(views),
             *_ties(views),
+            *_data(views),
         ]
     )
     return [{"title": "Right answers", "head": head, "rows": rows, "note": note}]
@@ -131,6 +132,19 @@ def _reasons(views: Sequence[RunView]) -> list[str]:
         for view in reversed(views)
     }
     return [f"{label} has no accuracy: {reason}." for reason, label in reasons.items() if reason]
+
+
+def _data(views: Sequence[RunView]) -> list[str]:
+    """What a reader must know of the data: samples that are left out, and classes in the order of their names."""
+    notes: dict[str, None] = {}
+    for view in views:
+        known = view.evaluation.get("data", {})
+        if count := known.get("left_out"):
+            first = known["left_out_named"][0]
+            notes[f"{count:,} broken samples of {known['name']} are left out (the first: {first})."] = None
+        if known.get("class_order") == "sorted names":
+            notes[f"Classes of {known['name']} are numbered by their sorted names."] = None
+    return list(notes)
 
 
 def _ties(views: Sequence[RunView]) -> list[str]:

@@ -13,6 +13,7 @@ from fastapi import APIRouter, FastAPI
 from inferbench_tasks.provider.api import (
     bricks,
     cluster,
+    datasets,
     manifests,
     plan,
     points,
@@ -61,6 +62,7 @@ for part in (
     trainings,
     bricks,
     traces,
+    datasets,
     manifests,
     cluster,
     regression,

@@ -1,0 +1,75 @@
+"""``inferbench datasets``: the data sets that a model can be evaluated on, and whether one is as it should be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from inferbench_tasks.datasets.base import Collection, open_dataset
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
+
+app = typer.Typer(no_args_is_help=True)
+_PATH = typer.Option(None, "--path", help="Your file or folder, for folder, table and arrays.")
+
+
+@app.command("list")
+def listing(output: OutputFormat = OUTPUT) -> None:
+    """List the data sets; nothing is opened or fetched."""
+    from inferbench_tasks.datasets.about import rows
+
+    emit(rows(), output)
+
+
+@app.command()
+def show(
+    name: str = typer.Argument(help="As `datasets list` has it."),
+    path: Path | None = _PATH,
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Open a data set: its samples, classes and how many samples each has."""
+    from inferbench_tasks.datasets.about import facts
+
+    emit([facts(_opened(name, path))], output)
+
+
+@app.command()
+def check(
+    name: str = typer.Argument(help="As `datasets list` has it."),
+    path: Path | None = _PATH,
+    model: str | None = typer.Option(None, "--model", help="A zoo model that it is to fit."),
+    output: OutputFormat = OUTPUT,
+) -> None:
+    """Read every sample; exit 1, with file and line, where it can't be evaluated on.
+
+    With --model also: do samples and labels fit that model's inputs and classes?
+    """
+    import numpy as np
+
+    from inferbench_tasks.datasets.about import facts
+    from inferbench_tasks.datasets.fit import fitted
+
+    collection = _opened(name, path)
+    if model is not None:
+        from inferbench_tasks import settings
+        from inferbench_tasks.contracts.models import Watch
+        from inferbench_tasks.modelrepo.build import build_model
+        from inferbench_tasks.modelrepo.resolve import resolve
+        from inferbench_tasks.submission.model import ZooModel
+
+        source = resolve(ZooModel(kind="zoo", name=model), Path.cwd())
+        artifact = build_model(source, settings.data_dir(), Watch())
+        fitted(collection, source, artifact).inputs(np.arange(collection.count))
+    else:
+        for start in range(0, collection.count, 256):
+            collection.rows(np.arange(start, min(start + 256, collection.count)))
+    emit([facts(collection)], output)
+    for broken in collection.left_out:
+        say(f"left out: {broken}")
+
+
+def _opened(name: str, path: Path | None) -> Collection:
+    if path is None:
+        return open_dataset(name, None, Path.cwd())
+    absolute = path.expanduser().absolute()
+    return open_dataset(name, absolute.name, absolute.parent)

@@ -1,0 +1,61 @@
+"""What people see of data sets: a row of each, and one in full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.datasets.base import DATASETS, Collection
+from inferbench_tasks.errors import InferBenchError
+
+#: So many broken samples are named.
+NAMED = 20
+
+
+def rows() -> list[dict[str, Any]]:
+    """A row of each data set; nothing is opened or fetched. One that can't be imported says why."""
+    table = []
+    for name in DATASETS:
+        try:
+            source = DATASETS.load(name)
+        except InferBenchError as error:
+            table.append({"name": name, "what": str(error), "form": None, "generated": None, "from": None})
+            continue
+        table.append(
+            {
+                "name": name,
+                "what": source.title,
+                "form": source.form,
+                "generated": "yes" if source.generated else "no",
+                "needs": "evaluate.path" if source.takes_path else None,
+                "from": source.origin,
+                "licence": source.licence,
+                "by": DATASETS.origin(name),
+            }
+        )
+    return table
+
+
+def facts(collection: Collection) -> dict[str, Any]:
+    """Samples, classes with how many samples each has, and what is left out."""
+    labels = collection.labels
+    counts: dict[str, int] = {}
+    if labels is not None:
+        ids, each = np.unique(labels, return_counts=True)
+        names = collection.classes
+        counts = {
+            names[at] if at < len(names) else str(at): int(n)
+            for at, n in zip(ids.tolist(), each.tolist(), strict=True)
+        }
+    return {
+        "name": collection.shown_name,
+        "form": collection.form,
+        "samples": collection.count,
+        "classes": max(len(collection.classes), len(counts)) if labels is not None else None,
+        "class_order": "sorted names" if collection.by_name else "as given",
+        "samples_by_class": counts,
+        "generated": collection.generated,
+        "left_out": len(collection.left_out),
+        "left_out_named": list(collection.left_out[:NAMED]),
+    }

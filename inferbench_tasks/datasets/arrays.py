@@ -1,0 +1,61 @@
+"""``arrays``: an ``.npz`` with an array for each input of the model, and ``labels``."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from zipfile import BadZipFile, ZipFile
+
+import numpy as np
+
+from inferbench_tasks.contracts.dataset import MAX_BYTES
+from inferbench_tasks.datasets.base import Collection, DataSource
+from inferbench_tasks.errors import InputError
+
+LABELS = "labels"
+_FIELD = "evaluate.path"
+
+
+class ArrayFile(DataSource):
+    """Tensors as the model takes them; nothing is resized or normalised."""
+
+    title = "Your .npz: an array for each input of the model, first axis = samples, and labels"
+    origin = "yours"
+    licence = "yours"
+    form = "tensors"
+    takes_path = True
+
+    def open(self, path: Path | None) -> Collection:
+        assert path is not None
+        if path.suffix.lower() != ".npz" or not path.is_file():
+            raise InputError(f"{path.name} is no .npz", field=_FIELD)
+        try:
+            with ZipFile(path) as archive:
+                unpacked = sum(member.file_size for member in archive.infolist())
+            if unpacked > MAX_BYTES:
+                raise InputError(
+                    f"{path.name} unpacks to {unpacked:,} bytes, allowed: {MAX_BYTES:,}", field=_FIELD
+                )
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+                given = {name: arrays[name] for name in arrays.files}
+        except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error) as error:
+            raise InputError(f"{path.name} can't be read: {error}", field=_FIELD) from error
+        labels = given.pop(LABELS, None)
+        if labels is None or not given:
+            raise InputError(f"{path.name} needs {LABELS} and an array for each input", field=_FIELD)
+        counts = {name: len(array) if array.ndim else 0 for name, array in {**given, LABELS: labels}.items()}
+        if len(set(counts.values())) != 1 or not min(counts.values()):
+            raise InputError(f"{path.name}: as many samples in each, at least one: {counts}", field=_FIELD)
+        flat = labels.reshape(len(labels), -1)
+        if flat.shape[1] != 1 or flat.dtype.kind not in "iu":
+            raise InputError(
+                f"{path.name}: {LABELS} must be a whole number for each sample, not {labels.dtype} of shape "
+                f"{labels.shape}",
+                field=_FIELD,
+            )
+        ids = flat[:, 0].astype(np.int64)
+        if len(wrong := np.flatnonzero(ids < 0)):
+            raise InputError(f"{path.name}: the label of sample {wrong[0]} is {ids[wrong[0]]}", field=_FIELD)
+        return Collection(
+            path.stem, "tensors", len(ids), lambda rows: {n: a[rows] for n, a in given.items()}, ids
+        )

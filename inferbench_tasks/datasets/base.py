@@ -1,0 +1,100 @@
+"""Data sets that a model is evaluated on beside its own: labelled samples in a form that no model decides."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from inferbench_tasks.artifacts.cache import tree_digest
+from inferbench_tasks.artifacts.safe_files import inside
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.registry import Registry
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+#: ``grey``: arrays ``n x height x width`` float32 in [0, 1]. ``pictures``: lists of encoded files (PNG, JPEG, ...).
+#: ``texts``: lists of strings. ``tensors``: arrays by the model's own input names. ``bytes``: lists of whole files.
+Form = Literal["grey", "pictures", "texts", "tensors", "bytes"]
+
+
+@dataclass(frozen=True)
+class Collection:
+    """An opened data set of at least one sample. ``rows`` gives the samples of these indices, in its form.
+
+    ``labels``: a class id for each sample, or None. ``classes``: the name of each class by its id, () where classes
+    have numbers only. ``by_name``: ids follow the order of the names, which is the model's order only by agreement.
+    ``left_out``: broken samples by name, with what is wrong with each; they are in no figure.
+    """
+
+    name: str
+    form: Form
+    count: int
+    rows: Callable[[NDArray[np.int64]], Any]
+    labels: NDArray[np.int64] | None
+    classes: tuple[str, ...] = ()
+    by_name: bool = False
+    generated: bool = False
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def shown_name(self) -> str:
+        """What it is called in results and tables: of what was generated it says so."""
+        return f"{self.name} (generated)" if self.generated else self.name
+
+
+class DataSource(ABC):
+    """One data set, or one way in which users have theirs; one file each.
+
+    ``title``, ``origin``, ``licence``: for people. ``generated``: whether its samples are made here. ``takes_path``:
+    whether it reads a file or folder of the user's.
+    """
+
+    title: ClassVar[str]
+    origin: ClassVar[str]
+    licence: ClassVar[str]
+    form: ClassVar[Form]
+    generated: ClassVar[bool] = False
+    takes_path: ClassVar[bool] = False
+
+    @abstractmethod
+    def open(self, path: Path | None) -> Collection:
+        """Its samples. InputError, with file and line, where they can't be read; MissingExtraError where the package is
+        missing that they come with."""
+
+    def digests(self, path: Path) -> list[str]:
+        """SHA-256 of all files of the user's that decide the samples: other content is another data set."""
+        return [tree_digest(path)]
+
+    def version(self) -> str:
+        """What its samples depend on beside the user's files: a package's version, a seed."""
+        return "1"
+
+
+DATASETS: Registry[type[DataSource]] = Registry(
+    "data set",
+    "inferbench.datasets",
+    {
+        "digits": "inferbench_tasks.datasets.digits:Digits",
+        "fashion-mnist": "inferbench_tasks.datasets.fashion:Fashion",
+        "mnist-5k": "inferbench_tasks.datasets.mnist:Mnist",
+        "words": "inferbench_tasks.datasets.words:Words",
+        "file-types": "inferbench_tasks.datasets.file_types:FileTypes",
+        "folder": "inferbench_tasks.datasets.folder:Folder",
+        "table": "inferbench_tasks.datasets.table:Table",
+        "arrays": "inferbench_tasks.datasets.arrays:ArrayFile",
+    },
+)
+
+
+def open_dataset(name: str, path: str | None, base_dir: Path) -> Collection:
+    """The data set of that name, below ``base_dir`` where it is the user's. UnknownKindError, InputError."""
+    source = DATASETS.load(name, "evaluate.dataset")()
+    if source.takes_path != (path is not None):
+        needed = "needs" if source.takes_path else "is no file of yours and takes no"
+        raise InputError(f"the data set {name} {needed} evaluate.path", field="evaluate.path")
+    return source.open(None if path is None else inside(base_dir, path, "evaluate.path"))

@@ -1,0 +1,28 @@
+"""``digits``: the 450 held-out handwritten digits of scikit-learn."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+
+from inferbench_tasks.datasets.base import Collection, DataSource
+from inferbench_tasks.requests import digits
+
+
+class Digits(DataSource):
+    """Those that no model of ours is trained on; see ``requests.digits``."""
+
+    title = "Handwritten digits, 8 x 8 pixels, 10 classes: the 450 that are held out of scikit-learn's 1,797"
+    origin = "scikit-learn (E. Alpaydin, C. Kaynak, UCI, 1998)"
+    licence = "CC BY 4.0"
+    form = "grey"
+
+    def open(self, path: Path | None) -> Collection:
+        split = digits.split()
+        return Collection(
+            "digits", "grey", len(split.test_labels), lambda rows: split.test_images[rows], split.test_labels,
+            tuple(str(digit) for digit in range(digits.CLASSES)),
+        )  # fmt: skip
+
+    def version(self) -> str:
+        return f"scikit-learn {version('scikit-learn')}"

@@ -1,0 +1,155 @@
+"""A data set in the form that one model takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.contracts.arrays import Array, Arrays
+from inferbench_tasks.contracts.dataset import Dataset
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
+from inferbench_tasks.contracts.models import ModelSource
+from inferbench_tasks.datasets.base import Collection
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.requests import digits
+from inferbench_tasks.requests.prepare import classes_of, usable_labels
+
+_FIELD = "evaluate.dataset"
+
+
+class Fitted(Dataset):
+    """Samples of a collection as the model's inputs."""
+
+    name = ""
+
+    def __init__(self, collection: Collection, source: ModelSource, model: ModelArtifact) -> None:
+        self.name = collection.shown_name  # type: ignore[misc]  # of this one, not of its class
+        self.collection, self._source, self._model = collection, source, model
+
+    def __len__(self) -> int:
+        return self.collection.count
+
+    def inputs(self, indices: NDArray[np.int64]) -> Arrays:
+        rows = self.collection.rows(indices)
+        arrays: Arrays = _FORMS[self.collection.form](rows, self._source, self._model)
+        return arrays
+
+    def labels(self) -> NDArray[np.int64] | None:
+        return self.collection.labels
+
+
+def fitted(collection: Collection, source: ModelSource, model: ModelArtifact) -> Dataset:
+    """The data set for that model. InputError where samples or labels don't fit it; the first sample is tried."""
+    if collection.form not in _FORMS:
+        raise InputError(
+            f"{collection.name} has whole files, and nothing here makes inputs of {model.name} of them; "
+            f"make them yourself and give {{dataset: arrays, path: FILE.npz}}",
+            field=_FIELD,
+        )
+    usable_labels(collection.labels, model, _FIELD)
+    classes = classes_of(model)
+    if collection.by_name and classes is not None and len(collection.classes) != classes:
+        raise InputError(
+            f"{collection.name} has {len(collection.classes)} classes by their names, {model.name} scores {classes}: "
+            f"which is which can't be told. Write the model's classes in their order into classes.txt beside the "
+            f"data, a line each",
+            field=_FIELD,
+        )
+    dataset = Fitted(collection, source, model)
+    first = dataset.inputs(np.arange(1))
+    for spec in model.inputs:
+        shape = first[spec.name].shape[1:]
+        if len(shape) != len(spec.shape) or any(
+            want not in (-1, size) for want, size in zip(spec.shape, shape, strict=True)
+        ):
+            raise InputError(
+                f"input {spec.name} of {collection.name} has shape {list(shape)}, {model.name} takes "
+                f"{list(spec.shape)}",
+                field=_FIELD,
+            )
+    return dataset
+
+
+def _only(model: ModelArtifact, what: str) -> TensorSpec:
+    if len(model.inputs) != 1:
+        names = ", ".join(spec.name for spec in model.inputs)
+        raise InputError(f"{model.name} takes {names}; {what} are one input", field=_FIELD)
+    return model.inputs[0]
+
+
+def _grey(images: NDArray[np.float32], source: ModelSource, model: ModelArtifact) -> Arrays:
+    """Resized as the digits are, copied to each colour, normalised as the model wants pixels."""
+    spec = _only(model, "images")
+    shape = spec.shape
+    if spec.dtype not in ("float32", "float64", "float16") or -1 in shape or not 1 <= len(shape) <= 3:
+        raise InputError(
+            f"{model.name} takes {spec.name} {spec.dtype}{list(shape)}, which is no image", field=_FIELD
+        )
+    if len(shape) == 3 and shape[0] in (1, 3):
+        fitting = digits.fit(images, shape)
+    elif len(shape) == 3 and shape[-1] in (1, 3):
+        grey = digits.fit(images, shape[:2])[..., None]
+        fitting = np.ascontiguousarray(np.broadcast_to(grey, (len(images), *shape)))
+    elif len(shape) == 3:
+        raise InputError(f"{model.name} takes {list(shape)}, which is no image", field=_FIELD)
+    else:
+        fitting = digits.fit(images, shape)
+    mean, std = source.pixels
+    if (mean, std) != (0.0, 255.0):
+        fitting = (fitting * np.float32(255) - np.float32(mean)) / np.float32(std)
+    return {spec.name: fitting.astype(spec.dtype, copy=False)}
+
+
+def _pictures(files: list[bytes], source: ModelSource, model: ModelArtifact) -> Arrays:
+    """Decoded, the middle of the wanted shape resized bilinearly, normalised as the model wants pixels."""
+    from inferbench_tasks.processors.image import Image
+
+    spec = _only(model, "images")
+    shape = spec.shape
+    first, last = len(shape) == 3 and shape[0] in (1, 3), len(shape) == 3 and shape[-1] in (1, 3)
+    if not (first or last) or -1 in shape:
+        raise InputError(
+            f"{model.name} takes {spec.name} {spec.dtype}{list(shape)}, which is no image", field=_FIELD
+        )
+    channels = shape[0] if first else shape[-1]
+    image = Image(
+        (shape[1], shape[2]) if first else (shape[0], shape[1]),
+        mean=source.pixels[0],
+        std=source.pixels[1],
+        channels=1 if channels == 1 else 3,
+        layout="nchw" if first else "nhwc",
+    )
+    return {spec.name: image(files).astype(spec.dtype, copy=False)}
+
+
+def _texts(texts: list[str], source: ModelSource, model: ModelArtifact) -> Arrays:
+    encoded = source.encode(texts)
+    if encoded is None:
+        raise InputError(
+            f"{model.name} takes no texts here: nothing is known that makes its inputs of them; give "
+            f"{{dataset: arrays, path: FILE.npz}}",
+            field=_FIELD,
+        )
+    return encoded
+
+
+def _tensors(arrays: Arrays, source: ModelSource, model: ModelArtifact) -> Arrays:
+    if arrays.keys() == {""}:  # columns of numbers have no input's name
+        arrays = {_only(model, "columns of numbers").name: arrays[""]}
+    specs = {spec.name: spec for spec in model.inputs}
+    if arrays.keys() != specs.keys():
+        raise InputError(
+            f"the arrays are {', '.join(sorted(arrays))}; {model.name} takes {', '.join(specs)}", field=_FIELD
+        )
+    return {name: _typed(arrays[name], spec) for name, spec in specs.items()}
+
+
+def _typed(array: Array, spec: TensorSpec) -> Array:
+    if not np.can_cast(array.dtype, spec.dtype, "same_kind"):
+        raise InputError(f"array {spec.name} is {array.dtype}, the model takes {spec.dtype}", field=_FIELD)
+    return array.astype(spec.dtype, copy=False)
+
+
+_FORMS: dict[str, Any] = {"grey": _grey, "pictures": _pictures, "texts": _texts, "tensors": _tensors}

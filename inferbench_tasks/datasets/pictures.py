@@ -1,0 +1,51 @@
+"""The user's image files: which can be read, and what is wrong with the others."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from inferbench_tasks.errors import InputError
+
+ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff")
+MAX_FILES = 200_000
+MAX_PIXELS = 64_000_000
+MAX_FILE_BYTES = 256 << 20
+#: More broken images than this share are no accident: the data set is refused.
+MAX_BROKEN_RATIO = 0.01
+#: So many are named in what is said.
+_NAMED = 5
+
+
+def problem(path: Path) -> str | None:
+    """Why an image can't be read, None if it can: its head and its whole content are decoded."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            return f"it has more than {MAX_FILE_BYTES:,} bytes"
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path) as image:
+                if image.width * image.height > MAX_PIXELS:
+                    return f"{image.width} x {image.height} pixels are more than {MAX_PIXELS:,}"
+                image.load()
+    except (
+        UnidentifiedImageError, OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError,
+        Image.DecompressionBombWarning,
+    ) as error:  # fmt: skip
+        return " ".join(str(error).split())[:200] or type(error).__name__
+    return None
+
+
+def require_few_broken(broken: Sequence[str], total: int, where: str) -> None:
+    """InputError, which names the first, where more than the allowed share can't be read, or all."""
+    if len(broken) > MAX_BROKEN_RATIO * total or len(broken) == total:
+        named = "; ".join(broken[:_NAMED]) + (
+            f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
+        )
+        raise InputError(
+            f"{where}: {len(broken)} of {total} images can't be read, allowed are {MAX_BROKEN_RATIO:.0%}: {named}",
+            field="evaluate.path",
+        )

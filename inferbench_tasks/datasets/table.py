@@ -1,0 +1,172 @@
+"""``table``: a CSV, JSON Lines or Parquet file with labels, and beside each a text, an image's file, or numbers."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.artifacts import parquet_files
+from inferbench_tasks.artifacts.cache import tree_digest
+from inferbench_tasks.artifacts.safe_files import inside
+from inferbench_tasks.datasets.base import Collection, DataSource
+from inferbench_tasks.datasets.classes import NAMES_FILE, numbered
+from inferbench_tasks.datasets.pictures import problem, require_few_broken
+from inferbench_tasks.errors import InputError
+
+LABEL, TEXT, FILE = "label", "text", "file"
+MAX_BYTES = 1 << 30
+MAX_ROWS = 1_000_000
+_FIELD = "evaluate.path"
+_Row = dict[str, Any]
+
+
+class Table(DataSource):
+    """Columns: ``label``; and ``text``, or ``file`` (an image, relative to the table), or else numbers only, which are
+    the model's one input in their order."""
+
+    title = "Your table (.csv, .jsonl, .parquet): a column label, and text, file, or columns of numbers"
+    origin = "yours"
+    licence = "yours"
+    form = "texts"
+    takes_path = True
+
+    def open(self, path: Path | None) -> Collection:
+        assert path is not None
+        rows, places = [], []
+        for place, row in _read(path):
+            rows.append(row)
+            places.append(place)
+            if len(rows) > MAX_ROWS:
+                raise InputError(f"{path.name} has more than {MAX_ROWS:,} rows", field=_FIELD)
+        if not rows:
+            raise InputError(f"{path.name} has no rows", field=_FIELD)
+        labels = [_label(row, place) for row, place in zip(rows, places, strict=True)]
+        found = numbered(labels, places, path.parent)
+        known: dict[str, Any] = {"classes": found.names, "by_name": found.by_name}
+        if TEXT in rows[0]:
+            texts = [_text(row, TEXT, place) for row, place in zip(rows, places, strict=True)]
+            return Collection(
+                path.stem, "texts", len(texts), lambda at: [texts[int(i)] for i in at], found.ids, **known
+            )
+        if FILE in rows[0]:
+            files = [
+                inside(path.parent, _text(row, FILE, place), f"{_FIELD}: {place}")
+                for row, place in zip(rows, places, strict=True)
+            ]
+            problems = [problem(file) for file in files]
+            broken = [
+                f"{place}: {file.name}: {reason}"
+                for place, file, reason in zip(places, files, problems, strict=True)
+                if reason
+            ]
+            require_few_broken(broken, len(files), path.name)
+            keep = [at for at, reason in enumerate(problems) if not reason]
+            good = [files[at] for at in keep]
+            return Collection(
+                path.stem, "pictures", len(good), lambda at: [good[int(i)].read_bytes() for i in at],
+                found.ids[keep], left_out=tuple(broken), **known,
+            )  # fmt: skip
+        values = _numbers(rows, places)
+        return Collection(path.stem, "tensors", len(values), lambda at: {"": values[at]}, found.ids, **known)
+
+    def digests(self, path: Path) -> list[str]:
+        """Of the table, of the names of classes beside it, and of each image that it names."""
+        beside = path.parent / NAMES_FILE
+        files = [beside] if beside.is_file() else []
+        for place, row in _read(path):
+            if TEXT in row or FILE not in row:
+                break
+            files.append(inside(path.parent, _text(row, FILE, place), f"{_FIELD}: {place}"))
+        return [tree_digest(path), *(tree_digest(file) for file in files)]
+
+
+def _read(path: Path) -> Iterator[tuple[str, _Row]]:
+    """Each row with its place, "name:line"; of Parquet the row's number."""
+    ending = path.suffix.lower()
+    if not path.is_file() or ending not in (".csv", ".jsonl", ".parquet"):
+        raise InputError(f"{path.name} is no table; allowed: .csv, .jsonl, .parquet", field=_FIELD)
+    if ending == ".parquet":
+        table = parquet_files.read(path, MAX_BYTES, _FIELD)
+        for at, row in enumerate(table.to_pylist()):
+            yield f"{path.name}, row {at}", row
+        return
+    if path.stat().st_size > MAX_BYTES:
+        raise InputError(f"{path.name} has more than {MAX_BYTES:,} bytes", field=_FIELD)
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            yield from (_csv if ending == ".csv" else _jsonl)(path.name, file)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path.name} can't be read: {error}", field=_FIELD) from error
+
+
+def _csv(name: str, file: Any) -> Iterator[tuple[str, _Row]]:
+    reader = csv.reader(file, strict=True)
+    head = next(reader, None)
+    if head is None:
+        return
+    if len(set(head)) != len(head):
+        raise InputError(f"{name}:1: a column stands twice: {', '.join(head)}", field=_FIELD)
+    for values in reader:
+        if not values:
+            continue
+        if len(values) != len(head):
+            raise InputError(
+                f"{name}:{reader.line_num}: {len(values)} values, the head has {len(head)}", field=_FIELD
+            )
+        yield f"{name}:{reader.line_num}", dict(zip(head, values, strict=True))
+
+
+def _jsonl(name: str, file: Any) -> Iterator[tuple[str, _Row]]:
+    for line, text in enumerate(file, 1):
+        if not text.strip():
+            continue
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{name}:{line}: no JSON: {error}", field=_FIELD) from error
+        if not isinstance(row, dict):
+            raise InputError(f"{name}:{line}: no object", field=_FIELD)
+        yield f"{name}:{line}", row
+
+
+def _label(row: _Row, place: str) -> str:
+    value = row.get(LABEL)
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise InputError(
+            f"{place}: a {LABEL} is needed, a class's number or name; got {value!r}"[:300], field=_FIELD
+        )
+    return str(value)
+
+
+def _text(row: _Row, name: str, place: str) -> str:
+    value = row.get(name)
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{place}: {name} must be a text; got {value!r}"[:300], field=_FIELD)
+    return value
+
+
+def _numbers(rows: list[_Row], places: list[str]) -> Any:
+    columns = [name for name in rows[0] if name != LABEL]
+    if not columns:
+        raise InputError(
+            f"{places[0]}: there is nothing but the {LABEL}; needed: {TEXT}, {FILE}, or numbers", field=_FIELD
+        )
+    values = np.empty((len(rows), len(columns)), dtype=np.float32)
+    for at, (row, place) in enumerate(zip(rows, places, strict=True)):
+        if row.keys() - {LABEL} != set(columns):
+            raise InputError(f"{place}: it has other columns than the first row", field=_FIELD)
+        for to, name in enumerate(columns):
+            try:
+                number = float(row[name])
+            except (TypeError, ValueError):
+                number = math.nan
+            if not math.isfinite(number):
+                raise InputError(f"{place}: {name} is no finite number: {row[name]!r}"[:300], field=_FIELD)
+            values[at, to] = number
+    return values

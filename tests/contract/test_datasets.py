@@ -1,0 +1,79 @@
+"""Every data set keeps one contract: samples in its form, labels that are classes, the same each time."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from inferbench_tasks.datasets.about import facts, rows
+from inferbench_tasks.datasets.base import DATASETS, Collection, open_dataset
+from inferbench_tasks.errors import MissingExtraError
+
+_FORMS = {"grey": np.ndarray, "pictures": list, "texts": list, "tensors": dict, "bytes": list}
+
+
+def png(shade: int, side: int = 12) -> bytes:
+    """A picture of one grey."""
+    data = io.BytesIO()
+    Image.new("L", (side, side), shade).save(data, "PNG")
+    return data.getvalue()
+
+
+def users(name: str, folder: Path) -> str:
+    """The user's data for that way of having them: four samples of two classes."""
+    if name == "folder":
+        for at in range(4):
+            place = folder / "pictures" / ("cat" if at % 2 else "dog")
+            place.mkdir(parents=True, exist_ok=True)
+            (place / f"{at}.png").write_bytes(png(40 * at))
+        return "pictures"
+    if name == "table":
+        lines = [json.dumps({"label": at % 2, "text": f"text {at}"}) for at in range(4)]
+        (folder / "t.jsonl").write_text("\n".join(lines))
+        return "t.jsonl"
+    np.savez(folder / "a.npz", input=np.arange(8, dtype=np.float32).reshape(4, 2), labels=np.arange(4) % 2)
+    return "a.npz"
+
+
+def opened(name: str, folder: Path) -> Collection:
+    """The data set; skipped where the package that it comes with is missing."""
+    path = users(name, folder) if DATASETS.load(name).takes_path else None
+    try:
+        return open_dataset(name, path, folder)
+    except MissingExtraError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("name", list(DATASETS))
+def test_a_data_set_keeps_the_contract(name: str, tmp_path: Path) -> None:
+    """As many labels as samples, each a class; rows in the order asked for; twice the same; it says its kind."""
+    collection = opened(name, tmp_path)
+    source = DATASETS.load(name)
+    assert collection.count > 0 and isinstance(collection.rows(np.arange(2)), _FORMS[collection.form])
+    assert collection.labels is not None and collection.labels.dtype == np.int64
+    assert collection.labels.shape == (collection.count,) and collection.labels.min() >= 0
+    if collection.classes:
+        assert collection.labels.max() < len(collection.classes)
+    assert collection.generated == source.generated == ("(generated)" in collection.shown_name)
+    one, other = (opened(name, tmp_path).rows(np.array([1, 0])) for _ in range(2))
+    for first, second in zip(_parts(one), _parts(other), strict=True):
+        assert first == second
+    assert _parts(collection.rows(np.array([0])))[0] == _parts(one)[1]
+    assert source.title and source.origin and source.licence and source().version()
+    assert sum(facts(collection)["samples_by_class"].values()) == collection.count
+    assert name in [row["name"] for row in rows()]
+
+
+def _parts(samples: object) -> list[bytes]:
+    """Each sample as bytes."""
+    if isinstance(samples, dict):
+        return _parts(next(iter(samples.values())))
+    if isinstance(samples, np.ndarray):
+        return [row.tobytes() for row in samples]
+    assert isinstance(samples, list)
+    return [row.encode() if isinstance(row, str) else row for row in samples]

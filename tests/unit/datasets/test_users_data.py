@@ -1,0 +1,149 @@
+"""The user's data sets: what is wrong is refused with file and line, and labels are what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
+from inferbench_tasks.datasets.base import open_dataset
+from inferbench_tasks.datasets.file_types import WRITERS
+from inferbench_tasks.datasets.fit import fitted
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.modelrepo.zoo_digits import Digits
+from tests.contract.test_datasets import png
+
+MODEL = ModelArtifact(
+    name="m", framework="onnx", format="onnx", path="", digest="", task="image-classification",
+    inputs=(TensorSpec(name="input", dtype="float32", shape=(64,)),),
+    outputs=(TensorSpec(name="scores", dtype="float32", shape=(10,)),),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("t.csv", "label,x\n1,2\n3\n", r"t.csv:3: 1 values, the head has 2"),
+        ("t.csv", "label,x\n1,2\n0,nan\n", r"t.csv:3: x is no finite number: 'nan'"),
+        ("t.csv", "label,x\n", "t.csv has no rows"),
+        ("t.csv", "x\n1\n", r"t.csv:2: a label is needed"),
+        ("t.csv", "label,text\na,b\n,c\n", r"t.csv:3: the label is empty"),
+        ("t.csv", "label,label\n1,2\n", r"t.csv:1: a column stands twice"),
+        ("t.jsonl", '{"label": 1, "text": "a"}\n{"label"\n', r"t.jsonl:2: no JSON"),
+        ("t.jsonl", '{"label": 1.5, "text": "a"}\n', r"t.jsonl:1: a label is needed, .* got 1.5"),
+        ("t.jsonl", '{"label": true, "text": "a"}\n', r"t.jsonl:1: a label is needed"),
+        ("t.jsonl", "[]\n", r"t.jsonl:1: no object"),
+        ("t.txt", "x", r"t.txt is no table; allowed: .csv, .jsonl, .parquet"),
+    ],
+)
+def test_a_bad_table_is_refused_with_its_line(tmp_path: Path, name: str, text: str, message: str) -> None:
+    """What is wrong is said with the file and the line in which it stands."""
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=message):
+        open_dataset("table", name, tmp_path)
+
+
+def test_labels_of_numbers_are_the_classes(tmp_path: Path) -> None:
+    """2 is class 2, though only two classes occur."""
+    (tmp_path / "t.csv").write_text("label,x,y\n2,1,2\n0,3,4\n")
+    collection = open_dataset("table", "t.csv", tmp_path)
+    assert collection.labels is not None and collection.labels.tolist() == [2, 0]
+    assert not collection.by_name
+    assert collection.rows(np.array([1]))[""].tolist() == [[3.0, 4.0]]
+
+
+def test_names_are_classes_in_the_order_that_is_given(tmp_path: Path) -> None:
+    """Sorted names, unless classes.txt has the model's order; a label that it lacks is named with its line."""
+    (tmp_path / "t.csv").write_text("label,text\ndog,a\ncat,b\n")
+    collection = open_dataset("table", "t.csv", tmp_path)
+    assert collection.by_name and collection.labels is not None and collection.labels.tolist() == [1, 0]
+    (tmp_path / "classes.txt").write_text("dog\nbird\ncat\n")
+    collection = open_dataset("table", "t.csv", tmp_path)
+    assert not collection.by_name and collection.labels is not None and collection.labels.tolist() == [0, 2]
+    (tmp_path / "classes.txt").write_text("dog\nbird\n")
+    with pytest.raises(InputError, match=r"t.csv:3: 'cat' is no class of classes.txt"):
+        open_dataset("table", "t.csv", tmp_path)
+    (tmp_path / "classes.txt").write_text("dog\ncat\ndog\n")
+    with pytest.raises(InputError, match=r"classes.txt:3: 'dog' stands in line 1 too"):
+        open_dataset("table", "t.csv", tmp_path)
+
+
+def test_broken_images_are_counted_named_and_bounded(tmp_path: Path) -> None:
+    """One in 150 is left out and named, and its class keeps its number; two in 151 are too many."""
+    for at in range(150):
+        place = tmp_path / "set" / f"{at % 3}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{at}.png").write_bytes(png(at))
+    (tmp_path / "set" / "0" / "0.png").write_bytes(png(9)[:45])
+    collection = open_dataset("folder", "set", tmp_path)
+    assert collection.count == 149 and len(collection.left_out) == 1
+    assert collection.left_out[0].startswith("0/0.png: ")
+    (tmp_path / "set" / "1" / "x.png").write_bytes(b"no picture")
+    with pytest.raises(InputError, match=r"2 of 151 images can't be read, allowed are 1%: 0/0.png"):
+        open_dataset("folder", "set", tmp_path)
+
+
+def test_an_empty_folder_and_a_link_outwards_are_refused(tmp_path: Path) -> None:
+    """Nothing is evaluated on no samples, and nothing is read outside of the folder."""
+    (tmp_path / "set" / "a").mkdir(parents=True)
+    with pytest.raises(InputError, match="has no image in a folder of a class"):
+        open_dataset("folder", "set", tmp_path)
+    (tmp_path / "secret.png").write_bytes(png(1))
+    (tmp_path / "set" / "a" / "l.png").symlink_to(tmp_path / "secret.png")
+    with pytest.raises(InputError, match="leads out of the folder"):
+        open_dataset("folder", "set", tmp_path)
+
+
+def test_labels_that_do_not_fit_the_models_classes_are_refused(tmp_path: Path) -> None:
+    """Class 10 of a model with 10 classes, and names that are more or fewer than its classes."""
+    np.savez(tmp_path / "a.npz", input=np.zeros((2, 64), np.float32), labels=np.array([3, 10]))
+    with pytest.raises(InputError, match="the first is 10 of sample 1"):
+        fitted(open_dataset("arrays", "a.npz", tmp_path), Digits("digits"), MODEL)
+    (tmp_path / "t.csv").write_text("label,text\ndog,a\ncat,b\n")
+    with pytest.raises(InputError, match=r"2 classes by their names, m scores 10.*classes.txt"):
+        fitted(open_dataset("table", "t.csv", tmp_path), Digits("digits"), MODEL)
+
+
+def test_arrays_without_labels_or_of_unequal_length_are_refused(tmp_path: Path) -> None:
+    """What is missing is named."""
+    np.savez(tmp_path / "a.npz", input=np.zeros((2, 64), np.float32))
+    with pytest.raises(InputError, match="needs labels"):
+        open_dataset("arrays", "a.npz", tmp_path)
+    np.savez(tmp_path / "a.npz", input=np.zeros((2, 64), np.float32), labels=np.zeros(3, np.int64))
+    with pytest.raises(InputError, match="as many samples in each"):
+        open_dataset("arrays", "a.npz", tmp_path)
+    np.savez(tmp_path / "a.npz", input=np.zeros((2, 64), np.float32), labels=np.zeros(2))
+    with pytest.raises(InputError, match="must be a whole number"):
+        open_dataset("arrays", "a.npz", tmp_path)
+
+
+def test_a_named_data_set_takes_no_path_and_files_need_one(tmp_path: Path) -> None:
+    """A path that nothing reads would be believed to be read."""
+    with pytest.raises(InputError, match="takes no evaluate.path"):
+        open_dataset("digits", "x", tmp_path)
+    with pytest.raises(InputError, match="needs evaluate.path"):
+        open_dataset("folder", None, tmp_path)
+
+
+def test_the_digits_are_those_that_the_model_has_itself(tmp_path: Path) -> None:
+    """Evaluated by name, the model gets the very arrays of its own data set."""
+    source = Digits("digits")
+    dataset = fitted(open_dataset("digits", None, tmp_path), source, MODEL)
+    rows, own = np.arange(len(dataset)), source.dataset()
+    assert np.array_equal(dataset.inputs(rows)["input"], own.inputs(rows)["input"])
+    assert np.array_equal(dataset.labels(), own.labels())  # type: ignore[arg-type]
+
+
+def test_generated_files_are_of_their_types(tmp_path: Path) -> None:
+    """Their first bytes are those that their types are known by."""
+    collection = open_dataset("file-types", None, tmp_path)
+    starts = {
+        "gzip": b"\x1f\x8b", "bzip2": b"BZh", "xz": b"\xfd7zXZ", "zip": b"PK\x03\x04", "sqlite": b"SQLite format 3",
+        "wav": b"RIFF", "xml": b"<?xml",
+    }  # fmt: skip
+    for name, start in starts.items():
+        at = list(WRITERS).index(name)
+        assert collection.classes[at] == name
+        assert collection.rows(np.array([at]))[0].startswith(start)
