@@ -28,6 +28,7 @@ COMMANDS = {
         "Where the time of requests went, down to the layers: list, show, compare, export, import.",
         "trace",
     ),
+    "evaluate": ("Are a model's answers right? Accuracy on a data set, beside its latency.", "evaluate"),
     "datasets": ("The data sets that models are evaluated on: list, show, check.", "datasets"),
     "stack": (
         "Models across stacks, versions or systems, layer by layer: what makes the difference.",

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from inferbench_tasks.errors import CancelledError, ConversionError, InputError, StageError
+from inferbench_tasks.requests.digits import Digits
 from inferbench_tasks.running.perform import perform
 from inferbench_tasks.stages import convert, generate
 from inferbench_tasks.stages.base import Context
@@ -122,3 +123,25 @@ def test_random_weights_have_no_accuracy(folder: Path) -> None:
     assert first.evaluation is not None and first.evaluation.labels_path is None
     output = converted(folder, job(samples=16, model=untrained), first)
     assert output.accuracy_ratio is None and output.model.accuracy_reason == first.model.accuracy_reason
+
+
+def test_a_data_set_of_the_users_is_evaluated(folder: Path, tmp_path: Path) -> None:
+    """Its arrays and labels are asked as they are; other content under the same name is another set."""
+    images = Digits("input", (64,)).inputs(np.arange(5))["input"]
+
+    def asked(labels: list[int]) -> generate.Output:
+        np.savez(tmp_path / "mine.npz", input=images, labels=np.array(labels))
+        document = job(samples=8, evaluate={"dataset": "arrays", "path": "mine.npz"})
+        inp = generate.Input(run_id="r", job_id="j", job=document)
+        output: generate.Output = perform(generate, inp, Context(data_dir=folder, base_dir=tmp_path))
+        return output
+
+    first = asked([0, 1, 2, 3, 4]).evaluation
+    assert first is not None and first.dataset == "mine" and first.samples == 5
+    with np.load(first.path, allow_pickle=False) as archive:
+        assert np.array_equal(archive["input"], images)
+    assert np.load(str(first.labels_path), allow_pickle=False).tolist() == [0, 1, 2, 3, 4]
+    second = asked([9, 1, 2, 3, 4]).evaluation
+    assert second is not None and np.load(str(second.labels_path), allow_pickle=False)[0] == 9
+    with pytest.raises(InputError, match="the first is 10 of sample 4"):
+        asked([0, 1, 2, 3, 10])
