@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,11 @@ from scipy.stats import false_discovery_control
 
 from inferbench_tasks.analysis.charts.style import MAX_RUNS, PALETTE, Chart, axis, chart, text
 from inferbench_tasks.analysis.report.runs import RunView
+from inferbench_tasks.quality.bootstrap import FEWEST_SAMPLES
+from inferbench_tasks.quality.confusion import confusion
+from inferbench_tasks.quality.macro_f1 import f1
 from inferbench_tasks.quality.paired import Paired, paired
+from inferbench_tasks.quality.paired_bootstrap import paired_bootstrap
 
 Table = dict[str, Any]
 #: The measures in the order in which they are shown, with their heads; others follow by their names.
@@ -27,6 +32,8 @@ _HEADS = {
 }
 #: So many runs have a matrix of classes, and so many of the surest mistakes are listed for each.
 _MATRICES, _MISTAKES = 4, 5
+#: Macro F1 of more samples is not drawn anew for a report.
+_MOST_DRAWN = 20_000
 
 
 def evaluated(views: Sequence[RunView]) -> list[RunView]:
@@ -173,23 +180,35 @@ def _pairs(views: Sequence[RunView]) -> list[Table]:
     """Each run against the first of the same samples; p by Benjamini and Hochberg over the table."""
     first, found = None, []
     for view in views:
-        answers = _right(view)
+        answers = _answered(view)
         if answers is None:
             continue
         if first is None:
             first = (view, answers)
         elif (
-            np.array_equal(first[1][0], answers[0])
+            np.array_equal(first[1].samples, answers.samples)
+            and np.array_equal(first[1].labels, answers.labels)
             and view.evaluation["dataset"] == first[0].evaluation["dataset"]
         ):
-            found.append((view, paired(first[1][1], answers[1])))
+            found.append((view, paired(first[1].right, answers.right), _macro_f1(first[1], answers)))
     if first is None or not found:
         return []
-    adjusted = false_discovery_control([pair.p_value for _, pair in found])
-    rows = [_pair_row(view, pair, float(p)) for (view, pair), p in zip(found, adjusted, strict=True)]
-    head = ["run", "right in it alone", "right in the first alone", "top-1, points (95%)", "p", "in words"]
+    adjusted = false_discovery_control([pair.p_value for _, pair, _ in found])
+    rows = [
+        [*_pair_row(view, pair, float(p)), f1] for (view, pair, f1), p in zip(found, adjusted, strict=True)
+    ]
+    head = [
+        "run",
+        "right in it alone",
+        "right in the first alone",
+        "top-1, points (95%)",
+        "p",
+        "in words",
+        "macro F1, points (95%)",
+    ]
     note = (
-        "McNemar's exact test on the same samples, corrected for the number of runs (Benjamini and Hochberg)."
+        "McNemar's exact test on the same samples, corrected for the number of runs (Benjamini and Hochberg); macro F1 "
+        "by the bootstrap of the samples, drawn for both runs together."
     )
     return [
         {"title": f"Against {first[0].label}, sample by sample", "head": head, "rows": rows, "note": note}
@@ -211,8 +230,45 @@ def _pair_row(view: RunView, pair: Paired, p_value: float) -> list[str]:
     ]
 
 
-def _right(view: RunView) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
-    """The samples' ids, and which were answered right; None without labels, or where some have no answer."""
+@dataclass(frozen=True)
+class _Answered:
+    """The ids of samples, their labels, and the classes that are answered."""
+
+    samples: np.ndarray[Any, Any]
+    labels: np.ndarray[Any, Any]
+    answers: np.ndarray[Any, Any]
+
+    @property
+    def right(self) -> np.ndarray[Any, Any]:
+        return np.asarray(self.labels == self.answers)
+
+
+def _macro_f1(first: _Answered, second: _Answered) -> str:
+    """The difference in points, of as many samples as can be drawn in a report's time."""
+    count = len(first.labels)
+    if not FEWEST_SAMPLES <= count <= _MOST_DRAWN:
+        return "–"
+
+    def figures(rows: np.ndarray[Any, Any]) -> tuple[float, float]:
+        one, other = (_f1(first.labels[rows], each.answers[rows]) for each in (first, second))
+        return one, other
+
+    found = paired_bootstrap(count, figures)
+    ends = (
+        ""
+        if found.low is None or found.high is None
+        else f" ({100 * found.low:+.2f} to {100 * found.high:+.2f})"
+    )
+    return f"{100 * found.value:+.2f}{ends}"
+
+
+def _f1(labels: np.ndarray[Any, Any], answers: np.ndarray[Any, Any]) -> float:
+    matrix = confusion(labels, answers)
+    return float(f1(matrix.counts[None], np.array(matrix.classes) >= 0)[0])
+
+
+def _answered(view: RunView) -> _Answered | None:
+    """Labels and answers; None without labels, or where some have no answer."""
     table = view.answers() if view.answers else None
     if (
         table is None
@@ -221,8 +277,7 @@ def _right(view: RunView) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]] |
         or table.column("answer").null_count
     ):
         return None
-    right = table.column("label").to_numpy() == table.column("answer").to_numpy()
-    return table.column("sample").to_numpy(), right
+    return _Answered(*(table.column(name).to_numpy() for name in ("sample", "label", "answer")))
 
 
 def _mistakes(views: Sequence[RunView]) -> list[Table]:

@@ -20,7 +20,7 @@ def test_the_options_become_a_submission(tmp_path: Path) -> None:
     file.write_text(submission("digits", "digits", None, 50, ["fp32", "int8"], "onnx", "onnxruntime", 2))
     read = serving_only(read_submission(file, INSTALLED), "this test")
     assert read.evaluate is not None and read.evaluate.dataset == "digits" and read.evaluate.samples == 50
-    assert [job.spec.convert.precision for job in expand(read)] == ["fp32", "int8"]  # type: ignore[attr-defined]
+    assert [job.spec.convert.precision for job in expand(read)] == ["fp32", "int8"]
 
 
 def test_an_unknown_data_set_is_refused_with_those_there_are(tmp_path: Path) -> None:
