@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -48,8 +50,10 @@ def check(
 
     from inferbench_tasks.datasets.about import facts
     from inferbench_tasks.datasets.fit import fitted
+    from inferbench_tasks.requests.prepare import refuse_too_much
 
     collection = _opened(name, path)
+    read: Callable[[Any], object] = collection.rows
     if model is not None:
         from inferbench_tasks import settings
         from inferbench_tasks.contracts.models import Watch
@@ -59,10 +63,11 @@ def check(
 
         source = resolve(ZooModel(kind="zoo", name=model), Path.cwd())
         artifact = build_model(source, settings.data_dir(), Watch())
-        fitted(collection, source, artifact).inputs(np.arange(collection.count))
-    else:
-        for start in range(0, collection.count, 256):
-            collection.rows(np.arange(start, min(start + 256, collection.count)))
+        dataset = fitted(collection, source, artifact)
+        refuse_too_much(dataset.inputs(np.arange(1)), collection.count, "evaluate.samples")
+        read = dataset.inputs
+    for start in range(0, collection.count, 256):
+        read(np.arange(start, min(start + 256, collection.count)))
     emit([facts(collection)], output)
     for broken in collection.left_out:
         say(f"left out: {broken}")

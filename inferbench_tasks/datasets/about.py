@@ -56,6 +56,7 @@ def facts(collection: Collection) -> dict[str, Any]:
         "class_order": "sorted names" if collection.by_name else "as given",
         "samples_by_class": counts,
         "generated": collection.generated,
+        "training": collection.training,
         "left_out": len(collection.left_out),
         "left_out_named": list(collection.left_out[:NAMED]),
     }

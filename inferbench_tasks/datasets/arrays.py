@@ -14,6 +14,10 @@ from inferbench_tasks.errors import InputError
 
 LABELS = "labels"
 _FIELD = "evaluate.path"
+#: What numpy and zipfile raise of a file that is broken, encrypted, or claims more than there is.
+_UNREADABLE = (
+    OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error, MemoryError, OverflowError, RuntimeError,
+)  # fmt: skip
 
 
 class ArrayFile(DataSource):
@@ -38,8 +42,10 @@ class ArrayFile(DataSource):
                 )
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
                 given = {name: arrays[name] for name in arrays.files}
-        except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error) as error:
+        except _UNREADABLE as error:
             raise InputError(f"{path.name} can't be read: {error}", field=_FIELD) from error
+        if others := sorted(name for name, array in given.items() if not isinstance(array, np.ndarray)):
+            raise InputError(f"{path.name} has members that are no arrays: {', '.join(others)}", field=_FIELD)
         labels = given.pop(LABELS, None)
         if labels is None or not given:
             raise InputError(f"{path.name} needs {LABELS} and an array for each input", field=_FIELD)

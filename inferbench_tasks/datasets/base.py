@@ -28,7 +28,8 @@ class Collection:
 
     ``labels``: a class id for each sample, or None. ``classes``: the name of each class by its id, () where classes
     have numbers only. ``by_name``: ids follow the order of the names, which is the model's order only by agreement.
-    ``left_out``: broken samples by name, with what is wrong with each; they are in no figure.
+    ``left_out``: broken samples by name, with what is wrong with each; they are in no figure. ``training``: models are
+    usually trained on these very samples. ``whole``: width and height of all pictures, where nothing may be cut off.
     """
 
     name: str
@@ -40,6 +41,8 @@ class Collection:
     by_name: bool = False
     generated: bool = False
     left_out: tuple[str, ...] = ()
+    training: bool = False
+    whole: tuple[int, int] | None = None
 
     @property
     def shown_name(self) -> str:
@@ -89,6 +92,15 @@ DATASETS: Registry[type[DataSource]] = Registry(
         "arrays": "inferbench_tasks.datasets.arrays:ArrayFile",
     },
 )
+
+
+def identity(name: str, path: str | None, base_dir: Path) -> dict[str, Any]:
+    """What decides the samples of a data set: its name, version, and the digests of the user's files."""
+    source = DATASETS.load(name, "evaluate.dataset")()
+    named: dict[str, Any] = {"dataset": name, "version": source.version()}
+    if path is not None:
+        named |= {"path": path, "files": source.digests(inside(base_dir, path, "evaluate.path"))}
+    return named
 
 
 def open_dataset(name: str, path: str | None, base_dir: Path) -> Collection:

@@ -17,6 +17,8 @@ from inferbench_tasks.requests import digits
 from inferbench_tasks.requests.prepare import classes_of, usable_labels
 
 _FIELD = "evaluate.dataset"
+#: Of a picture that has to be seen whole, such a share may be cut off at its edges.
+_MOST_CUT_RATIO = 0.02
 
 
 class Fitted(Dataset):
@@ -48,15 +50,10 @@ def fitted(collection: Collection, source: ModelSource, model: ModelArtifact) ->
             f"make them yourself and give {{dataset: arrays, path: FILE.npz}}",
             field=_FIELD,
         )
-    usable_labels(collection.labels, model, _FIELD)
-    classes = classes_of(model)
-    if collection.by_name and classes is not None and len(collection.classes) != classes:
-        raise InputError(
-            f"{collection.name} has {len(collection.classes)} classes by their names, {model.name} scores {classes}: "
-            f"which is which can't be told. Write the model's classes in their order into classes.txt beside the "
-            f"data, a line each",
-            field=_FIELD,
-        )
+    labels, classes = usable_labels(collection.labels, model, _FIELD), classes_of(model)
+    if labels is not None and collection.classes and classes is not None:
+        _require_as_many(collection, model.name, classes)
+    _require_whole(collection, model)
     dataset = Fitted(collection, source, model)
     first = dataset.inputs(np.arange(1))
     for spec in model.inputs:
@@ -70,6 +67,42 @@ def fitted(collection: Collection, source: ModelSource, model: ModelArtifact) ->
                 field=_FIELD,
             )
     return dataset
+
+
+def _require_as_many(collection: Collection, model: str, classes: int) -> None:
+    """InputError where the data set has more or fewer classes than the model: then they are others."""
+    count = len(collection.classes)
+    if count == classes:
+        return
+    if collection.by_name:
+        raise InputError(
+            f"{collection.name} has {count} classes by their names, {model} scores {classes}: which is which can't be "
+            f"told. Write the model's classes in their order into classes.txt beside the data, a line each",
+            field=_FIELD,
+        )
+    raise InputError(
+        f"{collection.name} has {count} classes, {model} scores {classes}: they are not the same. Take a model of "
+        f"these classes; in a classes.txt of yours, list all classes of the model in their order, a line each",
+        field=_FIELD,
+    )
+
+
+def _require_whole(collection: Collection, model: ModelArtifact) -> None:
+    """InputError where the middle part that the model takes would lack something that the labels are of."""
+    if collection.whole is None:
+        return
+    width, height = collection.whole
+    shape = _only(model, "images").shape
+    if len(shape) != 3 or -1 in shape:
+        return  # which is no image, and is said where its inputs are made
+    rows, columns = shape[1:] if shape[0] in (1, 3) else shape[:2]
+    if abs(columns / rows / (width / height) - 1) > _MOST_CUT_RATIO:
+        raise InputError(
+            f"pictures of {collection.name} are {width} x {height}, {model.name} takes {columns} x {rows}, and only "
+            f"their middle part of that shape: the rest of each word would be cut off. Take a model whose pictures are "
+            f"{width / height:.3g} times as wide as high",
+            field=_FIELD,
+        )
 
 
 def _only(model: ModelArtifact, what: str) -> TensorSpec:
@@ -149,7 +182,15 @@ def _tensors(arrays: Arrays, source: ModelSource, model: ModelArtifact) -> Array
 def _typed(array: Array, spec: TensorSpec) -> Array:
     if not np.can_cast(array.dtype, spec.dtype, "same_kind"):
         raise InputError(f"array {spec.name} is {array.dtype}, the model takes {spec.dtype}", field=_FIELD)
-    return array.astype(spec.dtype, copy=False)
+    with np.errstate(over="ignore"):
+        typed: Array = array.astype(spec.dtype, copy=False)
+    if typed.dtype.kind == "f":
+        lost = bool((np.isinf(typed) & np.isfinite(array)).any())
+    else:
+        lost = typed.dtype.kind in "iu" and not np.array_equal(typed, array)
+    if lost:
+        raise InputError(f"array {spec.name} has values that {spec.dtype} can't hold", field=_FIELD)
+    return typed
 
 
 _FORMS: dict[str, Any] = {"grey": _grey, "pictures": _pictures, "texts": _texts, "tensors": _tensors}

@@ -26,7 +26,11 @@ class Folder(DataSource):
         base = path.resolve()
         files = []
         for file in sorted(path.glob("*/*")):
-            if file.suffix.lower() in ENDINGS and not file.name.startswith("."):
+            if (
+                file.suffix.lower() in ENDINGS
+                and not file.name.startswith(".")
+                and file.parent.name[0] != "."
+            ):
                 if not file.resolve().is_relative_to(base):
                     raise InputError(f"{file} leads out of the folder {base}", field="evaluate.path")
                 files.append(file)

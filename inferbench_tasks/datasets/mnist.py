@@ -39,6 +39,7 @@ class Mnist(DataSource):
             lambda rows: images[rows],
             labels,
             tuple(str(n) for n in range(CLASSES)),
+            training=True,
         )
 
     def version(self) -> str:

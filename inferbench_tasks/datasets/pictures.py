@@ -22,15 +22,19 @@ def problem(path: Path) -> str | None:
     """Why an image can't be read, None if it can: its head and its whole content are decoded."""
     from PIL import Image, UnidentifiedImageError
 
+    from inferbench_tasks.processors.image import FORMATS, too_deep
+
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             return f"it has more than {MAX_FILE_BYTES:,} bytes"
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as image:
+            with Image.open(path, formats=FORMATS) as image:
                 if image.width * image.height > MAX_PIXELS:
                     return f"{image.width} x {image.height} pixels are more than {MAX_PIXELS:,}"
                 image.load()
+                if reason := too_deep(image.mode):
+                    return reason
     except (
         UnidentifiedImageError, OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError,
         Image.DecompressionBombWarning,

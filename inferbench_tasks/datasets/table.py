@@ -79,8 +79,11 @@ class Table(DataSource):
         """Of the table, of the names of classes beside it, and of each image that it names."""
         beside = path.parent / NAMES_FILE
         files = [beside] if beside.is_file() else []
+        pictures: bool | None = None
         for place, row in _read(path):
-            if TEXT in row or FILE not in row:
+            if pictures is None:  # as ``open`` does, by the first row
+                pictures = TEXT not in row and FILE in row
+            if not pictures:
                 break
             files.append(inside(path.parent, _text(row, FILE, place), f"{_FIELD}: {place}"))
         return [tree_digest(path), *(tree_digest(file) for file in files)]
@@ -158,15 +161,18 @@ def _numbers(rows: list[_Row], places: list[str]) -> Any:
             f"{places[0]}: there is nothing but the {LABEL}; needed: {TEXT}, {FILE}, or numbers", field=_FIELD
         )
     values = np.empty((len(rows), len(columns)), dtype=np.float32)
+    largest = float(np.finfo(np.float32).max)
     for at, (row, place) in enumerate(zip(rows, places, strict=True)):
         if row.keys() - {LABEL} != set(columns):
             raise InputError(f"{place}: it has other columns than the first row", field=_FIELD)
         for to, name in enumerate(columns):
             try:
                 number = float(row[name])
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 number = math.nan
-            if not math.isfinite(number):
-                raise InputError(f"{place}: {name} is no finite number: {row[name]!r}"[:300], field=_FIELD)
+            if not abs(number) <= largest:
+                raise InputError(
+                    f"{place}: {name} is no finite number: {row[name]!r} (float32)"[:300], field=_FIELD
+                )
             values[at, to] = number
     return values

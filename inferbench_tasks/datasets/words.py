@@ -24,7 +24,7 @@ _SEED = 20_261_125
 class Words(DataSource):
     """Black or grey on white or light grey, in sizes from 22 to 34, shifted and turned a little; seeded."""
 
-    title = "Words drawn by Pillow's own font, 320 x 48 pixels, 20 words; labels are exact"
+    title = "Words drawn by Pillow's own font, 320 x 48 pixels, 20 words; for models of that shape"
     origin = "generated here, by a fixed seed"
     licence = "made here; font Aileron (CC0)"
     form = "pictures"
@@ -33,7 +33,7 @@ class Words(DataSource):
     def open(self, path: Path | None) -> Collection:
         return Collection(
             "words", "pictures", COUNT, lambda rows: [picture(int(at)) for at in rows], labels(), WORDS,
-            generated=True,
+            generated=True, whole=(WIDTH, HEIGHT),
         )  # fmt: skip
 
     def version(self) -> str:

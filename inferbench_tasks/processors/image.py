@@ -15,6 +15,14 @@ from inferbench_tasks.extras import require
 
 #: More pixels than that are refused before they are decoded: a small file may claim any size.
 MAX_PIXELS = 64_000_000
+#: What is decoded: others (EPS, ...) would start programs, or are no pictures of samples.
+FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "GIF", "TIFF")
+
+
+def too_deep(mode: str) -> str | None:
+    """Why Pillow's ``mode`` can't be taken: of more than 8 bits nearly all would become white. None if it can."""
+    deep = mode.startswith(("I", "F"))
+    return f"its pixels have more than 8 bits (mode {mode}); convert it to 8 bits" if deep else None
 
 
 class Image:
@@ -63,11 +71,13 @@ class Image:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", Pillow.DecompressionBombWarning)
                 decoded = isinstance(data, np.ndarray)
-                image = Pillow.fromarray(data) if decoded else Pillow.open(io.BytesIO(data))
+                image = Pillow.fromarray(data) if decoded else Pillow.open(io.BytesIO(data), formats=FORMATS)
                 if image.width * image.height > MAX_PIXELS:
                     raise InputError(
                         f"Image {at} has {image.width} x {image.height} pixels; allowed are {MAX_PIXELS:,}"
                     )
+                if reason := too_deep(image.mode):
+                    raise InputError(f"Image {at} can't be taken: {reason}")
                 image = image.convert("L" if self.channels == 1 else "RGB")
         except (
             UnidentifiedImageError, OSError, ValueError, SyntaxError, TypeError, Pillow.DecompressionBombError,

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from inferbench_tasks.quality.base import Answered, Measure, Quality
-from inferbench_tasks.quality.bootstrap import with_interval
+from inferbench_tasks.quality.bootstrap import FEWEST_SAMPLES, with_interval
 
 _DRAWS = 400
 _SEED = 0xA0C
@@ -41,6 +41,9 @@ class Auc(Measure):
         value = auc(scores, labels)
         if scores.size * _DRAWS > _MOST_RANKED:
             return Quality(value, method="no interval: too many scores to rank")
+        if np.unique(labels, return_counts=True)[1].min() < FEWEST_SAMPLES:
+            # Of few samples the resamples vary too little, and each class weighs the same in the mean.
+            return Quality(value, method=f"no interval: a class has fewer than {FEWEST_SAMPLES} samples")
         rng = np.random.default_rng(_SEED)
         drawn = [auc(scores[rows], labels[rows]) for rows in _rows(rng, labels)]
         return with_interval(value, drawn, f"bootstrap within the classes, {_DRAWS} draws")

@@ -66,25 +66,31 @@ class Answered:
 
 
 def decisions(outputs: Arrays, like: Arrays) -> NDArray[np.int64]:
-    """The class that each answer names: an output of one whole number, else the largest score of the first output.
+    """The class that each answer names: an output of one whole number, else the largest score (see ``scores_of``), or,
+    without scores, the largest number of the first output of numbers.
 
     ``like`` has the names and the order of the model's outputs. Of equal scores the first class is named. Scores among
     which is a NaN or +inf, or that are all -inf, name no class: -1 (-inf alone is how classes are masked).
     """
-    for name in _names(outputs, like):
-        output = outputs[name]
-        if output.dtype.kind in "iu" and output.size == len(output):
-            return output.reshape(-1).astype(np.int64)
-    scores = _flat(outputs[_names(outputs, like)[0]])
+    numbers = _class_numbers(outputs, like)
+    if numbers is not None:
+        return numbers
+    scores = scores_of(outputs, like)
+    if scores is None:
+        of_numbers = [outputs[name] for name in _names(outputs, like) if outputs[name].dtype.kind in "fiub"]
+        if not of_numbers:
+            return np.full(len(next(iter(outputs.values()))), -1, dtype=np.int64)
+        scores = _flat(of_numbers[0])
     named: NDArray[np.int64] = np.argmax(scores, axis=1).astype(np.int64)
     named[~ranked(scores)] = -1
     return named
 
 
 def ties(outputs: Arrays, like: Arrays) -> int:
-    """Samples whose largest score several classes have: which of them is named is a matter of their order."""
+    """Samples whose largest score several classes have: which of them is named is a matter of their order. None
+    where the answers name their classes themselves."""
     scores = scores_of(outputs, like)
-    if scores is None:
+    if scores is None or _class_numbers(outputs, like) is not None:
         return 0
     largest = scores.max(axis=1, keepdims=True)
     return int((((scores == largest).sum(axis=1) > 1) & ranked(scores)).sum())
@@ -104,6 +110,16 @@ def scores_of(outputs: Arrays, like: Arrays) -> NDArray[np.float64] | None:
         output = outputs[name]
         if output.dtype.kind == "f" and output.size > len(output):
             return _flat(output)
+    return None
+
+
+def _class_numbers(outputs: Arrays, like: Arrays) -> NDArray[np.int64] | None:
+    """The first output of one whole number for each sample; None without one."""
+    for name in _names(outputs, like):
+        output = outputs[name]
+        if output.dtype.kind in "iu" and output.size == len(output):
+            numbers: NDArray[np.int64] = output.reshape(-1).astype(np.int64)
+            return numbers
     return None
 
 

@@ -37,7 +37,7 @@ def sample(
     """The inputs and, where known, the labels of ``spec.samples`` distinct samples."""
     rng = np.random.default_rng([_SEED_OF_SELECTION, seed])
     if dataset is None:
-        _refuse_too_much(source.noise(model.inputs, 1, rng), spec.samples)
+        refuse_too_much(source.noise(model.inputs, 1, rng), spec.samples)
         arrays, labels = source.noise(model.inputs, spec.samples, rng), None
     else:
         if spec.samples > len(dataset) and spec.kind == "dataset":
@@ -46,7 +46,7 @@ def sample(
                 field="requests.samples",
             )
         indices = rng.permutation(len(dataset))[: spec.samples]
-        _refuse_too_much(dataset.inputs(indices[:1]), len(indices))
+        refuse_too_much(dataset.inputs(indices[:1]), len(indices))
         arrays = dataset.inputs(indices)
         known = dataset.labels()
         labels = None if known is None else known[indices]
@@ -74,7 +74,7 @@ def every(
     rng = np.random.default_rng([_SEED_OF_SELECTION, seed])
     which = np.sort(rng.permutation(len(dataset))[:count]) if count else np.arange(len(dataset))
     indices = which.astype(np.int64)
-    _refuse_too_much(dataset.inputs(indices[:1]), len(indices), "evaluate.samples")
+    refuse_too_much(dataset.inputs(indices[:1]), len(indices), "evaluate.samples")
     labels = dataset.labels()
     return dataset.inputs(indices), None if labels is None else labels[indices], indices
 
@@ -122,7 +122,8 @@ def _bytes(row: Any) -> bytes:
     return repr(array.tolist()).encode() if array.dtype.kind in "OSU" else array.tobytes()
 
 
-def _refuse_too_much(one: Arrays, count: int, field: str = "requests.samples") -> None:
+def refuse_too_much(one: Arrays, count: int, field: str = "requests.samples") -> None:
+    """InputError where so many samples like this one are more than fit."""
     size = sum(array.nbytes for array in one.values())
     if size * count > MAX_BYTES:
         raise InputError(

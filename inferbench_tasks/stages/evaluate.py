@@ -182,6 +182,8 @@ def _differing(one: Arrays, other: Arrays, like: Arrays, both: NDArray[np.bool_]
     """
     import numpy as np
 
+    if not both.any():  # then outputs may have no names at all
+        return np.full(len(both), np.nan)
     worst = np.zeros(len(both))
     names = [name for name in like if name in one and name in other]
     pairs = [(name, name) for name in names] or list(zip(one, other, strict=True))

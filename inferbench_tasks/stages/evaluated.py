@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.datasets.about import facts
-from inferbench_tasks.datasets.base import DATASETS, open_dataset
+from inferbench_tasks.datasets.base import DATASETS, identity, open_dataset
 from inferbench_tasks.datasets.fit import fitted
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import FORMATS
@@ -36,7 +37,13 @@ def make(
         dataset = source.dataset()
     else:
         collection = open_dataset(spec.dataset, spec.path, base_dir)
-        dataset, known = fitted(collection, source, model), facts(collection)
+        dataset = fitted(collection, source, model)
+        what = {
+            **identity(spec.dataset, spec.path, base_dir),
+            "path": None,
+        }  # the same data may lie elsewhere
+        digest = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+        known = {**facts(collection), "digest": digest}
     if dataset is None:
         raise InputError(
             f"The model {model.name} comes with no data set to be evaluated on; name one (evaluate.dataset: "

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 from inferbench_tasks import extras
 from inferbench_tasks.artifacts.cache import Entry
-from inferbench_tasks.artifacts.safe_files import inside
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import Handle, ModelArtifact, Processing, RequestSet
 from inferbench_tasks.contracts.models import ModelSource, Watch
@@ -166,19 +165,13 @@ def _requests_settings(inp: Input, model: ModelArtifact, base_dir: Path, foreign
 
 def evaluation_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dict[str, Any]:
     """What decides which samples are evaluated, and what the source model answers to them."""
-    from inferbench_tasks.datasets.base import DATASETS
+    from inferbench_tasks.datasets.base import identity
 
     spec = inp.job.evaluate
     assert spec is not None
     seed = {} if spec.samples is None else {"seed": inp.job.load.seed}
-    named: dict[str, Any] = {}
-    if spec.dataset is not None:
-        source = DATASETS.load(spec.dataset, "evaluate.dataset")()
-        named = {"dataset": spec.dataset, "version": source.version()}
-        if spec.path is not None:
-            place = inside(base_dir, spec.path, "evaluate.path")
-            named |= {"path": spec.path, "files": source.digests(place)}
-    return {"model": model.digest, "name": model.name, "evaluate": spec.samples, **seed, **named, "recipe": 2}
+    named = {} if spec.dataset is None else identity(spec.dataset, spec.path, base_dir)
+    return {"model": model.digest, "name": model.name, "evaluate": spec.samples, **seed, **named, "recipe": 3}
 
 
 def _requests(entry: Entry, model: ModelArtifact) -> RequestSet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -151,6 +152,16 @@ def _data(views: Sequence[RunView]) -> list[str]:
             notes[f"{count:,} broken samples of {known['name']} are left out (the first: {first})."] = None
         if known.get("class_order") == "sorted names":
             notes[f"Classes of {known['name']} are numbered by their sorted names."] = None
+        if known.get("training"):
+            notes[
+                f"{known['name']} has images that models are usually trained on: how many are right says little of new "
+                "ones."
+            ] = None
+        if known and not known.get("digest"):
+            notes[
+                f"{view.label} does not say which content of {known['name']} it saw, so it is not compared sample by "
+                "sample; run it again for that."
+            ] = None
     return list(notes)
 
 
@@ -181,14 +192,14 @@ def _pairs(views: Sequence[RunView]) -> list[Table]:
     first, found = None, []
     for view in views:
         answers = _answered(view)
-        if answers is None:
+        if answers is None or _data_of(view) is None:
             continue
         if first is None:
             first = (view, answers)
         elif (
             np.array_equal(first[1].samples, answers.samples)
             and np.array_equal(first[1].labels, answers.labels)
-            and view.evaluation["dataset"] == first[0].evaluation["dataset"]
+            and _data_of(view) == _data_of(first[0])
         ):
             found.append((view, paired(first[1].right, answers.right), _macro_f1(first[1], answers)))
     if first is None or not found:
@@ -213,6 +224,17 @@ def _pairs(views: Sequence[RunView]) -> list[Table]:
     return [
         {"title": f"Against {first[0].label}, sample by sample", "head": head, "rows": rows, "note": note}
     ]
+
+
+def _data_of(view: RunView) -> tuple[str, str] | None:
+    """Which samples a run was asked: the data set, and the digest of its content, "" where it is the model's own.
+
+    None where the result does not say: other files may have the same name, as many rows and the same labels.
+    """
+    known = view.evaluation.get("data")
+    if known and not known.get("digest"):
+        return None
+    return view.evaluation["dataset"], known["digest"] if known else ""
 
 
 def _pair_row(view: RunView, pair: Paired, p_value: float) -> list[str]:
@@ -295,7 +317,11 @@ def _surest(table: pa.Table) -> list[list[str]]:
     wrong = [
         row
         for row in zip(*columns.values(), strict=True)
-        if row[1] is not None and row[2] is not None and row[1] != row[2] and row[3] is not None
+        if row[1] is not None
+        and row[2] is not None
+        and row[1] != row[2]
+        and row[3] is not None
+        and not math.isnan(row[3])
     ]
     wrong.sort(key=lambda row: -row[3])
     return [

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
-from inferbench_tasks.datasets.base import open_dataset
+from inferbench_tasks.datasets.about import facts
+from inferbench_tasks.datasets.base import Collection, identity, open_dataset
 from inferbench_tasks.datasets.file_types import WRITERS
 from inferbench_tasks.datasets.fit import fitted
+from inferbench_tasks.datasets.mnist import Mnist
+from inferbench_tasks.datasets.pictures import problem
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.modelrepo.zoo_digits import Digits
+from inferbench_tasks.processors.image import Image as ToTensor
 from tests.contract.test_datasets import png
 
 MODEL = ModelArtifact(
@@ -33,6 +40,11 @@ MODEL = ModelArtifact(
         ("t.csv", "label,label\n1,2\n", r"t.csv:1: a column stands twice"),
         ("t.jsonl", '{"label": 1, "text": "a"}\n{"label"\n', r"t.jsonl:2: no JSON"),
         ("t.jsonl", '{"label": 1.5, "text": "a"}\n', r"t.jsonl:1: a label is needed, .* got 1.5"),
+        ("t.csv", "label,x\n3.0,1\n4.0,1\n", r"t.csv:2: the label '3.0' is no whole number from 0"),
+        ("t.csv", "label,x\n0,1\n 3,1\n", r"t.csv:3: the label ' 3' is no whole number from 0"),
+        ("t.csv", "label,x\n" + 5_000 * "9" + ",1\n", r"t.csv:2: class 9{20} is not below 100,000"),
+        ("t.csv", "label,x\n1,1e39\n", r"t.csv:2: x is no finite number: '1e39' \(float32\)"),
+        ("t.jsonl", '{"label": 1, "x": 1' + 400 * "0" + "}\n", r"t.jsonl:1: x is no finite number"),
         ("t.jsonl", '{"label": true, "text": "a"}\n', r"t.jsonl:1: a label is needed"),
         ("t.jsonl", "[]\n", r"t.jsonl:1: no object"),
         ("t.txt", "x", r"t.txt is no table; allowed: .csv, .jsonl, .parquet"),
@@ -65,8 +77,8 @@ def test_names_are_classes_in_the_order_that_is_given(tmp_path: Path) -> None:
     (tmp_path / "classes.txt").write_text("dog\nbird\n")
     with pytest.raises(InputError, match=r"t.csv:3: 'cat' is no class of classes.txt"):
         open_dataset("table", "t.csv", tmp_path)
-    (tmp_path / "classes.txt").write_text("dog\ncat\ndog\n")
-    with pytest.raises(InputError, match=r"classes.txt:3: 'dog' stands in line 1 too"):
+    (tmp_path / "classes.txt").write_text("\ufeffdog\n\ncat\ndog\n")
+    with pytest.raises(InputError, match=r"classes.txt:4: 'dog' stands in line 1 too"):
         open_dataset("table", "t.csv", tmp_path)
 
 
@@ -147,3 +159,110 @@ def test_generated_files_are_of_their_types(tmp_path: Path) -> None:
         at = list(WRITERS).index(name)
         assert collection.classes[at] == name
         assert collection.rows(np.array([at]))[0].startswith(start)
+
+
+def scoring(classes: int, shape: tuple[int, ...] = (64,)) -> ModelArtifact:
+    """A model of so many classes."""
+    return MODEL.model_copy(
+        update={
+            "inputs": (TensorSpec(name="input", dtype="float32", shape=shape),),
+            "outputs": (TensorSpec(name="scores", dtype="float32", shape=(classes,)),),
+        }
+    )
+
+
+def test_numbers_with_a_point_are_names_only_where_classes_txt_says_so(tmp_path: Path) -> None:
+    """Versions are classes in the order that is given; without it they would be sorted by their letters."""
+    (tmp_path / "t.csv").write_text("label,text\n10.0,a\n9.0,b\n")
+    with pytest.raises(InputError, match=r"t.csv:2: the label '10.0' is no whole number from 0"):
+        open_dataset("table", "t.csv", tmp_path)
+    (tmp_path / "classes.txt").write_text("9.0\n10.0\n")
+    labels = open_dataset("table", "t.csv", tmp_path).labels
+    assert labels is not None and labels.tolist() == [1, 0]
+
+
+def test_classes_of_another_number_are_other_classes(tmp_path: Path) -> None:
+    """Ten digits have no accuracy on a model of a thousand classes, nor has a classes.txt that lacks one of eleven."""
+    with pytest.raises(InputError, match=r"digits has 10 classes, m scores 1000: they are not the same"):
+        fitted(open_dataset("digits", None, tmp_path), Digits("digits"), scoring(1000))
+    (tmp_path / "t.csv").write_text("label,x\n" + "".join(f"c{at},1\n" for at in range(10)))
+    (tmp_path / "classes.txt").write_text("".join(f"c{at}\n" for at in range(10)))
+    with pytest.raises(InputError, match=r"t has 10 classes, m scores 11"):
+        fitted(open_dataset("table", "t.csv", tmp_path), Digits("digits"), scoring(11, (1,)))
+    assert len(fitted(open_dataset("table", "t.csv", tmp_path), Digits("digits"), scoring(10, (1,)))) == 10
+
+
+def test_words_are_for_models_that_see_them_whole(tmp_path: Path) -> None:
+    """The middle square of a picture of 320 x 48 may have no ink at all."""
+    words = open_dataset("words", None, tmp_path)
+    with pytest.raises(InputError, match=r"words are 320 x 48, m takes 64 x 64"):
+        fitted(words, Digits("digits"), scoring(20, (3, 64, 64)))
+    assert len(fitted(words, Digits("digits"), scoring(20, (1, 24, 160)))) == 1_000
+    assert len(fitted(words, Digits("digits"), scoring(20, (48, 320, 3)))) == 1_000
+
+
+def test_only_pictures_of_eight_bits_and_of_known_formats_are_decoded(tmp_path: Path) -> None:
+    """Of 16 bits nearly all would be white; an EPS starts a program, whatever its file is called."""
+    Image.new("I;16", (4, 4), 20_000).save(tmp_path / "deep.png")
+    (tmp_path / "x.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 4 4\n%%EndComments\n")
+    assert "more than 8 bits" in str(problem(tmp_path / "deep.png"))
+    assert "cannot identify image file" in str(problem(tmp_path / "x.png"))
+    for name, message in (("deep.png", "more than 8 bits"), ("x.png", "cannot identify")):
+        with pytest.raises(InputError, match=f"Image 0 can't be .*{message}"):
+            ToTensor(4)([(tmp_path / name).read_bytes()])
+    for ending in ("png", "jpg", "bmp", "webp", "gif", "tif"):
+        Image.new("RGB", (4, 4)).save(tmp_path / f"good.{ending}")
+        assert problem(tmp_path / f"good.{ending}") is None
+
+
+def test_another_picture_is_another_data_set_whatever_columns_rows_have(tmp_path: Path) -> None:
+    """A row's own ``text`` does not end the list of pictures: the first row says what the table has."""
+    rows = [
+        '{"label": 0, "file": "0.png"}',
+        '{"label": 1, "file": "1.png", "text": "a"}',
+        '{"label": 2, "file": "2.png"}',
+    ]
+    (tmp_path / "t.jsonl").write_text("\n".join(rows))
+    for at in range(3):
+        (tmp_path / f"{at}.png").write_bytes(png(at))
+    before = identity("table", "t.jsonl", tmp_path)
+    (tmp_path / "2.png").write_bytes(png(99))
+    assert identity("table", "t.jsonl", tmp_path)["files"] != before["files"]
+
+
+def test_a_broken_file_of_arrays_is_refused(tmp_path: Path) -> None:
+    """A member that is no array, a header that claims 2^45 numbers, and numbers that the model's type can't hold."""
+    np.savez(tmp_path / "a.npz", input=np.zeros((2, 64), np.float32), labels=np.zeros(2, np.int64))
+    with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive:
+        archive.writestr("readme.txt", "hello")
+    with pytest.raises(InputError, match="members that are no arrays: readme.txt"):
+        open_dataset("arrays", "a.npz", tmp_path)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "<f4", "fortran_order": False, "shape": (1 << 45,)}
+    )
+    with zipfile.ZipFile(tmp_path / "b.npz", "w") as archive:
+        archive.writestr("input.npy", header.getvalue())
+    with pytest.raises(InputError, match=r"b.npz can't be read"):
+        open_dataset("arrays", "b.npz", tmp_path)
+    np.savez(tmp_path / "c.npz", input=np.full((2, 64), 1e39), labels=np.zeros(2, np.int64))
+    with pytest.raises(InputError, match="array input has values that float32 can't hold"):
+        fitted(open_dataset("arrays", "c.npz", tmp_path), Digits("digits"), MODEL)
+
+
+def test_a_hidden_folder_is_no_class(tmp_path: Path) -> None:
+    """What editors leave beside the classes moves none of their numbers."""
+    for name in (".ipynb_checkpoints", "cat", "dog"):
+        (tmp_path / "set" / name).mkdir(parents=True)
+        (tmp_path / "set" / name / "0.png").write_bytes(png(3))
+    assert open_dataset("folder", "set", tmp_path).classes == ("cat", "dog")
+
+
+def test_images_of_training_say_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What results say of MNIST's 5,000 has the mark, and of held-out digits it has not."""
+    labels = np.zeros(5_000, np.int64)
+    monkeypatch.setattr(
+        "inferbench_tasks.datasets.mnist._fetched", lambda: (np.zeros((5_000, 28, 28)), labels)
+    )
+    opened: Collection = Mnist().open(None)
+    assert facts(opened)["training"] and not facts(open_dataset("digits", None, tmp_path))["training"]

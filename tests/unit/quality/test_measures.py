@@ -57,6 +57,16 @@ def test_ties_count_half_in_auc() -> None:
     assert auc(np.ones((6, 2)), np.array([0, 1, 0, 1, 0, 1])) == 0.5
 
 
+def test_a_rare_class_leaves_auc_without_an_interval() -> None:
+    """Nine samples of a class vary too little when they are drawn anew; ten have an interval."""
+    rng = np.random.default_rng(3)
+    for rare, reason in ((9, "no interval: a class has fewer than 10 samples"), (10, "bootstrap within")):
+        labels = np.repeat([0, 1], [100, rare])
+        scores = rng.normal(size=(len(labels), 2))
+        quality = judge(answered(scores, labels), ["auc"]).values["auc"]
+        assert quality.method.startswith(reason) and (quality.low is None) == (rare < 10)
+
+
 def test_equal_scores_name_the_first_classes() -> None:
     """Of ten equal scores the first five are the top five, whatever the label is."""
     found = judge(answered(np.zeros((10, 10)), list(range(10))), ["top5_ratio"]).values["top5_ratio"]
@@ -66,7 +76,7 @@ def test_equal_scores_name_the_first_classes() -> None:
 def test_intervals_hold_their_value() -> None:
     """Each interval has its value inside, and grows narrower with more samples."""
     widths = []
-    for samples in (100, 1600):
+    for samples in (200, 3200):
         scores, labels = drawn(samples=samples)
         values = judge(answered(scores, labels)).values
         assert values.keys() == {"top1_ratio", "top5_ratio", "macro_f1", "auc", "agreement_ratio"}
@@ -100,6 +110,19 @@ def test_classes_are_taken_as_they_are_named() -> None:
     """A classifier that answers class ids beside probabilities is judged by the ids."""
     outputs = {"label": np.array([[4], [2]], dtype=np.int64), "scores": np.eye(5)[[0, 0]]}
     assert decisions(outputs, outputs).tolist() == [4, 2]
+
+
+def test_classes_are_named_by_the_scores_and_not_by_what_stands_before_them() -> None:
+    """Texts and whole numbers of another shape before the scores name nothing; a class's number leaves no tie."""
+    scores = np.array([[0.1, 0.9], [0.5, 0.5]])
+    texts = {"label": np.array([["b"], ["a"]]), "scores": scores}
+    assert decisions(texts, texts).tolist() == [1, 0] and ties(texts, texts) == 1
+    mask = {"mask": np.array([[3, 1], [3, 1]], dtype=np.int64), "scores": scores}
+    assert decisions(mask, mask).tolist() == [1, 0]
+    numbered = {"scores": scores, "label": np.array([1, 1], dtype=np.int64)}
+    assert decisions(numbered, numbered).tolist() == [1, 1] and ties(numbered, numbered) == 0
+    alone = {"label": texts["label"]}
+    assert decisions(alone, alone).tolist() == [-1, -1]
 
 
 def test_confusion_is_scikit_learns() -> None:

@@ -74,6 +74,36 @@ def test_other_samples_are_not_compared() -> None:
         assert not [t for t in answers.tables([run("a", set()), other]) if t["title"].startswith("Against")]
 
 
+def test_the_same_names_and_labels_of_other_content_are_not_compared() -> None:
+    """clean/val.csv and noisy/val.csv are other samples; a result without the digest is not compared, and says so."""
+
+    def told(name: str, digest: str | None) -> RunView:
+        made = run(name, {1}, dataset="val")
+        assert made.result is not None
+        data = {"name": "val", "left_out": 0, **({"digest": digest} if digest else {})}
+        made.result.extensions["evaluation"]["data"] = data
+        return made
+
+    def compared(*views: RunView) -> bool:
+        return any(table["title"].startswith("Against") for table in answers.tables(views))
+
+    assert compared(told("a", "1"), told("b", "1"))
+    assert not compared(told("a", "1"), told("b", "2"))
+    assert not compared(told("a", None), told("b", None))
+    assert (
+        "b does not say which content of val it saw"
+        in answers.tables([told("a", "1"), told("b", None)])[0]["note"]
+    )
+
+
+def test_images_of_training_are_said_to_be() -> None:
+    """A reader of the accuracy learns that models are usually trained on these samples."""
+    made = run("a", set(), dataset="mnist-5k")
+    assert made.result is not None
+    made.result.extensions["evaluation"]["data"] = {"name": "mnist-5k", "training": True, "digest": "1"}
+    assert "mnist-5k has images that models are usually trained on" in answers.tables([made])[0]["note"]
+
+
 def test_what_was_withheld_is_said_where_the_figure_would_be() -> None:
     """A run with samples that got no answer shows the reason, not a share of the others."""
     one = run("a", set())
@@ -86,6 +116,16 @@ def test_the_surest_mistakes_come_first() -> None:
     """The wrong answers with the largest scores, five of each run."""
     mistakes = answers.tables([run("a", {1, 5, 9, 20, 30, 31})])[-1]
     assert [row[1] for row in mistakes["rows"]] == ["31", "30", "20", "9", "5"]
+
+
+def test_a_mistake_without_a_number_is_none_of_the_surest() -> None:
+    """A NaN among the scores neither stands in the list nor breaks its order."""
+    made = run("a", {1, 5, 9, 20, 30, 31})
+    table = made.answers()  # type: ignore[misc]
+    scores = [float("nan") if at == 9 else at / 100 for at in range(40)]
+    changed = table.set_column(3, "score", pa.array(scores, from_pandas=False))
+    made.answers = lambda: changed
+    assert [row[1] for row in answers.tables([made])[-1]["rows"]] == ["31", "30", "20", "5", "1"]
 
 
 def test_classes_are_shown_as_counted() -> None:
