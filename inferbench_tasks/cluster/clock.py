@@ -81,16 +81,22 @@ def server_ms(db: PerfDB) -> int:
 
 def _once(ask: Callable[[], int], rng: random.Random) -> ClockOffset | None:
     # Both ends of an exchange are read from CLOCK_MONOTONIC: a clock that is set in between would falsify its length.
-    base_ns = epoch_offset()["offset_ns"]
+    base = epoch_offset()
+    base_ns = base["offset_ns"]
     exchanges = []
     for _ in range(EXCHANGES):
         sent_ns = time.monotonic_ns() + base_ns
         answer_ms = ask()
         exchanges.append(Exchange(sent_ns, answer_ms, time.monotonic_ns() + base_ns))
         time.sleep(rng.uniform(LEAST_PAUSE_S, LONGEST_PAUSE_S))
-    if abs(epoch_offset()["offset_ns"] - base_ns) > STEP_NS:
+    end = epoch_offset()
+    moved_ns = abs(end["offset_ns"] - base_ns)
+    offset = offset_of(exchanges)
+    if moved_ns > STEP_NS or offset is None:
         return None
-    return offset_of(exchanges)
+    # The exchanges bound the offset of CLOCK_MONOTONIC and the base; how far those are from this host's clock is more.
+    more_s = (base["error_ns"] + end["error_ns"] + moved_ns) / 1e9
+    return offset.model_copy(update={"error_s": offset.error_s + more_s})
 
 
 def offset_of(exchanges: Sequence[Exchange]) -> ClockOffset | None:

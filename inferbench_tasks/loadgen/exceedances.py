@@ -115,8 +115,10 @@ def spread_of_clusters(series: NDArray[Any], starts: NDArray[np.int64]) -> Sprea
     """
     n, count = len(series), len(starts)
     variance = float(series.var()) if n else 0.0
-    if count < _MIN_VALUES or variance <= 0:
-        return Spread(reason=f"fewer than {_MIN_VALUES} clusters, or one value alone")
+    if count < _MIN_VALUES:
+        return Spread(reason=f"fewer than {_MIN_VALUES} clusters")
+    if variance <= 0:
+        return Spread(reason="no value lies beyond it, or all are equal")
     sizes = np.diff(np.append(starts, n))
     surplus = np.add.reduceat(np.asarray(series, np.float64), starts) - sizes * float(series.mean())
     neighbours = spread_of(surplus)

@@ -152,10 +152,7 @@ def write_requests(
         trace=options.trace,
         count=tokenizer.count if tokenizer else None,
     )
-    count = _PROMPTS_OF_CLOSED if options.trace is None else _MOST_PROMPTS
-    if not isinstance(spec.arrivals, ClosedProcess):
-        rate = spec.arrivals.bind(base_dir).mean_rate_rps(spec.duration_s) or 0.0
-        count = int(1.2 * rate * (spec.duration_s + spec.warmup_s)) + 64
+    count = _wanted(options, spec, base_dir)
     if wanted.turns is not None:
         turns = float(wanted.turns.draw(1000, np.random.default_rng(0)).mean())
         if count * turns > _MOST_TURNS:
@@ -164,6 +161,18 @@ def write_requests(
                 "the duration or the turns"
             )
     write_prompts(wanted, min(count, _MOST_PROMPTS), path, spec.seed)
+
+
+def requests_made(options: TokenOptions, spec: LoadSpec, base_dir: Path) -> int:
+    """How many requests, or conversations, ``write_requests`` makes at most: of a file no line behind them is sent."""
+    return min(_wanted(options, spec, base_dir), _MOST_PROMPTS)
+
+
+def _wanted(options: TokenOptions, spec: LoadSpec, base_dir: Path) -> int:
+    if isinstance(spec.arrivals, ClosedProcess):
+        return _PROMPTS_OF_CLOSED if options.trace is None else _MOST_PROMPTS
+    rate = spec.arrivals.bind(base_dir).mean_rate_rps(spec.duration_s) or 0.0
+    return int(1.2 * rate * (spec.duration_s + spec.warmup_s)) + 64
 
 
 def _extra(text: str | None) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def require_trace_fits(trace: TokenTrace, path: str, slot: Slot, template_tokens
         parts = [f"{trace.input_tokens[row]:,} input", f"{trace.output_tokens[row]:,} output tokens"]
         if template_tokens:
             parts.append(f"{template_tokens:,} of the model's chat template")
-        more = f"; {beyond.size:,} requests of the file are too long" if beyond.size > 1 else ""
+        more = f"; {beyond.size:,} requests that would be sent are too long" if beyond.size > 1 else ""
         message = slot.refusal(" and ".join(parts), int(tokens[row]))
         raise InputError(f"{path}, {at_row(path, row)}: {message}{more}", field=_FIELD)
 

@@ -43,9 +43,11 @@ def prompted(job: JobSpec, base_dir: Path, model: ModelArtifact) -> RequestSet:
 def require_fitting(job: JobSpec, base_dir: Path, vocabulary: str | None = None) -> None:
     """InputError for a file of requests that is wrong, or with its line for what fits into no slot of the server.
 
+    Of a trace the requests that the load sends are looked at, see ``requests_made``.
     ``vocabulary``: see ``plan_of``; with it a chat template's tokens count, and those of conversations.
     """
     from inferbench_tasks.backends.base import BACKENDS
+    from inferbench_tasks.loadgen.token_load import requests_made
     from inferbench_tasks.requests.conversations import read_conversations
     from inferbench_tasks.requests.fitting import require_conversations_fit, require_trace_fits
 
@@ -55,13 +57,14 @@ def require_fitting(job: JobSpec, base_dir: Path, vocabulary: str | None = None)
     if options.trace is not None:
         trace = options.trace.read()
         if slot is not None:
-            require_trace_fits(trace, options.trace.path, slot, around(("user",)))
+            sent = trace.first(requests_made(options, job.load, base_dir))
+            require_trace_fits(sent, options.trace.path, slot, around(("user",)))
     elif options.conversations is not None:
         if slot is None or count is None:
             read_conversations(options.conversations, options.where)
         else:
             asked = job.requests.output_tokens
-            each = (OUTPUT_TOKENS if asked is None else asked.most) or 0
+            each = OUTPUT_TOKENS if asked is None else asked.most or asked.least
             require_conversations_fit(options.conversations, options.where, slot, each, count, around)
     elif slot is not None:
         longest = Longest.of(job)

@@ -31,56 +31,67 @@ class Slot:
 
 @dataclass(frozen=True)
 class Longest:
-    """The longest request of a job with ``prompts`` as far as its laws have an upper end: what has none counts as 0.
+    """The longest request of a job with ``prompts``; of a law without an upper end its least, which each request has.
 
     Of conversations it is the last turn, which carries all that was said before. ``template_tokens``: of the model's
-    chat template around all of it.
+    chat template around all of it. ``at_least``: the names of those of which only the least is known.
     """
 
-    input_tokens: int | None
-    output_tokens: int | None
+    input_tokens: int
+    output_tokens: int
     turns: int
     prefix_tokens: int
+    at_least: frozenset[str]
 
     @classmethod
     def of(cls, spec: JobSpec) -> Longest:
         """By the job's own laws, and the usual lengths where it gives none."""
         requests = spec.requests
-        turns = requests.turns.most if requests.turns is not None else None
+        laws = {name: getattr(requests, name) for name in ("input_tokens", "output_tokens", "turns")}
         return cls(
             input_tokens=_most(requests.input_tokens, INPUT_TOKENS),
             output_tokens=_most(requests.output_tokens, OUTPUT_TOKENS),
-            turns=turns or 1,
+            turns=_most(requests.turns, 1),
             prefix_tokens=requests.shared_prefix.tokens if requests.shared_prefix else 0,
+            at_least=frozenset(name for name, law in laws.items() if law is not None and law.most is None),
         )
 
     def tokens(self, template_tokens: int = 0) -> int:
         """Of prompt and answer."""
-        a_turn = (self.input_tokens or 0) + (self.output_tokens or 0)
+        a_turn = self.input_tokens + self.output_tokens
         return self.turns * a_turn + self.prefix_tokens + template_tokens
 
     def words(self, template_tokens: int = 0) -> str:
         """What it consists of."""
-        parts = [f"{n:,} {name}" for name, n in self._known() if n is not None]
+        parts = [f"{self._bound(name)}{n:,} {name}" for name, n in self._each()]
         if self.turns > 1:
-            parts = [f"{' and '.join(parts)} in each of {self.turns:,} turns"]
+            parts = [f"{' and '.join(parts)} in each of {self._bound('turns')}{self.turns:,} turns"]
         if self.prefix_tokens:
             parts.append(f"{self.prefix_tokens:,} of a shared prefix")
         if template_tokens:
             parts.append(f"{template_tokens:,} of the model's chat template")
-        return f"up to {' and '.join(parts)}"
+        return f"{'' if self.at_least else 'up to '}{' and '.join(parts)}"
 
     def fields(self) -> tuple[str, ...]:
         """Where that is said."""
-        names = [f"requests.{name}" for name, n in self._known() if n is not None]
+        names = [f"requests.{name}" for name, _ in sorted(self._each(), key=self._weight)]
         return (*names, *(["requests.turns"] if self.turns > 1 else []), "serve.context_tokens")
 
-    def _known(self) -> tuple[tuple[str, int | None], ...]:
+    def _each(self) -> tuple[tuple[str, int], ...]:
         return (("input_tokens", self.input_tokens), ("output_tokens", self.output_tokens))
 
+    def _weight(self, one: tuple[str, int]) -> int:
+        # Beside a law's least, which may be 1, the larger one is what is too long.
+        return -one[1] if self.at_least else 0
 
-def _most(law: Lengths | None, usual: int) -> int | None:
-    return usual if law is None else law.most
+    def _bound(self, name: str) -> str:
+        if name in self.at_least:
+            return "at least "
+        return "up to " if self.at_least else ""
+
+
+def _most(law: Lengths | None, usual: int) -> int:
+    return usual if law is None else law.most or law.least
 
 
 def context_findings(spec: JobSpec, backends_own: int | None) -> Iterator[Finding]:

@@ -37,6 +37,11 @@ class Lengths(Spec):
         """The longest that is drawn, tokens; None where that is not known."""
         return None
 
+    @property
+    def least(self) -> int:
+        """No shorter one is drawn, tokens."""
+        return 1
+
     @abstractmethod
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """So many lengths, tokens."""
@@ -51,6 +56,10 @@ class Fixed(Lengths):
 
     @property
     def most(self) -> int:
+        return self.value
+
+    @property
+    def least(self) -> int:
         return self.value
 
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -78,6 +87,10 @@ class Uniform(Lengths):
     def most(self) -> int:
         return self.max
 
+    @property
+    def least(self) -> int:
+        return self.min
+
     def draw(self, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
         return rng.integers(self.min, self.max, count, endpoint=True)
 
@@ -97,6 +110,10 @@ class _Bounded(Lengths):
     @property
     def most(self) -> int | None:
         return self.max if self.max < _UNBOUNDED else None
+
+    @property
+    def least(self) -> int:
+        return self.min
 
     @model_validator(mode="after")
     def _ordered(self) -> _Bounded:

@@ -108,7 +108,9 @@ def ledger(
             f"{LOST_QUARANTINE_RATIO:.0%}) while others used {foreign:.2f} of {cores} cores"
         )
         add("waited_for_cpu", lost, LOST_WARN_RATIO, LOST_QUARANTINE_RATIO, text)
-    of_clocks, unseen = clocks.look(recording, _epoch_windows(answers), job.devices.kind.kind, hardware)
+    of_clocks, unseen = clocks.look(
+        recording, _epoch_windows(answers), job.devices.kind.kind, hardware, job.devices.count
+    )
     worst |= {finding["text"]: finding for finding in of_clocks}
     missing |= dict.fromkeys(unseen)
     if not stretches:
@@ -126,16 +128,9 @@ def _stretches(
 ) -> Iterator[_Stretch]:
     epochs = zip(*(answer.epochs for answer in answers), strict=False)
     measured = [ranks for ranks in epochs if window_of(_windows(ranks)) is not None]
-    while measured:
-        length, seconds = 0, 0.0
-        while length < len(measured) and seconds < STRETCH_S:
-            start_ns, end_ns = window_of(_windows(measured[length])) or (0, 0)
-            seconds, length = seconds + (end_ns - start_ns) / 1e9, length + 1
-        rest_ns = [window_of(_windows(ranks)) or (0, 0) for ranks in measured[length:]]
-        if sum(end - start for start, end in rest_ns) < STRETCH_S * 1e9:
-            length = len(measured)  # what is left is too short for itself
-        yield _stretch(recording, measured[:length], job, hardware)
-        measured = measured[length:]
+    for windows in clocks.joined(_epoch_windows(answers), STRETCH_S):
+        yield _stretch(recording, measured[: len(windows)], job, hardware)
+        measured = measured[len(windows) :]
 
 
 def _epoch_windows(answers: Sequence[Answer]) -> list[tuple[int, int]]:

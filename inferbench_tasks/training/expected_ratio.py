@@ -7,6 +7,7 @@ bytes by the bandwidth, so that the ratio of two devices' times lies between tho
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,8 @@ DEVICE = ("forward", "loss", "backward", "optimiser")
 COMPUTING = {"precision": "fp32", "optimiser": "sgd", "compile": False, "channels_last": False}
 #: Their fp16 peaks in the table are those without tensor cores, which autocast uses where there are some.
 _FP16_WITHOUT_TENSOR_CORES = ("Pascal", "Volta", "Turing")
+#: Variants of a product with peaks and bandwidths of their own, which rows of the table match too.
+_VARIANT = re.compile(r"\b(PCIe|NVL|MIG)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,9 @@ def ratio(first: TrainingResult, second: TrainingResult) -> Should | str | None:
     ways = f"from {other.name} to {one.name} for {count} device(s) in {precision}"
     no_factor = f"configs/{expected.FILE} has no factors {ways}"
     sheets = find_hardware(one.name), find_hardware(other.name)
-    of_datasheets = _datasheets(*sheets, precision, exchanges=_exchanges(first) or _exchanges(second))
+    of_datasheets: Should | str = "datasheets are of other variants of these devices"
+    if not any(_other_variant(*device) for device in zip((one.name, other.name), sheets, strict=True)):
+        of_datasheets = _datasheets(*sheets, precision, exchanges=_exchanges(first) or _exchanges(second))
     if isinstance(of_datasheets, str):
         return f"no expected speed: {no_factor}; {of_datasheets}"
     return Should(
@@ -135,6 +140,12 @@ def _datasheets(
         phases = tuple(phase for phase in DEVICE if phase != "backward")
         sources.append("backward holds the exchange of gradients, of which no datasheet of a device speaks")
     return Should(min(ratios), max(ratios), phases, tuple(sources))
+
+
+def _other_variant(name: str, sheet: Hardware | None) -> bool:
+    """Whether a device's name tells a variant that its datasheet is not of."""
+    of_sheet = {found.lower() for found in _VARIANT.findall(sheet.name)} if sheet is not None else set()
+    return sheet is not None and not {found.lower() for found in _VARIANT.findall(name)} <= of_sheet
 
 
 def _bandwidth(sheet: Hardware) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
-from inferbench_tasks.cluster.clock import Exchange, offset_of
+from inferbench_tasks.cluster import clock
+from inferbench_tasks.cluster.clock import ClockOffset, Exchange, offset_of
 
 MS = 1_000_000
 
@@ -63,3 +65,35 @@ def test_drift_within_its_bound_is_covered() -> None:
     offset = offset_of(exchanges)
     assert offset is not None
     assert abs(offset.ahead_s - 0.0009 * (end_ns - 10_000 * MS) / 1e9) <= offset.error_s
+
+
+@pytest.mark.parametrize(("moved_ns", "errors_ns"), [(0, 0), (900_000, 0), (-900_000, 40_000), (0, 250_000)])
+def test_what_the_hosts_own_clock_did_is_in_the_error(
+    monkeypatch: pytest.MonkeyPatch, moved_ns: int, errors_ns: int
+) -> None:
+    """A step of 0.9 ms meanwhile and the errors at both ends come on top of the exchanges'; 1.1 ms are too much."""
+
+    def told(moved: int, error: int) -> ClockOffset | None:
+        now_ns = [5_000 * MS]
+        base_ns = 1_700_000_000_000 * MS
+
+        def monotonic_ns() -> int:
+            now_ns[0] += 150_000
+            return now_ns[0]
+
+        def sleep(seconds: float) -> None:
+            now_ns[0] += round(seconds * 1e9)
+
+        offsets = iter([(base_ns, error), (base_ns + moved, error)])
+        monkeypatch.setattr(clock, "time", SimpleNamespace(monotonic_ns=monotonic_ns, sleep=sleep))
+        monkeypatch.setattr(
+            clock, "epoch_offset", lambda: dict(zip(("offset_ns", "error_ns"), next(offsets), strict=True))
+        )
+        ahead_ns = 7 * MS
+        return clock._once(lambda: (now_ns[0] + base_ns - ahead_ns) // MS, random.Random(5))
+
+    still, offset = told(0, 0), told(moved_ns, errors_ns)
+    assert still is not None and offset is not None
+    assert offset.error_s - still.error_s == pytest.approx((abs(moved_ns) + 2 * errors_ns) / 1e9, abs=1e-12)
+    assert abs(offset.ahead_s - (7 * MS + moved_ns) / 1e9) <= offset.error_s
+    assert told(1_100_000, 0) is None

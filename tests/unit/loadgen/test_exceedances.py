@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.statistics.coverage import cover
 from benchmarks.statistics.processes import PROCESSES
-from inferbench_tasks.loadgen.exceedances import spread_of
+from inferbench_tasks.loadgen.exceedances import spread_of, spread_of_clusters
 from inferbench_tasks.loadgen.statistics import intervals, order_statistics_interval
 
 
@@ -71,3 +71,12 @@ def test_samples_that_alternate_are_worth_more_than_independent_ones() -> None:
     values[::10] += 5
     result = intervals(values)
     assert result.effective["p90"] > 5 * len(values)
+
+
+def test_why_clusters_have_no_spread_is_told_apart() -> None:
+    """47 clusters are too few; of 48 with nothing above the percentile the number of clusters is no reason."""
+    rng = np.random.default_rng(4)
+    starts = np.arange(48) * 10
+    assert spread_of_clusters(rng.normal(size=470), starts[:47]).reason == "fewer than 48 clusters"
+    flat = spread_of_clusters(np.zeros(480, bool), starts)
+    assert flat.reason == "no value lies beyond it, or all are equal"

@@ -30,7 +30,7 @@ def test_a_trace_s_longest_request_fits_or_is_named() -> None:
     ):
         require_trace_fits(trace, "t.csv", SLOT, 0)
     with pytest.raises(
-        InputError, match=r"request 2: 60 input .* 11 of the model's chat .* are 101 .* 2 requests of"
+        InputError, match=r"request 2: 60 input .* 11 of the model's chat .* are 101 .* 2 requests that"
     ):
         require_trace_fits(trace, "t.jsonl", Slot(100, default=True), 11)
 

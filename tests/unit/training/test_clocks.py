@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from inferbench_tasks.monitors.records import Recording, Series
-from inferbench_tasks.training.clocks import CPU, look
+from inferbench_tasks.training.clocks import CPU, GPU, look
 
 S = 1_000_000_000
 WINDOWS = [(0, 4 * S), (5 * S, 9 * S)]
@@ -85,3 +86,54 @@ def test_a_gpu_that_is_held_back_is_named() -> None:
 def test_a_gpu_whose_clock_fell_is_named() -> None:
     """1,400 MHz and 1,050: 25% lower."""
     assert said(recording(gpu__sm_clock_mhz=[1400] * 5 + [1050] * 5), "gpu") == [("gpu_clock", 0.25, True)]
+
+
+def migrating(core_0_at_work: Any) -> Recording:
+    """One thread on two cores: at work a core has 3,000 MHz, idle 800; use ten times a second, clocks once."""
+    tenths = np.asarray(core_0_at_work, dtype=bool)
+    used = [np.concatenate([[0.0], np.cumsum(at_work * 0.1)]) for at_work in (tenths, ~tenths)]
+    t_ns = np.arange(len(tenths) + 1) * S // 10
+    moments = np.arange(5, len(tenths), 10)
+    clocks = [np.where(at_work[moments], 3000.0, 800.0) for at_work in (tenths, ~tenths)]
+    series = {("host", "frequency_mhz"): Series(t_ns[moments], np.full(len(moments), 1900.0))}
+    for core in (0, 1):
+        series["host", f"core{core}_frequency_mhz"] = Series(t_ns[moments], clocks[core])
+        series["host", f"core{core}_busy_s_total"] = Series(t_ns, used[core])
+    return Recording(series, {})
+
+
+@pytest.mark.parametrize("epoch_s", [1.2, 4.5])
+def test_a_thread_that_moves_between_cores_is_no_change_of_clock(epoch_s: float) -> None:
+    """At a steady 3,000 MHz: one clock sample an epoch, and the core's that was left counts for nothing."""
+    rng = np.random.default_rng(3)
+    seen = migrating(np.repeat(rng.integers(0, 2, 90), 4))
+    windows = [(round(k * epoch_s * S), round((k + 1) * epoch_s * S)) for k in range(int(36 / epoch_s))]
+    assert look(seen, windows, "cpu", KNOWN) == ([], [])
+
+
+def test_a_moving_threads_slower_clock_is_still_found() -> None:
+    """3,000 MHz for 18 s and 2,000 then: a third lower."""
+    seen = migrating(np.repeat(np.random.default_rng(3).integers(0, 2, 90), 4))
+    for series in seen.series.values():
+        if series.values[0] in (3000.0, 800.0):
+            series.values[18:] = np.where(series.values[18:] == 3000, 2000, 800)
+    windows = [(round(k * 1.2 * S), round((k + 1) * 1.2 * S)) for k in range(30)]
+    ((found,), missing) = look(seen, windows, "cpu", KNOWN)
+    assert found["quarantine"] and found["value"] == pytest.approx(1 / 3) and missing == []
+
+
+@pytest.mark.parametrize(("kind", "what"), [("cpu", CPU), ("gpu", GPU)])
+def test_epochs_too_short_for_the_gauge_were_not_watched(kind: str, what: str) -> None:
+    """79 epochs of 80 ms, which are too few to be set beside each other; and eight of 4 s of which two have samples."""
+    clock = {"host__frequency_mhz": [2000, 3000] * 5, "gpu__sm_clock_mhz": [700, 1400] * 5}
+    short = [(k * S // 8, k * S // 8 + 80_000_000) for k in range(79)]
+    assert look(recording(**clock), short, kind, KNOWN) == ([], [what])
+    late = [(k * 5 * S, k * 5 * S + 4 * S) for k in range(8)]
+    assert look(recording(**clock), late, kind, KNOWN) == ([], [what])
+
+
+def test_of_several_gpus_the_first_alone_is_watched_and_that_is_said() -> None:
+    """Nothing is known of the other three."""
+    seen = recording(gpu__sm_clock_mhz=[1400] * 10)
+    assert look(seen, WINDOWS, "gpu", KNOWN, 4) == ([], ["clocks and throttling of the other 3 GPU(s)"])
+    assert look(seen, WINDOWS, "gpu", KNOWN, 1) == ([], [])

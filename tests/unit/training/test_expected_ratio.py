@@ -130,3 +130,13 @@ def test_runs_of_two_precisions_have_their_difference_named() -> None:
     steps = np.random.default_rng(1).normal(10, 0.1, 200)
     notes = compare(result(steps, "A40"), result(steps, "V100", precision="bf16")).notes
     assert "precision: fp32 and bf16" in notes and not any(" x, expected" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA A100-PCIE-40GB", "NVIDIA H100 80GB HBM3 MIG 1g.10gb"],
+)
+def test_a_variants_figures_are_not_those_of_its_product(name: str) -> None:
+    """The table has SXM boards: an H100 PCIe has 51 TFLOP/s and 2,000 GB/s, not 67 and 3,350."""
+    for runs in ((run(V100), run(name)), (run(name), run("NVIDIA L4"))):
+        assert "datasheets are of other variants of these devices" in reason(*runs)
