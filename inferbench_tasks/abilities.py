@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,13 @@ from inferbench_tasks.backends.base import BACKENDS, Backend
 from inferbench_tasks.datasets.base import DATASETS
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.route import route
+from inferbench_tasks.manifests.catalogue import Catalogue
 from inferbench_tasks.manifests.named import known_here, named, source_of
 from inferbench_tasks.modelrepo.zoo import ZOO
 from inferbench_tasks.networks.network import custom_problem, network_names
 from inferbench_tasks.pipelines.base import PIPELINES
 from inferbench_tasks.processors.base import PROCESSORS
-from inferbench_tasks.submission.abilities import Abilities, NamedManifest
+from inferbench_tasks.submission.abilities import Abilities, KnownManifests, NamedManifest
 from inferbench_tasks.submission.base import JobBase, SubmissionBase
 from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.model import ZooModel
@@ -32,6 +33,23 @@ class NetworkNames:
 
     def __contains__(self, name: object) -> bool:
         return name in network_names()
+
+
+@dataclass(frozen=True)
+class ManifestsHere:
+    """A catalogue, as ``submission.abilities.KnownManifests``."""
+
+    catalogue: Catalogue
+    backend: Callable[[str], type[Backend]]
+
+    def manifest(self, kind: str, name: str, constraint: str) -> NamedManifest:
+        """Of what is built in, of files, and of PerfDB where there is one."""
+        return named(self.catalogue.resolve(kind, name, constraint).manifest)
+
+    def framework_for(self, name: str, constraint: str, backend: str | None) -> NamedManifest:
+        """By the frameworks' manifests."""
+        place = self.backend(backend) if backend else None
+        return named(self.catalogue.framework_for(name, constraint, place))
 
 
 @dataclass(frozen=True)
@@ -70,13 +88,9 @@ class InstalledAbilities:
         """By the same schema as a row of ``configs/networks.yaml``."""
         return custom_problem(text)
 
-    def manifest(self, kind: str, name: str, constraint: str) -> NamedManifest:
-        """Of what is built in, of files, and of PerfDB where there is one."""
-        return named(known_here().resolve(kind, name, constraint).manifest)
-
-    def framework_for(self, name: str, constraint: str, backend: str | None) -> NamedManifest:
-        """By the frameworks' manifests."""
-        return named(known_here().framework_for(name, constraint, self.backend(backend) if backend else None))
+    def manifests(self) -> KnownManifests:
+        """Made anew each time, as people add some."""
+        return ManifestsHere(known_here(), self.backend)
 
     def source_of(self, model: NamedManifest, base_dir: Path | None) -> dict[str, Any]:
         """The first source that can be had here."""

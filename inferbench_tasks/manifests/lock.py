@@ -14,6 +14,7 @@ from typing import Any
 
 from inferbench_tasks.backends.base import BACKENDS, Backend
 from inferbench_tasks.contracts.handles import BackendInfo, ModelArtifact, RequestSet
+from inferbench_tasks.dotted import contains, value_at
 from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.manifests.built_in.models import PACKAGES
 from inferbench_tasks.manifests.difference import differences
@@ -27,8 +28,11 @@ from inferbench_tasks.submission.schema import JobSpec
 FORM = "inferbench-lock-1"
 #: What only the run itself tells: not compared before it.
 KNOWN_LATER = (
-    "model.source_digest", "model.served_digest", "data.dataset", "data.requests_digest", "image.id", "runtime.version",
+    "model.source_digest", "model.served_digest", "data.dataset", "data.requests_digest", "data.evaluation",
+    "data.evaluation.dataset", "data.evaluation.digest", "image.id", "runtime.version",
 )  # fmt: skip
+#: Of two commits with files that differ from them nobody knows whether they differ in the same way.
+UNCOMMITTED = "uncommitted changes, which can't be compared"
 #: Of a lock, for comparisons: it differs wherever anything does.
 OWN_DIGEST = "digest"
 
@@ -39,26 +43,34 @@ def planned(job: JobSpec) -> dict[str, Any]:
     model = {
         "kind": job.model.kind,
         "name": _name_of(job),
-        "version": getattr(job.model, "version", None),
+        "version": _version_of(job),
         "source_digest": None,
         "served_digest": None,
         "format": job.convert.format,
         "precision": job.convert.precision,
     }
     image = {"name": backend.image(job.serve), "id": None} if job.serve.launcher == "container" else None
-    data = {"dataset": None, "requests_digest": None}
+    data = {"dataset": None, "requests_digest": None, "evaluation": None}
     return _lock(job, backend, model, _framework_of(job), _version(backend), image, data)
 
 
 def measured(
-    job: JobSpec, source: ModelArtifact, served: ModelArtifact, requests: RequestSet, ran: BackendInfo
+    job: JobSpec,
+    source: ModelArtifact,
+    served: ModelArtifact,
+    requests: RequestSet,
+    ran: BackendInfo,
+    evaluation: RequestSet | None = None,
 ) -> dict[str, Any]:
-    """What a run was of. ``source``: the model as it came, ``served`` as it was served."""
+    """What a run was of. ``source``: the model as it came, ``served`` as it was served.
+
+    ``evaluation``: what ``evaluate`` asked; None without that block.
+    """
     backend = BACKENDS.load(job.serve.backend)()
     model = {
         "kind": job.model.kind,
         "name": _name_of(job),
-        "version": getattr(job.model, "version", None),
+        "version": _version_of(job) or (source.version if job.model.kind == "registry" else None),
         "source_digest": source.digest,
         "served_digest": served.digest,
         "format": served.format,
@@ -67,15 +79,24 @@ def measured(
     image = None
     if ran.launcher == "container":
         image = {"name": backend.image(job.serve), "id": ran.settings.get("image_id")}
-    data = {"dataset": requests.dataset, "requests_digest": requests.digest}
+    data = {
+        "dataset": requests.dataset,
+        "requests_digest": requests.digest,
+        "evaluation": {"dataset": evaluation.dataset, "digest": evaluation.digest} if evaluation else None,
+    }
     return _lock(job, backend, model, source.framework, ran.version, image, data)
 
 
 def compare(then: Mapping[str, Any], now: Mapping[str, Any], *, before: bool = False) -> list[dict[str, Any]]:
     """{field, then, now} of what is not the same in two locks. ``before``: ``now`` is one that was ``planned``."""
     rows = differences(then, now, leave_out=(OWN_DIGEST, *(KNOWN_LATER if before else ())))
+    if all((lock.get("inferbench") or {}).get("git_dirty") for lock in (then, now)):
+        rows.append({"field": "inferbench.git_dirty", "then": UNCOMMITTED, "now": UNCOMMITTED})
     if not before:
         return rows
+    # Of models of files and of the repository, their framework and latest version are told by making them.
+    later = [name for name in ("framework", "model.version") if now and value_at(now, name) is None]
+    rows = [row for row in rows if not any(contains(name, row["field"]) for name in later)]
     # A planned version of the runtime counts where there is one.
     runtimes = [lock.get("runtime", {}).get("version") for lock in (then, now)]
     if None not in runtimes and runtimes[0] != runtimes[1]:
@@ -132,6 +153,12 @@ def _name_of(job: JobSpec) -> str | None:
     """As the submission names the model: its name, file or family."""
     names = (getattr(job.model, field, None) for field in ("name", "path", "family"))
     return next((name for name in names if name), None)
+
+
+def _version_of(job: JobSpec) -> int | None:
+    """The version that the submission names; None where it names none, or where models have none."""
+    version: int | None = getattr(job.model, "version", None)
+    return version
 
 
 def _framework_of(job: JobSpec) -> str | None:

@@ -18,16 +18,16 @@ from inferbench_tasks.manifests.kinds.model import (
     UrlSource,
 )
 from inferbench_tasks.manifests.reading import of_plain
+from inferbench_tasks.modelrepo.repository import ModelRepository
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.submission.abilities import NamedManifest
 
 
 def known_here() -> Catalogue:
     """All manifests. An embedded PerfDB that was never made is not made for this."""
-    uri, data_dir = settings.perfdb_uri(), settings.data_dir()
-    if uri is None and not (data_dir / "perfdb").is_dir():
+    if not _has_perfdb():
         return Catalogue.here(None)
-    with PerfDB.connect(uri, data_dir) as db:
+    with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
         return Catalogue.here(db)
 
 
@@ -45,8 +45,10 @@ def source_of(model: NamedManifest, base_dir: Path | None) -> dict[str, Any]:
         if isinstance(source, BuiltInSource):
             return source.model.model_dump(mode="json", exclude_none=True)
         if isinstance(source, RegistrySource):
-            return {"kind": "registry", "name": source.name, "version": source.version}
-        if isinstance(source, UrlSource):
+            if (reason := _not_registered(source)) is None:
+                return {"kind": "registry", "name": source.name, "version": source.version}
+            reasons.append(reason)
+        elif isinstance(source, UrlSource):
             reasons.append(f"{source.url} is not fetched: get the file, and name it with kind: file")
         elif (reason := _why_not(source, base_dir)) is None:
             words = {"kind": "file", "path": source.path, "format": source.format}
@@ -54,6 +56,22 @@ def source_of(model: NamedManifest, base_dir: Path | None) -> dict[str, Any]:
         else:
             reasons.append(reason)
     raise InputError(f"the model {manifest.name}@{manifest.version} can't be had here: {'; '.join(reasons)}")
+
+
+def _has_perfdb() -> bool:
+    return settings.perfdb_uri() is not None or (settings.data_dir() / "perfdb").is_dir()
+
+
+def _not_registered(source: RegistrySource) -> str | None:
+    """Why the model repository does not have it; None if it has."""
+    if not _has_perfdb():
+        return f"{source.name} is a model of the model repository, and there is no PerfDB here"
+    with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
+        try:
+            ModelRepository(db).show(source.name, source.version)
+        except InputError as error:
+            return str(error)
+    return None
 
 
 def _why_not(source: FileSource, base_dir: Path | None) -> str | None:

@@ -104,7 +104,12 @@ def run(inp: Input, ctx: Context) -> Output:
         "requests": inp.generate.requests.model_dump(exclude=_PLACES),
     }
     extensions["lock"] = lock.measured(
-        inp.job, inp.generate.model, inp.convert.model, inp.generate.requests, inp.serve.backend
+        inp.job,
+        inp.generate.model,
+        inp.convert.model,
+        inp.generate.requests,
+        inp.serve.backend,
+        inp.generate.evaluation,
     )
     if inp.load.quiet:
         extensions["quiet"] = inp.load.quiet

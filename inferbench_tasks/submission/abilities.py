@@ -47,6 +47,16 @@ class BackendAbilities(Protocol):
         """The levels below the application that it can tell of single requests to models in that format."""
 
 
+class KnownManifests(Protocol):
+    """The manifests that are known at one moment: looked up once for all names of a submission."""
+
+    def manifest(self, kind: str, name: str, constraint: str) -> NamedManifest:
+        """The newest manifest that fits; InputError, which says what there is."""
+
+    def framework_for(self, name: str, constraint: str, backend: str | None) -> NamedManifest:
+        """The newest version of a framework that fits and runs where the backend does; InputError."""
+
+
 class Abilities(Protocol):
     """What submissions are checked against; asking starts, reads and installs nothing."""
 
@@ -96,16 +106,14 @@ class Abilities(Protocol):
     def custom_network_problem(self, text: str) -> str | None:
         """What is wrong with a network that is spelled out (``custom:latency_ms=20``); None if nothing is."""
 
-    def manifest(self, kind: str, name: str, constraint: str) -> NamedManifest:
-        """The newest manifest that fits; InputError, which says what there is. Reads PerfDB, where there is one."""
-
-    def framework_for(self, name: str, constraint: str, backend: str | None) -> NamedManifest:
-        """The newest version of a framework that fits and runs where the backend does; InputError."""
+    def manifests(self) -> KnownManifests:
+        """All that can be named now; InputError where two have one version. Reads PerfDB, where there is one."""
 
     def source_of(self, model: NamedManifest, base_dir: Path | None) -> dict[str, Any]:
         """What ``model`` of a submission is for a model's manifest; InputError where it can't be had here.
 
-        A file is looked for below ``base_dir``, and must have the SHA-256 that the manifest says.
+        A file is looked for below ``base_dir``, and must have the SHA-256 that the manifest says; a model of the model
+        repository must be there in that version.
         """
 
     def require_route(self, framework: str, model_format: str, precision: str) -> None:

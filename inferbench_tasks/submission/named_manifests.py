@@ -16,16 +16,20 @@ from typing import Any
 from inferbench_tasks.contracts.versions import Requirement
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.problem import FieldPath, Problem, show
-from inferbench_tasks.submission.abilities import Abilities, NamedManifest
+from inferbench_tasks.submission.abilities import Abilities, KnownManifests, NamedManifest
 from inferbench_tasks.submission.base import DEFAULT_KIND
 from inferbench_tasks.submission.document import Document
 
 MODEL_KEYS = {"kind", "name", "version"}
+#: The kinds of manifests that a submission names.
+NAMED_KINDS = ("model", "scenario", "stack")
 #: What a scenario decides; beside one only the rest of a load may be said.
 SCENARIO_DECIDES = (
     "arrivals", "engine", "duration_s", "warmup_s", "max_requests", "batch_size", "timeout_ms", "max_error_ratio",
     "expect",
 )  # fmt: skip
+#: So many records a submission may have, and so many names under ``sweep``: each is looked up.
+MAX_NAMES = 1000
 #: A swept name -> the sections that it becomes, in the sweep.
 _SWEPT = {"model": ("model",), "load.scenario": ("load",), "stack": ("convert", "serve")}
 
@@ -47,23 +51,39 @@ def with_manifests(
     document: Document, abilities: Abilities, base_dir: Path | None
 ) -> tuple[Document, list[Problem]]:
     """The document with each manifest's content in place, and what is wrong with the names."""
-    serving = document.data.get("kind", DEFAULT_KIND) == DEFAULT_KIND
-    if not serving or not names_manifests(document.data):
+    data = document.data
+    if data.get("kind", DEFAULT_KIND) != DEFAULT_KIND:
+        if not data.get("manifests"):
+            return document, []
+        return document, [
+            document.problem(("manifests",), "only serving submissions name manifests; leave it out")
+        ]
+    if not names_manifests(data) or not _has_sections(data):
         return document, []
-    return _Resolving(replace(document, data=copy.deepcopy(document.data)), abilities, base_dir).run()
+    try:
+        known = abilities.manifests()
+    except InputError as error:
+        return document, [document.problem((), str(error))]
+    return _Resolving(replace(document, data=copy.deepcopy(data)), abilities, known, base_dir).run()
 
 
 @dataclass
 class _Resolving:
     document: Document
     abilities: Abilities
+    known: KnownManifests
     base_dir: Path | None
     problems: list[Problem] = field(default_factory=list)
     records: dict[str, dict[str, Any]] = field(default_factory=dict)
+    #: Of models that were looked for: a file is hashed once, however often it is named.
+    sources: dict[str, dict[str, Any] | InputError] = field(default_factory=dict)
 
     def run(self) -> tuple[Document, list[Problem]]:
         data = self.document.data
-        self._compare_given()
+        if (count := _count_swept(data.get("sweep"))) > MAX_NAMES:
+            self._problem(("sweep",), f"names {count:,} manifests; at most {MAX_NAMES:,} are allowed")
+            return self.document, self.problems
+        malformed = self._given()
         base = copy.deepcopy(data)
         if _is_named_model(data.get("model")):
             data["model"] = self._model(data["model"], ("model",))
@@ -73,8 +93,8 @@ class _Resolving:
             data.update(self._stack(data.pop("stack"), data, ("stack",)))
         if isinstance(data.get("sweep"), dict):
             self._sweep(data, base)
-        if self.records:
-            data["manifests"] = [*data.get("manifests", []), *self.records.values()]
+        if self.records or "manifests" in data:
+            data["manifests"] = [*malformed, *self.records.values()]
         return self.document, self.problems
 
     # -- one name -----------------------------------------------------------------------------------
@@ -92,13 +112,13 @@ class _Resolving:
         if manifest is None:
             return value
         try:
-            source = self.abilities.source_of(manifest, self.base_dir)
+            sets = self._sets(manifest)
         except InputError as error:
             self._problem((*at, "name"), str(error))
             return value
-        self._framework(manifest, None, at)
-        self._record(manifest, f"{name}@{version}", {"model": source})
-        return source
+        self._framework(manifest, at)
+        self._record(manifest, f"{name}@{version}", sets)
+        return sets["model"]
 
     def _load(self, text: Any, beside: dict[str, Any], at: FieldPath) -> Any:
         manifest = self._required("scenario", text, at)
@@ -110,7 +130,7 @@ class _Resolving:
             if own[key] is not None and (key in SCENARIO_DECIDES or key in load):
                 message = f"the scenario {manifest.name}@{manifest.version} says it; leave it out, or name no scenario"
                 self._problem((*at[:-1], key), message)
-        self._record(manifest, str(text), {"load": load})
+        self._record(manifest, str(text), self._sets(manifest))
         return {**own, **copy.deepcopy(load)}
 
     def _stack(self, text: Any, beside: Mapping[str, Any], at: FieldPath) -> dict[str, Any]:
@@ -118,28 +138,46 @@ class _Resolving:
         manifest = self._required("stack", text, at)
         if manifest is None:
             return sections
-        content = manifest.content
-        says = {
-            "convert": {"format": content["format"], "precision": content.get("precision", "fp32")},
-            "serve": {"backend": content["backend"], **content.get("settings", {})},
-        }
+        says = self._sets(manifest)
         for name, values in says.items():
             for key in values:
                 if sections[name].get(key) is not None:
                     message = f"the stack {manifest.name}@{manifest.version} says it; leave it out, or name no stack"
                     self._problem((name, key), message)
-        self._framework(manifest, content["backend"], at)
+        self._framework(manifest, at)
         self._record(manifest, str(text), says)
         return {name: {**sections[name], **copy.deepcopy(values)} for name, values in says.items()}
 
-    def _framework(self, by: NamedManifest, backend: str | None, at: FieldPath) -> None:
+    def _sets(self, manifest: NamedManifest) -> dict[str, Any]:
+        """What a manifest puts into a submission; InputError where a model can't be had here."""
+        content = manifest.content
+        if manifest.kind == "scenario":
+            return {"load": copy.deepcopy(content["load"])}
+        if manifest.kind == "stack":
+            return {
+                "convert": {"format": content["format"], "precision": content.get("precision", "fp32")},
+                "serve": {"backend": content["backend"], **copy.deepcopy(content.get("settings", {}))},
+            }
+        key = f"{manifest.name}@{manifest.version}"
+        if key not in self.sources:
+            try:
+                self.sources[key] = self.abilities.source_of(manifest, self.base_dir)
+            except InputError as error:
+                self.sources[key] = error
+        source = self.sources[key]
+        if isinstance(source, InputError):
+            raise source
+        return {"model": copy.deepcopy(source)}
+
+    def _framework(self, by: NamedManifest, at: FieldPath) -> None:
         """What a manifest needs, of what is there."""
+        backend = by.content["backend"] if by.kind == "stack" else None
         text = by.content.get("framework")
         if text is None:
             return
         try:
             wanted = Requirement.parse(text)
-            manifest = self.abilities.framework_for(wanted.name, wanted.constraint.text, backend)
+            manifest = self.known.framework_for(wanted.name, wanted.constraint.text, backend)
         except (InputError, ValueError) as error:
             self._problem(at, f"needs {text}: {error}")
             return
@@ -166,6 +204,9 @@ class _Resolving:
         for path, values in group.items():
             if not self._swept(group, path):
                 columns[path] = values
+                continue
+            if both := [section for section in _SWEPT[path] if section != path and section in group]:
+                self._problem((*at, path), f"overlaps with {both[0]}, which is swept too; sweep one of them")
                 continue
             rows = [self._value(path, value, base, (*at, path, row)) for row, value in enumerate(values)]
             for section in _SWEPT[path]:
@@ -206,26 +247,61 @@ class _Resolving:
 
     def _named(self, kind: str, name: str, constraint: str, at: FieldPath) -> NamedManifest | None:
         try:
-            return self.abilities.manifest(kind, name, constraint)
+            return self.known.manifest(kind, name, constraint)
         except InputError as error:
             self._problem(at, error.message if error.field else str(error))
             return None
 
-    def _compare_given(self) -> None:
-        """Of a submission that was read before: what it was resolved to must still be what it was."""
-        given = self.document.data.get("manifests")
-        for at, record in enumerate(given if isinstance(given, list) else []):
-            if not isinstance(record, dict) or record.get("kind") == "framework":
-                continue
-            words = [record.get(key) for key in ("kind", "name", "version")]
-            if not all(isinstance(word, str) for word in words):
-                continue  # told by the schema
-            manifest = self._named(words[0], words[1], f"=={words[2]}", ("manifests", at))  # type: ignore[arg-type]
-            if manifest is not None and manifest.digest != record.get("digest"):
-                message = (
-                    f"{words[1]}@{words[2]} has the digest {manifest.digest[:12]} here, another one is given"
-                )
-                self._problem(("manifests", at, "digest"), message)
+    def _given(self) -> list[Any]:
+        """Records of a submission that was read before: each must say what it would say if it were made here.
+
+        Those of frameworks are made anew by what needs them. Returned are those that are no records: the schema tells.
+        """
+        given = self.document.data.get("manifests", [])
+        if len(given) > MAX_NAMES:
+            return list(given)
+        malformed = []
+        for at, record in enumerate(given):
+            fields = ("kind", "name", "version", "asked")
+            if not isinstance(record, dict) or not all(isinstance(record.get(word), str) for word in fields):
+                malformed.append(record)
+            elif record["kind"] != "framework":
+                self._check_given(record, ("manifests", at))
+        return malformed
+
+    def _check_given(self, record: dict[str, Any], at: FieldPath) -> None:
+        kind, name, version, asked = (record[word] for word in ("kind", "name", "version", "asked"))
+        if kind not in NAMED_KINDS:
+            self._problem((*at, "kind"), f"a submission names {', '.join(NAMED_KINDS)}; got {show(kind)}")
+            return
+        manifest = self._named(kind, name, version, (*at, "version"))
+        if manifest is None:
+            return
+        if manifest.version != version:
+            self._problem(
+                (*at, "version"), f"must be one version, as {manifest.version}; got {show(version)}"
+            )
+            return
+        if manifest.digest != record.get("digest"):
+            message = f"{name}@{version} has the digest {manifest.digest[:12]} here, another one is given"
+            self._problem((*at, "digest"), message)
+            return
+        try:
+            wanted = Requirement.parse(asked)
+            sets = self._sets(manifest)
+        except (InputError, ValueError) as error:
+            self._problem(at, str(error))
+            return
+        if wanted.name != name or wanted.constraint.newest([version]) is None:
+            self._problem(
+                (*at, "asked"), f"{show(asked)} does not lead to {name}@{version}; leave manifests out"
+            )
+        elif record.get("sets", {}) != sets or record.get("wanted_by", ""):
+            message = f"is not what {name}@{version} puts into a submission; leave manifests out, and name it"
+            self._problem((*at, "sets"), message)
+        else:
+            self._framework(manifest, at)
+            self._record(manifest, asked, sets)
 
     def _record(self, manifest: NamedManifest, asked: str, sets: dict[str, Any], wanted_by: str = "") -> None:
         self.records[f"{manifest.kind}:{manifest.name}:{asked}:{wanted_by}"] = {
@@ -244,6 +320,30 @@ class _Resolving:
 
 def _is_named_model(value: Any) -> bool:
     return isinstance(value, dict) and value.get("kind") == "manifest"
+
+
+def _has_sections(data: Mapping[str, Any]) -> bool:
+    """Whether what manifests are put into is of the right type; where it is not, the schema tells."""
+    sections = (data.get(name) for name in ("load", "convert", "serve"))
+    return all(value is None or isinstance(value, dict) for value in sections) and isinstance(
+        data.get("manifests", []), list
+    )
+
+
+def _count_swept(sweep: Any) -> int:
+    """How many names of manifests stand under ``sweep``."""
+    if not isinstance(sweep, dict):
+        return 0
+    groups = sweep.get("zip")
+    places = [sweep, sweep.get("grid"), *(groups if isinstance(groups, list) else [groups])]
+    columns = [
+        (path, place[path])
+        for place in places
+        if isinstance(place, dict)
+        for path in _SWEPT
+        if isinstance(place.get(path), list)
+    ]
+    return sum(path != "model" or _is_named_model(value) for path, values in columns for value in values)
 
 
 def _sweeps_any(sweep: Mapping[str, Any]) -> bool:

@@ -58,7 +58,7 @@ def test_what_is_measured_is_what_the_manifests_stand_for() -> None:
         "scenario": ("poisson-50@~1.0", "1.0.0"),
         "stack": ("onnxruntime-batching@^1", "1.0.0"),
     }
-    assert records["model"].digest == INSTALLED.manifest("model", "digits", "1.0.0").digest
+    assert records["model"].digest == INSTALLED.manifests().manifest("model", "digits", "1.0.0").digest
 
 
 def test_names_are_swept_and_each_job_knows_its_own() -> None:
