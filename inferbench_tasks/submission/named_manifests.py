@@ -190,16 +190,23 @@ class _Resolving:
         sweep, place = data["sweep"], ("sweep",)
         grid = sweep["grid"] if isinstance(sweep.get("grid"), dict) else sweep
         groups = sweep.get("zip") or []
-        groups = [groups] if isinstance(groups, dict) else groups
+        lone = isinstance(groups, dict)
+        groups = [groups] if lone else groups
         if not isinstance(groups, list) or not all(isinstance(group, dict) for group in groups):
             return  # told by the schema
-        groups = [self._columns(group, base, (*place, "zip", at)) for at, group in enumerate(groups)]
+        groups = [
+            self._columns(group, base, (*place, "zip") if lone else (*place, "zip", at), (*place, "zip", at))
+            for at, group in enumerate(groups)
+        ]
         for path in [path for path in _SWEPT if self._swept(grid, path)]:
-            groups.append(self._columns({path: grid.pop(path)}, base, place))
+            groups.append(self._columns({path: grid.pop(path)}, base, place, place))
         if groups:
             sweep["zip"] = groups
 
-    def _columns(self, group: dict[str, Any], base: dict[str, Any], at: FieldPath) -> dict[str, Any]:
+    def _columns(
+        self, group: dict[str, Any], base: dict[str, Any], at: FieldPath, to: FieldPath
+    ) -> dict[str, Any]:
+        """``at``: where the group was written, ``to``: where it is looked for from now on."""
         columns: dict[str, Any] = {}
         for path, values in group.items():
             if not self._swept(group, path):
@@ -213,7 +220,7 @@ class _Resolving:
                 columns[section] = [row[section] for row in rows]
                 line = self.document.line((*at, path))
                 if line is not None:
-                    self.document.lines[(*at, section)] = line
+                    self.document.lines[(*to, section)] = line
         return columns
 
     def _value(self, path: str, value: Any, base: dict[str, Any], at: FieldPath) -> dict[str, Any]:

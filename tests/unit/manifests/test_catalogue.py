@@ -55,6 +55,8 @@ def test_problems_have_their_line_and_what_is_allowed() -> None:
     told = problems(SCENARIO.replace("1.2.0", '"1.2"'))
     assert told == ["x.yaml:3: version: '1.2' is no version; a version is three numbers such as 1.2.0, or 1.2.0-rc.1 "
                     "before a release"]  # fmt: skip
+    nested = problems(SCENARIO + "  scenario: poisson-50@^1\n")
+    assert len(nested) == 1 and "a scenario names no other scenario" in nested[0]
     stack = "kind: stack\nname: s\nversion: 1.0.0\nbackend: x\nformat: onnx\nframework: 'a~=1'\n"
     assert problems(stack)[0].startswith("x.yaml:6: framework: 'a~=1'") or "~=1" in problems(stack)[0]
     assert "device" in problems(stack.replace("framework: 'a~=1'", "settings: {device: cpu}"))[0]

@@ -12,8 +12,15 @@ from inferbench_tasks.backends.environments import LOCKS
 from inferbench_tasks.contracts.handles import BackendInfo, ModelArtifact, RequestSet
 from inferbench_tasks.manifests import pins
 from inferbench_tasks.manifests.lock import compare, digest_of, measured, planned
+from inferbench_tasks.monitors import environment
 from inferbench_tasks.submission.digest import job_digest
 from inferbench_tasks.submission.schema import JobSpec
+
+
+@pytest.fixture(autouse=True)
+def committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the checkout's state is."""
+    monkeypatch.setattr(environment, "git_state", lambda: ("f" * 40, False))
 
 
 def job(**changes: Any) -> JobSpec:
@@ -22,9 +29,10 @@ def job(**changes: Any) -> JobSpec:
     return JobSpec.model_validate({"name": "x", "model": model, "load": load, **changes})
 
 
-def ran(spec: JobSpec, runtime: str) -> dict[str, Any]:
+def ran(spec: JobSpec, runtime: str, evaluation: RequestSet | None = None) -> dict[str, Any]:
     source = ModelArtifact(
         name="digits",
+        version=3,
         framework="sklearn",
         format="sklearn",
         path="/m",
@@ -35,7 +43,7 @@ def ran(spec: JobSpec, runtime: str) -> dict[str, Any]:
     served = source.model_copy(update={"format": "onnx", "digest": "b" * 64})
     requests = RequestSet(path="/r", reference_path="/a", samples=3, digest="c" * 64, dataset="digits")
     backend = BackendInfo(kind="onnxruntime", version=runtime, launcher="process", label="", settings={})
-    return measured(spec, source, served, requests, backend)
+    return measured(spec, source, served, requests, backend, evaluation)
 
 
 def test_a_lock_says_each_version_and_hash() -> None:
@@ -53,7 +61,7 @@ def test_a_lock_says_each_version_and_hash() -> None:
     assert before["packages"]["onnxruntime"] == {"version": mine, "hashes_sha256": expected}
     assert before["model"]["source_digest"] is None and before["data"]["requests_digest"] is None
     assert after["model"]["source_digest"] == "a" * 64 and after["model"]["served_digest"] == "b" * 64
-    assert after["data"] == {"dataset": "digits", "requests_digest": "c" * 64}
+    assert after["data"] == {"dataset": "digits", "requests_digest": "c" * 64, "evaluation": None}
     assert before["digest"] == digest_of(before) != after["digest"]
     assert planned(job())["digest"] == before["digest"]
 
@@ -97,3 +105,42 @@ def test_how_long_a_load_waits_for_quiet_is_no_part_of_it() -> None:
     """As of a job's digest."""
     load = {"arrivals": {"kind": "poisson", "rate_rps": 5}, "wait_for_quiet_s": 1}
     assert compare(planned(job()), planned(job(load=load))) == []
+
+
+def test_what_only_making_the_model_tells_is_no_difference_before_it() -> None:
+    """The framework of a file's and a registered model, and the repository's latest version; afterwards they count."""
+    for model in ({"kind": "registry", "name": "ours"}, {"kind": "file", "path": "m.onnx"}):
+        spec = job(model=model)
+        then, now = ran(spec, version("onnxruntime")), planned(spec)
+        assert then["framework"]["name"] == "sklearn" and now["framework"] is None
+        assert then["model"]["version"] == (3 if model["kind"] == "registry" else None)
+        assert compare(then, now, before=True) == []
+        assert "framework.name" in {row["field"] for row in compare(then, now)}
+    newer = planned(job(model={"kind": "registry", "name": "ours", "version": 4}))
+    rows = compare(ran(job(model={"kind": "registry", "name": "ours"}), "1"), newer, before=True)
+    assert {"field": "model.version", "then": 3, "now": 4} in rows
+
+
+def test_uncommitted_changes_are_never_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of the same commit may be of different code: one row says so; where one is clean, its field differs."""
+    spec = job()
+    clean = planned(spec)
+    monkeypatch.setattr(environment, "git_state", lambda: ("f" * 40, True))
+    dirty = planned(spec)
+    for before in (True, False):
+        (row,) = compare(dirty, dirty, before=before)
+        assert row["field"] == "inferbench.git_dirty" and "can't be compared" in row["then"]
+        assert compare(clean, dirty, before=before) == [
+            {"field": "inferbench.git_dirty", "then": False, "now": True}
+        ]
+
+
+def test_what_an_evaluation_asks_is_in_the_lock() -> None:
+    """Its data set and digest; before a run they are not known, and other ones differ."""
+    asked = RequestSet(path="/e", reference_path="/f", samples=3, digest="d" * 64, dataset="fashion")
+    spec = job(evaluate={"dataset": "digits"})
+    then = ran(spec, version("onnxruntime"), asked)
+    assert then["data"]["evaluation"] == {"dataset": "fashion", "digest": "d" * 64}
+    assert compare(then, planned(spec), before=True) == []
+    other = ran(spec, version("onnxruntime"), asked.model_copy(update={"digest": "e" * 64}))
+    assert compare(then, other) == [{"field": "data.evaluation.digest", "then": "d" * 64, "now": "e" * 64}]

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from inferbench_tasks import abilities
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.manifests.named import known_here
 from inferbench_tasks.submission.manifest_record import of_job
 from inferbench_tasks.submission.reader import read_submission_data, read_submission_text
 from inferbench_tasks.submission.schema import Submission
@@ -117,6 +119,11 @@ def test_a_submission_that_was_read_can_be_read_again() -> None:
     document = json.loads(read(MODEL + LOAD).model_dump_json())
     again = read_submission_data(document, "again", INSTALLED)
     assert again == read(MODEL + LOAD)
+    whole = MODEL + "stack: onnxruntime-batching@^1\nload: {scenario: poisson-50@~1.0, seed: 3}\n"
+    swept = MODEL + LOAD + "sweep:\n  stack: [onnxruntime@^1, openvino]\n"
+    for text in (whole, swept):
+        first = read(text)
+        assert read_submission_data(json.loads(first.model_dump_json()), "again", INSTALLED) == first
     document["manifests"][1]["digest"] = "0" * 64
     assert document["manifests"][1]["kind"] == "model"
     with pytest.raises(SubmissionError, match=r"digits@1\.0\.0 has the digest .* another one is given"):
@@ -158,3 +165,98 @@ def test_a_framework_that_is_not_there_is_refused(tmp_path: Path, monkeypatch: p
     assert "x.yaml:4: stack: needs onnxruntime<1.1: " in told and "there are: " in told
     (folder / "manifests" / "old.yaml").write_text(stack.format("onnxruntime", "mlserver"))
     assert "mlserver does not run in this environment" in problems(PLAIN + LOAD + "stack: old\n")[0]
+
+
+def test_records_that_are_given_must_be_true() -> None:
+    """Of another model, of a constraint as version, with another content, asked for otherwise: refused. A framework's
+    record is made anew; where what needs it is not given, none stays.
+    """
+    adain = INSTALLED.manifests().manifest("model", "adain", "^1")
+    true = {
+        "kind": "model", "name": "adain", "asked": "adain@^1", "version": adain.version, "digest": adain.digest,
+        "sets": {"model": INSTALLED.source_of(adain, None)},
+    }  # fmt: skip
+    framework = INSTALLED.manifests().framework_for("onnxruntime", "*", "onnxruntime")
+    forged = {
+        "kind": "framework",
+        "name": "onnxruntime",
+        "asked": "onnxruntime",
+        "version": "9.9",
+        "sets": {},
+    }
+
+    def given(*records: dict[str, Any]) -> Submission:
+        data = {
+            "name": "x", "model": {"kind": "zoo", "name": "digits"}, "manifests": list(records),
+            "load": {"arrivals": {"kind": "poisson", "rate_rps": 5}},
+        }  # fmt: skip
+        read = read_submission_data(data, "given", INSTALLED)
+        assert isinstance(read, Submission)
+        return read
+
+    for change, told in (
+        ({"sets": {}}, "is not what adain@1.0.0 puts into a submission"),
+        ({"wanted_by": "stack:x@1.0.0"}, "is not what adain@1.0.0 puts into a submission"),
+        ({"version": "9.9.9 || 1.0.0"}, "must be one version, as 1.0.0"),
+        ({"asked": "digits@^1"}, "does not lead to adain@1.0.0"),
+        ({"asked": "adain@^2"}, "does not lead to adain@1.0.0"),
+        ({"digest": "0" * 64}, "another one is given"),
+        ({"kind": "dataset", "name": "digits"}, "a submission names model, scenario, stack"),
+    ):
+        with pytest.raises(SubmissionError) as caught:
+            given({**true, **change})
+        assert told in str(caught.value)
+    (job,) = expand(given(true, {**forged, "digest": framework.digest, "wanted_by": "model:adain@1.0.0"}))
+    assert names(job) == set()
+    assert not any(record.version == "9.9" for record in job.spec.manifests)
+    with pytest.raises(SubmissionError, match="only serving submissions name manifests"):
+        read_submission_data({"kind": "training", "name": "x", "manifests": [true]}, "given", INSTALLED)
+
+
+def test_manifests_are_looked_up_once_for_all_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many names there are; more than a thousand are refused before any is resolved."""
+    looked: list[Any] = []
+    monkeypatch.setattr(abilities, "known_here", lambda: looked.append(1) or known_here())
+    read(MODEL + LOAD + "sweep:\n  stack: [onnxruntime@^1, openvino, onnxruntime-batching@1]\n")
+    assert len(looked) == 1
+    monkeypatch.setattr(abilities.ManifestsHere, "manifest", lambda *_: pytest.fail("a name was resolved"))
+    stacks = ", ".join(["onnxruntime"] * 501)
+    told = problems(PLAIN + LOAD + f"sweep:\n  zip:\n    stack: [{stacks}]\n    load.scenario: [{stacks}]\n")
+    assert told == ["x.yaml:4: sweep: names 1,002 manifests; at most 1,000 are allowed"]
+
+
+def test_values_of_a_wrong_type_are_told_by_the_schema() -> None:
+    """Where manifests would put something in, and in the list of records; nothing is resolved."""
+    for text, field in (
+        (MODEL + LOAD + "stack: onnxruntime\nserve: a\n", "serve"),
+        (MODEL + LOAD + "stack: onnxruntime\nconvert: 5\n", "convert"),
+        (MODEL + LOAD + "manifests: null\n", "manifests"),
+        (MODEL + LOAD + "manifests: 5\n", "manifests"),
+        (PLAIN + "load: x\nsweep: {load.scenario: [offline]}\n", "load"),
+        (MODEL + LOAD + "manifests: [5, {kind: [model]}]\n", "manifests[0]"),
+    ):
+        assert any(f": {field}: " in told for told in problems(text)), text
+
+
+def test_a_zip_of_a_stack_and_of_what_it_says_is_refused() -> None:
+    """One would take the other's place without a word."""
+    told = problems(
+        PLAIN + LOAD + "sweep:\n  zip:\n    stack: [onnxruntime]\n    serve: [{backend: openvino}]\n"
+    )
+    assert told == ["x.yaml:6: sweep.zip.stack: overlaps with serve, which is swept too; sweep one of them"]
+
+
+def test_the_next_source_is_taken_where_the_model_repository_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a PerfDB there is no repository; where nothing else is named, the reason is told."""
+    folder = tmp_path / "configs"
+    (folder / "manifests").mkdir(parents=True)
+    monkeypatch.setenv("INFERBENCH_CONFIG_DIR", str(folder))
+    text = "kind: model\nname: mine\nversion: 1.0.0\nsources:\n  - {kind: registry, name: ours, version: 2}\n"
+    (folder / "manifests" / "mine.yaml").write_text(text)
+    submission = "name: x\nmodel: {kind: manifest, name: mine}\n" + LOAD
+    assert "ours is a model of the model repository, and there is no PerfDB here" in problems(submission)[0]
+    built_in = "  - {kind: built_in, model: {kind: zoo, name: digits}}\n"
+    (folder / "manifests" / "mine.yaml").write_text(text + built_in)
+    assert getattr(read(submission).model, "kind", None) == "zoo"
