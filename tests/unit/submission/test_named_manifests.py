@@ -12,6 +12,7 @@ import pytest
 from inferbench_tasks import abilities
 from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.errors import SubmissionError
+from inferbench_tasks.manifests.catalogue import Catalogue
 from inferbench_tasks.manifests.named import known_here
 from inferbench_tasks.submission.manifest_record import of_job
 from inferbench_tasks.submission.reader import read_submission_data, read_submission_text
@@ -215,8 +216,13 @@ def test_records_that_are_given_must_be_true() -> None:
 
 def test_manifests_are_looked_up_once_for_all_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many names there are; more than a thousand are refused before any is resolved."""
-    looked: list[Any] = []
-    monkeypatch.setattr(abilities, "known_here", lambda: looked.append(1) or known_here())
+    looked: list[Catalogue] = []
+
+    def look() -> Catalogue:
+        looked.append(known_here())
+        return looked[-1]
+
+    monkeypatch.setattr(abilities, "known_here", look)
     read(MODEL + LOAD + "sweep:\n  stack: [onnxruntime@^1, openvino, onnxruntime-batching@1]\n")
     assert len(looked) == 1
     monkeypatch.setattr(abilities.ManifestsHere, "manifest", lambda *_: pytest.fail("a name was resolved"))
