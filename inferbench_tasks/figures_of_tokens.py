@@ -37,6 +37,25 @@ def _one(name: str, unit: str, title: str, formula: str, *views: View, **more: A
     return Figure(name, f"tokens.{name}", unit, title, formula=formula, views=views, **more)
 
 
+def _by_server(name: str, title: str, formula: str, noun: str) -> tuple[Figure, ...]:
+    """Beside the client's, for reading only: nothing is ranked or bounded by what a server says of itself."""
+    return tuple(
+        Figure(
+            f"{name}_{percentile}_ms", f"tokens.{name}_ms.{percentile}", "ms", f"{word} {title}", None, formula,
+            noun=f"{noun} {percentile}", interval=f"tokens.{name}_ms.ci95.{percentile}", streamed=True, views=(),
+        )
+        for percentile, word in _PERCENTILES.items()
+    )  # fmt: skip
+
+
+def _counted(name: str, unit: str, title: str, formula: str) -> Figure:
+    """Of the server's own metrics over the window; for reading only, too."""
+    return Figure(
+        f"server_counted_{name}", f"tokens.server_counters.{name}", unit, title, None, formula,
+        streamed=True, views=(),
+    )  # fmt: skip
+
+
 _SHARE = {"display_unit": "%", "display_factor": 100.0}
 
 TOKEN_FIGURES: tuple[Figure, ...] = (
@@ -126,6 +145,49 @@ TOKEN_FIGURES: tuple[Figure, ...] = (
         "usd_per_million_tokens", "USD/1M tokens", "Cost of a million output tokens",
         "USD/h of the cheapest instance with the device / 3,600 s/h / output tokens per second x 1,000,000", "report",
         "sweep", better="lower", noun="cost", price_based=True, rate_free=True,
+    ),
+    *_by_server(
+        "server_queue", "wait for a slot, by the server's word",
+        "from the request's arrival to a slot's begin with it, of the requests whose answer tells it", "server's queue",
+    ),
+    *_by_server(
+        "server_prompt", "time from a slot's begin to the first token, by the server's word",
+        "prompt_ms of the answer's own timings, of good answers that tell it", "server's prompt time",
+    ),
+    *_by_server(
+        "ttft_beyond_server", "time to the first token beyond the server's word",
+        "client minus server, of each request that tells: TTFT - (queue, if told, + prompt_ms)", "TTFT beyond server",
+    ),
+    *_by_server(
+        "server_tpot", "time per output token, by the server's word",
+        "predicted_ms / the tokens after the first, of the answer's own timings", "server's TPOT",
+    ),
+    *_by_server(
+        "tpot_beyond_server", "time per output token beyond the server's word",
+        "client minus server, of each request that tells: TPOT - the server's", "TPOT beyond server",
+    ),
+    _one(
+        "server_prompt_token_ms", "ms", "Prompt time per prompt token, by the server's word",
+        "sum of prompt_ms / sum of the prompt tokens that were worked out, without cached ones",
+        better=None, noun="server's prompt token",
+    ),
+    *(
+        _counted(
+            name, "ms", title, "growth of the server's own counters over the window, of requests that it counted there"
+        )
+        for name, title in (
+            ("prompt_token_ms", "Prompt time per prompt token, by the server's counters"),
+            ("output_token_ms", "Time per output token, the first one among them, by the server's counters"),
+            ("ttft_ms", "Mean time to the first token, by the server's counters"),
+            ("queue_ms", "Mean wait for a slot, by the server's counters"),
+        )
+    ),
+    *(
+        _counted(name, "requests", title, "mean of the samples in the window, one a second")
+        for name, title in (
+            ("waiting_requests", "Requests that wait for a slot, by the server's gauge"),
+            ("running_requests", "Requests in a slot, by the server's gauge"),
+        )
     ),
     Figure(
         "mlperf_tps_per_user", "tokens.mlperf_endpoints.tps_per_user", "tokens/s",

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from inferbench_tasks.backends.environments import Environment
 from inferbench_tasks.backends.probes.base import Probe
 from inferbench_tasks.contracts.handles import Endpoint, ModelArtifact, Processing
+from inferbench_tasks.contracts.token_counters import TokenCounters
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.registry import Registry
 from inferbench_tasks.servers.config import Tracing
@@ -87,6 +88,8 @@ class Backend(ABC):
     slot_tokens: ClassVar[int | None] = None
     #: Whether a request may ask it for all its tokens, whatever word ends the text (``ignore_eos``).
     ignores_eos: ClassVar[bool] = False
+    #: Which of its metrics (``metrics_port`` of its settings) count tokens; None where none does.
+    token_counters: ClassVar[TokenCounters | None] = None
     #: Whether pre- and post-processing can run inside the server.
     server_processors: ClassVar[bool] = False
     #: Whether every answer carries the server's own times of that request (queue, inference, processing), in the

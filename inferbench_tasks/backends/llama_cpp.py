@@ -12,6 +12,7 @@ from inferbench_tasks.backends.environments import LOCKS, Environment, python
 from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.backends.probes.base import Probe
 from inferbench_tasks.contracts.handles import Endpoint
+from inferbench_tasks.contracts.token_counters import Mean, TokenCounters
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.sandbox import Reach
@@ -44,6 +45,25 @@ class LlamaCpp(Backend):
     slots = True
     slot_tokens = CONTEXT_TOKENS
     ignores_eos = True
+    #: It counts a prompt when it is done and an answer when it ends; of tokens it counts the first one, too, whose time
+    #: is the prompt's.
+    token_counters = TokenCounters(
+        means={
+            "prompt_token_ms": Mean("llamacpp:prompt_seconds_total", "llamacpp:prompt_tokens_total"),
+            "output_token_ms": Mean(
+                "llamacpp:tokens_predicted_seconds_total", "llamacpp:tokens_predicted_total"
+            ),
+        },
+        totals={
+            "prompt_tokens": "llamacpp:prompt_tokens_total",
+            "cached_tokens": "llamacpp:prompt_tokens_cached_total",
+            "output_tokens": "llamacpp:tokens_predicted_total",
+        },
+        gauges={
+            "waiting_requests": "llamacpp:requests_deferred",
+            "running_requests": "llamacpp:requests_processing",
+        },
+    )
 
     @classmethod
     def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:

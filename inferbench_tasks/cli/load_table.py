@@ -18,6 +18,11 @@ _TIMES = {
     "tpot_ms": "ms per token after the first chunk",
     "gap_ms": "ms between chunks",
     "stall_ms": "ms, longest between two chunks of a request",
+    "server_queue_ms": "ms in the server's queue, by its own word",
+    "server_prompt_ms": "ms to the first token in a slot, by the server's own word",
+    "ttft_beyond_server_ms": "ms to the first token beyond the server's word",
+    "server_tpot_ms": "ms per token after the first, by the server's own word",
+    "tpot_beyond_server_ms": "ms per token beyond the server's word",
     "user_tokens_per_s": "tokens/s that a user sees",
 }
 _TOTALS = (

@@ -36,6 +36,8 @@ KINDS = ("none", "content", "reasoning", "tool_call")
 NONE, CONTENT, REASONING, TOOL_CALL = range(4)
 #: A header's value of one line; anything else could write headers of its own.
 _KEY = re.compile(r"[\x21-\x7e]{1,4096}")
+#: A server's word on a time is one of less than a month.
+_MOST_MS = 2.6e9
 _REASONING = ("reasoning_content", "reasoning")
 
 Api = Literal["chat", "completions"]
@@ -89,6 +91,37 @@ def request_bytes(endpoint: Endpoint, target: StreamTarget, body: bytes) -> byte
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
+@dataclass(frozen=True)
+class ServerTimes:
+    """What a server says of a request itself: ``timings`` of its last chunk, as llama.cpp has it; None: not told.
+
+    ``prompt_us``: from a slot's begin with the prompt to the first token; ``prompt_tokens``: that it worked out for it,
+    without ``cached_tokens``. ``predicted_us``: from the first token to the last; ``later_tokens``: those after the
+    first. ``queue_us``: from the request's arrival to the slot's begin (the stand-in's; llama.cpp does not tell it).
+    """
+
+    queue_us: int | None = None
+    prompt_us: int | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    predicted_us: int | None = None
+    later_tokens: int | None = None
+
+    @classmethod
+    def of(cls, timings: dict[str, Any]) -> ServerTimes:
+        """Of a chunk's ``timings``; what is no time and no count is not told."""
+        made = _count(timings.get("predicted_n"))
+        first = _count(timings.get("first_n", 1))
+        return cls(
+            queue_us=_microseconds(timings.get("queue_ms")),
+            prompt_us=_microseconds(timings.get("prompt_ms")),
+            prompt_tokens=_count(timings.get("prompt_n")),
+            cached_tokens=_count(timings.get("cache_n")),
+            predicted_us=_microseconds(timings.get("predicted_ms")),
+            later_tokens=made - first if made is not None and first is not None and made >= first else None,
+        )
+
+
 @dataclass
 class StreamText:
     """What a stream says, whatever it is worth.
@@ -109,6 +142,8 @@ class StreamText:
     finish_reason: str | None = None
     said: tuple[str, str] = ("", "")
     problem: tuple[str, str] | None = None
+    #: The server's own word on its times; None where it has none.
+    times: ServerTimes | None = None
     #: How many token chunks there are.
     chunks: int = 0
     #: The answer's text, without what was reasoned, where somebody wants to go on from it.
@@ -189,6 +224,8 @@ def _read_chunk(stream: StreamText, name: bytes, data: bytes) -> tuple[int, int]
     if stream.answer is not None and kind == CONTENT:
         stream.answer.append(text)
     _read_usage(stream, chunk.get("usage"), kind)
+    if isinstance(timings := chunk.get("timings"), dict):  # the last ones count, as of usage
+        stream.times = ServerTimes.of(timings)
     return kind, len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
@@ -239,6 +276,12 @@ def _read_usage(stream: StreamText, usage: Any, kind: int) -> None:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _microseconds(value: Any) -> int | None:
+    """Of ms; None for what is no time."""
+    is_time = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < _MOST_MS
+    return round(value * 1000) if is_time else None
 
 
 def _count(value: Any) -> int | None:

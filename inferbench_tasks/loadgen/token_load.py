@@ -24,6 +24,7 @@ from inferbench_tasks.loadgen.null_server import EVENT_BYTES
 from inferbench_tasks.loadgen.outcome import Outcome
 from inferbench_tasks.loadgen.payloads import read_inputs
 from inferbench_tasks.loadgen.plan import LoadPlan
+from inferbench_tasks.loadgen.server_side import SERVER_STREAMS, ServerSide, summarise_server
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.token_counts import TEMPLATE_TOKENS
 from inferbench_tasks.loadgen.token_groups import grouped
@@ -215,7 +216,8 @@ def token_figures(
     streams, _ = read_table(outcome.streams.streams_path, STREAMS)
     chunks, _ = read_table(outcome.streams.chunks_path, CHUNKS)
     tokens = TokenWindow.of(window, streams, chunks)
-    summary = summarise_tokens(tokens, each)
+    told, _ = read_table(outcome.streams.streams_path, SERVER_STREAMS)
+    summary = {**summarise_tokens(tokens, each), **summarise_server(ServerSide.of(tokens, told))}
     usages = outcome.applied.usages
     if usages:
         paced = plan.segments[-1].kind == "closed" or plan.segments[-1].paced

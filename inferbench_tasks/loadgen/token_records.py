@@ -45,6 +45,11 @@ STREAMS = pa.schema(
 #: What is by itself is the only turn of its own. And the tokens of the answer's text by a tokenizer of ours, -1 where
 #: there is none, or not all of the answer is text. Files of earlier versions lack some.
 _LATER = {"session": pa.int64(), "turn": pa.int32(), "text_tokens": pa.int32()}
+#: The server's own word on each request (``openai_form.ServerTimes``), -1 where it does not tell.
+SERVER_TIMES = (
+    "queue_us", "prompt_us", "prompt_tokens", "cached_tokens", "predicted_us", "later_tokens",
+)  # fmt: skip
+_LATER |= {f"server_{name}": pa.int64() for name in SERVER_TIMES}
 STREAMS_WRITTEN = pa.schema(
     [*STREAMS, *(pa.field(name, kind, nullable=False) for name, kind in _LATER.items())]
 )

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.loadgen.client_share import ClientShare, Stalls, client_shares, of_series, withheld
 from inferbench_tasks.loadgen.evidence import ShardUsage
+from inferbench_tasks.loadgen.server_side import SERVER_FIGURES
 from inferbench_tasks.loadgen.stability import withheld_for
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.token_summary import stalls_ns
@@ -22,12 +23,16 @@ from inferbench_tasks.loadgen.token_window import TokenWindow
 
 _TIMES = (
     "ttft_ms", "ttft_from_send_ms", "ttft_output_ms", "latency_ms", "tpot_ms", "gap_ms", "itl_ms", "stall_ms",
-    "user_tokens_per_s",
+    "user_tokens_per_s", *SERVER_FIGURES,
 )  # fmt: skip
 #: Who held up what nobody can have.
 _NOBODY = ShardUsage(shard=-1, cpu_s=0.0, wall_s=0.0, max_stall_ns=0, stalls_ns=())
 #: What is made of the same moments.
-_FOLLOW = {"tpot_ms": ("user_tokens_per_s",), "gap_ms": ("itl_ms",), "ttft_ms": ("ttft_output_ms",)}
+_FOLLOW = {
+    "tpot_ms": ("user_tokens_per_s", "tpot_beyond_server_ms"),
+    "gap_ms": ("itl_ms",),
+    "ttft_ms": ("ttft_output_ms", "ttft_beyond_server_ms"),
+}
 
 
 def withhold_clients_times(
@@ -54,6 +59,7 @@ def withhold_all_times(summary: dict[str, Any], reason: str) -> None:
         _withhold(summary, figure, names)
     summary["reasons"] |= dict.fromkeys(("ttft_ms", "good_ratio"), next(iter(names.values())))
     summary |= dict.fromkeys(("good", "good_ratio", "goodput_rps", "good_tokens_per_s", "good_decision"))
+    summary["ttft_parts"] = None
     summary["kept_ratio"] = dict.fromkeys(summary["kept_ratio"])
 
 

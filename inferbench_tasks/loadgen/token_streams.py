@@ -31,7 +31,13 @@ from inferbench_tasks.formats.gguf_tokenizer import Tokenizer, tokenizer_of
 from inferbench_tasks.loadgen.payloads import read_inputs
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.spool import Spool
-from inferbench_tasks.loadgen.token_records import CHUNKS, FIRST_BY, STREAMS_WRITTEN, TableWriter
+from inferbench_tasks.loadgen.token_records import (
+    CHUNKS,
+    FIRST_BY,
+    SERVER_TIMES,
+    STREAMS_WRITTEN,
+    TableWriter,
+)
 
 #: What a token may take of a stream, with all that a server writes around it.
 _TOKEN_BYTES = 4096
@@ -180,6 +186,7 @@ def _rows(request_id: int, stream: StreamText, kept: KeptStream, turn_step: int,
         request_id % turn_step if turn_step else request_id,
         request_id // turn_step if turn_step else 0,
         text_tokens,
+        *(-1 if (value := getattr(stream.times, name, None)) is None else value for name in SERVER_TIMES),
     )
     by_kernel = int(np.count_nonzero(waited_ns != NOT_STAMPED))
     row = tuple(np.array([value]) for value in values)

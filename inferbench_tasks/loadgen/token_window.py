@@ -49,14 +49,14 @@ class TokenWindow:
     ) -> TokenWindow:
         """Put both files' rows to the records that they are of."""
         order = np.argsort(window.request_id, kind="stable")
-        row = _places(window.request_id, order, streams["request_id"])
+        row = places(window.request_id, order, streams["request_id"])
         known = row >= 0
         columns: dict[str, NDArray[np.int64]] = {}
         for name in STREAMS.names[1:]:
             column = np.full(len(order), 0 if name in ("chunks", "reads") else _UNKNOWN, np.int64)
             column[row[known]] = streams[name][known]
             columns[name] = column
-        chunk_row = _places(window.request_id, order, chunks["request_id"])
+        chunk_row = places(window.request_id, order, chunks["request_id"])
         token = (chunks["kind"] != NONE) & (chunk_row >= 0)
         token[token] = window.ok[chunk_row[token]]
         return cls(
@@ -87,9 +87,9 @@ class TokenWindow:
     def ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The first and the last token chunk of each record by their places; 0 where it has none."""
         first, last = (np.zeros(len(self.chunks), np.int64) for _ in range(2))
-        places = np.arange(len(self.chunk_row))
-        last[self.chunk_row] = places
-        first[self.chunk_row[::-1]] = places[::-1]
+        numbers = np.arange(len(self.chunk_row))
+        last[self.chunk_row] = numbers
+        first[self.chunk_row[::-1]] = numbers[::-1]
         return first, last
 
     @property
@@ -175,10 +175,10 @@ def _followed(chunks: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
     return followed
 
 
-def _places(ids: NDArray[np.int64], order: NDArray[np.int64], wanted: NDArray[Any]) -> NDArray[np.int64]:
+def places(ids: NDArray[np.int64], order: NDArray[np.int64], wanted: NDArray[Any]) -> NDArray[np.int64]:
     """The place of each wanted id among ``ids``, which ``order`` sorts; -1 where it is none of them."""
     if not len(ids):
         return np.full(len(wanted), -1, np.int64)
     at = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
-    places: NDArray[np.int64] = np.where(ids[order][at] == wanted, order[at], -1)
-    return places
+    found: NDArray[np.int64] = np.where(ids[order][at] == wanted, order[at], -1)
+    return found

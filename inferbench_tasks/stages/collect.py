@@ -166,6 +166,7 @@ def run(inp: Input, ctx: Context) -> Output:
 
 def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summary:
     """All figures of the run: the load's, the monitors', then the metrics that are made from both."""
+    from inferbench_tasks.backends.base import BACKENDS
     from inferbench_tasks.loadgen import objective
     from inferbench_tasks.loadgen.client_share import withhold
     from inferbench_tasks.loadgen.records import read_samples
@@ -173,6 +174,7 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
     from inferbench_tasks.loadgen.window import Window
     from inferbench_tasks.metrics.base import Measured
     from inferbench_tasks.metrics.derive import derive
+    from inferbench_tasks.metrics.server_counters import server_counters
     from inferbench_tasks.monitors.usage import usage
     from inferbench_tasks.perfdb.documents import Summary
 
@@ -187,6 +189,8 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
     summary["accuracy_ratio"] = inp.load.accuracy_ratio
     if inp.load.tokens:
         tokens = {name: value for name, value in inp.load.tokens.items() if name not in STREAM_FILES}
+        counters = BACKENDS.load(inp.job.serve.backend).token_counters
+        tokens["server_counters"] = server_counters(recording, counters, start_ns, end_ns)
         summary |= {"tokens": tokens, "goodput_rps": tokens["goodput_rps"] if tokens["each"] else None}
     if inp.evaluate:
         summary["quality"] = inp.evaluate.document["under_load"].get("measures", {})

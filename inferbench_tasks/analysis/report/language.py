@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from inferbench_tasks.analysis.report import server_side
 from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.figure import Figure
@@ -59,7 +60,7 @@ def whose(view: RunView) -> str:
 
 def words(views: Sequence[RunView]) -> str:
     """Of all of them, and what was said to be no model: a line each; what is the same of several is said once."""
-    said = [whose(view) for view in views]
+    said = [line for view in views for line in (whose(view), server_side.verdict(view)) if line]
     of_runs: dict[str, list[str]] = {}
     for view in views:
         if models := [name for name in view.figure("tokens.server") or [] if "no model" in name]:

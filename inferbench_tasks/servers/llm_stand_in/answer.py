@@ -14,6 +14,10 @@ NO_MODEL = "llm_stand_in: no model, paced text"
 _ENDS = {"lf": b"\n", "crlf": b"\r\n", "cr": b"\r"}
 
 
+#: Stands in the last chunk for the server's own times, which are known when it is written.
+TIMINGS = b'"timings":null'
+
+
 @dataclass(frozen=True)
 class Piece:
     """Bytes to write, ``due_ms`` after the request was taken; ``tokens``: that they carry."""
@@ -60,7 +64,7 @@ def pieces_of(asked: Asked, pace: Pace) -> list[Piece]:
             return pieces
     end_ms = pieces[-1].due_ms if pieces else pace.ttft_ms
     finish = b"" if wrong == "unfinished" else form.finish()
-    last = finish + form.usage(sent) + (form.event(b"[DONE]") if pace.done else b"")
+    last = finish + form.usage(sent) + form.timings() + (form.event(b"[DONE]") if pace.done else b"")
     pieces.append(Piece(end_ms, last))
     if wrong == "buffered":
         return [Piece(end_ms, b"".join(piece.data for piece in pieces), sent)]
@@ -123,6 +127,12 @@ class _Form:
         told = tokens // 2 if fault == "low_usage" else tokens
         usage = _usage(self._asked, told, self._pace.cached_tokens)
         return self.event(orjson.dumps({**_envelope(self._asked), "choices": [], "usage": usage}))
+
+    def timings(self) -> bytes:
+        if not self._pace.timings:
+            return b""
+        envelope = orjson.dumps({**_envelope(self._asked), "choices": []})
+        return self.event(envelope[:-1] + b"," + TIMINGS + b"}")
 
     def _choice(self, choice: dict[str, Any], tokens: int | None) -> bytes:
         document = {**_envelope(self._asked), "choices": [choice]}

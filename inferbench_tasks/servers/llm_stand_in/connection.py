@@ -11,7 +11,14 @@ from typing import IO, Any
 import httptools
 import orjson
 
-from inferbench_tasks.servers.llm_stand_in.answer import NO_MODEL, Asked, Piece, pieces_of, whole_answer
+from inferbench_tasks.servers.llm_stand_in.answer import (
+    NO_MODEL,
+    TIMINGS,
+    Asked,
+    Piece,
+    pieces_of,
+    whole_answer,
+)
 from inferbench_tasks.servers.llm_stand_in.pace import MODEL, Pace, pace_of
 
 _MOST_BYTES = 16 << 20
@@ -154,7 +161,11 @@ class Connection(asyncio.Protocol):
 
     async def _send(self, piece: Piece, pace: Pace, entry: dict[str, Any]) -> None:
         """``chunks`` of the log: [moment right before the last write, tokens] of each piece with tokens."""
-        data = _framed(piece.data, pace)
+        data = piece.data
+        if TIMINGS in data:
+            entry["timings"] = own_times(entry, pace)
+            data = data.replace(TIMINGS, b'"timings":' + orjson.dumps(entry["timings"]))
+        data = _framed(data, pace)
         at = 0
         if pace.split:
             while len(data) - at > pace.split:
@@ -178,6 +189,35 @@ class Connection(asyncio.Protocol):
         body = orjson.dumps(document)
         head = f"HTTP/1.1 {code} OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         self._write(head.encode() + body)
+
+
+def own_times(entry: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    """The server's word on a request whose tokens are all written, as llama.cpp has it; from its own log.
+
+    Faults that hold chunks back stand for something behind the model, which made them when they were due.
+    ``first_n``: the tokens with which the clock of ``predicted_ms`` began; llama.cpp's is 1.
+    """
+    began_ns, chunks = entry["began_ns"], entry["chunks"]
+    if pace.fault in ("buffered", "burst"):
+        gap_ns = int(pace.gap_ms * 1e6)
+        first_ns = began_ns + int(pace.ttft_ms * 1e6)
+        sizes = pace.chunks(entry["output_tokens"])
+        chunks = [[first_ns + number * gap_ns, size] for number, size in enumerate(sizes)]
+    cached = min(pace.cached_tokens or 0, entry["prompt_tokens"])
+    times = {
+        "queue_ms": (began_ns - entry["received_ns"]) / 1e6,
+        "cache_n": cached,
+        "prompt_n": entry["prompt_tokens"] - cached,
+    }
+    if not chunks:
+        return times
+    return {
+        **times,
+        "prompt_ms": (chunks[0][0] - began_ns) / 1e6,
+        "predicted_n": sum(size for _, size in chunks),
+        "first_n": chunks[0][1],
+        "predicted_ms": (chunks[-1][0] - chunks[0][0]) / 1e6,
+    }
 
 
 def read_request(body: bytes, *, chat: bool) -> Asked:

@@ -20,9 +20,10 @@ class Pace(BaseModel):
     ``first_tokens``: tokens of the first chunk, ``tokens_per_chunk`` unless given. ``role``: a chunk with the role
     alone, at once. ``usage_each``: the usage with every chunk, not only in one of its own at the end. ``line_end``,
     ``comments`` (between the events), ``done`` (a last ``[DONE]``), ``chunked`` (else the body ends with the
-    connection) and ``split`` (write so many bytes at a time) are forms of the same stream, which a client has to read
-    alike. ``keep: false``: the connection is closed after the answer, without a word before. Faults: ``buffered``
-    keeps the chunks until the last is due, ``burst`` writes them one by one then.
+    connection) and ``split`` (write so many bytes at a time) are forms of the same stream, which a client has to
+    read alike. ``keep: false``: the connection is closed after the answer, without a word before. ``timings``: the
+    last chunk tells the server's own times, as llama.cpp's does, with the queue's. Faults: ``buffered`` keeps the
+    chunks until the last is due, ``burst`` writes them one by one then.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,6 +41,7 @@ class Pace(BaseModel):
     chunked: bool = True
     keep: bool = True
     split: Annotated[int, Field(ge=0)] = 0
+    timings: bool = True
     fault: Fault = "none"
 
     def chunks(self, tokens: int) -> list[int]:

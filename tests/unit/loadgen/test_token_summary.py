@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from inferbench_tasks.clients.openai_form import CONTENT, NONE, REASONING, StreamText
+from inferbench_tasks.contracts.token_counters import GAUGES, MEANS
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.loadgen.evidence import ShardUsage
+from inferbench_tasks.loadgen.server_side import SERVER_FIGURES
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.token_records import CHUNKS, STREAMS
 from inferbench_tasks.loadgen.token_share import withhold_all_times, withhold_clients_times
@@ -359,6 +361,8 @@ def test_every_row_of_the_table_has_its_place() -> None:
     spent = {"energy": {"power_w": 50.0}, "cost": {"instances": [{"usd_per_hour": 0.36}]}}
     tokens |= per_million_tokens({"tokens": tokens, **spent})
     tokens["mlperf_endpoints"] = {"tps_per_user": 1.0}
+    tokens |= dict.fromkeys(SERVER_FIGURES, tokens["ttft_ms"])
+    tokens |= {"server_prompt_token_ms": 1.0, "server_counters": dict.fromkeys((*MEANS, *GAUGES), 1.0)}
     summary = {"tokens": tokens}
     missing = [figure.name for figure in streamed if figure.stored(summary) is None]
     assert missing == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.analysis.charts import token_groups, tokens
-from inferbench_tasks.analysis.report import language
+from inferbench_tasks.analysis.report import language, server_side
 from inferbench_tasks.analysis.report.compose import html
 from inferbench_tasks.analysis.report.knee import Knee, curves
 from inferbench_tasks.analysis.report.runs import RunView
@@ -172,6 +172,33 @@ def test_whose_the_times_are(from_send: float | None, failed: str | None, says: 
         "figures": {"stamp_delay_p99_ms": 0.04, "client_cpu_ratio": 0.1},
     }
     assert says in language.whose(run)
+
+
+@pytest.mark.parametrize(
+    ("queue", "prompt", "between", "says"),
+    [
+        (70.0, 20.0, 5.0, "most of it goes to the server's queue."),
+        (
+            None,
+            20.0,
+            75.0,
+            "most of it goes to neither: the network, the server's reading and writing and its queue",
+        ),
+        (30.0, 35.0, 30.0, "no part has most of it"),
+        (0.0, 130.0, -35.0, "no verdict is given"),
+    ],
+)
+def test_where_the_first_token_s_time_goes(
+    queue: float | None, prompt: float, between: float, says: str
+) -> None:
+    """By the server's word, where it has one; a word that is longer than what the client saw is no verdict."""
+    parts = {
+        "requests": 9, "told_ratio": 1.0, "ttft_ms": 100.0, "client_ms": 5.0, "server_queue_ms": queue,
+        "server_prompt_ms": prompt, "between_ms": between,
+    }  # fmt: skip
+    run = streaming("a", 1, 1.0, ttft_parts=parts, ttft_ms={"mean": 100.0})
+    assert says in (server_side.verdict(run) or "")
+    assert server_side.verdict(streaming("a", 1, 1.0)) is None
 
 
 def test_the_page_defines_each_figure_and_says_what_is_no_model() -> None:

@@ -1,0 +1,64 @@
+"""Where the time to the first token goes, client, server or between, by the server's own word beside the client's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.analysis.report.runs import RunView
+
+#: A part that has more than half of the time is where it goes.
+_MOST = 0.5
+#: A server's word that is longer by more than this is of something else.
+_ABOVE_MS = 1.0
+_PLACES = {
+    "client_ms": "the client's wait before the send",
+    "server_queue_ms": "the server's queue",
+    "server_prompt_ms": "the server's work on the prompt",
+    "between_ms": "neither: the network, the server's reading and writing",
+}
+
+
+def verdict(view: RunView) -> str | None:
+    """A sentence on where the time goes, and one on the tokens after the first; None where the server tells nothing."""
+    parts = view.figure("tokens.ttft_parts")
+    if not parts or view.figure("tokens.ttft_ms.mean") is None:
+        return None
+    said = _first_token(parts, view.figure("tokens.server_counters.waiting_requests"))
+    if rest := _later_tokens(view):
+        said += f" {rest}"
+    return f"{view.label}: {said}"
+
+
+def _first_token(parts: dict[str, Any], waiting: float | None) -> str:
+    told = parts["told_ratio"]
+    whose = "" if told == 1 else f" (of the {told:.0%} of the good answers that tell)"
+    whole = parts["ttft_ms"]
+    if parts["between_ms"] < -_ABOVE_MS:
+        return (
+            f"by the server's own word its part of the first token{whose} is {number(-parts['between_ms'])} ms longer "
+            "than what the client saw from the send: both can't be right, and no verdict is given."
+        )
+    names = dict(_PLACES)
+    if parts["server_queue_ms"] is None:
+        names["between_ms"] += " and its queue, which it does not tell"
+    known = {name: parts[name] for name in names if parts[name] is not None}
+    listed = ", ".join(f"{number(value)} ms {names[name]}" for name, value in known.items())
+    name, most = max(known.items(), key=lambda item: item[1])
+    goes = f"most of it goes to {names[name]}" if most > _MOST * whole else "no part has most of it"
+    queue = ""
+    if parts["server_queue_ms"] is None and waiting is not None:
+        queue = f" Its gauge had {number(waiting)} requests waiting for a slot (mean)."
+    return (
+        f"of a mean of {number(whole)} ms to the first token{whose} by the server's own word: {listed}; {goes}."
+        + queue
+    )
+
+
+def _later_tokens(view: RunView) -> str | None:
+    own, ours, beyond = (
+        view.figure(f"tokens.{name}_ms.mean") for name in ("server_tpot", "tpot", "tpot_beyond_server")
+    )
+    if own is None or ours is None or beyond is None:
+        return None
+    return f"Each later token took the server {number(own)} ms (mean), and {number(beyond)} ms beyond that."

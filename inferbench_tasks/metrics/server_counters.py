@@ -1,0 +1,43 @@
+"""What the server under test counted itself of a load of streamed tokens, between the edges of the window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inferbench_tasks.contracts.token_counters import GAUGES, MEANS, TOTALS, TokenCounters
+from inferbench_tasks.monitors.records import Recording
+
+_SOURCE = "server_metrics"
+
+
+def server_counters(
+    recording: Recording, names: TokenCounters | None, start_ns: int, end_ns: int
+) -> dict[str, Any]:
+    """``MEANS`` in ms, ``TOTALS`` and ``GAUGES`` over the window; each None where the server does not count it.
+
+    A server that counts a request when it ends has in the window those that ended there, whole; its means are of these,
+    not of the requests that the client's figures are of.
+    """
+    nothing: dict[str, Any] = dict.fromkeys((*MEANS, *TOTALS, *GAUGES))
+    if names is None:
+        return {**nothing, "reason": "the server has no counters of tokens that are known"}
+    if _SOURCE not in recording.sources():
+        about = recording.about.get("unavailable", {}).get(_SOURCE)
+        return {**nothing, "reason": f"the server's metrics were not read{f': {about}' if about else ''}"}
+
+    def growth(name: str) -> float | None:
+        series = recording.get(_SOURCE, name)
+        return series.increase(start_ns, end_ns) if series else None
+
+    figures = dict(nothing)
+    for key, mean in names.means.items():
+        total, count = growth(mean.total), growth(mean.count)
+        figures[key] = total / count * mean.per_unit_ms if total is not None and count else None
+    for key, name in names.totals.items():
+        figures[key] = growth(name)
+    for key, name in names.gauges.items():
+        series = recording.get(_SOURCE, name)
+        known = series is not None and series.covers(start_ns, end_ns)
+        seen = series.within(start_ns, end_ns) if series is not None and known else ()
+        figures[key] = float(sum(seen) / len(seen)) if len(seen) else None
+    return {**figures, "reason": None}

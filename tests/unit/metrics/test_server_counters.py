@@ -1,0 +1,49 @@
+"""The server's own counters over the window, against what a hand calculates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.backends.llama_cpp import LlamaCpp
+from inferbench_tasks.metrics.server_counters import server_counters
+from inferbench_tasks.monitors.records import EMPTY, Recording, Series
+
+S = 1_000_000_000
+AT = np.arange(0, 11) * S
+
+
+def recording(**growth_per_s: float) -> Recording:
+    """Counters that grow steadily from 100 on, seen once a second for ten."""
+    series = {
+        ("server_metrics", f"llamacpp:{name}"): Series(AT, 100 + rate * AT / S)
+        for name, rate in growth_per_s.items()
+    }
+    return Recording(series, {})
+
+
+def test_means_are_of_what_grew_within_the_window() -> None:
+    """0.6 s of prompts for 60 tokens and 0.3 s of answers for 20 in each second: 10 and 15 ms; what was counted
+    before the window is in neither. A gauge is the mean of its samples.
+    """
+    seen = recording(
+        prompt_seconds_total=0.6,
+        prompt_tokens_total=60,
+        tokens_predicted_seconds_total=0.3,
+        tokens_predicted_total=20,
+    )
+    seen.series["server_metrics", "llamacpp:requests_deferred"] = Series(AT, np.where(AT >= 6 * S, 3.0, 1.0))
+    figures = server_counters(seen, LlamaCpp.token_counters, 2 * S, 9 * S)
+    assert figures["prompt_token_ms"] == pytest.approx(10) and figures["output_token_ms"] == pytest.approx(15)
+    assert figures["output_tokens"] == pytest.approx(140) and figures["prompt_tokens"] == pytest.approx(420)
+    assert figures["waiting_requests"] == pytest.approx((4 * 1 + 4 * 3) / 8)
+    assert figures["cached_tokens"] is None and figures["ttft_ms"] is None and figures["queue_ms"] is None
+
+
+def test_nothing_is_made_up_where_nothing_was_counted() -> None:
+    """No metrics, none that are known, a counter that stood still: null, the first two with the reason."""
+    for names, words in ((LlamaCpp.token_counters, "not read"), (None, "no counters")):
+        figures = server_counters(EMPTY, names, 2 * S, 9 * S)
+        assert words in figures.pop("reason") and set(figures.values()) == {None}
+    still = recording(prompt_seconds_total=0.0, prompt_tokens_total=0.0)
+    assert server_counters(still, LlamaCpp.token_counters, 2 * S, 9 * S)["prompt_token_ms"] is None
