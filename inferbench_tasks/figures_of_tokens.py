@@ -12,7 +12,7 @@ from inferbench_tasks.figure import Figure, View
 _PERCENTILES = {"mean": "Mean", "p50": "Median", "p90": "p90", "p99": "p99"}
 #: Where percentiles are shown, and which of them every process holds (``Figure.held``).
 _SHOWN: dict[str, tuple[View, ...]] = {
-    "ttft_p50": ("report", "terminal", "wide"),
+    "ttft_p50": ("report", "terminal", "wide", "night"),
     "ttft_p99": ("report", "terminal", "sweep", "board", "night"),
     "tpot_p50": ("report", "terminal", "sweep", "board", "night"),
     "tpot_p99": ("report",),

@@ -23,9 +23,13 @@ Shift = dict[str, float]
 
 @pytest.fixture
 def night_of(
-    perfdb: PerfDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, perfdb: PerfDB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Sequence[Shift]], dict[str, Any]]:
-    """A function that runs a night whose sessions measure what they are told; it returns the overview."""
+    """A function that runs a night whose sessions measure what they are told; it returns the overview.
+
+    With the parameter ``streamed`` they are of streams of tokens.
+    """
+    streamed = getattr(request, "param", None) == "streamed"
     file = tmp_path / "quick.yaml"
     file.write_text(YAML)
     monkeypatch.setattr(module, "side_of", lambda tree, python, data_dir: side("new"))
@@ -37,7 +41,9 @@ def night_of(
         left = list(shifts)
 
         def measure(*args: Any, kind: Any, baseline: Any, candidate: Any, **kwargs: Any) -> None:
-            write_session(perfdb, left.pop(0) if left else {}, kind=kind, baseline=baseline.id)
+            write_session(
+                perfdb, left.pop(0) if left else {}, kind=kind, baseline=baseline.id, streamed=streamed
+            )
 
         monkeypatch.setattr(module, "run_session", measure)
         return run_night(Night(file=file, pairs=8), perfdb, tmp_path, lambda text: None)
@@ -74,3 +80,14 @@ def test_the_baseline_waits_for_open_suspicions(night_of: Any, perfdb: PerfDB) -
     assert confirmed(second) == {"p95_ms"}  # and p50, told before, is not told again
     moved = store.baseline(perfdb, "quick")
     assert moved is not None and moved.id == "new"
+
+
+@pytest.mark.parametrize("night_of", ["streamed"], indirect=True)
+@pytest.mark.parametrize("time", ["ttft", "tpot"])
+def test_a_slower_language_model_is_a_regression_in_the_time_that_grew(night_of: Any, time: str) -> None:
+    """8% more to the first token, or per token: that median alone, though a night has too few answers for a p99."""
+    quiet_nights(night_of)
+    overview = night_of([{time: 1.08}] * 3)
+    assert confirmed(overview) == {f"{time}_p50_ms"}
+    (change,) = overview["regressions"]
+    assert change["change_percent"] == pytest.approx(8, abs=2)

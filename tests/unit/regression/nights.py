@@ -85,8 +85,12 @@ def write_session(
     baseline: str,
     name: str = "quick",
     pairs: int = 8,
+    streamed: bool = False,
 ) -> str:
-    """One more session of a submission; ``shifts``: what the candidate's p50 and p95 are multiplied by. Its id."""
+    """One more session of a submission; ``shifts``: what the candidate's p50 and p95 are multiplied by. Its id.
+
+    ``streamed``: its answers are streams of tokens, too few for a p99; ``ttft`` and ``tpot`` shift their medians.
+    """
     number = len(store.sessions(db, [name])) if db.collection(store.SESSIONS).count_documents({}) else 0
     rng = np.random.default_rng(number)
     at = START + timedelta(hours=number)
@@ -105,7 +109,17 @@ def write_session(
         }
         run_id = f"{name}-{number:03d}-{position}.000"
         about = {"name": name, "digest": "ab" * 32}
-        summary = {"e2e_latency_ms": latency, "throughput_rps": 100.0}
+        summary: dict[str, Any] = {"e2e_latency_ms": latency, "throughput_rps": 100.0}
+        if streamed:
+            summary["tokens"] = {
+                f"{time}_ms": {
+                    "p50": value
+                    * float(rng.normal(1, 0.01))
+                    * (shifts.get(time, 1.0) if who == "candidate" else 1.0),
+                    "p99": None,
+                }
+                for time, value in {"ttft": 30.0, "tpot": 4.0}.items()
+            }
         results.append(
             result(run_id, created_at=at + timedelta(minutes=position), submission=about, summary=summary)
         )
