@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from inferbench_tasks.contracts.arrays import Arrays
 
@@ -49,6 +49,10 @@ class Dataset(ABC):
     @abstractmethod
     def labels(self) -> NDArray[np.int64] | None:
         """The class id of every sample, or None."""
+
+    def targets(self) -> Mapping[str, NDArray[Any]]:
+        """What is right of every sample where that is no class, by kind (``contracts.targets``)."""
+        return {}
 
     def calibration(self, count: int) -> Arrays | None:
         """Up to ``count`` samples that are NOT held out, to measure scales on; None where there are none."""

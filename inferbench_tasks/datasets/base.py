@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -30,6 +30,7 @@ class Collection:
     have numbers only. ``by_name``: ids follow the order of the names, which is the model's order only by agreement.
     ``left_out``: broken samples by name, with what is wrong with each; they are in no figure. ``training``: models are
     usually trained on these very samples. ``whole``: width and height of all pictures, where nothing may be cut off.
+    ``targets``: what is right where that is no class, by kind (``contracts.targets``), in the order of the samples.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Collection:
     left_out: tuple[str, ...] = ()
     training: bool = False
     whole: tuple[int, int] | None = None
+    targets: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     @property
     def shown_name(self) -> str:
@@ -85,6 +87,7 @@ DATASETS: Registry[type[DataSource]] = Registry(
         "digits": "inferbench_tasks.datasets.digits:Digits",
         "fashion-mnist": "inferbench_tasks.datasets.fashion:Fashion",
         "mnist-5k": "inferbench_tasks.datasets.mnist:Mnist",
+        "shapes": "inferbench_tasks.datasets.shapes:Shapes",
         "words": "inferbench_tasks.datasets.words:Words",
         "file-types": "inferbench_tasks.datasets.file_types:FileTypes",
         "folder": "inferbench_tasks.datasets.folder:Folder",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,9 @@ class Fitted(Dataset):
 
     def labels(self) -> NDArray[np.int64] | None:
         return self.collection.labels
+
+    def targets(self) -> Mapping[str, Array]:
+        return self.collection.targets
 
 
 def fitted(collection: Collection, source: ModelSource, model: ModelArtifact) -> Dataset:

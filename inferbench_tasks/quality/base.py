@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -40,7 +41,8 @@ class Answered:
 
     ``outputs``: by name, first axis = samples. ``source``: the source model's answers to the same samples.
     ``labels``: int64 class ids, None without, and then ``unlabelled`` says why.
-    ``meaning``: what the answers are.
+    ``meaning``: what the answers are. ``targets``: by kind (``contracts.targets``), what is right where that is no
+    class; ``untargeted`` says why they may not be used, "" where nothing forbids it.
     """
 
     outputs: Arrays
@@ -48,6 +50,13 @@ class Answered:
     labels: NDArray[np.int64] | None = None
     meaning: Meaning = "classes"
     unlabelled: str = "the data set has no labels"
+    targets: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    untargeted: str = ""
+
+    @property
+    def ordered(self) -> Sequence[NDArray[Any]]:
+        """The outputs in the model's order."""
+        return [self.outputs[name] for name in _names(self.outputs, self.source)]
 
     @cached_property
     def scores(self) -> NDArray[np.float64] | None:
@@ -173,5 +182,15 @@ MEASURES: Registry[type[Measure]] = Registry(
         "cosine_to_source": "inferbench_tasks.quality.cosine:CosineToSource",
         "neighbours_spearman": "inferbench_tasks.quality.neighbours:Neighbours",
         "largest_difference_ratio": "inferbench_tasks.quality.largest_difference:LargestDifference",
+        "target_spearman": "inferbench_tasks.quality.target_spearman:TargetSpearman",
+        "exact_match_ratio": "inferbench_tasks.quality.squad:ExactMatch",
+        "answer_f1": "inferbench_tasks.quality.squad:AnswerF1",
+        "word_error_ratio": "inferbench_tasks.quality.error_rates:WordErrors",
+        "character_error_ratio": "inferbench_tasks.quality.error_rates:CharacterErrors",
+        "psnr_db": "inferbench_tasks.quality.pictures:Psnr",
+        "ssim": "inferbench_tasks.quality.pictures:Ssim",
+        "mean_iou": "inferbench_tasks.quality.mean_iou:MeanIou",
+        "average_precision": "inferbench_tasks.quality.average_precision:AveragePrecision",
+        "average_precision_50": "inferbench_tasks.quality.average_precision:AveragePrecision50",
     },
 )

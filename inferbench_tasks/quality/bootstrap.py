@@ -33,10 +33,10 @@ def with_interval(value: float, drawn: Sequence[float] | NDArray[np.float64], me
     return Quality(value, min(float(low), value), max(float(high), value), method)
 
 
-def of_samples(samples: int, figure: Callable[[NDArray[np.intp]], float]) -> Quality:
-    """``figure`` of rows: of all of them, with its interval by rows drawn anew, ``DRAWS`` times."""
+def of_samples(samples: int, figure: Callable[[NDArray[np.intp]], float], most_draws: int = DRAWS) -> Quality:
+    """``figure`` of rows: of all of them, with its interval by rows drawn anew, ``most_draws`` times at most."""
     value = figure(np.arange(samples))
-    draws = min(DRAWS, _MOST_DRAWN // max(1, samples))
+    draws = min(most_draws, _MOST_DRAWN // max(1, samples))
     if samples < FEWEST_SAMPLES or draws < _FEWEST_DRAWS:
         few = f"no interval: fewer than {FEWEST_SAMPLES} samples"
         return Quality(

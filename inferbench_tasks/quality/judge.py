@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.quality.base import MEASURES, Answered, Quality
 
 
@@ -26,3 +27,15 @@ def judge(answered: Answered, names: Iterable[str] = ()) -> Judgement:
         else:
             judgement.values[name] = measure.of(answered)
     return judgement
+
+
+def require(answered: Answered, names: Iterable[str], dataset: str) -> None:
+    """InputError where one of the named measures can't be had of these answers; it lists those that can."""
+    for name in names:
+        if reason := MEASURES.load(name, "evaluate.measures")().missing(answered):
+            fitting = [known for known in MEASURES if MEASURES.load(known)().missing(answered) is None]
+            raise InputError(
+                f"{name} can't be had on {dataset} with this model: {reason}. Measures that fit: "
+                f"{', '.join(fitting) or 'none'}. See docs/how-to/own-measure.md for what each needs",
+                field="evaluate.measures",
+            )

@@ -7,6 +7,7 @@ kernel errs at some sizes. So both answers to each sample stand side by side, an
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,7 @@ def run(inp: Input, ctx: Context) -> Output:
     from inferbench_tasks.backends.first_answer import load_reference
     from inferbench_tasks.contracts.answers import meaning_of
     from inferbench_tasks.stages.asked import ask, one_by_one
-    from inferbench_tasks.stages.evaluated import DATASET_FILE, IDS_FILE
+    from inferbench_tasks.stages.evaluated import DATASET_FILE, IDS_FILE, TARGETS_FILE
 
     requests = inp.generate.evaluation
     assert requests is not None
@@ -71,6 +72,12 @@ def run(inp: Input, ctx: Context) -> Output:
     ids = np.load(Path(requests.path).with_name(IDS_FILE), allow_pickle=False)
     known = json.loads(Path(requests.path).with_name(DATASET_FILE).read_text())
     model = inp.convert.model
+    targets: Arrays = {}
+    if (place := Path(requests.path).with_name(TARGETS_FILE)).exists():
+        with np.load(place, allow_pickle=False) as archive:
+            targets = {kind: archive[kind] for kind in archive.files}
+    spec = inp.job.evaluate
+    named = (spec and spec.measures) or ()
     meaning = meaning_of(model.task, source, labelled=labels is not None)
     folder = ctx.run_dir(inp.run_id)
 
@@ -98,6 +105,9 @@ def run(inp: Input, ctx: Context) -> Output:
         exact=inp.job.convert.precision == "fp32",
         meaning=meaning,
         unlabelled=model.accuracy_reason or UNLABELLED,
+        targets=targets,
+        untargeted=model.accuracy_reason or "",
+        measures=named,
     )
     document = {
         "dataset": requests.dataset,
@@ -107,7 +117,10 @@ def run(inp: Input, ctx: Context) -> Output:
         **document,
     }
     path = folder / ANSWERS_FILE
-    pq.write_table(table_of(under_load, alone, source, labels, ids, meaning), path, compression="zstd")
+    table = table_of(under_load, alone, source, labels, ids, meaning)
+    if not under_load.unanswered and not model.accuracy_reason:
+        table = with_parts(table, under_load.outputs, source, targets, document["under_load"]["measures"])
+    pq.write_table(table, path, compression="zstd")
     return Output(answers_path=str(path), document=document, reasons=reasons)
 
 
@@ -122,12 +135,16 @@ def judge(
     exact: bool,
     meaning: Meaning = "classes",
     unlabelled: str = UNLABELLED,
+    targets: Arrays | None = None,
+    untargeted: str = "",
+    measures: Sequence[str] = (),
 ) -> tuple[dict[str, Any], tuple[Reason, ...]]:
     """What is said of the answers, and why they would not count.
 
     Figures are over all samples or there are none: those without an answer can't be left out without a word.
     ``exact``: whether the served model computes as precisely as its source, so that its answers must be the source's
     within the tolerance. ``meaning``: what the answers are. ``unlabelled``: why there are no labels.
+    ``targets``, ``untargeted``: see ``Answered``. ``measures``: their names, all that fit without any.
     """
     from inferbench_tasks.quality.base import Answered, decisions, ties
     from inferbench_tasks.quality.confusion import confusion
@@ -148,7 +165,8 @@ def judge(
         if asked.unanswered:
             part["withheld"] = f"{asked.unanswered} of {len(ids)} samples got no answer"
             continue
-        judged = measured(Answered(asked.outputs, source, labels, meaning, unlabelled))
+        answered = Answered(asked.outputs, source, labels, meaning, unlabelled, targets or {}, untargeted)
+        judged = measured(answered, measures)
         if meaning == "classes":
             part["tied"] = ties(asked.outputs, source)
         part["measures"] = {name: quality.as_dict() for name, quality in judged.values.items()}
@@ -174,6 +192,24 @@ def judge(
         if len(matrix.classes) <= MOST_CLASSES:
             document["confusion"] = {"classes": list(matrix.classes), "counts": matrix.counts.tolist()}
     return document, tuple(reasons)
+
+
+def with_parts(
+    table: Any, outputs: Arrays, source: Arrays, targets: Arrays, measures: Mapping[str, Any]
+) -> Any:
+    """The table with a column ``parts_NAME`` of each measure against targets: what the figure needs of each sample."""
+    import pyarrow as pa
+
+    from inferbench_tasks.quality.base import MEASURES, Answered
+    from inferbench_tasks.quality.targets import TargetMeasure
+
+    answered = Answered(outputs, source, targets=targets)
+    for name in measures:
+        measure = MEASURES.load(name)()
+        if isinstance(measure, TargetMeasure):
+            parts = [part.tolist() for part in measure.parts(answered)]
+            table = table.append_column(f"parts_{name}", pa.array(parts, pa.list_(pa.float64())))
+    return table
 
 
 def _differing(one: Arrays, other: Arrays, like: Arrays, both: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from inferbench_tasks.contracts.answers import meaning_of
+from inferbench_tasks.contracts.archive import write_archive
 from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.datasets.about import facts
@@ -16,12 +18,15 @@ from inferbench_tasks.datasets.base import DATASETS, identity, open_dataset
 from inferbench_tasks.datasets.fit import fitted
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import FORMATS
+from inferbench_tasks.quality.base import Answered
+from inferbench_tasks.quality.judge import require
 from inferbench_tasks.requests import prepare
 from inferbench_tasks.stages.base import StageInput
 
 #: Which samples of the data set they are, and what is known of it, beside the requests' files.
 IDS_FILE = "ids.npy"
 DATASET_FILE = "dataset.json"
+TARGETS_FILE = "targets.npz"
 
 
 def make(
@@ -54,6 +59,19 @@ def make(
     labels = prepare.usable_labels(labels, model, "evaluate")
     reference = prepare.answers(FORMATS.load(model.format)().open(model), arrays, watch, model.batch_size)
     prepare.write(folder, arrays, reference, labels)
+    targets = {kind: array[ids] for kind, array in dataset.targets().items()}
+    if spec.measures:
+        labelled = labels is not None
+        meaning = meaning_of(model.task, reference, labelled=labelled)
+        reason = model.accuracy_reason or ""
+        unlabelled = reason or "the data set has no labels"
+        require(
+            Answered(reference, reference, labels, meaning, unlabelled, targets, reason),
+            spec.measures,
+            dataset.name,
+        )
+    if targets:
+        write_archive(folder / TARGETS_FILE, targets)
     np.save(folder / IDS_FILE, ids, allow_pickle=False)
     (folder / DATASET_FILE).write_text(json.dumps(known))
     return {"samples": len(ids), "labelled": labels is not None, "dataset": dataset.name}

@@ -171,7 +171,11 @@ def evaluation_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dic
     assert spec is not None
     seed = {} if spec.samples is None else {"seed": inp.job.load.seed}
     named = {} if spec.dataset is None else identity(spec.dataset, spec.path, base_dir)
-    return {"model": model.digest, "name": model.name, "evaluate": spec.samples, **seed, **named, "recipe": 3}
+    # Measures that were named are required of these answers where they are made.
+    measures = {"measures": spec.measures} if spec.measures else {}
+    return {
+        "model": model.digest, "name": model.name, "evaluate": spec.samples, **seed, **named, **measures, "recipe": 3
+    }  # fmt: skip
 
 
 def _requests(entry: Entry, model: ModelArtifact) -> RequestSet:

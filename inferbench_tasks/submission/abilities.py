@@ -94,6 +94,10 @@ class Abilities(Protocol):
         """The data sets that models are evaluated on."""
 
     @property
+    def measures(self) -> Names:
+        """The measures of how right answers are."""
+
+    @property
     def networks(self) -> Names:
         """The networks by name; those that are spelled out (``custom:...``) are not among them."""
 

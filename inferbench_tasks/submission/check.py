@@ -58,6 +58,12 @@ def unknown_names(data: Mapping[str, Any], abilities: Abilities) -> list[Finding
                 findings.append(Finding((path,), problem))
         elif isinstance(name, str) and name not in names:
             findings.append(Finding((path,), unknown(names, name)))
+    measures = value_at(data, "evaluate.measures")
+    findings += [
+        Finding(("evaluate.measures",), unknown(abilities.measures, name))
+        for name in (measures if isinstance(measures, (list, tuple)) else ())
+        if isinstance(name, str) and name not in abilities.measures
+    ]
     model = data.get("model")
     name = model.get("name") if isinstance(model, Mapping) and model.get("kind") == "zoo" else None
     if isinstance(name, str) and name not in abilities.zoo:

@@ -30,6 +30,16 @@ _HEADS = {
     "cosine_to_source": "cosine to source",
     "neighbours_spearman": "Spearman of neighbours, to source",
     "largest_difference_ratio": "largest difference from source",
+    "target_spearman": "Spearman of targets",
+    "exact_match_ratio": "exact match",
+    "answer_f1": "F1 of answers",
+    "word_error_ratio": "word error rate",
+    "character_error_ratio": "character error rate",
+    "psnr_db": "PSNR, dB",
+    "ssim": "SSIM",
+    "mean_iou": "mean IoU",
+    "average_precision": "AP, IoU 0.50 to 0.95",
+    "average_precision_50": "AP, IoU 0.50",
 }
 #: So many runs have a matrix of classes, and so many of the surest mistakes are listed for each.
 _MATRICES, _MISTAKES = 4, 5

@@ -1,0 +1,83 @@
+"""Mean IoU of masks: how much of each class's pixels answers and targets have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.quality.base import Answered
+from inferbench_tasks.quality.targets import Parts, TargetMeasure, finite
+
+#: Pixels of this class are in no figure, as PASCAL VOC's void.
+IGNORED = 255
+#: With more classes the counts of each sample would not be small.
+_MOST_CLASSES = 1000
+
+
+class MeanIou(TargetMeasure):
+    """Pixels are counted over all samples. Classes that neither targets nor answers have are in no mean."""
+
+    title = "Mean IoU of masks"
+    formula = (
+        "mean over classes of pixels that both name / pixels that either names, over all samples together"
+    )
+    target = "masks"
+
+    def unfit(self, answered: Answered, targets: NDArray[Any]) -> str | None:
+        if targets.ndim != 3 or targets.dtype.kind not in "iu":
+            return f"targets must be whole numbers n x height x width, not {targets.dtype} of shape {targets.shape}"
+        output = _output(answered, targets)
+        if output is None:
+            return f"no output is a mask of {list(targets.shape[1:])}, nor scores of several classes for each pixel"
+        if reason := finite(output):
+            return reason
+        counted = targets[(targets >= 0) & (targets != IGNORED)]
+        if not counted.size:
+            return "no pixel of the targets has a class"
+        if output.ndim == 4 and int(counted.max()) >= output.shape[1]:
+            return f"the targets have class {int(counted.max())}, the answers {output.shape[1]} from 0 on"
+        classes = int(max(counted.max(), _mask(output).max())) + 1
+        return (
+            f"there are {classes:,} classes, more than {_MOST_CLASSES:,}" if classes > _MOST_CLASSES else None
+        )
+
+    def parts(self, answered: Answered) -> Parts:
+        targets = answered.targets[self.target]
+        output = _output(answered, targets)
+        assert output is not None
+        named = _mask(output)
+        counted = (targets >= 0) & (targets != IGNORED)
+        known = np.where(counted, targets, 0)
+        classes = max(int(known.max()), int(named.max()), output.shape[1] - 1 if output.ndim == 4 else 0) + 1
+        parts = []
+        for mask, right, there in zip(named, known, counted, strict=True):
+            one, other = mask[there], right[there]
+            own = [
+                np.bincount(values[values >= 0], minlength=classes)
+                for values in (one, other, one[one == other])
+            ]
+            parts.append(np.concatenate([own[2], own[0] + own[1] - own[2]]).astype(np.float64))
+        return parts
+
+    def figure(self, parts: Parts) -> float:
+        # A run of other answers may have classes that this one lacks, but of one run all parts are of one length.
+        common, either = np.asarray(parts).sum(axis=0).reshape(2, -1)
+        there = either > 0
+        return float((common[there] / either[there]).mean()) if there.any() else float("nan")
+
+
+def _output(answered: Answered, targets: NDArray[Any]) -> NDArray[Any] | None:
+    for output in answered.ordered:
+        if output.dtype.kind in "iu" and output.shape == targets.shape:
+            return output
+        scores = output.ndim == 4 and output.dtype.kind == "f" and output.shape[1] > 1
+        if scores and (output.shape[0], *output.shape[2:]) == targets.shape:
+            return output
+    return None
+
+
+def _mask(output: NDArray[Any]) -> NDArray[np.int64]:
+    mask: NDArray[np.int64] = (output.argmax(axis=1) if output.ndim == 4 else output).astype(np.int64)
+    return mask

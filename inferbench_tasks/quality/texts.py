@@ -1,0 +1,50 @@
+"""Texts of answers beside those that are right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inferbench_tasks.quality.base import Answered
+
+
+def answers(answered: Answered) -> list[str] | None:
+    """The first output of one text for each sample; None without one."""
+    for output in answered.ordered:
+        if output.dtype.kind in "UO" and output.size == len(output):
+            texts = output.reshape(-1).tolist()
+            if all(isinstance(text, str) for text in texts):
+                return texts
+    return None
+
+
+def why_not(answered: Answered, targets: NDArray[Any], *, several: bool) -> str | None:
+    """Why the answers' texts can't be set against these; ``several``: a sample may have several right ones."""
+    if targets.dtype.kind != "U" or targets.ndim > 2:
+        return f"targets must be texts, n or n x k, not {targets.dtype} of shape {targets.shape}"
+    if not several and targets.size != len(targets):
+        return f"it is of one right text for each sample; these have up to {targets.shape[1]}"
+    return "no output is one text for each sample" if answers(answered) is None else None
+
+
+def right_ones(targets: NDArray[Any]) -> list[list[str]]:
+    """The right texts of each sample."""
+    return [list(map(str, row)) for row in targets.reshape(len(targets), -1)]
+
+
+def distance(one: Sequence[str], other: Sequence[str]) -> int:
+    """The fewest insertions, deletions and replacements that make one of the other (V. I. Levenshtein, 1966)."""
+    if not one or not other:
+        return len(one) or len(other)
+    codes = {word: at for at, word in enumerate(dict.fromkeys([*one, *other]))}
+    b = np.array([codes[word] for word in other])
+    steps = np.arange(len(b) + 1)
+    row = steps.copy()
+    for word in one:
+        # The best without an insertion; then insertions from the left: a running minimum of value - position.
+        best = np.concatenate([[row[0] + 1], np.minimum(row[1:] + 1, row[:-1] + (b != codes[word]))])
+        row = np.minimum.accumulate(best - steps) + steps
+    return int(row[-1])

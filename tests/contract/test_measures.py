@@ -1,0 +1,178 @@
+"""Every measure against targets keeps one contract; values that were worked out by hand, or by the peers' libraries."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.quality.base import MEASURES, Answered
+from inferbench_tasks.quality.judge import require
+from inferbench_tasks.quality.targets import TargetMeasure
+from inferbench_tasks.quality.texts import distance
+
+_RNG = np.random.default_rng(11)
+_MASKS = _RNG.integers(0, 3, (20, 6, 5))
+_CORNERS = _RNG.integers(0, 30, (20, 2, 2))
+_BOXES = np.concatenate(
+    [
+        _RNG.integers(0, 2, (20, 2, 1)),
+        _CORNERS,
+        _CORNERS + _RNG.integers(5, 20, (20, 2, 2)),
+        np.zeros((20, 2, 1)),
+    ],
+    axis=2,
+).astype(np.float32)
+#: Kind of targets -> targets, answers that are wholly right.
+_RIGHT: dict[str, tuple[Any, Any]] = {
+    "numbers": (np.arange(20.0), np.arange(20.0)[:, None] ** 3),
+    "pictures": (_RNG.random((20, 1, 12, 12)), None),
+    "masks": (_MASKS, None),
+    "texts": (np.array([f"right answer number {at}" for at in range(20)]), None),
+    "boxes": (
+        _BOXES,
+        np.concatenate(
+            [_BOXES[..., 1:5], np.linspace(0.9, 0.1, 40).reshape(20, 2, 1), _BOXES[..., :1]], axis=2
+        ),
+    ),
+}
+#: Measure -> what wholly right answers have.
+_BEST = {"psnr_db": 100.0, "word_error_ratio": 0.0, "character_error_ratio": 0.0}
+NAMES = [name for name in MEASURES if issubclass(MEASURES.load(name), TargetMeasure)]
+
+
+def answered(kind: str, targets: Any, output: Any) -> Answered:
+    """Answers of one output."""
+    return Answered({"y": output}, {"y": output}, targets={kind: targets})
+
+
+def right(name: str) -> tuple[TargetMeasure, Any, Any]:
+    """The measure, targets, and answers that are wholly right."""
+    measure = MEASURES.load(name)()
+    assert isinstance(measure, TargetMeasure)
+    targets, output = _RIGHT[measure.target]
+    return measure, targets, targets if output is None else output
+
+
+def spoilt(output: Any) -> Any:
+    """The answers to a third of the samples are those to others."""
+    other = output.copy()
+    other[::3] = np.roll(output[::3], 1, axis=0)
+    return other
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_right_answers_have_the_best_value_and_worse_ones_a_worse(name: str) -> None:
+    """Whatever the order of the samples is; the interval has the value inside; the measure says what it is."""
+    measure, targets, output = right(name)
+    best = measure.of(answered(measure.target, targets, output)).value
+    assert best == pytest.approx(_BEST.get(name, 1.0))
+    worse = spoilt(output)
+    found = measure.of(answered(measure.target, targets, worse))
+    assert found.value < best if measure.better == "higher" else found.value > best
+    assert found.low is not None and found.high is not None and found.low <= found.value <= found.high
+    order = np.random.default_rng(3).permutation(len(targets))
+    shuffled = measure.of(answered(measure.target, targets[order], worse[order])).value
+    assert shuffled == pytest.approx(found.value)
+    assert measure.title and measure.formula
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_does_not_fit_is_refused_with_its_reason(name: str) -> None:
+    """No targets, none at all, other counts, other shapes, and numbers that are NaN; InputError names what fits."""
+    measure, targets, output = right(name)
+    bare = Answered({"y": output}, {"y": output})
+    assert f"target_{measure.target}" in str(measure.missing(bare))
+    with pytest.raises(InputError, match=f"{name} can't be had on mine"):
+        require(bare, [name], "mine")
+    kind = measure.target
+    require(answered(kind, targets, output), [name], "mine")
+    assert measure.missing(answered(kind, targets[:0], output[:0])) == "there are no samples"
+    assert measure.missing(answered(kind, targets, output[:-1]))
+    assert measure.missing(answered(kind, targets, np.zeros((20, 7, 3, 2, 2))))
+    assert measure.missing(answered(kind, np.zeros((20, 7, 3, 2, 2)), output))
+    if output.dtype.kind == "f":
+        broken = output.astype(np.float64)
+        broken.flat[0] = math.nan
+        assert measure.missing(answered(kind, targets, broken)) == "some answers are no finite numbers"
+    assert measure.missing(Answered({"y": output}, {"y": output}, untargeted="random")) == "random"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_sample_has_a_value_without_an_interval_or_is_refused(name: str) -> None:
+    """Rank correlation needs three."""
+    measure, targets, output = right(name)
+    one = answered(measure.target, targets[:1], output[:1])
+    if reason := measure.missing(one):
+        assert name == "target_spearman" and "three" in reason
+        return
+    found = measure.of(one)
+    assert found.value == pytest.approx(_BEST.get(name, 1.0)) and found.low is None
+
+
+def value(name: str, targets: Any, output: Any) -> float:
+    """The measure's value of these."""
+    measure = MEASURES.load(name)()
+    assert isinstance(measure, TargetMeasure)
+    found = answered(measure.target, np.asarray(targets), np.asarray(output))
+    assert measure.missing(found) is None
+    return measure.of(found).value
+
+
+def test_spearman_by_hand() -> None:
+    """1 - 6 * (1 + 1) / (4 * 15) of one swap among four."""
+    assert value("target_spearman", [1, 2, 3, 4], [[10.0], [30.0], [20.0], [40.0]]) == pytest.approx(0.8)
+
+
+def test_answers_are_normalised_as_squads_are() -> None:
+    """Case, articles and punctuation do not count; of several right ones the best; F1 2 * 2 / (3 + 2)."""
+    golds = [["The cat!", ""], ["a red car", "blue"], ["", ""]]
+    assert value("exact_match_ratio", golds, ["cat", "Blue.", ""]) == 1.0
+    assert value("exact_match_ratio", golds, ["", "green", "x"]) == 0.0
+    assert value("answer_f1", ["red car"], ["a big red car"]) == pytest.approx(0.8)
+
+
+def test_error_rates_are_of_all_words_together() -> None:
+    """One word replaced and one too many of 2 + 3 words; of 'kitten' and 'sitting' three characters."""
+    assert value("word_error_ratio", ["a b", "c d e"], ["a x", "c d e f"]) == pytest.approx(2 / 5)
+    assert value("character_error_ratio", ["kitten"], ["sitting"]) == pytest.approx(3 / 6)
+    assert distance("", "abc") == distance("abc", "") == 3 and distance("flaw", "lawn") == 2
+
+
+def test_psnr_and_ssim_by_hand() -> None:
+    """An error of 0.1 everywhere is 20 dB; two flat pictures leave (2ab + c1) / (a^2 + b^2 + c1)."""
+    grey, other = np.full((1, 1, 12, 12), 0.5), np.full((1, 1, 12, 12), 0.6)
+    assert value("psnr_db", grey, other) == pytest.approx(20.0)
+    assert value("ssim", grey, other) == pytest.approx((2 * 0.3 + 1e-4) / (0.61 + 1e-4))
+
+
+def test_mean_iou_by_hand() -> None:
+    """Class 0: 2 of 3 pixels, class 1: 1 of 2; a pixel of 255 is in neither; scores name their largest class."""
+    targets, named = np.array([[[0, 0, 1, 1, 255]]]), np.array([[[0, 0, 0, 1, 1]]])
+    assert value("mean_iou", targets, named) == pytest.approx((2 / 3 + 1 / 2) / 2)
+    scores = np.moveaxis(np.eye(2)[named], -1, 1)
+    assert value("mean_iou", targets, scores) == pytest.approx((2 / 3 + 1 / 2) / 2)
+
+
+def test_average_precision_by_hand() -> None:
+    """One of two boxes is found first (IoU 1), then a wrong one: precision 1 up to recall 0.5, 51 of 101 recalls."""
+    targets = [[[0, 0, 0, 10, 10, 0], [0, 20, 20, 30, 30, 0]]]
+    found = [[[0, 0, 10, 10, 0.9, 0], [50, 50, 60, 60, 0.8, 0]]]
+    assert value("average_precision_50", targets, found) == pytest.approx(51 / 101)
+    assert value("average_precision", targets, found) == pytest.approx(51 / 101)
+    # IoU 0.8: seven of ten thresholds, 0.50 to 0.80.
+    near = [[[0, 0, 10, 8, 0.9, 0], [0, 0, 0, 0, 0, -1]]]
+    assert value("average_precision", targets, near) == pytest.approx(0.7 * 51 / 101)
+    assert value("average_precision_50", targets, near) == pytest.approx(51 / 101)
+
+
+def test_what_lies_in_a_crowd_is_neither_right_nor_wrong() -> None:
+    """Two boxes in a crowd do not count before the one that is to be found; outside of it they are wrong."""
+    boxes = [[[1, 1, 3, 3, 0.9, 0], [4, 4, 6, 6, 0.8, 0], [20, 20, 30, 30, 0.7, 0]]]
+    crowd = [[[0, 0, 0, 10, 10, 1], [0, 20, 20, 30, 30, 0]]]
+    assert value("average_precision", crowd, boxes) == pytest.approx(1.0)
+    alone = [[[-1, 0, 0, 0, 0, 0], [0, 20, 20, 30, 30, 0]]]
+    assert value("average_precision", alone, boxes) == pytest.approx(1 / 3)
