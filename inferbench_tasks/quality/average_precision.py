@@ -145,7 +145,8 @@ def _iou(boxes: NDArray[Any], right: NDArray[Any], crowd: NDArray[np.bool_]) -> 
     whole = np.where(
         crowd[None, :], area, area + np.prod(right[:, 2:] - right[:, :2], axis=1)[None, :] - common
     )
-    return np.divide(common, whole, out=np.zeros_like(common), where=whole > 0)
+    shares: NDArray[np.float64] = np.divide(common, whole, out=np.zeros_like(common), where=whole > 0)
+    return shares
 
 
 def _boxes(answered: Answered) -> NDArray[np.float64] | None:
