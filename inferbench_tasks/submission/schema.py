@@ -238,7 +238,7 @@ class EvaluateSpec(Spec):
     """Of ``folder``, ``table`` and ``arrays``: yours, relative to the submission."""
     samples: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """So many, by chance (``load.seed``); all that there are unless given."""
-    measures: Annotated[tuple[str, ...], Field(min_length=1, max_length=50)] | None = None
+    measures: Annotated[tuple[str, ...], Field(strict=False, min_length=1, max_length=50)] | None = None
     """Which; each must fit the data set and the model, or nothing is started. All that fit unless given."""
 
     @model_validator(mode="after")
