@@ -17,7 +17,7 @@ from inferbench_tasks.modelrepo.zoo import ZOO
 from inferbench_tasks.networks.network import custom_problem, network_names
 from inferbench_tasks.pipelines.base import PIPELINES
 from inferbench_tasks.processors.base import PROCESSORS
-from inferbench_tasks.quality.base import MEASURES
+from inferbench_tasks.quality.measures import MEASURES
 from inferbench_tasks.submission.abilities import Abilities, KnownManifests, NamedManifest
 from inferbench_tasks.submission.base import JobBase, SubmissionBase
 from inferbench_tasks.submission.finding import Finding

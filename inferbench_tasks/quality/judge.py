@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.quality.base import MEASURES, Answered, Quality
+from inferbench_tasks.quality.base import Answered, Quality
+from inferbench_tasks.quality.measures import MEASURES
 
 
 @dataclass(frozen=True)

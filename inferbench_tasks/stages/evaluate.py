@@ -200,7 +200,8 @@ def with_parts(
     """The table with a column ``parts_NAME`` of each measure against targets: what the figure needs of each sample."""
     import pyarrow as pa
 
-    from inferbench_tasks.quality.base import MEASURES, Answered
+    from inferbench_tasks.quality.base import Answered
+    from inferbench_tasks.quality.measures import MEASURES
     from inferbench_tasks.quality.targets import TargetMeasure
 
     answered = Answered(outputs, source, targets=targets)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.quality.base import MEASURES, Answered
+from inferbench_tasks.quality.base import Answered
 from inferbench_tasks.quality.judge import require
+from inferbench_tasks.quality.measures import MEASURES
 from inferbench_tasks.quality.targets import TargetMeasure
 from inferbench_tasks.quality.texts import distance
 
