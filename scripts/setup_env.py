@@ -78,7 +78,8 @@ def update(env: Path, wanted: set[str]) -> int:
     if state.get("digest") == digest and set(extras) == set(state.get("extras", [])) and not unchecked:
         return 0
     started = time.monotonic()
-    print(f"Setting up {env} {extras or ''} ...", file=sys.stderr, flush=True)
+    parts = f" with {', '.join(extras)}" if extras else ""
+    print(f"Setting up {env}{parts} ...", file=sys.stderr, flush=True)
     if not hashes:
         warning = f"WARNING: {REQUIRE_HASHES}=0: what is installed is not compared with {HASHES.name}."
         print(warning, file=sys.stderr, flush=True)

@@ -41,7 +41,9 @@ class TargetMeasure(Measure):
     def missing(self, answered: Answered) -> str | None:
         targets = answered.targets.get(self.target)
         if targets is None:
-            return answered.untargeted or f"the data set has no {PREFIX}{self.target}"
+            return f"the data set has no {PREFIX}{self.target}"
+        if answered.untargeted:
+            return answered.untargeted
         if not len(targets):
             return "there are no samples"
         if any(len(output) != len(targets) for output in answered.outputs.values()):

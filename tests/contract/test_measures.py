@@ -83,7 +83,7 @@ def test_right_answers_have_the_best_value_and_worse_ones_a_worse(name: str) -> 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_does_not_fit_is_refused_with_its_reason(name: str) -> None:
-    """No targets, none at all, other counts, other shapes, and numbers that are NaN; InputError names what fits."""
+    """No targets, no samples, other counts and shapes, NaN, a model of random weights; InputError names what fits."""
     measure, targets, output = right(name)
     bare = Answered({"y": output}, {"y": output})
     assert f"target_{measure.target}" in str(measure.missing(bare))
@@ -99,7 +99,8 @@ def test_what_does_not_fit_is_refused_with_its_reason(name: str) -> None:
         broken = output.astype(np.float64)
         broken.flat[0] = math.nan
         assert measure.missing(answered(kind, targets, broken)) == "some answers are no finite numbers"
-    assert measure.missing(Answered({"y": output}, {"y": output}, untargeted="random")) == "random"
+    random = Answered({"y": output}, {"y": output}, targets={kind: targets}, untargeted="random weights")
+    assert measure.missing(random) == "random weights"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -61,4 +61,5 @@ def _later_tokens(view: RunView) -> str | None:
     )
     if own is None or ours is None or beyond is None:
         return None
-    return f"Each later token took the server {number(own)} ms (mean), and {number(beyond)} ms beyond that."
+    more = "more" if beyond >= 0 else "less"
+    return f"Each later token took the server {number(own)} ms (mean); the client saw {number(abs(beyond))} ms {more}."

@@ -201,6 +201,23 @@ def test_where_the_first_token_s_time_goes(
     assert server_side.verdict(streaming("a", 1, 1.0)) is None
 
 
+@pytest.mark.parametrize(("beyond", "says"), [(0.5, "0.5 ms more."), (-0.04, "0.04 ms less.")])
+def test_later_tokens_are_the_servers_and_the_clients(beyond: float, says: str) -> None:
+    """A server whose clock runs on after the last token has been longer at it than the client saw: said as such."""
+    parts = {
+        "requests": 9, "told_ratio": 1.0, "ttft_ms": 100.0, "client_ms": 5.0, "server_queue_ms": 70.0,
+        "server_prompt_ms": 20.0, "between_ms": 5.0,
+    }  # fmt: skip
+    means = {
+        "ttft_ms": 100.0,
+        "server_tpot_ms": 73.0,
+        "tpot_ms": 73.0 + beyond,
+        "tpot_beyond_server_ms": beyond,
+    }
+    run = streaming("a", 1, 1.0, ttft_parts=parts, **{name: {"mean": mean} for name, mean in means.items()})
+    assert f"took the server 73 ms (mean); the client saw {says}" in (server_side.verdict(run) or "")
+
+
 def test_the_page_defines_each_figure_and_says_what_is_no_model() -> None:
     """By hints on the names; a page of other runs has no word of tokens."""
     page = html(named(streaming("a", 1, 1.0), streaming("b", 2, 0.9)), {})
