@@ -156,11 +156,13 @@ TOKEN_FIGURES: tuple[Figure, ...] = (
     ),
     *_by_server(
         "ttft_beyond_server", "time to the first token beyond the server's word",
-        "client minus server, of each request that tells: TTFT - (queue, if told, + prompt_ms)", "TTFT beyond server",
+        "client minus server, of each request that tells: TTFT from the send - (queue, if told, + prompt_ms)",
+        "TTFT beyond server",
     ),
     *_by_server(
         "server_tpot", "time per output token, by the server's word",
-        "predicted_ms / the tokens after the first, of the answer's own timings", "server's TPOT",
+        "predicted_ms / the tokens after the first, of the answer's own timings, if they are of as many as usage has",
+        "server's TPOT",
     ),
     *_by_server(
         "tpot_beyond_server", "time per output token beyond the server's word",

@@ -96,8 +96,9 @@ class ServerTimes:
     """What a server says of a request itself: ``timings`` of its last chunk, as llama.cpp has it; None: not told.
 
     ``prompt_us``: from a slot's begin with the prompt to the first token; ``prompt_tokens``: that it worked out for it,
-    without ``cached_tokens``. ``predicted_us``: from the first token to the last; ``later_tokens``: those after the
-    first. ``queue_us``: from the request's arrival to the slot's begin (the stand-in's; llama.cpp does not tell it).
+    without ``cached_tokens``. ``predicted_us``: from the first token to the last; ``predicted_tokens``: all, and
+    ``later_tokens``: those after the first. ``queue_us``: from the request's arrival to the slot's begin (the
+    stand-in's; llama.cpp does not tell it).
     """
 
     queue_us: int | None = None
@@ -105,6 +106,7 @@ class ServerTimes:
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     predicted_us: int | None = None
+    predicted_tokens: int | None = None
     later_tokens: int | None = None
 
     @classmethod
@@ -118,6 +120,7 @@ class ServerTimes:
             prompt_tokens=_count(timings.get("prompt_n")),
             cached_tokens=_count(timings.get("cache_n")),
             predicted_us=_microseconds(timings.get("predicted_ms")),
+            predicted_tokens=made,
             later_tokens=made - first if made is not None and first is not None and made >= first else None,
         )
 
@@ -224,8 +227,10 @@ def _read_chunk(stream: StreamText, name: bytes, data: bytes) -> tuple[int, int]
     if stream.answer is not None and kind == CONTENT:
         stream.answer.append(text)
     _read_usage(stream, chunk.get("usage"), kind)
-    if isinstance(timings := chunk.get("timings"), dict):  # the last ones count, as of usage
+    if isinstance(timings := chunk.get("timings"), dict):
         stream.times = ServerTimes.of(timings)
+    elif kind != NONE:  # tokens that come after them are in no times of the whole stream
+        stream.times = None
     return kind, len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 

@@ -50,10 +50,12 @@ class ArrayFile(DataSource):
         if others := sorted(name for name, array in given.items() if not isinstance(array, np.ndarray)):
             raise InputError(f"{path.name} has members that are no arrays: {', '.join(others)}", field=_FIELD)
         labels = given.pop(LABELS, None)
-        targets = {name: given.pop(name) for name in list(given) if name.startswith(PREFIX)}
-        if unknown := sorted(name for name in targets if name.removeprefix(PREFIX) not in TARGETS):
-            known = ", ".join(PREFIX + kind for kind in TARGETS)
-            raise InputError(f"{path.name} has {', '.join(unknown)}; known: {known}", field=_FIELD)
+        # Any other name is an input's, also one that begins like these.
+        targets = {
+            name: given.pop(name)
+            for name in list(given)
+            if name.removeprefix(PREFIX) in TARGETS and name.startswith(PREFIX)
+        }
         if (labels is None and not targets) or not given:
             needed = f"{LABELS} (or {', '.join(PREFIX + kind for kind in TARGETS)})"
             raise InputError(f"{path.name} needs {needed} and an array for each input", field=_FIELD)

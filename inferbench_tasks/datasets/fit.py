@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,13 @@ def fitted(collection: Collection, source: ModelSource, model: ModelArtifact) ->
         )
     labels, classes = usable_labels(collection.labels, model, _FIELD), classes_of(model)
     if labels is not None and collection.classes and classes is not None:
-        _require_as_many(collection, model.name, classes)
+        try:
+            _require_as_many(collection, model.name, classes)
+        except InputError:
+            if not collection.targets:
+                raise
+            # Numbers, pictures or boxes are held to targets, whatever the classes are: these alone are left out.
+            collection = replace(collection, labels=None, classes=())
     _require_whole(collection, model)
     dataset = Fitted(collection, source, model)
     first = dataset.inputs(np.arange(1))

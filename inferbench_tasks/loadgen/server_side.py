@@ -22,6 +22,8 @@ SERVER_STREAMS = pa.schema(
 SERVER_FIGURES = (
     "server_queue_ms", "server_prompt_ms", "server_tpot_ms", "ttft_beyond_server_ms", "tpot_beyond_server_ms",
 )  # fmt: skip
+#: A server's word that is longer by more than this than what the client saw is of something else.
+IMPOSSIBLE_MS = 1.0
 _NS_PER_MS, _US_PER_MS = 1e6, 1e3
 _NS_PER_US = 1000
 
@@ -36,6 +38,7 @@ class ServerSide:
     prompt_tokens: NDArray[np.int64]
     cached_tokens: NDArray[np.int64]
     predicted_us: NDArray[np.int64]
+    predicted_tokens: NDArray[np.int64]
     later_tokens: NDArray[np.int64]
 
     @classmethod
@@ -50,65 +53,96 @@ class ServerSide:
             columns[name] = column
         return cls(tokens, **columns)
 
+    @property
+    def told(self) -> NDArray[np.bool_]:
+        """Good answers whose time to the first token both sides know; where the queue of some is told, these alone."""
+        tokens = self.tokens
+        there = (tokens.first_token_ns >= 0) & (tokens.window.sent_ns >= 0)
+        told: NDArray[np.bool_] = tokens.window.answered & there & (self.prompt_us >= 0)
+        queued = told & (self.queue_us >= 0)
+        return queued if queued.any() else told
+
+    @property
+    def paced(self) -> NDArray[np.bool_]:
+        """Good answers whose time per token both sides know, of the same tokens: as many as usage has."""
+        tokens = self.tokens
+        same = (self.predicted_tokens == tokens.output_tokens) & (self.later_tokens > 0)
+        paced: NDArray[np.bool_] = (
+            tokens.window.answered & (self.predicted_us >= 0) & same & ~np.isnan(tokens.tpot_ns)
+        )
+        return paced
+
+    @property
+    def own_ns(self) -> NDArray[np.int64]:
+        """Queue, where it is told, and prompt, ns; of those that ``told``."""
+        return (self.queue_us.clip(0) + self.prompt_us) * _NS_PER_US
+
+    @property
+    def own_tpot_ns(self) -> NDArray[np.float64]:
+        """Of those that are ``paced``."""
+        return self.predicted_us / np.maximum(self.later_tokens, 1) * _NS_PER_US
+
 
 def summarise_server(side: ServerSide) -> dict[str, Any]:
     """``SERVER_FIGURES``, ``server_prompt_token_ms`` and ``ttft_parts``; all None where the server tells nothing.
 
     Only requests with both words count, the client's and the server's, so that a difference is of the same ones:
-    ``ttft_beyond_server`` = (c_1 - a) - (queue + prompt time), ``tpot_beyond_server`` = (c_m - c_1) / (N - n_1) -
+    ``ttft_beyond_server`` = (c_1 - s) - (queue + prompt time), ``tpot_beyond_server`` = (c_m - c_1) / (N - n_1) -
     predicted time / tokens after the first. A queue that is not told is part of what is beyond.
     """
-    window, tokens = side.tokens.window, side.tokens
-    first = tokens.first_token_ns
-    told = window.answered & (side.prompt_us >= 0) & (first >= 0) & (window.sent_ns >= 0)
-    queued = bool(told.any()) and bool((side.queue_us[told] >= 0).all())
-    queue_us = np.where(told & queued, side.queue_us, 0)
-    own_ns = (queue_us + side.prompt_us) * _NS_PER_US
-    beyond_ns = first - window.intended_ns - own_ns
-    paced = window.answered & (side.predicted_us >= 0) & (side.later_tokens > 0)
-    tpot_ms = side.predicted_us[paced] / side.later_tokens[paced] / _US_PER_MS
-    client_ms = tokens.tpot_ns[paced] / _NS_PER_MS
-    both = ~np.isnan(client_ms)
+    tokens, told, paced = side.tokens, side.told, side.paced
+    window = tokens.window
+    beyond_ns = tokens.first_token_ns - window.sent_ns - side.own_ns
     worked = told & (side.prompt_tokens > 0)
 
-    def spread(values_ms: NDArray[Any]) -> dict[str, Any] | None:
-        return distribution(values_ms, failed_ratio=window.failed_ratio) if len(values_ms) else None
+    def spread(values_ns: NDArray[Any]) -> dict[str, Any] | None:
+        return (
+            distribution(values_ns / _NS_PER_MS, failed_ratio=window.failed_ratio) if len(values_ns) else None
+        )
 
     return {
-        "server_queue_ms": spread(queue_us[told] / _US_PER_MS) if queued else None,
-        "server_prompt_ms": spread(side.prompt_us[told] / _US_PER_MS),
-        "server_tpot_ms": spread(tpot_ms),
-        "ttft_beyond_server_ms": spread(beyond_ns[told] / _NS_PER_MS),
-        "tpot_beyond_server_ms": spread((client_ms - tpot_ms)[both]),
+        "server_queue_ms": spread(side.queue_us[told] * _NS_PER_US) if _queued(side, told) else None,
+        "server_prompt_ms": spread(side.prompt_us[told] * _NS_PER_US),
+        "server_tpot_ms": spread(side.own_tpot_ns[paced]),
+        "ttft_beyond_server_ms": spread(beyond_ns[told]),
+        "tpot_beyond_server_ms": spread((tokens.tpot_ns - side.own_tpot_ns)[paced]),
         "server_prompt_token_ms": float(
             side.prompt_us[worked].sum() / side.prompt_tokens[worked].sum() / _US_PER_MS
         )
         if worked.any()
         else None,
-        "ttft_parts": _parts(side, told, queue_us, queued=queued),
+        "ttft_parts": _parts(side, told, beyond_ns) if told.any() else None,
     }
 
 
-def _parts(
-    side: ServerSide, told: NDArray[np.bool_], queue_us: NDArray[np.int64], *, queued: bool
-) -> dict[str, Any] | None:
+def settle_parts(summary: dict[str, Any]) -> None:
+    """The parts of a mean stand only with that mean: where it is withheld, for whatever reason, they go, too."""
+    means = [summary.get(name) for name in ("ttft_ms", "ttft_from_send_ms", "ttft_beyond_server_ms")]
+    if any(stats is None or stats["mean"] is None for stats in means):
+        summary["ttft_parts"] = None
+
+
+def _queued(side: ServerSide, told: NDArray[np.bool_]) -> bool:
+    return bool((side.queue_us[told] >= 0).any())
+
+
+def _parts(side: ServerSide, told: NDArray[np.bool_], beyond_ns: NDArray[np.int64]) -> dict[str, Any]:
     """Means of what the time to the first token consists of, ms; they add up to ``ttft_ms``, of ``requests``.
 
     ``client_ms``: from the intended moment to the send. ``server_queue_ms``: None where the server does not tell it;
     it is in ``between_ms`` then, what neither side accounts for: network, the server's reading and writing, its queue.
+    ``impossible``: of how many the server's own time is longer by ``IMPOSSIBLE_MS`` than from the send to the token.
     """
-    if not told.any():
-        return None
     window, first = side.tokens.window, side.tokens.first_token_ns
-    own_ns = (queue_us + side.prompt_us) * _NS_PER_US
     return {
         "requests": int(told.sum()),
-        "told_ratio": float(told.sum() / window.answered.sum()),
+        "good": int(window.answered.sum()),
+        "impossible": int((beyond_ns[told] < -IMPOSSIBLE_MS * _NS_PER_MS).sum()),
         "ttft_ms": _mean_ms(first - window.intended_ns, told),
         "client_ms": _mean_ms(window.sent_ns - window.intended_ns, told),
-        "server_queue_ms": _mean_ms(queue_us * _NS_PER_US, told) if queued else None,
+        "server_queue_ms": _mean_ms(side.queue_us * _NS_PER_US, told) if _queued(side, told) else None,
         "server_prompt_ms": _mean_ms(side.prompt_us * _NS_PER_US, told),
-        "between_ms": _mean_ms(first - window.sent_ns - own_ns, told),
+        "between_ms": _mean_ms(beyond_ns, told),
     }
 
 

@@ -24,7 +24,7 @@ from inferbench_tasks.loadgen.null_server import EVENT_BYTES
 from inferbench_tasks.loadgen.outcome import Outcome
 from inferbench_tasks.loadgen.payloads import read_inputs
 from inferbench_tasks.loadgen.plan import LoadPlan
-from inferbench_tasks.loadgen.server_side import SERVER_STREAMS, ServerSide, summarise_server
+from inferbench_tasks.loadgen.server_side import SERVER_STREAMS, ServerSide, settle_parts, summarise_server
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.token_counts import TEMPLATE_TOKENS
 from inferbench_tasks.loadgen.token_groups import grouped
@@ -217,13 +217,15 @@ def token_figures(
     chunks, _ = read_table(outcome.streams.chunks_path, CHUNKS)
     tokens = TokenWindow.of(window, streams, chunks)
     told, _ = read_table(outcome.streams.streams_path, SERVER_STREAMS)
-    summary = {**summarise_tokens(tokens, each), **summarise_server(ServerSide.of(tokens, told))}
+    side = ServerSide.of(tokens, told)
+    summary = {**summarise_tokens(tokens, each), **summarise_server(side)}
     usages = outcome.applied.usages
     if usages:
         paced = plan.segments[-1].kind == "closed" or plan.segments[-1].paced
-        withhold_clients_times(summary, tokens, usages, Thresholds(), paced=paced)
+        withhold_clients_times(summary, tokens, usages, Thresholds(), paced=paced, server=side)
     if certificate is not None and (reason := outcome.depends_on_length(certificate, plan)) is not None:
         withhold_all_times(summary, reason)
+    settle_parts(summary)
     inputs = read_inputs(plan.inputs_path)
     different, sent = len(inputs["request"]), len(window.request_id)
     if plan.turn_step:

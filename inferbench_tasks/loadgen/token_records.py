@@ -47,7 +47,7 @@ STREAMS = pa.schema(
 _LATER = {"session": pa.int64(), "turn": pa.int32(), "text_tokens": pa.int32()}
 #: The server's own word on each request (``openai_form.ServerTimes``), -1 where it does not tell.
 SERVER_TIMES = (
-    "queue_us", "prompt_us", "prompt_tokens", "cached_tokens", "predicted_us", "later_tokens",
+    "queue_us", "prompt_us", "prompt_tokens", "cached_tokens", "predicted_us", "predicted_tokens", "later_tokens",
 )  # fmt: skip
 _LATER |= {f"server_{name}": pa.int64() for name in SERVER_TIMES}
 STREAMS_WRITTEN = pa.schema(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.loadgen.client_share import ClientShare, Stalls, client_shares, of_series, withheld
 from inferbench_tasks.loadgen.evidence import ShardUsage
-from inferbench_tasks.loadgen.server_side import SERVER_FIGURES
+from inferbench_tasks.loadgen.server_side import SERVER_FIGURES, ServerSide
 from inferbench_tasks.loadgen.stability import withheld_for
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.token_summary import stalls_ns
@@ -29,9 +29,9 @@ _TIMES = (
 _NOBODY = ShardUsage(shard=-1, cpu_s=0.0, wall_s=0.0, max_stall_ns=0, stalls_ns=())
 #: What is made of the same moments.
 _FOLLOW = {
-    "tpot_ms": ("user_tokens_per_s", "tpot_beyond_server_ms"),
+    "tpot_ms": ("user_tokens_per_s",),
     "gap_ms": ("itl_ms",),
-    "ttft_ms": ("ttft_output_ms", "ttft_beyond_server_ms"),
+    "ttft_ms": ("ttft_output_ms",),
 }
 
 
@@ -42,11 +42,13 @@ def withhold_clients_times(
     limits: Thresholds,
     *,
     paced: bool,
+    server: ServerSide | None = None,
 ) -> None:
-    """Take out the times of which the client made too much."""
-    reasons = withheld(
-        [*_of_requests(tokens, usages, limits, paced=paced), *_between(tokens, usages, limits)]
-    )
+    """Take out the times of which the client made too much; ``server``: whose word some of them are beyond."""
+    shares = [*_of_requests(tokens, usages, limits, paced=paced), *_between(tokens, usages, limits)]
+    if server is not None:
+        shares += _beyond(server, usages, limits)
+    reasons = withheld(shares)
     for series, names in reasons.items():
         for figure in (series, *_FOLLOW.get(series, ())):
             _withhold(summary, figure, names)
@@ -59,7 +61,7 @@ def withhold_all_times(summary: dict[str, Any], reason: str) -> None:
         _withhold(summary, figure, names)
     summary["reasons"] |= dict.fromkeys(("ttft_ms", "good_ratio"), next(iter(names.values())))
     summary |= dict.fromkeys(("good", "good_ratio", "goodput_rps", "good_tokens_per_s", "good_decision"))
-    summary["ttft_parts"] = None
+    summary |= dict.fromkeys(("server_prompt_token_ms", "ttft_parts"))
     summary["kept_ratio"] = dict.fromkeys(summary["kept_ratio"])
 
 
@@ -122,6 +124,29 @@ def _between(tokens: TokenWindow, usages: Sequence[ShardUsage], limits: Threshol
     yield from _changed(
         "tpot_ms", tpot_ns[known], (held.earliest_ns(first_ns, last_ns) - first_ns) / count, limits
     )
+
+
+def _beyond(side: ServerSide, usages: Sequence[ShardUsage], limits: Thresholds) -> Iterable[ClientShare]:
+    """Of what the client saw beyond the server's word: a difference is small, and a late stamp is all in it."""
+    tokens, told, paced = side.tokens, side.told, side.paced
+    senders = [*usages, _NOBODY]
+    first, last = (_of_records(tokens, chunks) for chunks in tokens.ends())
+    sent_ns, first_ns, last_ns = tokens.window.sent_ns, tokens.first_token_ns, tokens.last_token_ns
+    came_ns = Stalls(first[told], senders).earliest_ns(sent_ns[told], first_ns[told])
+    since_ns = sent_ns[told] + side.own_ns[told]
+    count = (tokens.output_tokens - tokens.first_chunk_tokens)[paced]
+    ended_ns = Stalls(last[paced], senders).earliest_ns(first_ns[paced], last_ns[paced])
+    own_ns = side.own_tpot_ns[paced]
+    for share in (
+        *_changed("ttft_beyond_server_ms", first_ns[told] - since_ns, came_ns - since_ns, limits),
+        *_changed(
+            "tpot_beyond_server_ms",
+            tokens.tpot_ns[paced] - own_ns,
+            (ended_ns - first_ns[paced]) / np.maximum(count, 1) - own_ns,
+            limits,
+        ),
+    ):
+        yield replace(share, limit_ms=abs(share.limit_ms))  # a difference may be below 0
 
 
 def _changed(

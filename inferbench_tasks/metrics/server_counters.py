@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from inferbench_tasks.contracts.token_counters import GAUGES, MEANS, TOTALS, TokenCounters
 from inferbench_tasks.monitors.records import Recording
 
@@ -11,9 +13,16 @@ _SOURCE = "server_metrics"
 
 
 def server_counters(
-    recording: Recording, names: TokenCounters | None, start_ns: int, end_ns: int
+    recording: Recording,
+    names: TokenCounters | None,
+    start_ns: int,
+    end_ns: int,
+    withheld: str | None = None,
 ) -> dict[str, Any]:
     """``MEANS`` in ms, ``TOTALS`` and ``GAUGES`` over the window; each None where the server does not count it.
+
+    ``withheld``: why the client's own times don't stand, where they depend on how long the load lasted: the server's
+    times and its queue do as well. ``reason``: why there is nothing, None where there is something.
 
     A server that counts a request when it ends has in the window those that ended there, whole; its means are of these,
     not of the requests that the client's figures are of.
@@ -27,17 +36,23 @@ def server_counters(
 
     def growth(name: str) -> float | None:
         series = recording.get(_SOURCE, name)
-        return series.increase(start_ns, end_ns) if series else None
+        if series is None or (np.diff(series.within(start_ns, end_ns)) < 0).any():  # it began anew
+            return None
+        return series.increase(start_ns, end_ns)
 
     figures = dict(nothing)
-    for key, mean in names.means.items():
+    for key, mean in names.means.items() if withheld is None else ():
         total, count = growth(mean.total), growth(mean.count)
         figures[key] = total / count * mean.per_unit_ms if total is not None and count else None
     for key, name in names.totals.items():
         figures[key] = growth(name)
-    for key, name in names.gauges.items():
+    for key, name in names.gauges.items() if withheld is None else ():
         series = recording.get(_SOURCE, name)
         known = series is not None and series.covers(start_ns, end_ns)
         seen = series.within(start_ns, end_ns) if series is not None and known else ()
         figures[key] = float(sum(seen) / len(seen)) if len(seen) else None
-    return {**figures, "reason": None}
+    if withheld is None and all(value is None for value in figures.values()):
+        withheld = (
+            "the server's metrics have none of the known names over the whole window, or began anew in it"
+        )
+    return {**figures, "reason": withheld}

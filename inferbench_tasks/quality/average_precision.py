@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.quality.base import Answered
-from inferbench_tasks.quality.targets import Parts, TargetMeasure, finite
+from inferbench_tasks.quality.targets import Parts, TargetMeasure, finite, the_output
 
 #: IoU from which a box is found: 0.50, 0.55, ... 0.95.
 THRESHOLDS = np.linspace(0.5, 0.95, 10)
@@ -48,11 +48,11 @@ class _AveragePrecision(TargetMeasure):
         found = _boxes(answered)
         if found is None:
             return "no output is n x m x 6 (x1, y1, x2, y2, score, class), nor are there boxes, scores and labels"
-        return finite(found)
+        return found if isinstance(found, str) else finite(found) or _no_boxes(found)
 
     def parts(self, answered: Answered) -> Parts:
         found = _boxes(answered)
-        assert found is not None
+        assert isinstance(found, np.ndarray)
         targets = answered.targets[self.target].astype(np.float64)
         return [_matched(*pair) for pair in zip(found, targets, strict=True)]
 
@@ -149,7 +149,18 @@ def _iou(boxes: NDArray[Any], right: NDArray[Any], crowd: NDArray[np.bool_]) -> 
     return shares
 
 
-def _boxes(answered: Answered) -> NDArray[np.float64] | None:
+def _no_boxes(found: NDArray[np.float64]) -> str | None:
+    """Why rows n x m x 6 are no boxes with scores and classes; None if they are."""
+    rows = found[found[..., 5] >= 0]
+    if ((rows[:, 4] < 0) | (rows[:, 4] > 1)).any():
+        return "the boxes' scores must be from 0 to 1 (some are not: logits?)"
+    kept = rows[rows[:, 4] > 0]
+    if (kept[:, 2] < kept[:, 0]).any() or (kept[:, 3] < kept[:, 1]).any():
+        return "some answers are no boxes x1, y1, x2, y2: x2 < x1 or y2 < y1"
+    return "the boxes' classes must be whole numbers" if (kept[:, 5] % 1 != 0).any() else None
+
+
+def _boxes(answered: Answered) -> NDArray[np.float64] | str | None:
     """n x m x 6: x1, y1, x2, y2, score, class."""
     boxes, scores, labels = (answered.outputs.get(name) for name in ("boxes", "scores", "labels"))
     if (
@@ -160,7 +171,5 @@ def _boxes(answered: Answered) -> NDArray[np.float64] | None:
         and boxes.shape[:2] == scores.shape == labels.shape
     ):
         return np.concatenate([boxes, scores[..., None], labels[..., None]], axis=2).astype(np.float64)
-    for output in answered.ordered:
-        if output.ndim == 3 and output.shape[2] == 6 and output.dtype.kind == "f":
-            return output.astype(np.float64)
-    return None
+    output = the_output(answered, lambda one: one.ndim == 3 and one.shape[2] == 6 and one.dtype.kind == "f")
+    return output.astype(np.float64) if isinstance(output, np.ndarray) else output

@@ -24,11 +24,15 @@ def with_interval(value: float, drawn: Sequence[float] | NDArray[np.float64], me
     No interval where all that was drawn is equal, as if nothing could be wrong: a resample can't hold what the sample
     lacks (of 450 right answers, a wrong one).
     """
-    drawn = np.asarray(drawn, dtype=np.float64)
-    drawn = drawn[np.isfinite(drawn)]
+    whole = np.asarray(drawn, dtype=np.float64)
+    drawn = whole[np.isfinite(whole)]
     if not len(drawn) or drawn.min() == drawn.max():
         return Quality(value, method="no interval: all samples alike tell nothing of others")
     tail = (1 - CONFIDENCE) / 2
+    if lost := len(whole) - len(drawn):
+        if lost > tail * len(whole):  # an end of the interval may be among them
+            return Quality(value, method=f"no interval: {lost:,} of {len(whole):,} resamples have no value")
+        method += f", {lost:,} of them without a value"
     low, high = np.quantile(drawn, [tail, 1 - tail])
     return Quality(value, min(float(low), value), max(float(high), value), method)
 

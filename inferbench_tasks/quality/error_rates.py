@@ -33,7 +33,7 @@ class _Errors(TargetMeasure):
 
     def parts(self, answered: Answered) -> Parts:
         given = answers(answered)
-        assert given is not None
+        assert isinstance(given, list)
         rows = []
         for text, (right, *_) in zip(given, right_ones(answered.targets[self.target]), strict=True):
             units = self.units(right)

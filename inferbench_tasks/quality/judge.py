@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.quality.base import Answered, Quality
@@ -26,7 +29,12 @@ def judge(answered: Answered, names: Iterable[str] = ()) -> Judgement:
         if reason := measure.missing(answered):
             judgement.left_out[name] = reason
         else:
-            judgement.values[name] = measure.of(answered)
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # judged by what comes out
+                quality = measure.of(answered)
+            if math.isfinite(quality.value):
+                judgement.values[name] = quality
+            else:
+                judgement.left_out[name] = f"it came out as {quality.value}, which is no figure"
     return judgement
 
 

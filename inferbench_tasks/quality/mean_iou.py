@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.quality.base import Answered
-from inferbench_tasks.quality.targets import Parts, TargetMeasure, finite
+from inferbench_tasks.quality.targets import Parts, TargetMeasure, finite, the_output
 
 #: Pixels of this class are in no figure, as PASCAL VOC's void.
 IGNORED = 255
@@ -31,14 +31,17 @@ class MeanIou(TargetMeasure):
         output = _output(answered, targets)
         if output is None:
             return f"no output is a mask of {list(targets.shape[1:])}, nor scores of several classes for each pixel"
+        if isinstance(output, str):
+            return output
         if reason := finite(output):
             return reason
-        counted = targets[(targets >= 0) & (targets != IGNORED)]
+        there = (targets >= 0) & (targets != IGNORED)
+        counted = targets[there]
         if not counted.size:
             return "no pixel of the targets has a class"
         if output.ndim == 4 and int(counted.max()) >= output.shape[1]:
             return f"the targets have class {int(counted.max())}, the answers {output.shape[1]} from 0 on"
-        classes = int(max(counted.max(), _mask(output).max())) + 1
+        classes = int(max(counted.max(), _mask(output)[there].max())) + 1
         return (
             f"there are {classes:,} classes, more than {_MOST_CLASSES:,}" if classes > _MOST_CLASSES else None
         )
@@ -46,9 +49,9 @@ class MeanIou(TargetMeasure):
     def parts(self, answered: Answered) -> Parts:
         targets = answered.targets[self.target]
         output = _output(answered, targets)
-        assert output is not None
-        named = _mask(output)
+        assert isinstance(output, np.ndarray)
         counted = (targets >= 0) & (targets != IGNORED)
+        named = np.where(counted, _mask(output), -1)
         known = np.where(counted, targets, 0)
         classes = max(int(known.max()), int(named.max()), output.shape[1] - 1 if output.ndim == 4 else 0) + 1
         parts = []
@@ -68,16 +71,19 @@ class MeanIou(TargetMeasure):
         return float((common[there] / either[there]).mean()) if there.any() else float("nan")
 
 
-def _output(answered: Answered, targets: NDArray[Any]) -> NDArray[Any] | None:
-    for output in answered.ordered:
-        if output.dtype.kind in "iu" and output.shape == targets.shape:
-            return output
-        scores = output.ndim == 4 and output.dtype.kind == "f" and output.shape[1] > 1
-        if scores and (output.shape[0], *output.shape[2:]) == targets.shape:
-            return output
-    return None
+def _output(answered: Answered, targets: NDArray[Any]) -> NDArray[Any] | str | None:
+    def fits(output: NDArray[Any]) -> bool:
+        if output.ndim == 4:
+            of_classes = output.dtype.kind == "f" and output.shape[1] > 1
+            return of_classes and (output.shape[0], *output.shape[2:]) == targets.shape
+        return output.dtype.kind in "iu" and output.shape == targets.shape
+
+    return the_output(answered, fits)
 
 
 def _mask(output: NDArray[Any]) -> NDArray[np.int64]:
-    mask: NDArray[np.int64] = (output.argmax(axis=1) if output.ndim == 4 else output).astype(np.int64)
+    """The class that is named for each pixel; below 0 none, as ``IGNORED`` in a mask says."""
+    if output.ndim == 4:
+        return output.argmax(axis=1).astype(np.int64)
+    mask: NDArray[np.int64] = np.where(output == IGNORED, -1, output.astype(np.int64))
     return mask

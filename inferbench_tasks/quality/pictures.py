@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.quality.base import Answered
-from inferbench_tasks.quality.targets import MeanMeasure, Parts, finite
+from inferbench_tasks.quality.targets import MeanMeasure, Parts, finite, the_output
 
 #: What equal pictures have, of which the logarithm is infinite, and the most that any has.
 MOST_DB = 100.0
 #: Of SSIM's window: its reach in pixels (11 x 11), its standard deviation.
 _REACH, _SIGMA = 5, 1.5
 _K1, _K2 = 0.01, 0.03
+#: A picture from 0 to 1 may be beyond its scale by so much, and by more in this share of its pixels.
+_BEYOND, _MOST_OUTSIDE = 0.05, 0.05
 
 
 class _Pictures(MeanMeasure):
@@ -37,13 +39,13 @@ class _Pictures(MeanMeasure):
         output = _pictures(answered, targets)
         if output is None:
             return f"no output of numbers has the targets' shape {list(targets.shape[1:])}"
-        return finite(output)
+        return output if isinstance(output, str) else finite(output) or _other_scale(output, targets)
 
     def pairs(self, answered: Answered) -> tuple[NDArray[Any], NDArray[Any], float]:
         """Answers, targets, and the largest value that a pixel can have."""
         targets = answered.targets[self.target]
         output = _pictures(answered, targets)
-        assert output is not None
+        assert isinstance(output, np.ndarray)
         return output, targets, 255.0 if targets.dtype == np.uint8 else 1.0
 
 
@@ -95,5 +97,18 @@ def _ssim(one: NDArray[Any], other: NDArray[Any], peak: float) -> float:
     return float((above / ((mean_a**2 + mean_b**2 + c1) * (var_a + var_b + c2))).mean())
 
 
-def _pictures(answered: Answered, targets: NDArray[Any]) -> NDArray[Any] | None:
-    return next((o for o in answered.ordered if o.dtype.kind in "fiu" and o.shape == targets.shape), None)
+def _pictures(answered: Answered, targets: NDArray[Any]) -> NDArray[Any] | str | None:
+    return the_output(answered, lambda output: output.dtype.kind in "fiu" and output.shape == targets.shape)
+
+
+def _other_scale(output: NDArray[Any], targets: NDArray[Any]) -> str | None:
+    """Why answers are on another scale than the targets, which no figure would tell; None if they are not."""
+    if targets.dtype == np.uint8:
+        small = output.dtype.kind == "f" and np.abs(output).max() <= 1 < targets.max()
+        return "the answers lie within -1 and 1, the targets are uint8 from 0 to 255" if small else None
+    if output.dtype.kind != "f":
+        return f"the answers are whole numbers ({output.dtype}), the targets floats from 0 to 1"
+    outside = float(((output < -_BEYOND) | (output > 1 + _BEYOND)).mean())
+    if outside > _MOST_OUTSIDE:
+        return f"{outside:.0%} of the answers' pixels lie outside of 0 to 1, where the targets are"
+    return None

@@ -34,7 +34,7 @@ class _Squad(MeanMeasure):
 
     def parts(self, answered: Answered) -> Parts:
         given = answers(answered)
-        assert given is not None
+        assert isinstance(given, list)
         parts = []
         for text, golds in zip(given, right_ones(answered.targets[self.target]), strict=True):
             known = [gold for gold in map(normalised, golds) if gold] or [""]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.quality.base import Answered
 from inferbench_tasks.quality.ranks import spearman
-from inferbench_tasks.quality.targets import Parts, TargetMeasure, finite
+from inferbench_tasks.quality.targets import Parts, TargetMeasure, finite, the_output
 
 
 class TargetSpearman(TargetMeasure):
@@ -27,26 +27,32 @@ class TargetSpearman(TargetMeasure):
         output = _numbers(answered)
         if output is None:
             return "no output is one number for each sample"
+        if isinstance(output, str):
+            return output
         if len(targets) < 3:
             return "fewer than three samples have no order"
         if reason := finite(output):
             return reason
-        return "all answers or all targets are equal" if np.ptp(output) == 0 or np.ptp(targets) == 0 else None
+        for numbers in (output, targets):
+            exact, rounded = np.unique(numbers), np.unique(numbers.astype(np.float64))
+            if len(exact) == 1:
+                return "all answers or all targets are equal"
+            if len(exact) != len(rounded):
+                return "some whole numbers are so large that 64-bit floats can't tell them apart"
+        return None
 
     def parts(self, answered: Answered) -> Parts:
         output = _numbers(answered)
-        assert output is not None
-        targets = answered.targets[self.target].reshape(-1)
-        return list(np.stack([output, targets.astype(np.float64)], axis=1))
+        assert isinstance(output, np.ndarray)
+        columns = [
+            numbers.reshape(-1).astype(np.float64) for numbers in (output, answered.targets[self.target])
+        ]
+        return list(np.stack(columns, axis=1))
 
     def figure(self, parts: Parts) -> float:
         table = np.asarray(parts)
         return spearman(table[:, 0], table[:, 1])
 
 
-def _numbers(answered: Answered) -> NDArray[np.float64] | None:
-    for output in answered.ordered:
-        if output.dtype.kind in "fiu" and output.size == len(output):
-            numbers: NDArray[np.float64] = output.reshape(-1).astype(np.float64)
-            return numbers
-    return None
+def _numbers(answered: Answered) -> NDArray[Any] | str | None:
+    return the_output(answered, lambda output: output.dtype.kind in "fiu" and output.size == len(output))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -63,6 +63,14 @@ class MeanMeasure(TargetMeasure):
 
     def figure(self, parts: Parts) -> float:
         return float(np.asarray(parts).mean())
+
+
+def the_output(answered: Answered, fits: Callable[[NDArray[Any]], bool]) -> NDArray[Any] | str | None:
+    """The output that is meant: the only one that fits. Where several do, why nobody can tell; None without any."""
+    fitting = {name: output for name, output in answered.outputs.items() if fits(output)}
+    if len(fitting) > 1:
+        return f"several outputs fit, and which is meant is not known: {', '.join(sorted(fitting))}"
+    return next(iter(fitting.values()), None)
 
 
 def finite(output: NDArray[Any]) -> str | None:

@@ -9,16 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.quality.base import Answered
+from inferbench_tasks.quality.targets import the_output
 
 
-def answers(answered: Answered) -> list[str] | None:
-    """The first output of one text for each sample; None without one."""
-    for output in answered.ordered:
-        if output.dtype.kind in "UO" and output.size == len(output):
-            texts = output.reshape(-1).tolist()
-            if all(isinstance(text, str) for text in texts):
-                return texts
-    return None
+def answers(answered: Answered) -> list[str] | str | None:
+    """The only output of one text for each sample; why it is not known which is meant; None without one."""
+    output = the_output(answered, _is_texts)
+    return output.reshape(-1).tolist() if isinstance(output, np.ndarray) else output
+
+
+def _is_texts(output: NDArray[Any]) -> bool:
+    return (
+        output.dtype.kind in "UO"
+        and output.size == len(output)
+        and all(isinstance(text, str) for text in output.reshape(-1).tolist())
+    )
 
 
 def why_not(answered: Answered, targets: NDArray[Any], *, several: bool) -> str | None:
@@ -27,7 +32,14 @@ def why_not(answered: Answered, targets: NDArray[Any], *, several: bool) -> str 
         return f"targets must be texts, n or n x k, not {targets.dtype} of shape {targets.shape}"
     if not several and targets.size != len(targets):
         return f"it is of one right text for each sample; these have up to {targets.shape[1]}"
-    return "no output is one text for each sample" if answers(answered) is None else None
+    given = answers(answered)
+    return (
+        given
+        if isinstance(given, str)
+        else "no output is one text for each sample"
+        if given is None
+        else None
+    )
 
 
 def right_ones(targets: NDArray[Any]) -> list[list[str]]:

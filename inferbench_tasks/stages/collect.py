@@ -190,7 +190,9 @@ def figures(inp: Input, recording: Recording, hardware: dict[str, Any]) -> Summa
     if inp.load.tokens:
         tokens = {name: value for name, value in inp.load.tokens.items() if name not in STREAM_FILES}
         counters = BACKENDS.load(inp.job.serve.backend).token_counters
-        tokens["server_counters"] = server_counters(recording, counters, start_ns, end_ns)
+        tokens["server_counters"] = server_counters(
+            recording, counters, start_ns, end_ns, tokens["reasons"].get("ttft_ms")
+        )
         summary |= {"tokens": tokens, "goodput_rps": tokens["goodput_rps"] if tokens["each"] else None}
     if inp.evaluate:
         summary["quality"] = inp.evaluate.document["under_load"].get("measures", {})

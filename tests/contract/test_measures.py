@@ -1,4 +1,4 @@
-"""Every measure against targets keeps one contract; values that were worked out by hand, or by the peers' libraries."""
+"""Every measure against targets keeps one contract; values that were worked out by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.quality.base import Answered
-from inferbench_tasks.quality.judge import require
+from inferbench_tasks.quality.judge import judge, require
 from inferbench_tasks.quality.measures import MEASURES
 from inferbench_tasks.quality.targets import TargetMeasure
 from inferbench_tasks.quality.texts import distance
@@ -149,6 +149,89 @@ def test_psnr_and_ssim_by_hand() -> None:
     grey, other = np.full((1, 1, 12, 12), 0.5), np.full((1, 1, 12, 12), 0.6)
     assert value("psnr_db", grey, other) == pytest.approx(20.0)
     assert value("ssim", grey, other) == pytest.approx((2 * 0.3 + 1e-4) / (0.61 + 1e-4))
+
+
+def test_ssim_of_pictures_with_texture() -> None:
+    """Against sums over each window of 11 x 11, weights exp(-r^2 / 4.5) that add up to 1, as the paper has it."""
+    rng = np.random.default_rng(4)
+    one = rng.random((1, 1, 13, 15))
+    other = np.clip(one + rng.normal(0, 0.2, one.shape), 0, 1)
+    y, x = np.mgrid[-5:6, -5:6]
+    weights = np.exp(-(x**2 + y**2) / 4.5)
+    weights /= weights.sum()
+    found = []
+    for row, column in np.ndindex(3, 5):
+        a, b = (picture[0, 0, row : row + 11, column : column + 11] for picture in (one, other))
+        mean_a, mean_b = (weights * a).sum(), (weights * b).sum()
+        var_a, var_b = (weights * (a - mean_a) ** 2).sum(), (weights * (b - mean_b) ** 2).sum()
+        both = (weights * (a - mean_a) * (b - mean_b)).sum()
+        above = (2 * mean_a * mean_b + 1e-4) * (2 * both + 9e-4)
+        found.append(above / ((mean_a**2 + mean_b**2 + 1e-4) * (var_a + var_b + 9e-4)))
+    assert value("ssim", one, other) == pytest.approx(float(np.mean(found)), rel=1e-6)
+
+
+def refused(name: str, targets: Any, **outputs: Any) -> str:
+    """Why the measure can't be had of these outputs."""
+    measure = MEASURES.load(name)()
+    assert isinstance(measure, TargetMeasure)
+    arrays = {output: np.asarray(array) for output, array in outputs.items()}
+    return measure.missing(Answered(arrays, arrays, targets={measure.target: np.asarray(targets)})) or ""
+
+
+_BYTES = np.arange(2 * 144).reshape(2, 1, 12, 12).astype(np.uint8)
+_BOX = [[[0, 0, 0, 10, 10, 0]]]
+
+
+@pytest.mark.parametrize(
+    ("name", "targets", "output", "says"),
+    [
+        ("psnr_db", _BYTES, (_BYTES / 255).astype(np.float32), "within -1 and 1, the targets are uint8"),
+        ("ssim", _BYTES / 255, _BYTES, "whole numbers (uint8), the targets floats"),
+        ("psnr_db", _BYTES / 255, _BYTES / 127.5 - 1, "outside of 0 to 1"),
+        ("average_precision", _BOX, [[[0, 0, 10, 10, -0.5, 0.0]]], "from 0 to 1"),
+        ("average_precision", _BOX, [[[50, 50, 10, 10, 0.9, 0.0]]], "x2 < x1"),
+        ("average_precision_50", _BOX, [[[0, 0, 10, 10, 0.9, 0.5]]], "whole numbers"),
+        ("target_spearman", np.arange(20), 2**60 + np.arange(20)[:, None], "64-bit floats"),
+    ],
+)
+def test_answers_of_another_form_are_refused_where_a_figure_would_look_right(
+    name: str, targets: Any, output: Any, says: str
+) -> None:
+    """Other scales, logits, width and height for corners, numbers that a float merges: no figure tells those apart."""
+    assert says in refused(name, targets, y=output)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_of_several_outputs_that_fit_none_is_taken(name: str) -> None:
+    """The first one may be the noise of the second; both are named."""
+    _, targets, output = right(name)
+    assert "several outputs fit" in refused(name, targets, first=spoilt(output), second=output)
+    assert "first, second" in refused(name, targets, first=spoilt(output), second=output)
+
+
+def test_a_value_that_is_no_number_is_left_out_with_its_reason() -> None:
+    """One pixel of four hundred is so far off that its square is infinite."""
+    targets = np.full((2, 1, 20, 20), 0.5)
+    output = targets.copy()
+    output[:, 0, 0, 0] = 1e200
+    judged = judge(answered("pictures", targets, output), ["psnr_db"])
+    assert not judged.values and "no figure" in judged.left_out["psnr_db"]
+
+
+def test_resamples_without_a_value_leave_no_interval() -> None:
+    """One target of twenty has a word: more than a third of the resamples have none, and the others are no interval."""
+    targets = np.array(["", *[""] * 18, "word"])
+    output = np.array([*["one two"] * 19, "word"])
+    found = MEASURES.load("word_error_ratio")().of(answered("texts", targets, output))
+    assert found.value == 38.0 and found.low is None and "resamples have no value" in found.method
+
+
+def test_a_pixel_that_an_answer_names_void_has_no_class_there() -> None:
+    """255 as below 0: three of four pixels are named, one of them wrong; what lies at void targets counts nowhere."""
+    targets = np.array([[[0, 0, 1, 1, 255]]])
+    for void in (255, -1):
+        named = np.array([[[0, 0, 1, void, 5000]]])
+        assert value("mean_iou", targets, named) == pytest.approx((1 + 1 / 2) / 2)
 
 
 def test_mean_iou_by_hand() -> None:

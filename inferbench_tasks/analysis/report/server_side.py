@@ -9,8 +9,6 @@ from inferbench_tasks.analysis.report.runs import RunView
 
 #: A part that has more than half of the time is where it goes.
 _MOST = 0.5
-#: A server's word that is longer by more than this is of something else.
-_ABOVE_MS = 1.0
 _PLACES = {
     "client_ms": "the client's wait before the send",
     "server_queue_ms": "the server's queue",
@@ -31,13 +29,13 @@ def verdict(view: RunView) -> str | None:
 
 
 def _first_token(parts: dict[str, Any], waiting: float | None) -> str:
-    told = parts["told_ratio"]
-    whose = "" if told == 1 else f" (of the {told:.0%} of the good answers that tell)"
+    told, good, impossible = parts["requests"], parts["good"], parts["impossible"]
+    whose = "" if told == good else f" (of {told:,} of {good:,} good answers, which tell it)"
     whole = parts["ttft_ms"]
-    if parts["between_ms"] < -_ABOVE_MS:
+    if impossible:
         return (
-            f"by the server's own word its part of the first token{whose} is {number(-parts['between_ms'])} ms longer "
-            "than what the client saw from the send: both can't be right, and no verdict is given."
+            f"of {impossible:,} of {told:,} answers the server's own part of the first token is longer than what the "
+            "client saw from the send: both can't be right, and no verdict is given."
         )
     names = dict(_PLACES)
     if parts["server_queue_ms"] is None:

@@ -41,9 +41,23 @@ def test_means_are_of_what_grew_within_the_window() -> None:
 
 
 def test_nothing_is_made_up_where_nothing_was_counted() -> None:
-    """No metrics, none that are known, a counter that stood still: null, the first two with the reason."""
+    """No metrics, none that are known, a counter that stood still or began anew: null, with the reason."""
     for names, words in ((LlamaCpp.token_counters, "not read"), (None, "no counters")):
         figures = server_counters(EMPTY, names, 2 * S, 9 * S)
         assert words in figures.pop("reason") and set(figures.values()) == {None}
     still = recording(prompt_seconds_total=0.0, prompt_tokens_total=0.0)
     assert server_counters(still, LlamaCpp.token_counters, 2 * S, 9 * S)["prompt_token_ms"] is None
+    begun = recording(prompt_seconds_total=0.6, prompt_tokens_total=60)
+    for name in ("prompt_seconds_total", "prompt_tokens_total"):
+        begun.series["server_metrics", f"llamacpp:{name}"].values[5:] -= 150
+    figures = server_counters(begun, LlamaCpp.token_counters, 2 * S, 9 * S)
+    assert figures["prompt_token_ms"] is None and figures["prompt_tokens"] is None  # 340, then 250
+    assert "began anew" in server_counters(begun, LlamaCpp.token_counters, 2 * S, 60 * S)["reason"]
+
+
+def test_a_queue_that_grew_with_the_load_is_no_figure_of_the_servers_either() -> None:
+    """Counts stand; times and gauges are withheld for the reason that the client's are."""
+    seen = recording(prompt_seconds_total=0.6, prompt_tokens_total=60, requests_deferred=1)
+    figures = server_counters(seen, LlamaCpp.token_counters, 2 * S, 9 * S, "growing backlog")
+    assert figures["prompt_tokens"] == pytest.approx(420) and figures["reason"] == "growing backlog"
+    assert figures["prompt_token_ms"] is None and figures["waiting_requests"] is None

@@ -185,19 +185,23 @@ def test_whose_the_times_are(from_send: float | None, failed: str | None, says: 
             "most of it goes to neither: the network, the server's reading and writing and its queue",
         ),
         (30.0, 35.0, 30.0, "no part has most of it"),
-        (0.0, 130.0, -35.0, "no verdict is given"),
+        (0.0, 35.0, 30.0, "(of 9 of 10 good answers, which tell it)"),
     ],
 )
 def test_where_the_first_token_s_time_goes(
     queue: float | None, prompt: float, between: float, says: str
 ) -> None:
-    """By the server's word, where it has one; a word that is longer than what the client saw is no verdict."""
+    """By the server's word, where it has one; words that are longer than what the client saw are no verdict."""
     parts = {
-        "requests": 9, "told_ratio": 1.0, "ttft_ms": 100.0, "client_ms": 5.0, "server_queue_ms": queue,
+        "requests": 9, "good": 10, "impossible": 0, "ttft_ms": 100.0, "client_ms": 5.0, "server_queue_ms": queue,
         "server_prompt_ms": prompt, "between_ms": between,
     }  # fmt: skip
     run = streaming("a", 1, 1.0, ttft_parts=parts, ttft_ms={"mean": 100.0})
     assert says in (server_side.verdict(run) or "")
+    run = streaming("a", 1, 1.0, ttft_parts={**parts, "impossible": 2}, ttft_ms={"mean": 100.0})
+    assert "of 2 of 9 answers" in (server_side.verdict(run) or "") and "no verdict" in (
+        server_side.verdict(run) or ""
+    )
     assert server_side.verdict(streaming("a", 1, 1.0)) is None
 
 
@@ -205,7 +209,7 @@ def test_where_the_first_token_s_time_goes(
 def test_later_tokens_are_the_servers_and_the_clients(beyond: float, says: str) -> None:
     """A server whose clock runs on after the last token has been longer at it than the client saw: said as such."""
     parts = {
-        "requests": 9, "told_ratio": 1.0, "ttft_ms": 100.0, "client_ms": 5.0, "server_queue_ms": 70.0,
+        "requests": 9, "good": 10, "impossible": 0, "ttft_ms": 100.0, "client_ms": 5.0, "server_queue_ms": 70.0,
         "server_prompt_ms": 20.0, "between_ms": 5.0,
     }  # fmt: skip
     means = {
@@ -214,7 +218,8 @@ def test_later_tokens_are_the_servers_and_the_clients(beyond: float, says: str) 
         "tpot_ms": 73.0 + beyond,
         "tpot_beyond_server_ms": beyond,
     }
-    run = streaming("a", 1, 1.0, ttft_parts=parts, **{name: {"mean": mean} for name, mean in means.items()})
+    figures: dict[str, Any] = {name: {"mean": mean} for name, mean in means.items()}
+    run = streaming("a", 1, 1.0, ttft_parts=parts, **figures)
     assert f"took the server 73 ms (mean); the client saw {says}" in (server_side.verdict(run) or "")
 
 
