@@ -83,7 +83,10 @@ def _output(answered: Answered, targets: NDArray[Any]) -> NDArray[Any] | str | N
 
 def _mask(output: NDArray[Any]) -> NDArray[np.int64]:
     """The class that is named for each pixel; below 0 none, as ``IGNORED`` in a mask says."""
-    if output.ndim == 4:
-        return output.argmax(axis=1).astype(np.int64)
-    mask: NDArray[np.int64] = np.where(output == IGNORED, -1, output.astype(np.int64))
+    named = (
+        output.argmax(axis=1)
+        if output.ndim == 4
+        else np.where(output == IGNORED, -1, output.astype(np.int64))
+    )
+    mask: NDArray[np.int64] = named.astype(np.int64)
     return mask

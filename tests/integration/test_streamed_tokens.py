@@ -35,8 +35,9 @@ from inferbench_tasks.loadgen import standalone
 from inferbench_tasks.loadgen.outcome import Outcome, apply_load
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.records import codes, read_samples
+from inferbench_tasks.loadgen.server_side import SERVER_STREAMS
 from inferbench_tasks.loadgen.token_load import TokenOptions, token_figures, words
-from inferbench_tasks.loadgen.token_records import CHUNKS, STREAMS, read_table
+from inferbench_tasks.loadgen.token_records import CHUNKS, SERVER_TIMES, STREAMS, read_table
 from inferbench_tasks.loadgen.token_summary import Each
 from inferbench_tasks.requests.ragged import objects
 from tests.llm_stand_in import StandIn, stand_in
@@ -223,6 +224,18 @@ def test_a_loads_records_are_what_the_server_did(server: StandIn, tmp_path: Path
             <= last_ns
             <= record["done_ns"]
         )
+    # The server's word went out in the last chunk and stands in its log: the same of each, in its own column.
+    told, _ = read_table(tmp_path / "streams.parquet", SERVER_STREAMS)
+    columns = {name: told[f"server_{name}"] for name in SERVER_TIMES}
+    said = sorted(zip(*(columns[name].tolist() for name in SERVER_TIMES), strict=True))
+    assert said == sorted(
+        (*(round(entry["timings"][f"{name}_ms"] * 1000) for name in ("queue", "prompt")), 15, 5,
+         round(entry["timings"]["predicted_ms"] * 1000), 12, 8)
+        for entry in log
+    )  # fmt: skip
+    assert [entry["timings"]["predicted_ms"] * 1e6 for entry in log] == pytest.approx(
+        [entry["chunks"][-1][0] - entry["chunks"][0][0] for entry in log]
+    )
     assert tokens["tokens_per_chunk"] == 4.0
     assert tokens["ttft_ms"]["min"] >= 10 and tokens["latency_ms"]["min"] >= 16
     assert any("no model" in word for word in words(plan, tokens))
