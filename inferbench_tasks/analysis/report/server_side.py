@@ -17,18 +17,26 @@ _PLACES = {
 }
 
 
+_SHORT = {
+    "client_ms": "the client's wait",
+    "server_queue_ms": "the server's queue",
+    "server_prompt_ms": "the server's work on the prompt",
+    "between_ms": "what neither accounts for",
+}
+
+
 def verdict(view: RunView) -> str | None:
     """A sentence on where the time goes, and one on the tokens after the first; None where the server tells nothing."""
     parts = view.figure("tokens.ttft_parts")
     if not parts or view.figure("tokens.ttft_ms.mean") is None:
         return None
-    said = _first_token(parts, view.figure("tokens.server_counters.waiting_requests"))
+    said = _first_token(parts)
     if rest := _later_tokens(view):
         said += f" {rest}"
     return f"{view.label}: {said}"
 
 
-def _first_token(parts: dict[str, Any], waiting: float | None) -> str:
+def _first_token(parts: dict[str, Any]) -> str:
     told, good, impossible = parts["requests"], parts["good"], parts["impossible"]
     whose = "" if told == good else f" (of {told:,} of {good:,} good answers, which tell it)"
     whole = parts["ttft_ms"]
@@ -43,14 +51,8 @@ def _first_token(parts: dict[str, Any], waiting: float | None) -> str:
     known = {name: parts[name] for name in names if parts[name] is not None}
     listed = ", ".join(f"{number(value)} ms {names[name]}" for name, value in known.items())
     name, most = max(known.items(), key=lambda item: item[1])
-    goes = f"most of it goes to {names[name]}" if most > _MOST * whole else "no part has most of it"
-    queue = ""
-    if parts["server_queue_ms"] is None and waiting is not None:
-        queue = f" Its gauge had {number(waiting)} requests waiting for a slot (mean)."
-    return (
-        f"of a mean of {number(whole)} ms to the first token{whose} by the server's own word: {listed}; {goes}."
-        + queue
-    )
+    goes = f"most of it is {_SHORT[name]}" if most > _MOST * whole else "no part has most of it"
+    return f"of a mean of {number(whole)} ms to the first token{whose} by the server's own word: {listed}; {goes}."
 
 
 def _later_tokens(view: RunView) -> str | None:

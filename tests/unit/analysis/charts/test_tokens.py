@@ -177,12 +177,12 @@ def test_whose_the_times_are(from_send: float | None, failed: str | None, says: 
 @pytest.mark.parametrize(
     ("queue", "prompt", "between", "says"),
     [
-        (70.0, 20.0, 5.0, "most of it goes to the server's queue."),
+        (70.0, 20.0, 5.0, "most of it is the server's queue."),
         (
             None,
             20.0,
             75.0,
-            "most of it goes to neither: the network, the server's reading and writing and its queue",
+            "and its queue, which it does not tell; most of it is what neither accounts for.",
         ),
         (30.0, 35.0, 30.0, "no part has most of it"),
         (0.0, 35.0, 30.0, "(of 9 of 10 good answers, which tell it)"),
