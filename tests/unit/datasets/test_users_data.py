@@ -17,6 +17,7 @@ from inferbench_tasks.datasets.file_types import WRITERS
 from inferbench_tasks.datasets.fit import fitted
 from inferbench_tasks.datasets.mnist import Mnist
 from inferbench_tasks.datasets.pictures import problem
+from inferbench_tasks.datasets.shapes import Shapes
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.modelrepo.zoo_digits import Digits
 from inferbench_tasks.processors.image import Image as ToTensor
@@ -116,6 +117,27 @@ def test_labels_that_do_not_fit_the_models_classes_are_refused(tmp_path: Path) -
     (tmp_path / "t.csv").write_text("label,text\ndog,a\ncat,b\n")
     with pytest.raises(InputError, match=r"2 classes by their names, m scores 10.*classes.txt"):
         fitted(open_dataset("table", "t.csv", tmp_path), Digits("digits"), MODEL)
+
+
+def test_targets_stand_where_the_labels_are_of_other_classes_than_the_models() -> None:
+    """Two shapes, ten scores: the boxes and masks are what they are, and the labels alone are left out."""
+    pictures = MODEL.model_copy(
+        update={"inputs": (TensorSpec(name="input", dtype="float32", shape=(1, 32, 32)),)}
+    )
+    dataset = fitted(Shapes().open(None), Digits("digits"), pictures)
+    assert dataset.labels() is None and set(dataset.targets()) == {"numbers", "pictures", "masks", "boxes"}
+
+
+def test_an_input_may_be_called_like_a_target(tmp_path: Path) -> None:
+    """Five names are targets; ``target_ids`` is an input as it always was."""
+    arrays = {
+        "target_ids": np.ones((2, 3)),
+        "target_numbers": np.arange(2.0),
+        "labels": np.zeros(2, np.int64),
+    }
+    np.savez(tmp_path / "a.npz", **arrays)  # type: ignore[arg-type]
+    collection = open_dataset("arrays", "a.npz", tmp_path)
+    assert set(collection.rows(np.arange(2))) == {"target_ids"} and set(collection.targets) == {"numbers"}
 
 
 def test_arrays_without_labels_or_of_unequal_length_are_refused(tmp_path: Path) -> None:
