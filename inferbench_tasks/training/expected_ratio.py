@@ -19,8 +19,8 @@ from inferbench_tasks.training.result import TrainingResult
 DEVICE = ("forward", "loss", "backward", "optimiser")
 #: How a step is computed, and what that is unless a job says otherwise.
 COMPUTING = {"precision": "fp32", "optimiser": "sgd", "compile": False, "channels_last": False}
-#: Their fp16 peaks in the table are those without tensor cores, which autocast uses where there are some.
-_FP16_WITHOUT_TENSOR_CORES = ("Pascal", "Volta", "Turing")
+#: Without tensor cores for the type: autocast takes ways there that no peak of the table tells.
+_WITHOUT_TENSOR_CORES = {"fp16": ("Pascal",), "bf16": ("Pascal", "Volta", "Turing")}
 #: Variants of a product with peaks and bandwidths of their own, which rows of the table match too.
 _VARIANT = re.compile(r"\b(PCIe|NVL|MIG)\b", re.IGNORECASE)
 
@@ -154,6 +154,6 @@ def _bandwidth(sheet: Hardware) -> str:
 
 def _peak(sheet: Hardware, precision: str) -> float | None:
     """TFLOP/s; None where the table has none as torch computes it."""
-    if precision in ("fp16", "bf16"):
-        return None if sheet.architecture in _FP16_WITHOUT_TENSOR_CORES else sheet.fp16_tflops
+    if precision in _WITHOUT_TENSOR_CORES:
+        return None if sheet.architecture in _WITHOUT_TENSOR_CORES[precision] else sheet.fp16_tflops
     return {"fp32": sheet.fp32_tflops, "tf32": sheet.tf32_tflops}.get(precision)

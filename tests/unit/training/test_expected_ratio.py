@@ -95,15 +95,16 @@ def test_backward_has_no_datasheet_where_gradients_are_exchanged() -> None:
     assert expected(first, second).phases == ("forward", "loss", "optimiser")
 
 
-def test_half_precision_of_a_peak_without_tensor_cores_is_not_compared() -> None:
-    """The table's 31.4 TFLOP/s of a V100 are not what autocast reaches; an A100 and an H100 have theirs."""
-    assert "no peak in fp16 of Tesla V100" in reason(
-        run(V100, precision="fp16"), run("NVIDIA L4", precision="fp16")
+def test_half_precision_is_compared_by_peaks_of_tensor_cores() -> None:
+    """A V100's 125 TFLOP/s beside an L4's 121 and an H100's 989; a P4 has no tensor cores, a V100 none for bf16."""
+    should = expected(run(V100, precision="fp16"), run("NVIDIA H100 80GB HBM3", precision="fp16"))
+    assert (should.low, should.high) == pytest.approx((125 / 989, 900 / 3350))
+    assert "no peak in fp16 of Tesla P4" in reason(
+        run("Tesla P4", precision="fp16"), run("NVIDIA L4", precision="fp16")
     )
-    should = expected(
-        run("NVIDIA A100-SXM4-40GB", precision="fp16"), run("NVIDIA H100 80GB HBM3", precision="fp16")
+    assert "no peak in bf16 of Tesla V100" in reason(
+        run(V100, precision="bf16"), run("NVIDIA L4", precision="bf16")
     )
-    assert should.low == pytest.approx(312 / 989)
 
 
 def test_processors_and_unknown_devices_have_the_reason() -> None:

@@ -101,10 +101,14 @@ def test_no_batch_is_assumed_where_logs_have_several() -> None:
 
 
 def test_tf32_counts_where_the_device_has_it() -> None:
-    """50 TFLOP/s of fp32 are possible on an A40 (74.8 of TF32), impossible on a V100."""
+    """50 TFLOP/s of fp32 are possible on an A40 (74.8 of TF32), impossible on a V100, whose tensor cores have fp16."""
     forward_s = unsynchronised.FORWARD_FLOP["resnet50"] * 128 / 50e12
-    for device, impossible in (("A40", False), ("V100", True)):
-        text = f"### Resnet 50 (fp32)\n{HEADER}| x | a | Train | {device} | 1 | 4 | 0.1 | - | {forward_s:.4f} | 0.1 |\n"
+    for device, precision, impossible in (
+        ("A40", "fp32", False),
+        ("V100", "fp32", True),
+        ("V100", "fp16", False),
+    ):
+        text = f"### Resnet 50 ({precision})\n{HEADER}| x | a | Train | {device} | 1 | 4 | 0.1 | - | {forward_s:.4f} | 0.1 |\n"
         assert bool(list(unsynchronised.find(Import(rows=table.read(text, "t"))))) is impossible
 
 
