@@ -121,6 +121,12 @@ def run(
         "moments as well: --arrivals trace:path=FILE.",
         rich_help_panel=_OPENAI,
     ),
+    tokenizer: Path | None = typer.Option(
+        None,
+        help="The model's tokenizer.json or GGUF file: prompts of exact lengths; after the load the server's counts "
+        "are compared with it, and answers counted where the server tells no usage.",
+        rich_help_panel=_OPENAI,
+    ),
     ignore_eos: bool = typer.Option(
         False,
         "--ignore-eos",
@@ -157,7 +163,7 @@ def run(
         protocol,
         api=api, api_key_env=api_key_env, input_tokens=input_tokens, output_tokens=output_tokens, prompts=prompts,
         salt=salt, ignore_eos=ignore_eos, extra_body=extra_body, turns=turns, think_time_ms=think_time_ms,
-        conversations=conversations, trace=trace,
+        conversations=conversations, trace=trace, tokenizer=tokenizer,
         each={"ttft_ms": ttft_ms, "tpot_ms": tpot_ms, "latency_ms": latency_ms},
     )  # fmt: skip
     usual_ms = 120_000.0 if tokens else 10_000.0

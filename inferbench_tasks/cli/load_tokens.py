@@ -27,13 +27,14 @@ def token_options(
     think_time_ms: str | None = None,
     conversations: Path | None = None,
     trace: Path | None = None,
+    tokenizer: Path | None = None,
 ) -> TokenOptions | None:
     """What was asked for; None for another protocol, of which an option is refused (InputError)."""
     given = {
         "--api": api, "--api-key-env": api_key_env, "--input-tokens": input_tokens, "--output-tokens": output_tokens,
         "--prompts": prompts, "--no-salt": not salt or None, "--ignore-eos": ignore_eos or None,
         "--extra-body": extra_body, "--turns": turns, "--think-time-ms": think_time_ms,
-        "--conversations": conversations, "--trace": trace,
+        "--conversations": conversations, "--trace": trace, "--tokenizer": tokenizer,
         **{f"--{name.replace('_', '-')}": bound for name, bound in each.items()},
     }  # fmt: skip
     if protocol != "openai":
@@ -77,4 +78,5 @@ def token_options(
         ignore_eos=ignore_eos,
         extra_body=extra_body,
         each=Each(**each),
+        tokenizer=tokenizer,
     )

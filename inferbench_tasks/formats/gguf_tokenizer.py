@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
-from inferbench_tasks.formats.gguf_file import read_gguf
 
 #: ``tokenizer.ggml.token_type`` of what is a token as a whole, wherever it stands: control, and the maker's own.
 _WHOLE = (3, 4)
@@ -87,9 +85,3 @@ def not_counted(fields: dict[str, Any]) -> str | None:
     if any(" " not in merge for merge in fields["tokenizer.ggml.merges"]):
         return "its tokenizer is damaged: a merge is of no two tokens"
     return None
-
-
-def tokenizer_of(path: str | Path) -> Tokenizer | None:
-    """Of a GGUF file; None where its texts can't be counted here. InputError where the file is damaged."""
-    fields = read_gguf(Path(path)).fields
-    return Tokenizer(fields) if not_counted(fields) is None else None

@@ -132,7 +132,8 @@ class LoadPlan(_Data):
     #: The most tokens of a prompt that this load itself may have brought into a cache, where a salt keeps out what
     #: others brought; None where nobody can tell.
     cacheable_tokens: int | None = None
-    #: The model file by whose tokenizer the server's counts are judged after the load; None where there is none.
+    #: The file by whose tokenizer (``formats.token_counter``) the server's counts are judged after the load, and
+    #: answers counted where it tells none; None where there is none.
     vocabulary: str | None = None
     #: Whether requests leave in the order of the inputs, the first of the measured part with the first of them.
     in_order: bool = False

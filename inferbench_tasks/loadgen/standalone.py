@@ -15,6 +15,7 @@ from inferbench_tasks.backends.probes.base import Refused
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.contracts.verdict import INTERFERENCE, Reason, Verdict
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.formats.token_counter import token_counter
 from inferbench_tasks.loadgen.ceiling import Ceiling, ceiling, check_ceiling
 from inferbench_tasks.loadgen.certificate import Certificate
 from inferbench_tasks.loadgen.client_share import withhold
@@ -169,9 +170,15 @@ def _plan_tokens(options: Asked, spec: LoadSpec, folder: Path) -> LoadPlan:
     if tokens.conversing:
         for field, what in conversing_problems(spec.model_copy(update={"endpoint": tokens.api})):
             raise InputError(f"--turns, --conversations: {field}: {what}")
+    if tokens.tokenizer is not None:
+        try:
+            token_counter(tokens.tokenizer)
+        except InputError as error:
+            raise InputError(f"--tokenizer: {error.message}") from error
     endpoint, stream = parse_target(options.url, options.model, tokens)
     inputs_path = folder / "requests.npz"
-    write_requests(tokens, endpoint, spec, inputs_path, Path.cwd())
+    vocabulary = str(tokens.tokenizer) if tokens.tokenizer else None
+    write_requests(tokens, endpoint, spec, inputs_path, Path.cwd(), vocabulary)
     return prepare(
         spec,
         folder=folder / "load",
@@ -184,6 +191,7 @@ def _plan_tokens(options: Asked, spec: LoadSpec, folder: Path) -> LoadPlan:
         conversing=tokens.conversing,
         in_order=tokens.trace is not None,
         cacheable_tokens=tokens.cacheable_tokens,
+        vocabulary=vocabulary,
     )
 
 

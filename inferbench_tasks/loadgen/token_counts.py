@@ -93,7 +93,7 @@ class TokenCounts:
         if (ratio := self.prompt_error_ratio) is not None:
             yield Check.at_most(
                 "prompt_token_counts", ratio, limits.prompt_tokens_error_ratio, "ratio",
-                f"the server's counts of the prompts' tokens differ from its tokenizer's by {ratio:.2%} (at most "
+                f"the server's counts of the prompts' tokens differ from the tokenizer's by {ratio:.2%} (at most "
                 f"{limits.prompt_tokens_error_ratio:.0%}): by {self.prompt_error_tokens:,} of {self.prompt_tokens:,}, "
                 f"where {self.template_tokens} of each are taken for its chat template's",
             )  # fmt: skip

@@ -16,7 +16,7 @@ from inferbench_tasks.clients.openai_form import PATHS, Api, StreamTarget
 from inferbench_tasks.clients.openai_models import list_models
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.formats.gguf_tokenizer import tokenizer_of
+from inferbench_tasks.formats.token_counter import token_counter
 from inferbench_tasks.loadgen.ceiling import SAFE_SHARE, Ceiling, ceiling, peak_rate_rps
 from inferbench_tasks.loadgen.certificate import Certificate
 from inferbench_tasks.loadgen.mlperf_endpoints import endpoints_point
@@ -28,7 +28,7 @@ from inferbench_tasks.loadgen.server_side import SERVER_STREAMS, ServerSide, set
 from inferbench_tasks.loadgen.thresholds import Thresholds
 from inferbench_tasks.loadgen.token_counts import TEMPLATE_TOKENS
 from inferbench_tasks.loadgen.token_groups import grouped
-from inferbench_tasks.loadgen.token_records import CHUNKS, STREAMS, read_table
+from inferbench_tasks.loadgen.token_records import CHUNKS, STREAMS_JUDGED, read_table
 from inferbench_tasks.loadgen.token_share import withhold_all_times, withhold_clients_times
 from inferbench_tasks.loadgen.token_summary import Each, summarise_tokens
 from inferbench_tasks.loadgen.token_window import TokenWindow
@@ -70,6 +70,8 @@ class TokenOptions:
     where: str = "--conversations"
     #: Tokens as a trace recorded them.
     trace: TraceFile | None = None
+    #: The file of the server's tokenizer, see ``token_counter``.
+    tokenizer: Path | None = None
 
     @property
     def cacheable_tokens(self) -> int | None:
@@ -136,7 +138,6 @@ def write_requests(
 
     ``base_dir``: where the files lie that its arrivals name. ``vocabulary``: see ``LoadPlan``.
     """
-    tokenizer = tokenizer_of(vocabulary) if vocabulary else None
     wanted = PromptSet(
         model=endpoint.model_name,
         api=options.api,
@@ -151,7 +152,7 @@ def write_requests(
         conversations=options.conversations,
         where=options.where,
         trace=options.trace,
-        count=tokenizer.count if tokenizer else None,
+        count=token_counter(vocabulary).count if vocabulary else None,
     )
     count = _wanted(options, spec, base_dir)
     if wanted.turns is not None:
@@ -213,7 +214,7 @@ def token_figures(
     """The figures of a load's streams, without those that the client or, by its certificate, the load's length made."""
     assert outcome.streams is not None
     window = Window.of(outcome.table(for_figures=True), outcome.measure_start_ns, outcome.measure_end_ns)
-    streams, _ = read_table(outcome.streams.streams_path, STREAMS)
+    streams, _ = read_table(outcome.streams.streams_path, STREAMS_JUDGED)
     chunks, _ = read_table(outcome.streams.chunks_path, CHUNKS)
     tokens = TokenWindow.of(window, streams, chunks)
     told, _ = read_table(outcome.streams.streams_path, SERVER_STREAMS)
@@ -248,6 +249,11 @@ def words(plan: LoadPlan, tokens: dict[str, Any]) -> list[str]:
     said = [f"{name}: {reason}" for name, reason in tokens["reasons"].items()]
     if any("no model" in name for name in tokens["server"]):
         said.append(f"the server says that it is no model: {', '.join(tokens['server'])}")
+    if by_tokenizer := tokens["output_tokens_by"]["tokenizer"]:
+        said.append(
+            f"of {by_tokenizer} answers the server told no `usage`: their tokens are those of their text by the "
+            "tokenizer, which may cut it otherwise than the model made it"
+        )
     by = tokens["first_chunk_tokens_by"]
     if by["text"]:
         said.append(

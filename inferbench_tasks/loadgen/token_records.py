@@ -53,6 +53,8 @@ _LATER |= {f"server_{name}": pa.int64() for name in SERVER_TIMES}
 STREAMS_WRITTEN = pa.schema(
     [*STREAMS, *(pa.field(name, kind, nullable=False) for name, kind in _LATER.items())]
 )
+#: What figures are made of.
+STREAMS_JUDGED = pa.schema([*STREAMS, STREAMS_WRITTEN.field("text_tokens")])
 CHUNKS = pa.schema(
     [
         pa.field(name, kind, nullable=False)

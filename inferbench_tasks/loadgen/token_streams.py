@@ -27,7 +27,7 @@ from inferbench_tasks.clients.openai_form import (
 from inferbench_tasks.clients.stamped_transport import NOT_STAMPED
 from inferbench_tasks.clients.stream_file import KeptStream, StreamFile
 from inferbench_tasks.errors import StorageError
-from inferbench_tasks.formats.gguf_tokenizer import Tokenizer, tokenizer_of
+from inferbench_tasks.formats.token_counter import TokenCounter, token_counter
 from inferbench_tasks.loadgen.payloads import read_inputs
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.spool import Spool
@@ -64,7 +64,7 @@ def judge_streams(plan: LoadPlan, spools: tuple[Path, ...], samples_path: Path) 
     assert plan.stream is not None
     key = plan.stream.key()
     asked = read_inputs(plan.inputs_path).get("max_tokens")
-    tokenizer = tokenizer_of(plan.vocabulary) if plan.vocabulary else None
+    tokenizer = token_counter(plan.vocabulary) if plan.vocabulary else None
     judged = Judged(
         samples_path.with_name("streams.parquet"), samples_path.with_name("chunks.parquet"), {}, ()
     )
@@ -144,7 +144,7 @@ class _Rows(NamedTuple):
     by_kernel: int
 
 
-def _text_tokens(stream: StreamText, tokenizer: Tokenizer | None) -> int:
+def _text_tokens(stream: StreamText, tokenizer: TokenCounter | None) -> int:
     """The tokens of the answer's text; -1 where nobody knows, or something else than text was said."""
     spoken = all(kind in (NONE, CONTENT) for kind in stream.kinds)
     if tokenizer is None or stream.answer is None or not spoken:
@@ -170,7 +170,7 @@ def _rows(request_id: int, stream: StreamText, kept: KeptStream, turn_step: int,
     )
     token_ns, output_ns = arrival_ns[kinds != NONE], arrival_ns[(kinds != NONE) & (kinds != REASONING)]
     of_tokens = read[kinds != NONE]  # ascending: a new read where it changes
-    count, by = first_chunk_tokens(stream)
+    count, by = first_chunk_tokens(stream, text_tokens)
     values = (
         request_id,
         len(token_ns),
@@ -193,19 +193,27 @@ def _rows(request_id: int, stream: StreamText, kept: KeptStream, turn_step: int,
     return _Rows(chunks, row, len(waited_ns) - by_kernel, by_kernel)
 
 
-def first_chunk_tokens(stream: StreamText) -> tuple[int, int]:
+def first_chunk_tokens(stream: StreamText, text_tokens: int = -1) -> tuple[int, int]:
     """Tokens of the first chunk with any, and how that is known (a number of ``FIRST_BY``).
 
     Exact where usage came with that chunk, where each chunk had one token, or there was one chunk. Else the share that
-    the chunk has of the text's bytes, of the tokens that usage counted: each chunk has one at least.
+    the chunk has of the text's bytes, of the tokens that usage counted: each chunk has one at least. Without usage, of
+    those of the whole text by a tokenizer, which may be fewer than the chunks: it may join what came apart.
     """
     chunks, tokens = stream.chunks, stream.output_tokens
+    if chunks and tokens is None and text_tokens > 0:
+        return _by_bytes(stream, text_tokens), _BY_TEXT
     if not chunks or tokens is None or tokens < chunks:
         return -1, _UNKNOWN
     if stream.first_tokens is not None and 1 <= stream.first_tokens <= tokens - (chunks - 1):
         return stream.first_tokens, _BY_USAGE
     if chunks in (1, tokens):
         return tokens // chunks, _BY_USAGE
+    return _by_bytes(stream, tokens), _BY_TEXT
+
+
+def _by_bytes(stream: StreamText, tokens: int) -> int:
+    """The first chunk's share of so many tokens: one at least, and one is left to each other chunk where there are."""
     sizes = [size for size, kind in zip(stream.text_bytes, stream.kinds, strict=True) if kind != NONE]
     share = round(tokens * sizes[0] / sum(sizes))
-    return max(1, min(share, tokens - (chunks - 1))), _BY_TEXT
+    return max(1, min(share, tokens - (stream.chunks - 1)))

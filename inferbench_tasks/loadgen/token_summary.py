@@ -45,12 +45,17 @@ def summarise_tokens(tokens: TokenWindow, each: Each) -> dict[str, Any]:
     exact = answered & (tokens.chunks == tokens.output_tokens)
     output = tokens.tokens_within(window.ok)
     if output is None:
-        reasons["output_tokens_per_s"] = "the server does not count the tokens of every answer (no `usage`)"
+        reasons["output_tokens_per_s"] = (
+            "nobody counted the tokens of every answer: the server tells no `usage`, and there is no tokenizer that "
+            "knows its text"
+        )
     prompted = (
         window.ok & (tokens.first_token_ns > window.start_ns) & (tokens.first_token_ns <= window.end_ns)
     )
     told = bool((tokens.prompt_tokens[prompted] >= 0).all())
     prompt = float(tokens.prompt_tokens[prompted].sum()) if told else None
+    if not told:
+        reasons["input_tokens_per_s"] = "the server does not tell the tokens of every prompt (no `usage`)"
     buffered = int((tokens.buffered & answered).sum())
     if buffered:
         reasons["tpot_ms"] = (
@@ -75,6 +80,11 @@ def summarise_tokens(tokens: TokenWindow, each: Each) -> dict[str, Any]:
         "itl_ms": _pooled(tokens, gaps_ns, gap_row) if answered.any() and exact[answered].all() else None,
         "stall_ms": _whole(tokens, stalls_ns(gaps_ns, gap_row)),
         "tokens_per_chunk": _ratio(tokens.output_tokens[counted].sum(), tokens.chunks[counted].sum()),
+        "output_tokens_by": {
+            "usage": int((counted & ~tokens.by_tokenizer).sum()),
+            "tokenizer": int((counted & tokens.by_tokenizer).sum()),
+            "nobody": int((answered & ~tokens.counted).sum()),
+        },
         "prompt_tokens_mean": _mean(tokens.prompt_tokens, answered),
         "output_tokens_mean": _mean(tokens.output_tokens, answered),
         "output_tokens_per_s": None if output is None else output / seconds,

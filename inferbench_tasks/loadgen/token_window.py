@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.clients.openai_form import NONE
-from inferbench_tasks.loadgen.token_records import STREAMS
+from inferbench_tasks.loadgen.token_records import STREAMS_JUDGED
 from inferbench_tasks.loadgen.window import Window
 
 #: More tokens than this in a single read are no pace of a server: something kept the stream back.
@@ -20,7 +20,10 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True)
 class TokenWindow:
-    """Of each record of ``window``, in its order: token counts by usage (-1: not told) and moments (-1: none).
+    """Of each record of ``window``, in its order: token counts (-1: not told) and moments (-1: none).
+
+    ``output_tokens`` are by usage; where the server tells none and a tokenizer of ours counted the answer's text, they
+    are by that (``by_tokenizer``).
 
     Of the token chunks of good answers, a request's one after the other: ``chunk_row`` (its record), ``chunk_ns`` and
     ``chunk_waited_us`` (from the kernel's stamp to the read; -1: stamped by the read), ``chunk_followed`` (another
@@ -38,6 +41,7 @@ class TokenWindow:
     first_token_ns: NDArray[np.int64]
     first_output_ns: NDArray[np.int64]
     last_token_ns: NDArray[np.int64]
+    by_tokenizer: NDArray[np.bool_]
     chunk_row: NDArray[np.int64]
     chunk_ns: NDArray[np.int64]
     chunk_waited_us: NDArray[np.int64]
@@ -47,20 +51,24 @@ class TokenWindow:
     def of(
         cls, window: Window, streams: Mapping[str, NDArray[Any]], chunks: Mapping[str, NDArray[Any]]
     ) -> TokenWindow:
-        """Put both files' rows to the records that they are of."""
+        """Put both files' rows to the records that they are of; of ``streams`` those of ``STREAMS_JUDGED``."""
         order = np.argsort(window.request_id, kind="stable")
         row = places(window.request_id, order, streams["request_id"])
         known = row >= 0
         columns: dict[str, NDArray[np.int64]] = {}
-        for name in STREAMS.names[1:]:
+        for name in STREAMS_JUDGED.names[1:]:
             column = np.full(len(order), 0 if name in ("chunks", "reads") else _UNKNOWN, np.int64)
             column[row[known]] = streams[name][known]
             columns[name] = column
+        text_tokens, output_tokens = columns.pop("text_tokens"), columns["output_tokens"]
+        by_tokenizer = (output_tokens < 0) & (text_tokens > 0)
+        columns["output_tokens"] = np.where(by_tokenizer, text_tokens, output_tokens)
         chunk_row = places(window.request_id, order, chunks["request_id"])
         token = (chunks["kind"] != NONE) & (chunk_row >= 0)
         token[token] = window.ok[chunk_row[token]]
         return cls(
             window=window,
+            by_tokenizer=by_tokenizer,
             chunk_row=chunk_row[token],
             chunk_ns=chunks["arrival_ns"][token].astype(np.int64),
             chunk_waited_us=chunks["waited_us"][token].astype(np.int64),
@@ -94,7 +102,7 @@ class TokenWindow:
 
     @property
     def counted(self) -> NDArray[np.bool_]:
-        """Whose tokens the server counted."""
+        """Whose tokens somebody counted."""
         return (self.output_tokens >= 0) & (self.first_chunk_tokens >= 0)
 
     @property

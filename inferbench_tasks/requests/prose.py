@@ -11,6 +11,7 @@ from inferbench_tasks.requests.sentences import sentences
 
 #: Tokens of a word of English prose, in vocabularies of byte pairs of 30,000 to 150,000 entries.
 TOKENS_PER_WORD = 1.3
+_WORD = "the"
 
 Count = Callable[[Sequence[str]], list[int]]
 
@@ -50,16 +51,18 @@ class Estimated(Prose):
 class Counted(Prose):
     """Lengths are exact, but for a lead with a word behind it that has more tokens than were asked for.
 
-    Tokenizers here never join a word to the one before it: each is counted with the blank in front of it, and a
-    text's tokens are the sum. What is left below a whole word is filled with words of one token.
+    Tokenizers of byte pairs never join a word to the one before it: each is counted by what it adds behind another
+    one, and a text's tokens are the sum. What is left below a whole word is filled with the shortest ones, of one token
+    nearly always (a tokenizer of letters has none, and texts end short of a word).
     """
 
     def __init__(self, count: Count) -> None:
         super().__init__()
         self._count = count
         distinct = list(dict.fromkeys(self.words))
-        self._tokens = dict(zip(distinct, count([f" {word}" for word in distinct]), strict=True))
-        self._single = [word for word in self.words if self._tokens[word] == 1]
+        self._tokens = dict(zip(distinct, self._behind(distinct), strict=True))
+        self._least = max(1, min(self._tokens.values()))
+        self._short = [word for word in self.words if self._tokens[word] <= self._least]
         self._rounds = self.words * 2  # so that a text from any word on may be as long as all of them
         self._sums = np.cumsum([0, *(self._tokens[word] for word in self._rounds)])
 
@@ -73,12 +76,12 @@ class Counted(Prose):
         return self._filled(said, left, start, at_least=2 if lead else 1)
 
     def fit(self, words: Sequence[str], tokens: int, lead: str = "") -> str:
-        first, *rest = [*_given(lead), *words] or [self._single[0]]
+        first, *rest = [*_given(lead), *words] or [self._short[0]]
         left = tokens - self._first(first, behind=False)
         said = [first]
         for word in rest:
             if word not in self._tokens:
-                self._tokens[word] = self._count([f" {word}"])[0]
+                self._tokens[word] = self._behind([word])[0]
             if self._tokens[word] > left:
                 break
             said.append(word)
@@ -86,13 +89,18 @@ class Counted(Prose):
         return self._filled(said, left, 0, at_least=2 if lead else 1)
 
     def _first(self, text: str, *, behind: bool) -> int:
-        return self._count([f" {text}" if behind else text])[0]
+        return self._behind([text])[0] if behind else self._count([text])[0]
+
+    def _behind(self, texts: Sequence[str]) -> list[int]:
+        """What each adds behind a word: some tokenizers put a blank of their own before all that they are given."""
+        alone, *together = self._count([_WORD, *(f"{_WORD} {text}" for text in texts)])
+        return [tokens - alone for tokens in together]
 
     def _filled(self, said: list[str], left: int, start: int, *, at_least: int) -> str:
-        more = max(left, at_least - len(said), 0)
-        at = start % len(self._single)
-        rounds = (at + more) // len(self._single) + 1
-        return " ".join([*said, *(self._single * rounds)[at : at + more]])
+        more = max(left // self._least, at_least - len(said), 0)
+        at = start % len(self._short)
+        rounds = (at + more) // len(self._short) + 1
+        return " ".join([*said, *(self._short * rounds)[at : at + more]])
 
 
 def _given(lead: str) -> list[str]:

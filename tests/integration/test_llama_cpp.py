@@ -14,7 +14,7 @@ import pytest
 
 from inferbench_tasks import settings
 from inferbench_tasks.contracts.verdict import MODE
-from inferbench_tasks.formats.gguf_tokenizer import tokenizer_of
+from inferbench_tasks.formats.token_counter import token_counter
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import Attachment
 
@@ -81,7 +81,7 @@ def test_a_real_model_s_tokens_are_those_that_its_server_made(
     assert set(finished) == {8}
     # Exactly the tokens that were asked for, by the server's own count, and around them those of the template.
     (file,) = (tmp_path / "data").rglob("model.gguf")
-    tokenizer = tokenizer_of(file)
+    tokenizer = token_counter(file)
     assert tokenizer is not None and tokenizer.count([TEMPLATE]) == [30]
     sent = [count for count in streams["prompt_tokens"] if count >= 0]
     assert sent and all(10 + 30 <= count <= 20 + 30 for count in sent)

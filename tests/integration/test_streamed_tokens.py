@@ -33,11 +33,12 @@ from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen import standalone
 from inferbench_tasks.loadgen.outcome import Outcome, apply_load
+from inferbench_tasks.loadgen.payloads import read_inputs
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.loadgen.records import codes, read_samples
 from inferbench_tasks.loadgen.server_side import SERVER_STREAMS
 from inferbench_tasks.loadgen.token_load import TokenOptions, token_figures, words
-from inferbench_tasks.loadgen.token_records import CHUNKS, SERVER_TIMES, STREAMS, read_table
+from inferbench_tasks.loadgen.token_records import CHUNKS, SERVER_TIMES, STREAMS, STREAMS_WRITTEN, read_table
 from inferbench_tasks.loadgen.token_summary import Each
 from inferbench_tasks.requests.ragged import objects
 from tests.llm_stand_in import StandIn, stand_in
@@ -240,6 +241,42 @@ def test_a_loads_records_are_what_the_server_did(server: StandIn, tmp_path: Path
     assert tokens["ttft_ms"]["min"] >= 10 and tokens["latency_ms"]["min"] >= 16
     assert any("no model" in word for word in words(plan, tokens))
     assert not list((tmp_path / "load").glob("*.streams"))
+
+
+def test_a_tokenizer_counts_what_the_server_does_not(server: StandIn, tmp_path: Path) -> None:
+    """Words are tokens here, as the stand-in's are: without usage the same figures; with it both are compared."""
+    file = tmp_path / "tokenizer.json"
+    words_tokenizer(file)
+    chosen: dict[str, Any] = {"tokens": {"tokenizer": file}, "arrivals": "closed_loop:2", "max_requests": 20}
+    model = "stand-in:ttft_ms=5,gap_ms=1,tokens_per_chunk=4"
+    plan, outcome, tokens = _load(server, tmp_path / "none", f"{model},fault=no_usage", **chosen)
+    assert tokens["output_tokens_by"] == {"usage": 0, "tokenizer": tokens["requests"], "nobody": 0}
+    assert (tokens["tokens_per_chunk"], tokens["output_tokens_mean"]) == (4.0, 12.0)
+    assert tokens["tpot_ms"]["count"] > 0 and tokens["output_tokens_per_s"] > 0
+    assert tokens["input_tokens_per_s"] is None and "usage" in tokens["reasons"]["input_tokens_per_s"]
+    assert any("told no `usage`" in word for word in words(plan, tokens))
+    assert outcome.certificate(plan).figures["answer_tokens_error_ratio"] is None
+    streams, _ = read_table(tmp_path / "none" / "streams.parquet", STREAMS_WRITTEN)
+    assert set(streams["output_tokens"]) == {-1} and set(streams["text_tokens"]) == {12}
+    plan, outcome, tokens = _load(server, tmp_path / "told", model, **chosen)
+    assert tokens["output_tokens_by"] == {"usage": tokens["requests"], "tokenizer": 0, "nobody": 0}
+    figures = outcome.certificate(plan).figures
+    assert (figures["prompt_tokens_error_ratio"], figures["answer_tokens_error_ratio"]) == (0.0, 0.0)
+    assert set(read_inputs(plan.inputs_path)["text_tokens"]) == {26}
+    _, _, tokens = _load(server, tmp_path / "both", f"{model},fault=no_usage", **{**chosen, "tokens": {}})
+    assert tokens["output_tokens_per_s"] is None and tokens["tpot_ms"]["count"] == 0
+    with pytest.raises(InputError, match="--tokenizer: .*missing.json can't be read"):
+        _load(server, tmp_path / "no", model, tokens={"tokenizer": tmp_path / "missing.json"})
+
+
+def words_tokenizer(path: Path) -> None:
+    """A ``tokenizer.json`` for which what stands between blanks is a token."""
+    from tokenizers import Tokenizer as Made
+    from tokenizers import models, pre_tokenizers
+
+    tokenizer: Any = Made(models.WordLevel({"?": 0}, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.save(str(path))
 
 
 def test_bad_streams_are_failures_of_the_load(server: StandIn, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ NONE: dict[str, Any] = {
         ({"ignore_eos": True}, "--ignore-eos"),
         ({"api_key_env": "KEY"}, "--api-key-env"),
         ({"each": {"ttft_ms": 5.0}}, "--ttft-ms"),
+        ({"tokenizer": Path("t.json")}, "--tokenizer"),
     ],
 )
 def test_an_option_of_streams_needs_their_protocol(given: dict[str, Any], option: str) -> None:

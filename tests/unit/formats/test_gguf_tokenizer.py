@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.formats.gguf_tokenizer import Tokenizer, not_counted, tokenizer_of
-from tests.gguf_files import fields, written
+from inferbench_tasks.formats.gguf_tokenizer import Tokenizer
+from tests.gguf_files import fields
 
 
 @pytest.mark.parametrize(
@@ -55,11 +54,3 @@ def test_what_cannot_be_counted_says_why(changes: dict[str, Any], words: str) ->
     """A tokenizer that nobody compared with llama.cpp's ids counts nothing."""
     with pytest.raises(InputError, match=words):
         Tokenizer(fields(**changes))
-
-
-def test_a_file_whose_texts_cannot_be_counted_has_no_tokenizer(tmp_path: Path) -> None:
-    """It is served all the same; prompts are then aimed at."""
-    whole = tokenizer_of(written(tmp_path))
-    assert whole is not None and whole.count([" the all"]) == [3]
-    other = {"tokenizer.ggml.pre": "qwen2"}
-    assert tokenizer_of(written(tmp_path, **other)) is None and not_counted(fields(**other))

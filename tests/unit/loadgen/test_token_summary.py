@@ -14,7 +14,7 @@ from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.loadgen.evidence import ShardUsage
 from inferbench_tasks.loadgen.server_side import SERVER_FIGURES
 from inferbench_tasks.loadgen.thresholds import Thresholds
-from inferbench_tasks.loadgen.token_records import CHUNKS, STREAMS
+from inferbench_tasks.loadgen.token_records import CHUNKS, STREAMS_JUDGED
 from inferbench_tasks.loadgen.token_share import withhold_all_times, withhold_clients_times
 from inferbench_tasks.loadgen.token_streams import first_chunk_tokens
 from inferbench_tasks.loadgen.token_summary import Each, summarise_tokens
@@ -51,7 +51,7 @@ def tokens_of(*streams: dict[str, Any], intended_s: list[float] | None = None) -
         START,
         END,
     )
-    rows: dict[str, list[int]] = {name: [] for name in STREAMS.names}
+    rows: dict[str, list[int]] = {name: [] for name in STREAMS_JUDGED.names}
     chunks: dict[str, list[int]] = {name: [] for name in CHUNKS.names}
     for number, item in enumerate(streams):
         moments = [int(intended[number] + ms * MS) for ms in item["arrivals_ms"]]
@@ -61,7 +61,7 @@ def tokens_of(*streams: dict[str, Any], intended_s: list[float] | None = None) -
             "cached_tokens": item.get("cached", -1), "output_tokens": item["tokens"],
             "first_chunk_tokens": item["first"], "first_chunk_by": 1, "first_token_ns": moments[0] if moments else -1,
             "first_output_ns": moments[item.get("reasoning", 0)] if moments else -1,
-            "last_token_ns": moments[-1] if moments else -1,
+            "last_token_ns": moments[-1] if moments else -1, "text_tokens": item.get("text", -1),
         }  # fmt: skip
         for name, value in values.items():
             rows[name].append(value)
@@ -144,6 +144,26 @@ def test_what_the_server_does_not_count_is_null() -> None:
     assert summary["output_tokens_per_s"] is None and summary["input_tokens_per_s"] is None
     assert "usage" in summary["reasons"]["output_tokens_per_s"]
     assert summary["cached_ratio"] is None
+
+
+def test_what_a_tokenizer_counted_stands_where_the_server_told_nothing() -> None:
+    """Its usage comes first; of text that neither knows nothing is made, and how many of each there are is told."""
+    by_text = stream([100, 130, 190], -1, first=1, text=7, prompt=-1)
+    by_usage = stream([100, 130, 190], 4, text=9)
+    summary = figures(by_text, by_usage)
+    assert summary["output_tokens_per_s"] == pytest.approx((7 + 4) / 10)
+    assert summary["tokens_per_chunk"] == pytest.approx(11 / 6)
+    assert summary["tpot_ms"]["min"] == pytest.approx(90 / 6) and summary["tpot_ms"]["max"] == pytest.approx(
+        90 / 3
+    )
+    assert summary["output_tokens_by"] == {"usage": 1, "tokenizer": 1, "nobody": 0}
+    assert list(summary["reasons"]) == ["input_tokens_per_s"]
+    unknown = figures(by_text, stream([100, 130], -1, first=-1))
+    assert unknown["output_tokens_by"] == {"usage": 0, "tokenizer": 1, "nobody": 1}
+    assert (
+        unknown["output_tokens_per_s"] is None
+        and "nobody counted" in unknown["reasons"]["output_tokens_per_s"]
+    )
 
 
 def test_goodness_is_of_all_that_were_due() -> None:
@@ -309,6 +329,26 @@ def test_how_the_first_chunks_tokens_are_known(
     text = StreamText(kinds=kinds, text_bytes=[0, *sizes], ends=[], output_tokens=tokens, first_tokens=told)
     text.chunks = len(sizes)
     assert first_chunk_tokens(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("sizes", "text_tokens", "expected"),
+    [
+        ([4, 8, 12], 12, (2, 2)),
+        ([4, 8, 12], 2, (1, 2)),
+        ([20], 5, (5, 2)),
+        ([4, 8], 0, (-1, 0)),
+        ([4, 8], -1, (-1, 0)),
+    ],
+)
+def test_the_first_chunks_tokens_of_those_that_a_tokenizer_counted(
+    sizes: list[int], text_tokens: int, expected: tuple[int, int]
+) -> None:
+    """By the text's share; a tokenizer may find fewer tokens than there were chunks, and the first has one of them."""
+    text = StreamText(kinds=[CONTENT] * len(sizes), text_bytes=sizes, ends=[], chunks=len(sizes))
+    assert first_chunk_tokens(text, text_tokens) == expected
+    text.output_tokens = 30
+    assert first_chunk_tokens(text, text_tokens)[0] > 0  # usage comes first
 
 
 def test_a_million_tokens_cost_what_they_take() -> None:
