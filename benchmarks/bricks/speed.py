@@ -23,7 +23,7 @@ from fastapi.testclient import TestClient
 
 from inferbench_tasks import settings
 from inferbench_tasks.abilities import INSTALLED
-from inferbench_tasks.brick_jobs import queries
+from inferbench_tasks.brick_jobs import queries, stored
 from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, RESULTS, PerfDBResults
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.results import WHOLE, Result, setting_id
@@ -109,7 +109,7 @@ def judge(db: PerfDB) -> int:
     """A row for each question."""
     client = web(db)
     questions: dict[str, tuple[str, Callable[[], Any]]] = {
-        "predict, one device": ("predict", lambda: queries.predicted(db, "model7", "CPU 3")),
+        "predict, one device": ("predict", lambda: stored.predicted(db, "model7", "CPU 3")),
         "GET /bricks/predict": (
             "predict",
             lambda: _get(client, "/api/bricks/predict?model=model7&device=CPU 3"),
@@ -119,7 +119,7 @@ def judge(db: PerfDB) -> int:
         "page Bricks": ("page", lambda: _get(client, "/bricks")),
         "plan of paper50, 8 cuts of each": ("plan", plan),
     }
-    found = queries.predicted(db, "model7", "CPU 3")
+    found = stored.predicted(db, "model7", "CPU 3")
     assert found["predicted_ms"] and found["missing"] == 0 and found["calibrated_by"] == 3, found
     passed = True
     for name, (limit, ask) in questions.items():

@@ -30,7 +30,7 @@ def advice(rows: Sequence[Mapping[str, Any]], slo_ms: float | None = None) -> di
     for row in rows:
         coverage = row["coverage_ratio"]
         if row["predicted_ms"] is None:
-            why = f"{row['missing']} of {row['unique']} unique bricks have no time there"
+            why = row.get("why") or f"{row['missing']} of {row['unique']} unique bricks have no time there"
         elif coverage < MEASURED_RATIO:
             why = f"only {coverage:.0%} of its time is measured, {MEASURED_RATIO:.0%} are needed"
         else:

@@ -7,7 +7,8 @@ from typing import Any
 from inferbench_tasks.brick_jobs.advice import advice
 from inferbench_tasks.brick_jobs.costs import costs_of
 from inferbench_tasks.brick_jobs.predict import CALIBRATE_ON
-from inferbench_tasks.brick_jobs.queries import by_device, models_of, predicted, settings_of
+from inferbench_tasks.brick_jobs.queries import models_of, settings_of
+from inferbench_tasks.brick_jobs.stored import by_device, predicted
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 

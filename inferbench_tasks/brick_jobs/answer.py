@@ -6,10 +6,14 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from inferbench_tasks.brick_jobs.cutting import BrickWork, CutModel
+from inferbench_tasks.brick_jobs.cutting import CutModel
+from inferbench_tasks.brick_jobs.documents import cut_of
 from inferbench_tasks.brick_jobs.estimates import Estimates, estimated, known_bricks
+from inferbench_tasks.brick_jobs.interpolation import interpolation, line_between, measured_sizes, why_none
 from inferbench_tasks.brick_jobs.predictions import predictions
+from inferbench_tasks.bricks import prediction
 from inferbench_tasks.bricks.measure.method import Method, Setting
+from inferbench_tasks.bricks.prediction import StandIns
 from inferbench_tasks.bricks.results import Result
 
 if TYPE_CHECKING:
@@ -33,7 +37,8 @@ def answer(
     """What is predicted of a model at a setting, calibrated by ``calibrate_on`` others that were measured there.
 
     ``known``: its bricks' times, and its own where it was measured as a whole. Bricks that are ``missing`` are
-    estimated; ``predicted_ms`` is null where that can't be done.
+    interpolated where the model is measured at a smaller and at a larger batch size, else estimated; ``predicted_ms``
+    is null where neither can be done, and of a batch size beyond all that it is measured at (``why``).
     """
     unique = set(cut.parts)
     absent = unique - set(known)
@@ -51,29 +56,45 @@ def answer(
         "unique": len(unique),
         "missing": len(absent),
     }
-    estimates = _estimates(results, cut, absent) if absent else None
-    if absent and estimates is None:
-        return {**facts, "coverage_ratio": None, "predicted_ms": None, "predicted_interval_ms": None}
+    none = {"coverage_ratio": None, "predicted_ms": None, "predicted_interval_ms": None}
+    sizes = measured_sizes(results, cut.name, cut.digest, cut.granularity, cut.view) if absent else ({}, {})
+    line = line_between(sizes, cut.batch_size)
+    between = interpolation(results, cut, line, absent) if line else None
+    rest = set() if between else absent
+    estimates = _estimates(results, cut, rest) if rest else None
+    if rest and estimates is None:
+        return {**facts, **none, "why": why_none(sizes, cut.batch_size) if sizes[0] else None}
     of = {"granularity": cut.granularity, "batch_size": cut.batch_size}
     measured = [name for name in results.whole_names() if name != cut.whole]
     others = results.cuts_of(measured, of, calibrate_on + _SPARE)
     wanted = {part for other in others for part in other["parts"]} | {other["whole"] for other in others}
     all_known = {**results.get_many((wanted | {cut.whole}) - set(known)), **known}
+    unmeasured: dict[str, StandIns] = {}
+    if between is not None:
+        all_known |= between.times
+        unmeasured["interpolated"] = between.off
     if estimates is not None:
         all_known |= stand_ins(cut, estimates, known, results.setting)
+        unmeasured["estimated"] = prediction.stand_ins(rest, estimates.spread, estimates.families)
     cuts = [cut.model_copy(update={"at": 0})]
-    # What calibrates is measured, all of it.
+    # What calibrates is measured, all of it; at a size between two, at these.
     for at, other in enumerate(others, start=1):
         if not absent & set(other["parts"]):
             cuts.append(cut_of(at, other, all_known))
-    spread = estimates and (estimates.spread, estimates.families)
-    [one] = predictions(cuts, all_known, calibrate_on, constructor, {0: (absent, spread)} if spread else {})[
-        0
-    ]
+    there = {other.operators for other in cuts}
+    for twin, times in between.calibrating if between else ():
+        if twin.operators not in there:
+            all_known |= {name: time for name, time in times.items() if name not in all_known}
+            cuts.append(twin.model_copy(update={"at": len(cuts)}))
+    [one] = predictions(cuts, all_known, calibrate_on, constructor, {0: unmeasured})[0]
+    if estimates and sizes[0] and one.coverage_ratio < MEASURED_RATIO:
+        # Families that were held back tell nothing of other batch sizes than those that they were measured at.
+        return {**facts, **none, "why": why_none(sizes, cut.batch_size)}
     rounds_ns = all_known[cut.whole].rounds_ns["warm"] if one.measured else ()
     shown = facts | {
         "estimated_error_ratio": math.expm1(estimates.spread) if estimates else None,
         "coverage_ratio": one.coverage_ratio,
+        **(between.facts(one.interpolated_ratio) if between else {}),
         "predicted_ms": one.best.ms,
         "predicted_interval_ms": [one.best.low_ms, one.best.high_ms],
         "constructed_ms": one.constructed.ms,
@@ -90,9 +111,13 @@ def answer(
 
 def little_measured(row: Mapping[str, Any]) -> str:
     """What is said first of a prediction most of which is not measured."""
+    what = "estimated"
+    if row.get("interpolated"):
+        low, high = row["interpolated_between"]
+        what = f"interpolated between batch {low} and {high}"
     return (
         f"only {row['coverage_ratio']:.0%} of this time is measured: {row['missing']} of {row['unique']} unique "
-        f"bricks are estimated"
+        f"bricks are {what}"
     )
 
 
@@ -118,20 +143,3 @@ def stand_ins(
         )
         for identity, times in estimates.ns.items()
     }  # fmt: skip
-
-
-def cut_of(at: int, document: Mapping[str, Any], known: Mapping[str, Result]) -> CutModel:
-    """A model as PerfDB has it; ``operators`` are those of its bricks in order, where all of these are known."""
-    parts = tuple(document["parts"])
-    whole = known.get(document["whole"])
-    operators = tuple(whole.operators) if whole else (document["whole"],)
-    if all(part in known for part in parts):
-        operators = tuple(operator for part in parts for operator in known[part].operators)
-    return CutModel(
-        at=at, name=document.get("model") or "", copies=1, task=document.get("task"),
-        digest=document.get("digest") or "", batch_size=document.get("batch_size") or 1,
-        granularity=document["granularity"], layers=document.get("layers") or 0, operators=operators,
-        whole=document["whole"], parts=parts, needs=tuple(tuple(before) for before in document["needs"]),
-        work=tuple(BrickWork.model_validate(one) for one in document.get("work") or ()),
-        view=document.get("view") or "runtime",
-    )  # fmt: skip

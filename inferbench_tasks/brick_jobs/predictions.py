@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.result import PredictedModel, Times
 from inferbench_tasks.bricks import prediction
-from inferbench_tasks.bricks.prediction import Estimate
+from inferbench_tasks.bricks.prediction import Estimate, StandIns
 from inferbench_tasks.bricks.results import Result
 
-#: Identities that were estimated, and of sums of such estimates the spread of the logarithm and how many told it.
-Guess = tuple[Collection[str], tuple[float, int]]
+#: Where times that were not measured come from (``estimated``, ``interpolated``) -> whose they are.
+Unmeasured = Mapping[str, StandIns]
+NONE: Unmeasured = MappingProxyType({})
 
 
 def predictions(
@@ -21,13 +22,13 @@ def predictions(
     known: Mapping[str, Result],
     calibrate_on: int,
     constructor: str = "sequential",
-    guesses: Mapping[int, Guess] = MappingProxyType({}),
+    unmeasured: Mapping[int, Unmeasured] = MappingProxyType({}),
 ) -> dict[int, list[PredictedModel]]:
     """Place in the list -> a prediction for each of the model's cuts, of those all of whose bricks are known.
 
     A model is calibrated by the first ``calibrate_on`` others of the list, at its batch size and granularity, that
     were measured as a whole; never by one of the same operators in the same order, which is the same model.
-    ``guesses``: place -> which of its bricks' times are estimates.
+    ``unmeasured``: place -> which of its bricks' times were not measured.
     """
     complete = [cut for cut in cuts if all(part in known for part in cut.parts)]
     ratios = {_id(cut): _log_ratio(cut, known, constructor) for cut in complete if cut.whole in known}
@@ -41,7 +42,9 @@ def predictions(
             and other.operators != cut.operators
             and (other.batch_size, other.granularity) == (cut.batch_size, cut.granularity)
         ][:calibrate_on]
-        made.setdefault(cut.at, []).append(_predicted(cut, known, by, constructor, guesses.get(cut.at)))
+        made.setdefault(cut.at, []).append(
+            _predicted(cut, known, by, constructor, unmeasured.get(cut.at, NONE))
+        )
     return made
 
 
@@ -65,15 +68,13 @@ def _predicted(
     known: Mapping[str, Result],
     by: Sequence[float],
     constructor: str,
-    guess: Guess | None,
+    unmeasured: Unmeasured,
 ) -> PredictedModel:
     bricks = [known[part] for part in cut.parts]
     warm = prediction.constructed(bricks, cut.needs, "warm", constructor)
-    coverage, estimated = 1.0, frozenset[str]()
-    if guess is not None:
-        estimated, (spread, families) = frozenset(guess[0]), guess[1]
-        coverage = prediction.coverage_ratio(bricks, estimated, "warm")
-        warm = prediction.with_estimates(warm, 1 - coverage, spread, families)
+    shares = {how: prediction.share_ratio(bricks, of.identities, "warm") for how, of in unmeasured.items()}
+    for how, of in unmeasured.items():
+        warm = prediction.with_stand_ins(warm, shares[how], of)
     calibration = prediction.calibration_by(by)
     return PredictedModel(
         batch_size=cut.batch_size,
@@ -81,7 +82,8 @@ def _predicted(
         layers=cut.layers,
         bricks=len(cut.parts),
         unique=len(set(cut.parts)),
-        coverage_ratio=coverage,
+        coverage_ratio=max(0.0, 1.0 - math.fsum(shares.values())),
+        interpolated_ratio=shares.get("interpolated", 0.0),
         constructed=times(warm),
         streamed=times(prediction.constructed(bricks, cut.needs, "streamed", constructor)),
         parallel=times(prediction.constructed(bricks, cut.needs, "warm", "parallel")),
@@ -89,7 +91,9 @@ def _predicted(
         factor=calibration.factor if calibration else None,
         calibrated_by=calibration.models if calibration else None,
         measured=times(prediction.measured(known[cut.whole])) if cut.whole in known else None,
-        by_operators=prediction.by_operators(bricks, "warm", estimated),
+        by_operators=prediction.by_operators(
+            bricks, "warm", {how: of.identities for how, of in unmeasured.items()}
+        ),
     )
 
 

@@ -20,7 +20,8 @@ class Times(Document):
 class PredictedModel(Document):
     """One model at one batch size and granularity.
 
-    ``coverage_ratio``: the share of the constructed time that is measured. ``calibrated``: the constructed one times
+    ``coverage_ratio``: the share of the constructed time that is measured; ``interpolated_ratio``: the share that is
+    interpolated between two batch sizes; the rest is estimated. ``calibrated``: the constructed one times
     the factor of ``calibrated_by`` other models. ``measured``: the model itself, in rounds among the bricks.
     """
 
@@ -30,6 +31,7 @@ class PredictedModel(Document):
     bricks: int
     unique: int
     coverage_ratio: float
+    interpolated_ratio: float = 0.0
     constructed: Times
     streamed: Times
     parallel: Times

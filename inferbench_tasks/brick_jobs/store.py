@@ -173,6 +173,22 @@ class PerfDBResults:
             "reading decompositions",
         )
 
+    def cuts_at(
+        self, granularity: str, view: str, of: Mapping[str, Any], fields: Sequence[str] = ()
+    ) -> list[dict[str, Any]]:
+        """How models were cut, at all batch sizes, for this setting's instruction set or for none; the newest first.
+
+        ``of``: what else is known of them; ``fields``: these only. Without bricks' work.
+        """
+        own = self.setting.instruction_set if view_of(view).processor else None
+        where = {"granularity": granularity, "instruction_set": own, "batch_size": {"$exists": True}, **of}
+        wanted = {**dict.fromkeys(fields, 1), "_id": 0} if fields else {"_id": 0, "work": 0}
+        newest = [("cut_at", -1), ("created_at", -1)]
+        return self._db.retrying(
+            lambda: list(self._db.collection(DECOMPOSITIONS).find(where, wanted, sort=newest)),
+            "reading decompositions",
+        )
+
     def measured_cuts(self, limit: int) -> list[dict[str, Any]]:
         """The newest models that were cut for this setting's instruction set and whose bricks' work was counted."""
         where = {"instruction_set": self.setting.instruction_set, "work": {"$exists": True}}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from scipy import stats
@@ -73,41 +74,59 @@ def calibrated(estimate: Estimate, by: Calibration) -> Estimate:
     return Estimate(ns, ns * math.exp(-half), ns * math.exp(half))
 
 
-def coverage_ratio(bricks: Sequence[Result], estimated: Collection[str], state: str) -> float:
-    """The share of the bricks' summed time that is measured."""
-    times = [(brick.identity in estimated, float(np.mean(brick.rounds_ns[state]))) for brick in bricks]
-    return math.fsum(time for guess, time in times if not guess) / math.fsum(time for _, time in times)
+def share_ratio(bricks: Sequence[Result], identities: Collection[str], state: str) -> float:
+    """Their share of the bricks' summed time."""
+    times = [(brick.identity in identities, float(np.mean(brick.rounds_ns[state]))) for brick in bricks]
+    return math.fsum(time for own, time in times if own) / math.fsum(time for _, time in times)
 
 
-def with_estimates(estimate: Estimate, share: float, spread: float, families: int) -> Estimate:
-    """The same with the interval of what is estimated of it, ``share`` of its time.
+@dataclass(frozen=True)
+class StandIns:
+    """Bricks whose times were not measured, and what the sum of their true times is at least and at most of what is
+    taken for it (95%)."""
 
-    ``spread``: the root mean square of the logarithms by which sums of estimates were off, of so many families.
-    Student's quantile of that is how far this sum may be off; it adds to the rounds' as a square.
+    identities: frozenset[str]
+    low_ratio: float
+    high_ratio: float
+
+
+def stand_ins(identities: Collection[str], spread: float, judged: int) -> StandIns:
+    """Of sums of such times that were off by ``spread``, the root mean square of the logarithms of so many sums.
+
+    Student's quantile of that is how far another sum may be off.
     """
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, families)) * spread
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, judged)) * spread
+    return StandIns(frozenset(identities), math.exp(-half), math.exp(half))
+
+
+def with_stand_ins(estimate: Estimate, share: float, of: StandIns) -> Estimate:
+    """The same with the interval of stand-ins that are ``share`` of its time: it adds to what is there as a square."""
     part = share * estimate.ns
-    low = math.hypot(estimate.ns - estimate.low_ns, part * -math.expm1(-half))
-    high = math.hypot(estimate.high_ns - estimate.ns, part * math.expm1(half))
+    low = math.hypot(estimate.ns - estimate.low_ns, part * (1 - of.low_ratio))
+    high = math.hypot(estimate.high_ns - estimate.ns, part * (of.high_ratio - 1))
     return Estimate(estimate.ns, max(0.0, estimate.ns - low), estimate.ns + high)
 
 
 def by_operators(
-    bricks: Sequence[Result], state: str, estimated: Collection[str] = ()
+    bricks: Sequence[Result], state: str, marked: Mapping[str, Collection[str]] = MappingProxyType({})
 ) -> list[dict[str, object]]:
-    """Where the time goes: a row for each type of brick, the largest share first; how many of them are estimated."""
+    """Where the time goes: a row for each type of brick, the largest share first.
+
+    ``marked``: a mark, such as ``estimated``, and whose it is; rows then have a count of each.
+    """
     times: defaultdict[str, float] = defaultdict(float)
     counts: Counter[str] = Counter()
-    guesses: Counter[str] = Counter()
+    marks = {mark: Counter[str]() for mark in marked}
     for brick in bricks:
         name = " > ".join(brick.operators)
         times[name] += float(np.mean(brick.rounds_ns[state]))
         counts[name] += 1
-        guesses[name] += brick.identity in estimated
+        for mark, identities in marked.items():
+            marks[mark][name] += brick.identity in identities
     total = math.fsum(times.values())
     return [
         {"operators": name, "bricks": counts[name], "ms": time / 1e6, "share_ratio": time / total}
-        | ({"estimated": guesses[name]} if estimated else {})
+        | {mark: of[name] for mark, of in marks.items()}
         for name, time in sorted(times.items(), key=lambda item: (-item[1], item[0]))
     ]
 

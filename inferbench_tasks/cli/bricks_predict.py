@@ -66,7 +66,8 @@ def predict(
     """Predict models' latency from the times of their unique bricks in PerfDB.
 
     On this machine those that are missing are measured first, and kept: models that share bricks share their times, and
-    submissions of kind bricks use them. With --device nothing is timed.
+    submissions of kind bricks use them. With --device nothing is timed; a batch size between two that
+    are measured there is interpolated, brick by brick.
     """
     from inferbench_tasks.bricks.constructors import constructor_of
     from inferbench_tasks.bricks.measure.method import Method
@@ -138,7 +139,7 @@ def _stored(
 ) -> dict[str, Any]:  # fmt: skip
     """From stored times alone. The model is cut here: its bricks are those of a device of this instruction set."""
     from inferbench_tasks.brick_jobs.predict import CALIBRATE_ON
-    from inferbench_tasks.brick_jobs.queries import answered
+    from inferbench_tasks.brick_jobs.stored import answered
 
     with asked(named(model, framework), lambda done, of, what: tell(what, done, of)) as (common, ctx):
         one = _cut(common, ctx, {**wish, "networks": False}, set())
@@ -175,7 +176,9 @@ def _in_words(row: dict[str, Any]) -> str:
         return text + (
             f"no prediction: {row['missing']} of {row['unique']} unique bricks have no time on {row['device']}."
         )
-    if row["missing"]:
+    if row.get("interpolated"):
+        text += _interpolated(row)
+    elif row["missing"]:
         text += (
             f"{1 - row['coverage_ratio']:.1%} of it are estimated ({row['missing']} of {row['unique']} bricks; "
             f"families that were held back were {row['estimated_error_ratio']:.0%} off), which the interval has in it; "
@@ -191,6 +194,23 @@ def _in_words(row: dict[str, Any]) -> str:
             "three other models calibrate it."
         )
     return text
+
+
+def _interpolated(row: dict[str, Any]) -> str:
+    low, high = row["interpolated_between"]
+    text = (
+        f"{row['interpolated_ratio']:.1%} of it are interpolated between batch {low} and {high} ({row['interpolated']} "
+        f"of {row['unique']} bricks; "
+    )
+    if row["interpolation_error_ratio"] is None:
+        return (
+            text
+            + "the interval has in it what the two times allow: no three other models were measured between); "
+        )
+    return text + (
+        f"{row['interpolation_judged_by']} other models that were measured between were "
+        f"{row['interpolation_error_ratio']:.1%} off, which the interval has in it); "
+    )
 
 
 def _progress() -> Progress:

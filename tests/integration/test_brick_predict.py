@@ -40,16 +40,18 @@ def predict(*arguments: str) -> int:
     return int(end.value.code or 0)
 
 
-def cut(model: Path, data_dir: Path) -> Any:
+def cut(model: Path, data_dir: Path, batch: int = 1) -> Any:
     ctx = Context(data_dir=data_dir, base_dir=model.parent)
     job = job_of("t", FileModel(kind="file", path=model.name))
-    return asked_to_cut(ctx, set(), run_id="r", job_id="r", job=job, networks=False).cuts[0]
+    return asked_to_cut(
+        ctx, set(), run_id="r", job_id="r", job=job, networks=False, batch_sizes=(batch,)
+    ).cuts[0]
 
 
-def put(db: PerfDB, identity: str, ms: float) -> None:
+def put(db: PerfDB, identity: str, ms: float, operators: tuple[str, ...] = ("Op",)) -> None:
     times = {"warm": (ms * 1e6,) * 3, "streamed": (ms * 2e6,) * 3}
     result = Result(
-        identity=identity, key=identity, operators=("Op",), setting=SETTING, session="s", method=Method(),
+        identity=identity, key=identity, operators=operators, setting=SETTING, session="s", method=Method(),
         rounds_ns=times, raw_ns={},
     )  # fmt: skip
     PerfDBResults(db, SETTING).put(result)
@@ -75,6 +77,26 @@ def test_a_device_s_prediction_is_the_sum_of_what_is_stored_of_it(
     [row] = json.loads(capsys.readouterr().out)
     assert row["predicted_ms"] == pytest.approx(sum(times[part] for part in one.parts))
     assert row["streamed_ms"] == pytest.approx(2 * row["predicted_ms"]) and row["coverage_ratio"] == 1
+
+
+def test_a_batch_size_between_two_that_are_stored_is_interpolated(
+    model: Path, data_dir: Path, perfdb: PerfDB, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """1 ms each brick at 1, 8 ms at 8: 4 ms at 4, none of it measured, which the words begin with; 16 is refused."""
+    store = PerfDBResults(perfdb, SETTING)
+    store.set_base_ns({"dense": 1.0})
+    for batch in (1, 8):
+        one = cut(model, data_dir, batch)
+        store.put_cuts([one])
+        for work in one.work:
+            put(perfdb, work.identity, float(batch), work.operators)
+    assert predict(str(model), "--device", "some", "--batch-size", "4", "-o", "json") == 0
+    out, err = capsys.readouterr()
+    [row] = json.loads(out)
+    assert row["predicted_ms"] == pytest.approx(4 * row["bricks"]) and row["coverage_ratio"] == 0
+    assert err.startswith("ours: only 0% of this time is measured") and "between batch 1 and 8" in err
+    assert predict(str(model), "--device", "some", "--batch-size", "16", "-o", "json") == 2
+    assert "measured there at batch 1 and 8; 16 is beyond" in capsys.readouterr().err
 
 
 def test_what_is_missing_is_measured_once_and_kept_for_submissions(

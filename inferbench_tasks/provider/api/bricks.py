@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from inferbench_tasks import settings
 from inferbench_tasks.brick_jobs import queries
 from inferbench_tasks.brick_jobs.advise import advised
+from inferbench_tasks.brick_jobs.stored import predicted
 from inferbench_tasks.bricks.corpus import corpora
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.api.access import Store
@@ -64,9 +65,11 @@ def predict(
     granularity: Annotated[str, Query(pattern=r"^([1-9][0-9]{0,3}|whole)$")] = "1",
 ) -> Response:
     """``predicted_ms`` with its interval and its ``coverage_ratio``, the share of it that is measured: bricks that are
-    ``missing`` are estimated. Below 90% a ``warning`` comes first; all are null where there is no estimate."""
+    ``missing`` are interpolated where the model is measured at a smaller and at a larger batch size
+    (``interpolated_ratio``, ``interpolated_between``), else estimated. Below 90% a ``warning`` comes first; all are
+    null where there is no estimate. 404 for a batch size beyond those that the model is measured at, with these."""
     try:
-        found = queries.predicted(db, model, device, batch_size, granularity)
+        found = predicted(db, model, device, batch_size, granularity)
     except InputError as error:
         raise not_found(str(error)) from error
     return table(request, "json", [], plain(found))

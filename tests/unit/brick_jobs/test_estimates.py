@@ -17,7 +17,7 @@ from inferbench_tasks.brick_jobs.estimates import (
     known_bricks,
 )
 from inferbench_tasks.bricks.measure.method import Method, Setting
-from inferbench_tasks.bricks.prediction import Estimate, coverage_ratio, with_estimates
+from inferbench_tasks.bricks.prediction import Estimate, share_ratio, stand_ins, with_stand_ins
 from inferbench_tasks.bricks.results import Result
 
 SETTING = Setting(processor="p", instruction_set="x", cores=1, threads=1, runtime="r")
@@ -88,19 +88,21 @@ def test_too_little_is_no_estimate() -> None:
 def test_the_interval_has_the_estimates_error() -> None:
     """100 +- 3, half of it estimated, off by 0.1 in the logarithm (RMS of 4, t = 2.776): 50 x (1 - exp(-0.2776))
     = 12.12 below and 50 x (exp(0.2776) - 1) = 16.00 above, each with the 3 as squares."""
-    wide = with_estimates(Estimate(100.0, 97.0, 103.0), 0.5, 0.1, 4)
+    wide = with_stand_ins(Estimate(100.0, 97.0, 103.0), 0.5, stand_ins("a", 0.1, 4))
     assert wide.ns == 100
     assert wide.low_ns == pytest.approx(100 - math.hypot(3, 12.12), abs=0.01)
     assert wide.high_ns == pytest.approx(100 + math.hypot(3, 16.00), abs=0.01)
-    assert with_estimates(Estimate(100.0, 97.0, 103.0), 0.0, 9.0, 4) == Estimate(100.0, 97.0, 103.0)
-    assert with_estimates(Estimate(100.0, 97.0, 103.0), 1.0, 9.0, 4).low_ns >= 0
+    assert with_stand_ins(Estimate(100.0, 97.0, 103.0), 0.0, stand_ins("a", 9.0, 4)) == Estimate(
+        100.0, 97.0, 103.0
+    )
+    assert with_stand_ins(Estimate(100.0, 97.0, 103.0), 1.0, stand_ins("a", 9.0, 4)).low_ns >= 0
 
 
-def test_coverage_is_a_share_of_time_not_of_bricks() -> None:
-    """One of three bricks stands twice in the model, and makes 20 of 25: 5 are measured."""
+def test_a_share_is_of_time_not_of_bricks() -> None:
+    """One of three bricks stands twice in the model, and makes 20 of 25."""
     bricks = [result("a", 10), result("b", 1), result("c", 4), result("a", 10)]
-    assert coverage_ratio(bricks, {"a"}, "warm") == pytest.approx(5 / 25)
-    assert coverage_ratio(bricks, set(), "warm") == 1
+    assert share_ratio(bricks, {"a"}, "warm") == pytest.approx(20 / 25)
+    assert share_ratio(bricks, set(), "warm") == 0
 
 
 def test_what_teaches_is_what_was_measured_of_counted_models() -> None:

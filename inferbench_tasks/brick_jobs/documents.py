@@ -1,0 +1,28 @@
+"""Models as PerfDB has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from inferbench_tasks.brick_jobs.cutting import BrickWork, CutModel
+from inferbench_tasks.bricks.results import Result
+
+
+def cut_of(at: int, document: Mapping[str, Any], known: Mapping[str, Result]) -> CutModel:
+    """A model as PerfDB has it; ``operators`` are those of its bricks in order, where these are known."""
+    parts = tuple(document["parts"])
+    whole = known.get(document["whole"])
+    operators = tuple(whole.operators) if whole else (document["whole"],)
+    of = {one["identity"]: tuple(one["operators"]) for one in document.get("work") or ()}
+    of |= {part: known[part].operators for part in parts if part in known}
+    if all(part in of for part in parts):
+        operators = tuple(operator for part in parts for operator in of[part])
+    return CutModel(
+        at=at, name=document.get("model") or "", copies=1, task=document.get("task"),
+        digest=document.get("digest") or "", batch_size=document.get("batch_size") or 1,
+        granularity=document["granularity"], layers=document.get("layers") or 0, operators=operators,
+        whole=document["whole"], parts=parts, needs=tuple(tuple(before) for before in document["needs"]),
+        work=tuple(BrickWork.model_validate(one) for one in document.get("work") or ()),
+        view=document.get("view") or "runtime",
+    )  # fmt: skip

@@ -1,0 +1,246 @@
+"""A model at a batch size between two at which all of its bricks were measured.
+
+Each brick that has no time at that size is interpolated between its times at the two (``bricks/interpolation.py``).
+How far that is off is told by other models that were measured at the two sizes and at one between them: what their
+bricks' interpolated times add up to, over what their measured ones do. Where fewer than three models tell it, the
+interval is what the two times allow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inferbench_tasks.brick_jobs.cutting import CutModel
+from inferbench_tasks.brick_jobs.documents import cut_of
+from inferbench_tasks.bricks.interpolation import bounds_ns, interpolated
+from inferbench_tasks.bricks.prediction import StandIns, stand_ins
+from inferbench_tasks.bricks.results import WHOLE, Result
+
+if TYPE_CHECKING:
+    from inferbench_tasks.brick_jobs.store import PerfDBResults
+
+#: Fewer models, measured at a size between the two, do not tell how far an interpolation is off.
+FEWEST_JUDGED = 3
+#: So many other models are looked at, the newest.
+_MOST_OTHERS = 20
+
+
+#: How a model was cut at each batch size at which all of its bricks have a time, and these times.
+Sizes = tuple[Mapping[int, CutModel], Mapping[str, Result]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A model at two batch sizes, ``lower`` and ``upper``, and the times of all of its bricks at both."""
+
+    lower: CutModel
+    upper: CutModel
+    times: Mapping[str, Result]
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """The two batch sizes."""
+        return self.lower.batch_size, self.upper.batch_size
+
+    def at(self, batch: int) -> CutModel:
+        """The model at a size between, where it was never cut: bricks that are no other there keep their names."""
+        parts = tuple(_between(*pair) for pair in zip(self.lower.parts, self.upper.parts, strict=True))
+        whole = WHOLE + _between(self.lower.whole, self.upper.whole)
+        return self.lower.model_copy(update={"batch_size": batch, "parts": parts, "whole": whole, "work": ()})
+
+    def ends(self, cut: CutModel, part: str) -> tuple[Result, Result]:
+        """A brick of the model as it is cut at a size between: its times at the two."""
+        at = cut.parts.index(part)
+        return self.times[self.lower.parts[at]], self.times[self.upper.parts[at]]
+
+    def results(self, cut: CutModel, absent: Collection[str]) -> dict[str, Result]:
+        """The interpolated times of these bricks."""
+        return {
+            part: interpolated(*self.ends(cut, part), self.sizes, cut.batch_size, part)
+            for part in dict.fromkeys(cut.parts)
+            if part in absent
+        }
+
+    def whole(self, cut: CutModel) -> dict[str, Result]:
+        """The interpolated time of the model itself, where it was measured at both sizes."""
+        ends = [self.times.get(self.lower.whole), self.times.get(self.upper.whole)]
+        if ends[0] is None or ends[1] is None:
+            return {}
+        return {cut.whole: interpolated(ends[0], ends[1], self.sizes, cut.batch_size, cut.whole)}
+
+    def log_off(self, cut: CutModel) -> float:
+        """Of the model at a size between where it was measured too: interpolated over measured sum, as a logarithm."""
+        guesses = self.results(cut, set(cut.parts))
+        total = math.fsum(_mean_ns(guesses[part]) for part in cut.parts)
+        return math.log(total / math.fsum(_mean_ns(self.times[part]) for part in cut.parts))
+
+    def bounds(self, cut: CutModel, absent: Collection[str]) -> StandIns:
+        """What the two times of each of these bricks allow their sum to be."""
+        names = [part for part in cut.parts if part in absent]
+        known = self.results(cut, absent)
+        spans = [
+            bounds_ns(_mean_ns(lower), _mean_ns(upper), self.sizes, cut.batch_size)
+            for lower, upper in (self.ends(cut, name) for name in names)
+        ]
+        total = math.fsum(_mean_ns(known[name]) for name in names)
+        return StandIns(
+            frozenset(absent),
+            math.fsum(least for least, _ in spans) / total,
+            math.fsum(most for _, most in spans) / total,
+        )
+
+
+def _between(lower: str, upper: str) -> str:
+    return lower if lower == upper else f"{lower}~{upper}"
+
+
+def _mean_ns(result: Result) -> float:
+    return float(np.mean(result.rounds_ns["warm"]))
+
+
+def line_between(of: Sizes, batch: int) -> Line | None:
+    """Between the nearest sizes on both sides; None where there is none on one, and where the model is not cut into the
+    same bricks at both: a runtime may fuse otherwise in larger batches."""
+    sizes, times = of
+    below, above = [size for size in sizes if size < batch], [size for size in sizes if size > batch]
+    if not below or not above or not same_layers(sizes[max(below)], sizes[min(above)]):
+        return None
+    return Line(sizes[max(below)], sizes[min(above)], times)
+
+
+def why_none(of: Sizes, batch: int) -> str:
+    """Why nothing is said of a batch size, where ``line_between`` has no line; with what is there."""
+    sizes = sorted(of[0])
+    if not sizes:
+        return f"no batch size of it is measured there, with all of its bricks: {batch} can't be interpolated"
+    there = f"all of its bricks are measured there at batch {_listed(sizes)}"
+    if sizes[0] < batch < sizes[-1]:
+        return f"{there}, but it is not cut into the same layers at both sides of {batch}: none can be interpolated"
+    return (
+        f"{there}; {batch} is beyond: bricks are interpolated between two sizes, and nothing is said of what lies "
+        f"beyond. Measure it at {batch}, or at a size on the other side"
+    )
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    return ", ".join(map(str, sizes[:-1])) + (" and " if len(sizes) > 1 else "") + str(sizes[-1])
+
+
+def same_layers(one: CutModel, other: CutModel) -> bool:
+    """Whether two cuts are the same layers in the same bricks, at sizes of their own."""
+    return (one.operators, one.needs) == (other.operators, other.needs)
+
+
+def measured_sizes(results: PerfDBResults, model: str, digest: str, granularity: str, view: str) -> Sizes:
+    """Those of one model at the results' setting."""
+    return _complete(results, results.cuts_at(granularity, view, {"model": model, "digest": digest or None}))
+
+
+def others(results: PerfDBResults, line: Line) -> list[Sizes]:
+    """Other models that were measured at both sizes of the line, the newest first; never one of the line's operators:
+    it may be the same model."""
+    of = line.lower
+    documents = results.cuts_at(of.granularity, of.view, {}, fields=("model", "digest", "batch_size"))
+    sizes_of: dict[tuple[Any, Any], set[int]] = {}
+    for one in documents:
+        sizes_of.setdefault((one.get("model"), one.get("digest")), set()).add(one["batch_size"])
+    names = [name for name, sizes in sizes_of.items() if set(line.sizes) <= sizes][:_MOST_OTHERS]
+    found = []
+    for model, digest in names:
+        sizes, times = _complete(
+            results, results.cuts_at(of.granularity, of.view, {"model": model, "digest": digest})
+        )
+        if set(line.sizes) <= sizes.keys() and sizes[line.sizes[0]].operators != of.operators:
+            found.append((sizes, times))
+    return found
+
+
+def _complete(results: PerfDBResults, documents: Sequence[Mapping[str, Any]]) -> Sizes:
+    """Of documents of one model, the newest first."""
+    times = results.get_many({name for one in documents for name in (*one["parts"], one["whole"])})
+    sizes: dict[int, CutModel] = {}
+    for one in documents:
+        if all(part in times for part in one["parts"]):
+            sizes.setdefault(one["batch_size"], cut_of(0, one, times))
+    return sizes, times
+
+
+def judged(models: Iterable[Sizes], line: Line) -> list[float]:
+    """Of each model that was measured at a size between too, the logarithm of interpolated over measured sums of its
+    bricks; the worst, if at several."""
+    low, high = line.sizes
+    found: list[float] = []
+    for sizes, times in models:
+        own = Line(sizes[low], sizes[high], times)
+        logs = [
+            own.log_off(sizes[size])
+            for size in sizes
+            if low < size < high and same_layers(own.lower, own.upper) and same_layers(own.lower, sizes[size])
+        ]
+        found += [max(logs, key=abs)] if logs else []
+    return found
+
+
+def calibrating(models: Iterable[Sizes], line: Line, batch: int) -> list[tuple[CutModel, dict[str, Result]]]:
+    """Those models that were measured as a whole at both sizes of the line, interpolated to the one between."""
+    found = []
+    for sizes, times in models:
+        own = Line(sizes[line.sizes[0]], sizes[line.sizes[1]], times)
+        if not same_layers(own.lower, own.upper):
+            continue
+        cut = own.at(batch)
+        if whole := own.whole(cut):
+            found.append((cut, {**times, **own.results(cut, set(cut.parts) - times.keys()), **whole}))
+    return found
+
+
+@dataclass(frozen=True)
+class Interpolation:
+    """What is interpolated of a model. ``off``: what it may truly be; ``judged``: so many other models told it.
+
+    ``spread``: the root mean square of the logarithms by which they were off, None where they are too few to say.
+    """
+
+    sizes: tuple[int, int]
+    times: Mapping[str, Result]
+    off: StandIns
+    judged: int
+    spread: float | None
+    calibrating: tuple[tuple[CutModel, Mapping[str, Result]], ...]
+
+    def facts(self, ratio: float) -> dict[str, Any]:
+        """As predictions show it; ``ratio``: its share of the time."""
+        return {
+            "interpolated": len(self.times),
+            "interpolated_ratio": ratio,
+            "interpolated_between": list(self.sizes),
+            "interpolation_judged_by": self.judged,
+            "interpolation_error_ratio": None if self.spread is None else math.expm1(self.spread),
+        }
+
+
+def interpolation(
+    results: PerfDBResults, cut: CutModel, line: Line, absent: Collection[str]
+) -> Interpolation | None:
+    """Of a model's bricks that have no time at its batch size. None where it is cut into other layers there."""
+    if not same_layers(line.lower, cut):
+        return None
+    models = others(results, line)
+    logs = judged(models, line)
+    spread = (
+        math.sqrt(math.fsum(log * log for log in logs) / len(logs)) if len(logs) >= FEWEST_JUDGED else None
+    )
+    off = line.bounds(cut, absent) if spread is None else stand_ins(absent, spread, len(logs))
+    return Interpolation(
+        line.sizes,
+        line.results(cut, absent),
+        off,
+        len(logs),
+        spread,
+        tuple(calibrating(models, line, cut.batch_size)),
+    )

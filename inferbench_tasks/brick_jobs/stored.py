@@ -1,0 +1,167 @@
+"""A model's latency on a device, from what PerfDB has of its bricks there; nothing is run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from inferbench_tasks.brick_jobs.answer import answer
+from inferbench_tasks.brick_jobs.cutting import CutModel
+from inferbench_tasks.brick_jobs.documents import cut_of
+from inferbench_tasks.brick_jobs.interpolation import line_between, measured_sizes, why_none
+from inferbench_tasks.brick_jobs.queries import find, setting_of, settings_of
+from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, PerfDBResults
+from inferbench_tasks.bricks.processor import instruction_set
+from inferbench_tasks.bricks.results import Result
+from inferbench_tasks.bricks.views import view_of
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.store import PerfDB
+
+#: In place of an instruction set, of cuts that are of none.
+_ANY = ""
+
+
+def predicted(
+    db: PerfDB,
+    model: str,
+    device: str = "",
+    batch_size: int = 1,
+    granularity: str = "1",
+    calibrate_on: int = 3,
+    constructor: str = "sequential",
+) -> dict[str, Any]:
+    """A model's latency from what is stored alone; nothing is run.
+
+    At the newest of the settings of that device at which most of its bricks are known; those that are ``missing`` are
+    interpolated between two batch sizes, or estimated, and where they can't be ``predicted_ms`` is null. InputError for
+    a model that was never cut, a device that nothing was measured on, or a batch size beyond those measured there.
+    """
+    cuts = _newest_cuts(db, model, batch_size, granularity)
+    found, whys = _stored_at(db, device, cuts, batch_size)
+    if not found:
+        raise _nothing(model, device, batch_size, whys)
+    results, stored, cut = max(found, key=_share)
+    return said(answer(results, cut, stored, calibrate_on, constructor))
+
+
+def by_device(
+    db: PerfDB, model: str, batch_size: int, granularity: str, calibrate_on: int
+) -> list[dict[str, Any]]:
+    """As ``predicted``, for each processor, number of cores and of threads: at that of its settings (a runtime's
+    version, a method's) at which most is known, the newest of these. InputError for a model that was never cut."""
+    newest = _newest_cuts(db, model, batch_size, granularity)
+    best: dict[tuple[str, int, int], _Stored] = {}
+    found, whys = _stored_at(db, "", newest, batch_size)
+    if not found:
+        raise _nothing(model, "", batch_size, whys)
+    for one in found:
+        of = one[0].setting
+        device = (of.processor, of.cores, of.threads)
+        if device not in best or _share(one) > _share(best[device]):
+            best[device] = one
+    return [answer(results, cut, stored, calibrate_on) for results, stored, cut in best.values()]
+
+
+def said(row: dict[str, Any]) -> dict[str, Any]:
+    """The same; InputError with why nothing is said of its batch size, where that is so."""
+    if why := row.get("why"):
+        raise InputError(f"{row['model']} on {row['device']}: {why}", field="batch_size")
+    return row
+
+
+def _newest_cuts(db: PerfDB, model: str, batch_size: int, granularity: str) -> dict[str, dict[str, Any]]:
+    """Instruction set, or ``_ANY`` -> how the model was cut last: what had its name before may have been another.
+
+    At another batch size where it was never cut at this one.
+    """
+    where = {"model": model, "granularity": granularity}
+    cuts = find(db, DECOMPOSITIONS, where, {}, [("cut_at", -1), ("created_at", -1)])
+    if not cuts:
+        raise InputError(
+            f"{model!r} was never cut at granularity {granularity}; a submission of kind bricks does that, or "
+            "inferbench bricks predict",
+            field="model",
+        )
+    newest: dict[str, dict[str, Any]] = {}
+    for cut in cuts:
+        newest.setdefault(cut.get("instruction_set") or _ANY, cut)
+    for cut in reversed(cuts):
+        name = cut.get("instruction_set") or _ANY
+        if cut.get("batch_size") == batch_size and cut.get("digest") == newest[name].get("digest"):
+            newest[name] = cut
+    return newest
+
+
+#: The times of a setting, what is stored there of a cut's bricks, and the cut.
+_Stored = tuple[PerfDBResults, dict[str, Result], CutModel]
+
+
+def _stored_at(
+    db: PerfDB, device: str, cuts: Mapping[str, Mapping[str, Any]], batch_size: int
+) -> tuple[list[_Stored], list[str]]:
+    """What is stored of a model's bricks at each setting of that device, the newest first: of its instruction set, or
+    of the view that is of none where more of those have times (a suite's, of a model that this device never saw). And
+    of settings where it was not cut at this batch size, nor at one on either side of it, why not."""
+    found, whys = [], []
+    for setting in settings_of(db, device):
+        own = [cut for cut in (cuts.get(setting["instruction_set"]), cuts.get(_ANY)) if cut is not None]
+        results = PerfDBResults(db, setting_of(db, setting["setting_id"])) if own else None
+        stored = []
+        for document in own:
+            assert results is not None
+            if document.get("batch_size") == batch_size:
+                times = results.get_many(document["parts"])
+                stored.append((results, times, cut_of(0, document, times)))
+                continue
+            cut = cut_of(0, document, {})
+            sizes = measured_sizes(results, cut.name, cut.digest, cut.granularity, cut.view)
+            if (line := line_between(sizes, batch_size)) is None:
+                whys.append(f"on {setting['device']} {why_none(sizes, batch_size)}")
+                continue
+            between = line.at(batch_size)
+            known = {part: line.times[part] for part in between.parts if part in line.times}
+            stored.append((results, known, between))
+        if stored:
+            found.append(max(stored, key=_share))
+    return found, list(dict.fromkeys(whys))
+
+
+def _nothing(model: str, device: str, batch_size: int, whys: Sequence[str]) -> InputError:
+    """Of a model that was cut, that nothing follows for it here."""
+    if not whys:
+        return InputError(f"{model!r} was cut for no device of these: {device or 'any'}", field="device")
+    return InputError(f"{model!r} was never cut at batch {batch_size}; {'; '.join(whys)}", field="batch_size")
+
+
+def _share(one: _Stored) -> float:
+    _, stored, cut = one
+    return len(stored) / max(1, len(set(cut.parts)))
+
+
+def answered(
+    db: PerfDB, cut: CutModel, device: str, threads: int, calibrate_on: int, constructor: str
+) -> dict[str, Any]:
+    """As ``predicted``, of a model that was cut on this machine: for devices of its instruction set, or of any where
+    the view is of none."""
+    own = instruction_set() if view_of(cut.view).processor else None
+    settings = [row for row in settings_of(db, device) if row["threads"] == threads]
+    fitting = [row for row in settings if own in (None, row["instruction_set"])]
+    if not fitting:
+        other = ", ".join(sorted({row["instruction_set"] for row in settings}))
+        raise InputError(
+            f"nothing was measured on a device {device!r} with {threads} threads"
+            + (
+                f" and the instruction set {own} (there: {other}); a model's bricks are of one"
+                if other
+                else ""
+            ),
+            field="device",
+        )
+    fullest: tuple[PerfDBResults, Mapping[str, Any]] | None = None
+    for setting in fitting:
+        results = PerfDBResults(db, setting_of(db, setting["setting_id"]))
+        stored = results.get_many([*cut.parts, cut.whole])
+        if fullest is None or len(stored) > len(fullest[1]):
+            fullest = results, stored
+    assert fullest is not None
+    return said(answer(fullest[0], cut, fullest[1], calibrate_on, constructor))

@@ -1,0 +1,152 @@
+"""Predictions at batch sizes that were not measured, over REST and in advice, from a real PerfDB: by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pytest
+from fastapi.testclient import TestClient
+
+from inferbench_tasks.brick_jobs.store import PerfDBResults
+from inferbench_tasks.bricks.measure.method import Method, Setting
+from inferbench_tasks.bricks.results import WHOLE, Result
+from inferbench_tasks.perfdb.store import PerfDB
+
+pytestmark = [pytest.mark.integration, pytest.mark.airflow]
+API = "/inferbench/api/bricks"
+SETTING = Setting(processor="Some CPU", instruction_set="x", cores=1, threads=1, runtime="onnxruntime 1")
+#: Student's for 95% with three degrees of freedom.
+T3 = 3.182446305284263
+#: A model's two bricks, ms by batch size: on the lines to 4 samples 4 and 6.
+TIMES = {1: (1.0, 3.0), 8: (8.0, 10.0)}
+
+
+class Stored:
+    """Models of which times are made up."""
+
+    def __init__(self, db: PerfDB) -> None:
+        self.results = PerfDBResults(db, SETTING)
+        self.results.set_base_ns({"dense": 1.0})
+
+    def put(self, identity: str, ms: float, operator: str) -> None:
+        times = {"warm": (ms * 1e6,) * 3} | (
+            {} if identity.startswith(WHOLE) else {"streamed": (ms * 2e6,) * 3}
+        )
+        self.results.put(
+            Result(
+                identity=identity, key=identity, operators=(operator,), setting=SETTING, session="s",
+                method=Method(), rounds_ns=times, raw_ns={},
+            )
+        )  # fmt: skip
+
+    def model(
+        self,
+        name: str,
+        times: Mapping[int, Sequence[float]],
+        wholes: Mapping[int, float] | None = None,
+        needs: Sequence[Sequence[int]] = ((), (0,)),
+    ) -> None:
+        """``times``: batch size -> of each brick, ms; 0: not measured."""
+        for batch, all_ms in times.items():
+            parts = [f"{name}{at}-{batch}" for at in range(len(all_ms))]
+            for at, ms in enumerate(all_ms):
+                if ms:
+                    self.put(parts[at], ms, f"{name}{at}")
+            whole = f"{WHOLE}{name}-{batch}"
+            if wholes and batch in wholes:
+                self.put(whole, wholes[batch], name)
+            facts = {"model": name, "digest": name, "batch_size": batch, "instruction_set": "x", "layers": 2}
+            work = [
+                {"identity": part, "operators": [f"{name}{at}"], "flops": 1.0, "moved_bytes": 1.0}
+                for at, part in enumerate(parts)
+            ]
+            self.results.put_cut(whole, "1", parts, needs[: len(parts)], facts, work)
+
+
+@pytest.fixture
+def stored(perfdb: PerfDB) -> Stored:
+    return Stored(perfdb)
+
+
+def predict(http: TestClient, batch: int, model: str = "m") -> dict[str, object]:
+    found = http.get(f"{API}/predict", params={"model": model, "batch_size": batch})
+    assert found.status_code == 200, found.text
+    return dict(found.json())
+
+
+def test_a_size_between_is_interpolated_and_never_called_measured(http: TestClient, stored: Stored) -> None:
+    """4 + 6 ms; nothing of it is measured, which is said first; its interval is what the times allow."""
+    stored.model("m", TIMES)
+    found = predict(http, 4)
+    assert next(iter(found)) == "warning"
+    assert found["warning"] == (
+        "only 0% of this time is measured: 2 of 2 unique bricks are interpolated between batch 1 and 8"
+    )
+    assert found["predicted_ms"] == pytest.approx(10) and found["streamed_ms"] == pytest.approx(20)
+    assert found["predicted_interval_ms"] == pytest.approx([4 + 5, 4 + 10])
+    assert (found["coverage_ratio"], found["interpolated_ratio"]) == (0, 1)
+    assert (found["interpolated_between"], found["interpolation_error_ratio"]) == ([1, 8], None)
+    assert found["missing"] == 2 and found["calibrated_by"] is None and found["measured_ms"] is None
+    assert predict(http, 8)["coverage_ratio"] == 1 and "interpolated" not in predict(http, 8)
+
+
+def test_beyond_what_is_measured_is_refused_with_what_is_there(http: TestClient, stored: Stored) -> None:
+    """Also where the model was cut at that size, and a size with a brick missing is none."""
+    stored.model("m", TIMES | {32: (30.0, 0)})
+    for batch in (16, 32):
+        found = http.get(f"{API}/predict", params={"model": "m", "batch_size": batch})
+        assert found.status_code == 404
+        assert f"measured there at batch 1 and 8; {batch} is beyond" in found.text
+    advice = http.get(f"{API}/advise", params={"model": "m", "batch_size": 32}).json()
+    assert "32 is beyond" in advice["left_out"][0]["why"]
+
+
+def test_models_that_were_measured_between_tell_how_far_it_is_off(http: TestClient, stored: Stored) -> None:
+    """Three others are interpolated at 1.1 times what they took at 4: Student's quantile of that is the interval."""
+    stored.model("m", TIMES)
+    for name in "abc":
+        stored.model(name, TIMES | {4: (4 / 1.1, 6 / 1.1)})
+    found = predict(http, 4)
+    assert found["interpolation_judged_by"] == 3
+    assert found["interpolation_error_ratio"] == pytest.approx(0.1)
+    low, high = 10 * math.exp(-T3 * math.log(1.1)), 10 * math.exp(T3 * math.log(1.1))
+    assert found["predicted_interval_ms"] == pytest.approx([low, high])
+    assert predict(http, 4, "a")["coverage_ratio"] == 1
+
+
+def test_others_calibrate_it_and_the_model_itself_does_not(http: TestClient, stored: Stored) -> None:
+    """Others took twice their sums at both sizes: 20 ms; the model itself took five times, which is left out."""
+    stored.model("m", TIMES, wholes={1: 20.0, 8: 90.0})
+    for name in "abc":
+        stored.model(name, TIMES, wholes={1: 8.0, 8: 36.0})
+    found = predict(http, 4)
+    assert found["factor"] == pytest.approx(2) and found["predicted_ms"] == pytest.approx(20)
+    assert found["measured_ms"] is None
+
+
+def test_what_is_measured_at_the_size_counts_before_what_is_interpolated(
+    http: TestClient, stored: Stored
+) -> None:
+    """One brick took 14 ms at 4 samples: 14 + 6, of which 70% is measured."""
+    stored.model("m", TIMES | {4: (14.0, 0)})
+    found = predict(http, 4)
+    assert found["predicted_ms"] == pytest.approx(20)
+    assert (found["coverage_ratio"], found["interpolated_ratio"]) == pytest.approx((0.7, 0.3))
+    assert (found["missing"], found["interpolated"], found["unique"]) == (1, 1, 2)
+
+
+def test_a_model_that_is_cut_otherwise_in_larger_batches_has_no_line(
+    http: TestClient, stored: Stored
+) -> None:
+    """Two bricks at 1 and one at 8: none can be interpolated, and why is said."""
+    stored.model("m", {1: (1.0, 3.0), 8: (8.0,)})
+    found = http.get(f"{API}/predict", params={"model": "m", "batch_size": 4})
+    assert found.status_code == 404 and "not cut into the same layers" in found.text
+
+
+def test_advice_does_not_rank_what_is_interpolated(http: TestClient, stored: Stored) -> None:
+    """It is left out, like what is estimated: less than 90% of it is measured."""
+    stored.model("m", TIMES)
+    found = http.get(f"{API}/advise", params={"model": "m", "batch_size": 4}).json()
+    assert not found["ranked"] and "only 0% of its time is measured" in found["left_out"][0]["why"]
