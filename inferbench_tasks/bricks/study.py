@@ -70,8 +70,13 @@ def repeated_types(cut: Cut) -> dict[str, int]:
 
 def jaccard(one: Cut, other: Cut) -> float | None:
     """Figure 7: the unique bricks that both have over those that either has; None where neither has any."""
-    either = one.unique | other.unique
-    return len(one.unique & other.unique) / len(either) if either else None
+    return jaccard_of(one.unique, other.unique)
+
+
+def jaccard_of(one: frozenset[str], other: frozenset[str]) -> float | None:
+    """What both have over what either has; None where neither has any."""
+    either = one | other
+    return len(one & other) / len(either) if either else None
 
 
 @dataclass(frozen=True)

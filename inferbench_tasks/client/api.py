@@ -169,6 +169,11 @@ class InferBench:
         rows: list[Answer] = self._get("/bricks/gaps", device=device)["items"]
         return rows
 
+    def brick_shared(self, device: str = "") -> list[Answer]:
+        """What each two models have in common: ``model``, ``other``, ``jaccard_ratio``."""
+        rows: list[Answer] = self._get("/bricks/shared", device=device)["items"]
+        return rows
+
     def predict(self, model: str, device: str = "", *, batch_size: int = 1, granularity: str = "1") -> Answer:
         """A model's latency from stored times, ms, with interval and coverage; nothing is run."""
         return self._get(

@@ -195,6 +195,31 @@ def test_the_page_shows_them(http: TestClient, perfdb: PerfDB, bricks: PerfDBRes
     assert "No valid prediction on such a device" in http.get("/inferbench/bricks?device=none").text
 
 
+def test_what_two_models_share(http: TestClient, bricks: PerfDBResults) -> None:
+    """`one` and `four` have a and b, `two` has a, `three` b: 1, 1/2 and 0, as picture, lines and CSV."""
+    items = http.get(f"{API}/shared").json()["items"]
+    ratios = {(row["model"], row["other"]): row["jaccard_ratio"] for row in items}
+    assert len(items) == 16 and all(ratios[name, name] == 1 for name in MODELS)
+    assert (ratios["one", "four"], ratios["two", "one"], ratios["two", "three"]) == (1, 0.5, 0)
+    assert http.get(f"{API}/shared?format=csv").text.splitlines()[0] == "model,other,jaccard_ratio"
+    assert http.get(f"{API}/shared", params={"device": "other"}).status_code == 422
+    text = http.get("/inferbench/bricks").text
+    assert "<title>one, two: 0.500</title>" in text and "<title>two, three" not in text
+    assert "they have 2 different bricks" in text and "add up to 6." in text
+
+
+def test_one_model_shares_with_nobody(http: TestClient, perfdb: PerfDB) -> None:
+    """No picture of a single model, at another batch or granularity, or of none."""
+    store = PerfDBResults(perfdb, SETTING)
+    store.set_base_ns({"dense": 1.0})
+    for name, batch in (("one", 1), ("two", 2)):
+        store.put_cut(
+            WHOLE + name, "1", ("a",), ((),), {"model": name, "batch_size": batch, "instruction_set": "x"}
+        )
+        assert http.get(f"{API}/shared").json()["items"] == []
+        assert "What models share" not in http.get("/inferbench/bricks").text
+
+
 def test_advice_on_models_and_devices(
     http: TestClient, bricks: PerfDBResults, perfdb: PerfDB, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from inferbench_tasks import settings
 from inferbench_tasks.brick_jobs import queries
 from inferbench_tasks.brick_jobs.advise import advised
+from inferbench_tasks.brick_jobs.shared import shared
 from inferbench_tasks.brick_jobs.stored import predicted
 from inferbench_tasks.bricks.corpus import corpora
 from inferbench_tasks.errors import InputError
@@ -53,6 +54,20 @@ def gaps(request: Request, db: Store, device: Device = "", format: Format = None
     with blame("device"):
         rows = queries.gaps(db, device)
     return table(request, format, rows, name="brick-gaps")
+
+
+@router.get("/shared", summary="What each two models have in common")
+def shared_bricks(request: Request, db: Store, device: Device = "", format: Format = None) -> Response:
+    """A line for each two of the models that were cut last, alike: ``jaccard_ratio``, the bricks that are timed once
+    for both over those that either has, 0 to 1; with a model itself 1."""
+    with blame("device"):
+        found = shared(db, device)
+    rows = [
+        {"model": one, "other": other, "jaccard_ratio": found.grid[at][beside]}
+        for at, one in enumerate(found.models)
+        for beside, other in enumerate(found.models)
+    ] if found else []  # fmt: skip
+    return table(request, format, rows, name="brick-shared", columns=("model", "other", "jaccard_ratio"))
 
 
 @router.get("/predict", summary="A model's latency from stored times; nothing is run")

@@ -9,6 +9,7 @@ from fastapi.responses import HTMLResponse
 
 from inferbench_tasks.brick_jobs import queries
 from inferbench_tasks.brick_jobs.result import BricksResult
+from inferbench_tasks.brick_jobs.shared import shared
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import NEWEST_FIRST, PerfDB
 from inferbench_tasks.provider.api.access import Store
@@ -26,8 +27,10 @@ def bricks(db: Store, device: Annotated[str, Query(max_length=300)] = "") -> HTM
     """Coverage by device, the newest predictions beside what was measured, and what is missing."""
     problem: str | None = None
     missing: list[dict[str, Any]] = []
+    grid = None
     try:
         missing = queries.gaps(db, device, newest=MOST_SETTINGS)
+        grid = shared(db, device)
     except InputError as error:
         problem = str(error)
     return page(
@@ -38,6 +41,7 @@ def bricks(db: Store, device: Annotated[str, Query(max_length=300)] = "") -> HTM
         models=predicted(db, device),
         gaps=missing[:MOST_GAPS],
         all_gaps=len(missing),
+        shared=grid,
         problem=problem,
     )
 
