@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from inferbench_tasks.contracts.models import ModelSource
+from inferbench_tasks.modelrepo.packaged_models import PACKAGED
 from inferbench_tasks.modelrepo.zoo_networks import NETWORKS
 from inferbench_tasks.registry import Registry
 
@@ -27,6 +28,8 @@ ZOO: Registry[ZooFactory] = Registry(
         "efficientnet-lite0": "inferbench_tasks.modelrepo.zoo_efficientnet:EfficientNetLite0",
         "smollm2-135m": "inferbench_tasks.modelrepo.zoo_smollm2:SmolLm2",
         "all-minilm-l6-v2": "inferbench_tasks.modelrepo.zoo_minilm:MiniLm",
+        "breast-cancer-trees": "inferbench_tasks.modelrepo.zoo_trees:BreastCancerTrees",
+        **dict.fromkeys(PACKAGED, "inferbench_tasks.modelrepo.packaged:PackagedModel"),
         **dict.fromkeys(
             NETWORKS,
             "inferbench_tasks.modelrepo.zoo_random:RandomWeights",

@@ -1,0 +1,87 @@
+"""Models that come in packages: what each is asked fits it, and only its file is taken."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from inferbench_tasks.contracts.models import Package, Watch
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.modelrepo import packaged
+from inferbench_tasks.modelrepo.packaged import PackagedModel
+from inferbench_tasks.modelrepo.packaged_models import PACKAGED
+from inferbench_tasks.modelrepo.zoo import ZOO
+from inferbench_tasks.requests.sounds import log_power, voices
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_each_is_pinned_and_has_a_licence(name: str) -> None:
+    """A SHA-256 of the package, and terms that allow to use it."""
+    entry = PACKAGED[name]
+    assert re.fullmatch(r"[0-9a-f]{64}", entry.package.sha256)
+    assert entry.licence in ("Apache-2.0", "MIT")
+    assert (entry.dataset is None) != (entry.noise is None), "what is it asked?"
+    assert ZOO.load(name)(name, None).package == entry.package
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_its_samples_are_distinct_and_finite(name: str) -> None:
+    """Two samples of each input, which differ from each other."""
+    source = PackagedModel(name)
+    dataset = source.dataset()
+    first_two = np.array([0, 1])
+    arrays = dataset.inputs(first_two) if dataset else source.noise((), 2, np.random.default_rng(1))
+    assert all(len(array) == 2 and np.isfinite(array).all() for array in arrays.values())
+    assert any(not np.array_equal(array[0], array[1]) for array in arrays.values())
+
+
+def test_only_the_file_is_taken_and_adapted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with code beside its model leaves nothing but the model, whose fixed batch is made free."""
+
+    def unpack(package: Package, target: Path, watch: Watch) -> None:
+        node = helper.make_node("Relu", ["images"], ["output"])
+        ends = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in ("images", "output")
+        ]
+        graph = helper.make_graph([node], "g", ends[:1], ends[1:])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        (target / "ddddocr").mkdir()
+        onnx.save(model, target / "ddddocr" / "common_det.onnx")
+        (target / "ddddocr" / "__init__.py").write_text("raise SystemExit")
+
+    monkeypatch.setattr(packaged, "fetch", unpack)
+    made = PackagedModel("ddddocr-detection").make(tmp_path, Watch())
+    assert made.batch_size is None and made.inputs[0].shape == (4,)
+    assert {path.suffix for path in tmp_path.rglob("*")} == {".onnx"}
+
+
+def test_another_framework_is_refused() -> None:
+    """They come as ONNX only."""
+    with pytest.raises(InputError, match="comes as ONNX"):
+        PackagedModel("magika", "torch")
+
+
+def test_bytes_of_both_ends() -> None:
+    """A short file stands at the beginning and at the end, with what is no byte in between."""
+    dataset = PackagedModel("magika").dataset()
+    assert dataset is not None
+    row = dataset.inputs(np.array([0]))["bytes"][0]
+    text = dataset.raw(np.array([0]))
+    assert text is not None
+    assert bytes(row[: len(text[0])].tolist()) == text[0] == bytes(row[-len(text[0]) :].tolist())
+    assert row[len(text[0])] == 256 and row.dtype == np.int32
+
+
+def test_voices_have_their_pitch() -> None:
+    """Within -1 to 1; the largest power stands at an overtone's frequency below 4 kHz, not spread as of noise."""
+    sounds = voices(3, 16_000, np.random.default_rng(2))
+    assert np.abs(sounds).max() == pytest.approx(0.3, abs=1e-6)
+    spectra = log_power(sounds)
+    assert spectra.shape == (3, 61, 257)
+    loud = spectra.mean(axis=1)
+    assert (loud.argmax(axis=1) < 128).all() and (loud.max(axis=1) - np.median(loud, axis=1) > 1).all()
