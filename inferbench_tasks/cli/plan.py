@@ -13,7 +13,7 @@ from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.plan.compile import compile_plan, group_id
 from inferbench_tasks.plan.graph import Node, RunPlan
 from inferbench_tasks.running.cluster_abilities import of_cluster_here
-from inferbench_tasks.submission.reader import read_submission
+from inferbench_tasks.submission.reader import read_with_jobs
 
 app = typer.Typer()
 
@@ -27,8 +27,7 @@ def plan(
     output: OutputFormat = typer.Option(OutputFormat.table, "--output", "-o", help="table, json or yaml."),
 ) -> None:
     """Show the jobs of a submission and the graph of their stages."""
-    submission = read_submission(file, of_cluster_here(settings.data_dir()))
-    compiled = compile_plan(submission)
+    compiled = compile_plan(*read_with_jobs(file, of_cluster_here(settings.data_dir())))
     if output is OutputFormat.table:
         typer.echo(draw(compiled))
         emit([_row(compiled, index) for index in range(len(compiled.jobs))], output)

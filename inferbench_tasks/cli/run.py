@@ -21,8 +21,7 @@ from inferbench_tasks.errors import InferBenchError
 from inferbench_tasks.output import OutputFormat
 from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.running.invocation import Invocation, Order
-from inferbench_tasks.submission.reader import read_submission
-from inferbench_tasks.submission.sweep import expand
+from inferbench_tasks.submission.reader import read_with_jobs
 
 app = typer.Typer()
 
@@ -53,8 +52,7 @@ def run(
     from inferbench_tasks.running.conclude import conclude, report_path
     from inferbench_tasks.upkeep.clean import clean_if_due
 
-    submission = read_submission(file, INSTALLED)
-    jobs = expand(submission)
+    submission, jobs = read_with_jobs(file, INSTALLED)
     data_dir = settings.writable(settings.data_dir())
     settings.refuse_full(data_dir)
     invocation = Invocation.new(data_dir, submission.name)

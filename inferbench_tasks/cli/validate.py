@@ -14,8 +14,8 @@ from inferbench_tasks.pipelines.base import pipeline_of
 from inferbench_tasks.running.cluster_abilities import of_cluster_here
 from inferbench_tasks.submission.base import JobBase
 from inferbench_tasks.submission.digest import digest_of_jobs
-from inferbench_tasks.submission.reader import read_submission
-from inferbench_tasks.submission.sweep import Job, expand
+from inferbench_tasks.submission.reader import read_with_jobs
+from inferbench_tasks.submission.sweep import Job
 
 app = typer.Typer()
 
@@ -56,8 +56,7 @@ def submissions(path: Path) -> list[Path]:
 def check_file(path: Path) -> dict[str, Any]:
     """One file's verdict: ``ok``, and ``problems`` or what the submission amounts to."""
     try:
-        submission = read_submission(path, of_cluster_here(settings.data_dir()))
-        jobs = expand(submission)
+        submission, jobs = read_with_jobs(path, of_cluster_here(settings.data_dir()))
     except SubmissionError as error:
         return {"file": str(path), "ok": False, "problems": [p.as_dict() for p in error.problems]}
     return {

@@ -14,7 +14,7 @@ from inferbench_tasks.dotted import contains, parts
 from inferbench_tasks.errors import InputError, SubmissionError
 from inferbench_tasks.problem import MAX_PROBLEMS, FieldPath, Problem, dotted, show
 from inferbench_tasks.submission.abilities import Abilities
-from inferbench_tasks.submission.base import DEFAULT_KIND, SubmissionBase, SweepSpec, normal_sweep
+from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase, SubmissionBase, SweepSpec, normal_sweep
 from inferbench_tasks.submission.bounds import data_problems
 from inferbench_tasks.submission.document import MAX_BYTES, Document, read_document
 from inferbench_tasks.submission.explain import explain
@@ -22,7 +22,7 @@ from inferbench_tasks.submission.files import changed_files, content_digests, mi
 from inferbench_tasks.submission.finding import unknown
 from inferbench_tasks.submission.named_manifests import with_manifests
 from inferbench_tasks.submission.slo import current_field, current_names, current_paths
-from inferbench_tasks.submission.sweep import check_structure, try_expand
+from inferbench_tasks.submission.sweep import Job, check_structure, expand, try_expand
 
 
 def read_submission(path: Path, abilities: Abilities) -> SubmissionBase:
@@ -30,9 +30,14 @@ def read_submission(path: Path, abilities: Abilities) -> SubmissionBase:
 
     Raises SubmissionError.
     """
+    return read_with_jobs(path, abilities)[0]
+
+
+def read_with_jobs(path: Path, abilities: Abilities) -> tuple[SubmissionBase, list[Job[JobBase]]]:
+    """The same with its jobs: checking made them, and of a large sweep making them again is as long as reading."""
     source = str(path)
-    text = _decode(_read(path, source), source)
-    return read_submission_text(text, source, abilities, base_dir=path.absolute().parent)
+    document = read_document(_decode(_read(path, source), source), source)
+    return _validate(document, abilities, path.absolute().parent)
 
 
 def read_submission_text(
@@ -42,7 +47,7 @@ def read_submission_text(
 
     Raises SubmissionError.
     """
-    return _validate(read_document(text, source), abilities, base_dir)
+    return _validate(read_document(text, source), abilities, base_dir)[0]
 
 
 def read_submission_data(
@@ -58,7 +63,7 @@ def read_submission_data(
         )
     if problems := data_problems(data, source):
         raise SubmissionError(problems)
-    return _validate(Document(source, data), abilities, base_dir)
+    return _validate(Document(source, data), abilities, base_dir)[0]
 
 
 def _read(path: Path, source: str) -> bytes:
@@ -91,7 +96,9 @@ def _decode(data: bytes, source: str) -> str:
         raise SubmissionError([Problem(source, line, "", message)]) from error
 
 
-def _validate(document: Document, abilities: Abilities, base_dir: Path | None) -> SubmissionBase:
+def _validate(
+    document: Document, abilities: Abilities, base_dir: Path | None
+) -> tuple[SubmissionBase, list[Job[JobBase]]]:
     document, unresolved = with_manifests(_under_current_names(document), abilities, base_dir)
     if unresolved:  # of what they stand for nothing can be said
         raise SubmissionError(_in_order([*document.problems, *unresolved]))
@@ -106,12 +113,16 @@ def _validate(document: Document, abilities: Abilities, base_dir: Path | None) -
                 problems.append(document.problem(path, message))
         problems += _independent(document, schema, abilities)
     files: dict[str, str] = {}
+    jobs: list[Job[JobBase]] = []
     if submission is not None and not problems:
-        more, files = _beyond_the_schema(submission, document, abilities, base_dir)
+        jobs, more, files = _beyond_the_schema(submission, document, abilities, base_dir)
         problems += more
     if problems or submission is None:
         raise SubmissionError(_in_order(problems))
-    return submission.model_copy(update={"files": {**submission.files, **files}})
+    if not files.items() - submission.files.items():
+        return submission, jobs
+    submission = submission.model_copy(update={"files": {**submission.files, **files}})
+    return submission, expand(submission)  # the files' contents are in their digests
 
 
 def _under_current_names(document: Document) -> Document:
@@ -174,8 +185,8 @@ def _independent(document: Document, schema: type[SubmissionBase], abilities: Ab
 
 def _beyond_the_schema(
     submission: SubmissionBase, document: Document, abilities: Abilities, base_dir: Path | None
-) -> tuple[list[Problem], dict[str, str]]:
-    """What is wrong with its jobs and their files; and the digests of the files that count."""
+) -> tuple[list[Job[JobBase]], list[Problem], dict[str, str]]:
+    """Its jobs, what is wrong with them and their files; and the digests of the files that count."""
 
     def locate(path: FieldPath) -> tuple[int | None, str]:
         place = _as_written(document, path)
@@ -194,7 +205,7 @@ def _beyond_the_schema(
                 place: FieldPath = ("sweep", swept) if swept else parts(field)
                 files.setdefault(finding.message, Problem(document.file, *locate(place), finding.message))
         problems += files.values()
-    return problems, digests
+    return jobs, problems, digests
 
 
 def _zip_is_mapping(document: Document) -> bool:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks.submission.reader import read_with_jobs
+from inferbench_tasks.submission.sweep import expand
 from tests.unit.submission.golden import ROOT, WITHOUT_FILES, entries, entry
 
 ENTRIES = entries()
@@ -44,3 +47,11 @@ def test_a_digest_does_not_depend_on_where_the_file_lies(name: str, tmp_path: Pa
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
         assert entry(folder / Path(path).name, path) == ENTRIES[path]
+
+
+@pytest.mark.parametrize("name", ["trace", "quickstart", "shares", "search"])
+def test_the_jobs_that_checking_made_are_those_of_the_submission(name: str) -> None:
+    """A reader's own jobs equal those that are made of what it read, files' contents and all."""
+    path = next(path for path in NAMES if Path(path).stem == name)
+    submission, jobs = read_with_jobs(ROOT / path, INSTALLED)
+    assert jobs == expand(submission)
