@@ -14,7 +14,14 @@ from inferbench_tasks.perfdb.store import PerfDB
 
 
 def advised(
-    db: PerfDB, model: str, task: str, device: str, batch_size: int, granularity: str, slo_ms: float | None
+    db: PerfDB,
+    model: str,
+    task: str,
+    device: str,
+    batch_size: int,
+    granularity: str,
+    slo_ms: float | None,
+    precision: str = "fp32",
 ) -> dict[str, Any]:
     """Of a model every device, of a task every model that was cut, on one device; nothing is run.
 
@@ -27,15 +34,19 @@ def advised(
     if model:
         if device:
             raise InputError("the device is what is looked for: leave it out", field="device")
-        return _with_costs(advice(by_device(db, model, batch_size, granularity, CALIBRATE_ON), slo_ms))
-    names = models_of(db, task, batch_size, granularity)
+        return _with_costs(
+            advice(by_device(db, model, batch_size, granularity, CALIBRATE_ON, precision), slo_ms)
+        )
+    names = models_of(db, task, batch_size, granularity, precision)
     devices = sorted({row["device"] for row in settings_of(db, device)})
     if len(devices) > 1:
         raise InputError(f"{device!r} is more than one device: {', '.join(devices)}", field="device")
     rows, other = [], []
     for name in names:
         try:
-            rows.append(predicted(db, name, device, batch_size, granularity, CALIBRATE_ON))
+            rows.append(
+                predicted(db, name, device, batch_size, granularity, CALIBRATE_ON, precision=precision)
+            )
         except InputError as error:
             other.append({"model": name, "device": device, "coverage_ratio": None, "why": str(error)})
     found = _with_costs(advice(rows, slo_ms))

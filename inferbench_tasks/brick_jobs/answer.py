@@ -11,6 +11,7 @@ from inferbench_tasks.brick_jobs.documents import cut_of
 from inferbench_tasks.brick_jobs.estimates import Estimates, estimated, known_bricks
 from inferbench_tasks.brick_jobs.interpolation import interpolation, line_between, measured_sizes, why_none
 from inferbench_tasks.brick_jobs.predictions import predictions
+from inferbench_tasks.brick_jobs.store import of_precision
 from inferbench_tasks.bricks import prediction
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.prediction import StandIns
@@ -48,6 +49,7 @@ def answer(
         "batch_size": cut.batch_size,
         "granularity": cut.granularity,
         "view": cut.view,
+        "precision": cut.precision,
         "device": results.setting.processor,
         "runtime": results.setting.runtime,
         "threads": results.setting.threads,
@@ -57,14 +59,18 @@ def answer(
         "missing": len(absent),
     }
     none = {"coverage_ratio": None, "predicted_ms": None, "predicted_interval_ms": None}
-    sizes = measured_sizes(results, cut.name, cut.digest, cut.granularity, cut.view) if absent else ({}, {})
+    sizes = measured_sizes(results, cut) if absent else ({}, {})
     line = line_between(sizes, cut.batch_size)
     between = interpolation(results, cut, line, absent) if line else None
     rest = set() if between else absent
     estimates = _estimates(results, cut, rest) if rest else None
     if rest and estimates is None:
         return {**facts, **none, "why": why_none(sizes, cut.batch_size) if sizes[0] else None}
-    of = {"granularity": cut.granularity, "batch_size": cut.batch_size}
+    of = {
+        "granularity": cut.granularity,
+        "batch_size": cut.batch_size,
+        "precision": of_precision(cut.precision),
+    }
     measured = [name for name in results.whole_names() if name != cut.whole]
     others = results.cuts_of(measured, of, calibrate_on + _SPARE)
     wanted = {part for other in others for part in other["parts"]} | {other["whole"] for other in others}

@@ -75,6 +75,7 @@ def _cut(inp: JobInput, job: BricksJob, ctx: Context, at: int, known: set[str]) 
     )  # fmt: skip
     # What the model is, is known here; a process that read it is not asked.
     facts = {"at": at, "copies": entry.copies, "task": entry.task or model.task, "digest": model.digest}
+    facts |= {"precision": job.bricks.precision}
     return one.model_copy(update={"cuts": tuple(cut.model_copy(update=facts) for cut in one.cuts)})
 
 

@@ -63,7 +63,7 @@ class Cutter:
                         digest=model.digest, batch_size=batch, granularity=str(granularity),
                         layers=len(graph.layers), operators=entire.operators, whole=whole, parts=parts,
                         needs=tuple(tuple(before) for before in needs_of(bricks)),
-                        work=tuple(work.values()), view=view.name,
+                        work=tuple(work.values()), view=view.name, precision=inp.job.convert.precision,
                     )
                 )  # fmt: skip
                 if not inp.networks:

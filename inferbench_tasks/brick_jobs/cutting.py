@@ -40,6 +40,7 @@ class CutModel(Handle):
     work: tuple[BrickWork, ...] = ()
     """Of each of its bricks, once."""
     view: str = "runtime"
+    precision: str = "fp32"
 
 
 class ToMeasure(Handle):

@@ -24,5 +24,5 @@ def cut_of(at: int, document: Mapping[str, Any], known: Mapping[str, Result]) ->
         granularity=document["granularity"], layers=document.get("layers") or 0, operators=operators,
         whole=document["whole"], parts=parts, needs=tuple(tuple(before) for before in document["needs"]),
         work=tuple(BrickWork.model_validate(one) for one in document.get("work") or ()),
-        view=document.get("view") or "runtime",
+        view=document.get("view") or "runtime", precision=document.get("precision") or "fp32",
     )  # fmt: skip

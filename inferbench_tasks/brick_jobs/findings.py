@@ -9,9 +9,11 @@ from inferbench_tasks.brick_jobs.job import BricksJob
 from inferbench_tasks.brick_jobs.members import entries_of
 from inferbench_tasks.brick_jobs.spec import CorpusSpec
 from inferbench_tasks.bricks.corpus import corpora
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.problem import did_you_mean, show
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.finding import Finding, unknown
+from inferbench_tasks.submission.model import ZooModel
 
 #: Fewer whole models say nothing of how far predictions are off.
 FEWEST_CALIBRATING = 3
@@ -21,7 +23,7 @@ def findings(spec: BricksJob, abilities: Abilities) -> list[Finding]:
     """All of them; of models that nobody knows nothing but that."""
     if names := unknown_names(spec.model_dump(include={"models"}), abilities):
         return names
-    return [finding for aspect in _ASPECTS for finding in aspect(spec)]
+    return [finding for aspect in _ASPECTS for finding in aspect(spec)] + list(_precision(spec, abilities))
 
 
 def unknown_names(data: Mapping[str, Any], abilities: Abilities) -> list[Finding]:
@@ -80,6 +82,23 @@ def _repeated(spec: BricksJob) -> Iterator[Finding]:
 def _device(spec: BricksJob) -> Iterator[Finding]:
     if spec.serve.device.kind != "cpu" or spec.serve.device.detail:
         yield Finding(("serve.device",), f"bricks are measured on cpu; got {str(spec.serve.device)!r}")
+
+
+def _precision(spec: BricksJob, abilities: Abilities) -> Iterator[Finding]:
+    """Whether each model can be had as ONNX in the precision, as far as its framework is known."""
+    for at, entry in enumerate(entries_of(spec.models)):
+        model = entry.model
+        try:
+            if isinstance(model, ZooModel):
+                framework: str | None = abilities.framework(model)
+            else:
+                framework = getattr(model, "framework", None)
+            if framework is not None and framework in abilities.formats:
+                abilities.require_route(framework, "onnx", spec.bricks.precision)
+        except InputError as error:
+            what = "bricks.precision" if error.field in ("convert.format", "convert.precision") else ""
+            listed = f"models.{at}.model" if isinstance(spec.models, tuple) else "models.corpus"
+            yield Finding((what, listed) if what else (listed,), error.message if what else str(error))
 
 
 _ASPECTS = (_models_once, _calibration, _repeated, _device)

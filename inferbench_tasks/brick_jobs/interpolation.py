@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -136,25 +137,25 @@ def same_layers(one: CutModel, other: CutModel) -> bool:
     return (one.operators, one.needs) == (other.operators, other.needs)
 
 
-def measured_sizes(results: PerfDBResults, model: str, digest: str, granularity: str, view: str) -> Sizes:
-    """Those of one model at the results' setting."""
-    return _complete(results, results.cuts_at(granularity, view, {"model": model, "digest": digest or None}))
+def measured_sizes(results: PerfDBResults, cut: CutModel) -> Sizes:
+    """Those of one model, cut at any size, at the results' setting."""
+    of = {"model": cut.name, "digest": cut.digest or None}
+    return _complete(results, results.cuts_at(cut.granularity, cut.view, cut.precision, of))
 
 
 def others(results: PerfDBResults, line: Line) -> list[Sizes]:
     """Other models that were measured at both sizes of the line, the newest first; never one of the line's operators:
     it may be the same model."""
     of = line.lower
-    documents = results.cuts_at(of.granularity, of.view, {}, fields=("model", "digest", "batch_size"))
+    at = partial(results.cuts_at, of.granularity, of.view, of.precision)
+    documents = at({}, ("model", "digest", "batch_size"))
     sizes_of: dict[tuple[Any, Any], set[int]] = {}
     for one in documents:
         sizes_of.setdefault((one.get("model"), one.get("digest")), set()).add(one["batch_size"])
     names = [name for name, sizes in sizes_of.items() if set(line.sizes) <= sizes][:_MOST_OTHERS]
     found = []
     for model, digest in names:
-        sizes, times = _complete(
-            results, results.cuts_at(of.granularity, of.view, {"model": model, "digest": digest})
-        )
+        sizes, times = _complete(results, at({"model": model, "digest": digest}))
         if set(line.sizes) <= sizes.keys() and sizes[line.sizes[0]].operators != of.operators:
             found.append((sizes, times))
     return found

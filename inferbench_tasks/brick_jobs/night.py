@@ -23,7 +23,7 @@ from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
 from inferbench_tasks.brick_jobs.cutting import ToMeasure
 from inferbench_tasks.brick_jobs.inside import decompose
 from inferbench_tasks.brick_jobs.inside.opened import job_of
-from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, PerfDBResults, result_of
+from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, PerfDBResults, of_precision, result_of
 from inferbench_tasks.brick_jobs.useful import Cut, Lacking, lacking, within
 from inferbench_tasks.bricks.measure.method import Method
 from inferbench_tasks.bricks.measure.session import BrickFailed, run_session, why_not
@@ -173,6 +173,7 @@ class _Models:
     def _parts(self, cut: Cut) -> set[str]:
         name, batch_size, granularity = cut
         where = {"model": name, "batch_size": batch_size, "granularity": granularity}
+        where |= {"precision": of_precision("fp32")}
         found = self._db.retrying(
             lambda: list(self._db.collection(DECOMPOSITIONS).find(where, {"parts": 1})),
             "reading decompositions",
@@ -183,6 +184,7 @@ class _Models:
 def _cuts(db: PerfDB, instruction_set: str) -> list[dict[str, Any]]:
     """How each model was cut last for an instruction set."""
     where = {"instruction_set": instruction_set, "view": "runtime", "model": {"$exists": True}}
+    where |= {"precision": of_precision("fp32")}  # others are made by submissions, which compare the answers
     fields = {"model": 1, "batch_size": 1, "granularity": 1, "parts": 1, "work": 1, "_id": 0}
     order = [("cut_at", -1), ("created_at", -1)]
     found = db.retrying(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, LEVELS, RESULTS
+from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, LEVELS, RESULTS, of_precision
 from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
@@ -106,7 +106,7 @@ def gaps(db: PerfDB, device: str = "", newest: int | None = None) -> list[dict[s
     rows = []
     cuts = find(
         db, DECOMPOSITIONS, {"model": {"$exists": True}},
-        {"parts": 1, "model": 1, "batch_size": 1, "granularity": 1, "instruction_set": 1},
+        {"parts": 1, "model": 1, "batch_size": 1, "granularity": 1, "instruction_set": 1, "precision": 1},
     )  # fmt: skip
     for setting in settings_of(db, device)[:newest]:
         known = set(_identities(db, setting["setting_id"]))
@@ -118,6 +118,7 @@ def gaps(db: PerfDB, device: str = "", newest: int | None = None) -> list[dict[s
                 rows.append(
                     {
                         "model": cut["model"], "batch_size": cut["batch_size"], "granularity": cut["granularity"],
+                        "precision": cut.get("precision") or "fp32",
                         "bricks": len(unique), "missing": len(missing), "device": setting["device"],
                         "threads": setting["threads"], "runtime": setting["runtime"],
                     }
@@ -125,9 +126,9 @@ def gaps(db: PerfDB, device: str = "", newest: int | None = None) -> list[dict[s
     return sorted(rows, key=lambda row: (-row["missing"], row["model"]))
 
 
-def models_of(db: PerfDB, task: str, batch_size: int, granularity: str) -> list[str]:
+def models_of(db: PerfDB, task: str, batch_size: int, granularity: str, precision: str = "fp32") -> list[str]:
     """The models that were cut for a task; InputError names the tasks that there are."""
-    where = {"batch_size": batch_size, "granularity": granularity}
+    where = {"batch_size": batch_size, "granularity": granularity, "precision": of_precision(precision)}
     cuts = find(db, DECOMPOSITIONS, where, {"model": 1, "task": 1})
     names = sorted({cut["model"] for cut in cuts if cut.get("task") == task and cut.get("model")})
     if not names:

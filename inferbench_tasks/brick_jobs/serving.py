@@ -12,4 +12,4 @@ def serving_job(job: BricksJob, at: int | None = None) -> JobSpec:
     """The job whose model is that of this part, or that of the place ``at``; nothing of it is served."""
     assert job.part is not None
     entry = entries_of(job.models)[job.part.at if at is None else at]
-    return job_of(job.name, entry.model, job.user)
+    return job_of(job.name, entry.model, job.user, precision=job.bricks.precision)

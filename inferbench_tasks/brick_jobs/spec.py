@@ -5,7 +5,7 @@ Only what is really done stands here: anything else is an unknown key.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
@@ -58,6 +58,8 @@ ModelsSpec = Annotated[
     ],
     Discriminator(_form),
 ]
+Precision = Literal["fp32", "fp16", "int8"]
+PRECISIONS: tuple[str, ...] = get_args(Precision)
 Granularity = Annotated[int, Field(ge=1, le=MOST_GRANULARITY)] | Literal["whole"]
 
 
@@ -72,8 +74,9 @@ class BricksSpec(Spec):
     """What executes the bricks and the models."""
     threads: Annotated[int, Field(ge=1, le=256)] = 1
     """The runtime's threads, each with a core of its own."""
-    precision: Literal["fp32"] = "fp32"
-    """The type that weights are stored and computed in."""
+    precision: Precision = "fp32"
+    """The type that weights are stored and computed in, as ``convert.precision`` makes the models. ``fp16``: what ONNX
+    Runtime's processor has no half-precision operator for it computes in fp32, and casts are layers of their own."""
     batch_sizes: Annotated[
         tuple[Annotated[int, Field(ge=1, le=MOST_BATCH)], ...],
         Field(strict=False, min_length=1, max_length=32),

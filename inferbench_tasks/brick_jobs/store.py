@@ -26,6 +26,11 @@ from inferbench_tasks.perfdb.values import to_plain, to_stored
 RESULTS, LEVELS, DECOMPOSITIONS = "brick_results", "brick_levels", "decompositions"
 
 
+def of_precision(precision: str) -> str | dict[str, list[str | None]]:
+    """How decompositions of a precision are asked for: those of before it was kept are of fp32."""
+    return {"$in": ["fp32", None]} if precision == "fp32" else precision
+
+
 def session_name(run_id: str, attempt: int | str) -> str:
     """What the results of an attempt at a shard say that they are of."""
     return f"{run_id}/{attempt}"
@@ -150,6 +155,7 @@ class PerfDBResults:
                 "batch_size": cut.batch_size,
                 "task": cut.task,
                 "view": cut.view,
+                "precision": cut.precision,
                 "instruction_set": self.setting.instruction_set if view_of(cut.view).processor else None,
                 "layers": cut.layers,
             }
@@ -174,14 +180,19 @@ class PerfDBResults:
         )
 
     def cuts_at(
-        self, granularity: str, view: str, of: Mapping[str, Any], fields: Sequence[str] = ()
+        self, granularity: str, view: str, precision: str, of: Mapping[str, Any], fields: Sequence[str] = ()
     ) -> list[dict[str, Any]]:
         """How models were cut, at all batch sizes, for this setting's instruction set or for none; the newest first.
 
         ``of``: what else is known of them; ``fields``: these only. Without bricks' work.
         """
         own = self.setting.instruction_set if view_of(view).processor else None
-        where = {"granularity": granularity, "instruction_set": own, "batch_size": {"$exists": True}, **of}
+        where: dict[str, Any] = {
+            "granularity": granularity,
+            "instruction_set": own,
+            "batch_size": {"$exists": True},
+        }
+        where |= {"precision": of_precision(precision), **of}
         wanted = {**dict.fromkeys(fields, 1), "_id": 0} if fields else {"_id": 0, "work": 0}
         newest = [("cut_at", -1), ("created_at", -1)]
         return self._db.retrying(

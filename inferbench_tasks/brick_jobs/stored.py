@@ -10,7 +10,7 @@ from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.documents import cut_of
 from inferbench_tasks.brick_jobs.interpolation import line_between, measured_sizes, why_none
 from inferbench_tasks.brick_jobs.queries import find, setting_of, settings_of
-from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, PerfDBResults
+from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, PerfDBResults, of_precision
 from inferbench_tasks.bricks.processor import instruction_set
 from inferbench_tasks.bricks.results import Result
 from inferbench_tasks.bricks.views import view_of
@@ -29,6 +29,7 @@ def predicted(
     granularity: str = "1",
     calibrate_on: int = 3,
     constructor: str = "sequential",
+    precision: str = "fp32",
 ) -> dict[str, Any]:
     """A model's latency from what is stored alone; nothing is run.
 
@@ -36,7 +37,7 @@ def predicted(
     interpolated between two batch sizes, or estimated, and where they can't be ``predicted_ms`` is null. InputError for
     a model that was never cut, a device that nothing was measured on, or a batch size beyond those measured there.
     """
-    cuts = _newest_cuts(db, model, batch_size, granularity)
+    cuts = _newest_cuts(db, model, batch_size, granularity, precision)
     found, whys = _stored_at(db, device, cuts, batch_size)
     if not found:
         raise _nothing(model, device, batch_size, whys)
@@ -45,11 +46,11 @@ def predicted(
 
 
 def by_device(
-    db: PerfDB, model: str, batch_size: int, granularity: str, calibrate_on: int
+    db: PerfDB, model: str, batch_size: int, granularity: str, calibrate_on: int, precision: str = "fp32"
 ) -> list[dict[str, Any]]:
     """As ``predicted``, for each processor, number of cores and of threads: at that of its settings (a runtime's
     version, a method's) at which most is known, the newest of these. InputError for a model that was never cut."""
-    newest = _newest_cuts(db, model, batch_size, granularity)
+    newest = _newest_cuts(db, model, batch_size, granularity, precision)
     best: dict[tuple[str, int, int], _Stored] = {}
     found, whys = _stored_at(db, "", newest, batch_size)
     if not found:
@@ -69,17 +70,19 @@ def said(row: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-def _newest_cuts(db: PerfDB, model: str, batch_size: int, granularity: str) -> dict[str, dict[str, Any]]:
+def _newest_cuts(
+    db: PerfDB, model: str, batch_size: int, granularity: str, precision: str
+) -> dict[str, dict[str, Any]]:
     """Instruction set, or ``_ANY`` -> how the model was cut last: what had its name before may have been another.
 
     At another batch size where it was never cut at this one.
     """
-    where = {"model": model, "granularity": granularity}
+    where = {"model": model, "granularity": granularity, "precision": of_precision(precision)}
     cuts = find(db, DECOMPOSITIONS, where, {}, [("cut_at", -1), ("created_at", -1)])
     if not cuts:
         raise InputError(
-            f"{model!r} was never cut at granularity {granularity}; a submission of kind bricks does that, or "
-            "inferbench bricks predict",
+            f"{model!r} was never cut at granularity {granularity} in {precision}; a submission of kind bricks does "
+            "that, or inferbench bricks predict",
             field="model",
         )
     newest: dict[str, dict[str, Any]] = {}
@@ -114,7 +117,7 @@ def _stored_at(
                 stored.append((results, times, cut_of(0, document, times)))
                 continue
             cut = cut_of(0, document, {})
-            sizes = measured_sizes(results, cut.name, cut.digest, cut.granularity, cut.view)
+            sizes = measured_sizes(results, cut)
             if (line := line_between(sizes, batch_size)) is None:
                 whys.append(f"on {setting['device']} {why_none(sizes, batch_size)}")
                 continue

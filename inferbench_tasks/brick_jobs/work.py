@@ -5,28 +5,34 @@ from __future__ import annotations
 
 import math
 
-import onnx_ir as ir
+import numpy as np
 
 from inferbench_tasks.bricks.brick import Brick
 from inferbench_tasks.bricks.layers import LayerGraph
+from inferbench_tasks.bricks.records import Record
 
 #: Operators whose outputs are sums of products, by the end of their names: over a window, or over the last axis.
-_CONVOLUTIONS = ("Conv", "FusedConv", "ConvTranspose")
-_PRODUCTS = ("MatMul", "Gemm", "FusedMatMul", "FusedGemm")
+_CONVOLUTIONS = ("Conv", "FusedConv", "ConvTranspose", "QLinearConv", "ConvInteger")
+_PRODUCTS = (
+    "MatMul", "Gemm", "FusedMatMul", "FusedGemm", "QLinearMatMul", "QGemm", "MatMulInteger", "MatMulIntegerToFloat",
+    "DynamicQuantizeMatMul",
+)  # fmt: skip
 
 
 def work_of(graph: LayerGraph, brick: Brick) -> tuple[float, float]:
     """(FLOP, bytes) of one run."""
     flops = moved = 0.0
     for layer in brick.layers:
-        weights = [
-            _numbers(value) for value in layer.node.inputs if value is not None and value.is_initializer()
+        constants = [
+            value.const_value
+            for value in layer.node.inputs
+            if value is not None and value.is_initializer() and value.const_value is not None
         ]
+        weights = [tuple(int(size) for size in tensor.shape.numpy()) for tensor in constants]
         taken = [graph.records[value.name or ""] for value in layer.inputs]
         given = [graph.records[value.name or ""] for value in layer.outputs if value.name in graph.records]
         outputs = sum(math.prod(record.shape) for record in given)
-        inputs = sum(math.prod(record.shape) for record in taken)
-        moved += 4.0 * (outputs + inputs + sum(math.prod(shape) for shape in weights))
+        moved += sum(map(_bytes, (*given, *taken))) + sum(tensor.nbytes for tensor in constants)
         flops += outputs
         name = layer.operator.rpartition(".")[2]
         largest = max(weights, key=math.prod, default=None)
@@ -38,6 +44,7 @@ def work_of(graph: LayerGraph, brick: Brick) -> tuple[float, float]:
     return flops, moved
 
 
-def _numbers(value: ir.Value) -> tuple[int, ...]:
-    tensor = value.const_value
-    return tuple(int(size) for size in tensor.shape.numpy()) if tensor is not None else ()
+def _bytes(record: Record) -> float:
+    """Those of a tensor; of a text about a word each."""
+    kind = np.dtype(record.dtype)
+    return float(math.prod(record.shape) * (8 if kind.kind in "OUS" else kind.itemsize))

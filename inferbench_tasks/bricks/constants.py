@@ -14,8 +14,11 @@ from inferbench_tasks.bricks.records import MASKED, digest
 QUANTISED = {
     "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DequantizeLinear", "QuantizeLinear",
     "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm", "QAttention", "QLinearAdd", "QLinearMul",
-    "MatMulNBits", "DynamicQuantizeLSTM",
+    "QLinearConcat", "QLinearAveragePool", "QLinearGlobalAveragePool", "QLinearSigmoid", "QLinearLeakyRelu",
+    "QLinearSoftmax", "QLinearWhere", "QLinearReduceMean", "MatMulNBits", "DynamicQuantizeLSTM",
 }  # fmt: skip
+#: Operators whose integers are sums of products, to be computed with.
+INTEGER_PRODUCTS = {"ConvInteger", "MatMulInteger"}
 #: Operators whose several floats are scales, thresholds or boxes: they decide what is computed.
 PARAMETRISED = {
     "Resize",
@@ -35,15 +38,17 @@ _NARROW = {
 def is_weight(tensor: ir.TensorProtocol, operator: str) -> bool:
     """Whether a constant of an operator is a weight: several floats, or quantised ones.
 
-    Other integers, booleans, texts and single numbers (axes, shapes, exponents) decide what is computed, and so do
-    scales of a resizing, and floats with a mask in them.
+    Other integers, booleans, texts and single numbers (axes, shapes, exponents, a tensor's scale and zero point) decide
+    what is computed, and so do scales of a resizing, floats with a mask in them, and quantised numbers that are all the
+    same: zero points of channels, whose products a runtime leaves out where they are 0.
     """
     if tensor.size <= 1:
         return False
     if tensor.dtype.is_floating_point():
         return operator not in PARAMETRISED and not _has_mask(tensor)
     if tensor.dtype in _NARROW:
-        return True
+        numbers = tensor.numpy()
+        return bool((numbers != numbers.flat[0]).any())
     return operator in QUANTISED and tensor.dtype != ir.DataType.STRING
 
 

@@ -46,13 +46,13 @@ def key_of(graph: LayerGraph, layers: Sequence[Layer], outputs: Sequence[ir.Valu
 def identity_of(key: str, layers: Sequence[Layer], records: Sequence[Record]) -> str:
     """The key with what the sequence is measured on; ``records``: of its inputs, in order.
 
-    Two layers of one key are one measurement unless their integers differ, or their operators take another time for
-    other values and their ranges, masks or zeros differ.
+    Two layers of one key are one measurement unless their integers differ (but those that are computed with), or their
+    operators take another time for other values and their ranges, masks or zeros differ.
     """
     sensitive = any(layer.node.op_type in VALUE_SENSITIVE for layer in layers)
     inputs: list[Any] = []
     for record in records:
-        if record.content is not None:
+        if record.content is not None and (sensitive or not record.computed):
             inputs.append(record.content_digest())
         elif sensitive and record.spread is not None:
             inputs.append(record.spread.digest_material())

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
+from inferbench_tasks.bricks.constants import INTEGER_PRODUCTS
 from inferbench_tasks.bricks.records import Record, record_of
 from inferbench_tasks.bricks.sequences import INPUT, Needs
 from inferbench_tasks.bricks.views import View, view_of, viewed_model
@@ -77,7 +78,7 @@ def layer_graph(path: Path, feeds: Arrays, view: str, folder: Path) -> LayerGrap
                     f"the layer {layer.node.name or layer.operator} ({layer.operator}) hands on {value.name}, which is "
                     f"no tensor; bricks are fed with tensors"
                 )
-            records[value.name] = record_of(array)
+            records[value.name] = record_of(array, layer.node.op_type in INTEGER_PRODUCTS)
     return LayerGraph(
         model,
         viewed,

@@ -80,8 +80,11 @@ def _rename(graph: ir.Graph) -> None:
             value.name, count = f"b{count}", count + 1
     for each in graphs:
         constants |= dict.fromkeys(each.initializers.values())
-    for index, value in enumerate(constants):
-        value.name = f"w{index}"
+    # The model may have such names itself, of other constants: first to some that are longer than all of them.
+    aside = "_" * (1 + max((len(value.name or "") for value in constants), default=0))
+    for start in (aside, ""):
+        for index, value in enumerate(constants):
+            value.name = f"{start}w{index}"
 
 
 def _draw_weights(graph: ir.Graph, rng: np.random.Generator) -> None:

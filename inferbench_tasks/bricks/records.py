@@ -41,12 +41,17 @@ class Spread:
 
 @dataclass(frozen=True)
 class Record:
-    """A tensor of the recorded run. ``dtype`` is numpy's; ``content`` of what is no float, else ``spread``."""
+    """A tensor of the recorded run. ``dtype`` is numpy's; ``content`` of what is no float, else ``spread``.
+
+    ``computed``: its integers are a quantised model's activations, or sums of their products: which ones they are makes
+    no difference to what is done with them.
+    """
 
     shape: tuple[int, ...]
     dtype: str
     content: NDArray[Any] | None = None
     spread: Spread | None = None
+    computed: bool = False
 
     def content_digest(self) -> str:
         """SHA-256 of an integer, boolean or text tensor: one that has ``content``."""
@@ -68,14 +73,15 @@ class Record:
         return values.astype(self.dtype)
 
 
-def record_of(array: NDArray[Any]) -> Record:
-    """The record of a tensor of one run."""
+def record_of(array: NDArray[Any], products: bool = False) -> Record:
+    """The record of a tensor of one run; ``products``: whether its integers are sums of products."""
     floats = array.dtype.kind == "f"
     return Record(
         tuple(array.shape),
         array.dtype.name,
         content=None if floats else array,
         spread=_spread(array) if floats else None,
+        computed=array.dtype.kind in "iu" and (products or array.dtype.itemsize == 1),
     )
 
 

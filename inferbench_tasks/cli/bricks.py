@@ -13,7 +13,14 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from inferbench_tasks.cli.bricks_advise import advise
 from inferbench_tasks.cli.bricks_known import gaps, list_bricks, show
 from inferbench_tasks.cli.bricks_model import asked, named, sizes_of
-from inferbench_tasks.cli.bricks_options import BATCH, FRAMEWORK, GRANULARITY, SHAPE
+from inferbench_tasks.cli.bricks_options import (
+    BATCH,
+    FRAMEWORK,
+    GRANULARITY,
+    PRECISION,
+    SHAPE,
+    known_precision,
+)
 from inferbench_tasks.cli.bricks_predict import predict
 from inferbench_tasks.cli.bricks_study import study
 from inferbench_tasks.cli.bricks_suite import export, run, take_in
@@ -59,6 +66,7 @@ def decompose(
     batch: int = BATCH,
     shape: list[str] = SHAPE,
     framework: str | None = FRAMEWORK,
+    precision: str = PRECISION,
     check: bool = CHECK,
     save: Path | None = SAVE,
     output: OutputFormat = OUTPUT,
@@ -74,11 +82,12 @@ def decompose(
 
     parse_granularity(granularity)
     view_of(view)
+    known_precision(precision)
     sizes = dict(sizes_of(text) for text in shape)
     chosen = named(model, framework)
     with (
         _progress() as progress,
-        asked(chosen, lambda done, of, what: _step(progress, what)) as (common, ctx),
+        asked(chosen, lambda done, of, what: _step(progress, what), precision) as (common, ctx),
     ):
         result: describe.Output = perform(
             describe,
@@ -97,9 +106,10 @@ def decompose(
     else:
         emit({**summary, "by_operators": result.by_operators, "sequence": result.sequence}, output)
     if check and not summary["proved"]:
+        allowed = " and ".join(f"{ratio:.1e}" for ratio in summary["allowed_ratios"])
         raise StageError(
             f"The bricks do not answer as the model does: differences of {summary['edges_ratio']:.1e} between bricks, "
-            f"{summary['answer_ratio']:.1e} at the end; allowed are 1e-4."
+            f"{summary['answer_ratio']:.1e} at the end; allowed are {allowed}."
         )
 
 

@@ -7,7 +7,7 @@ import math
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.cli.bricks_options import BATCH, GRANULARITY
+from inferbench_tasks.cli.bricks_options import BATCH, GRANULARITY, PRECISION, known_precision
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
@@ -23,6 +23,7 @@ def advise(
     device: str = DEVICE,
     batch: int = BATCH,
     granularity: str = GRANULARITY,
+    precision: str = PRECISION,
     slo_ms: float | None = SLO,
     output: OutputFormat = OUTPUT,
 ) -> None:
@@ -36,10 +37,11 @@ def advise(
     from inferbench_tasks.perfdb.store import PerfDB
 
     parse_granularity(granularity)
+    known_precision(precision)
     if slo_ms is not None and not (math.isfinite(slo_ms) and slo_ms > 0):
         raise InputError("--slo-ms is a time above 0", field="slo_ms")
     with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
-        found = advised(db, model, task, device, batch, granularity, slo_ms)
+        found = advised(db, model, task, device, batch, granularity, slo_ms, precision)
     if output is not OutputFormat.table:
         emit(found, output)
     for sentence in in_words(found):

@@ -15,6 +15,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError
 
 if TYPE_CHECKING:
+    from inferbench_tasks.contracts.handles import ModelArtifact
     from inferbench_tasks.contracts.spec import Spec
     from inferbench_tasks.stages.base import Context, Progress
 
@@ -56,9 +57,11 @@ def named(model: str, framework: str | None) -> Named:
 
 
 @contextmanager
-def asked(model: Named, progress: Progress) -> Iterator[tuple[dict[str, Any], Context]]:
+def asked(
+    model: Named, progress: Progress, precision: str = "fp32"
+) -> Iterator[tuple[dict[str, Any], Context]]:
     """The common fields of what a process in the sandbox is asked of a model, and where; its run's folder goes in the
-    end."""
+    end. In another precision than fp32 it is made first, by the stages of serving: they compare the answers."""
     from inferbench_tasks.brick_jobs.inside.opened import job_of
     from inferbench_tasks.running.perform import perform
     from inferbench_tasks.stages.base import Context
@@ -68,9 +71,23 @@ def asked(model: Named, progress: Progress) -> Iterator[tuple[dict[str, Any], Co
     )  # fmt: skip
     run_id = f"bricks-{uuid.uuid4().hex[:12]}"
     try:
-        yield {"run_id": run_id, "job_id": run_id, "job": job_of("bricks", model.spec)}, ctx
+        common = {
+            "run_id": run_id,
+            "job_id": run_id,
+            "job": job_of("bricks", model.spec, precision=precision),
+        }
+        yield common | ({} if precision == "fp32" else {"model": _converted(common, ctx)}), ctx
     finally:
         shutil.rmtree(ctx.run_dir(run_id), ignore_errors=True)
+
+
+def _converted(common: dict[str, Any], ctx: Context) -> ModelArtifact:
+    from inferbench_tasks.running.perform import perform
+    from inferbench_tasks.stages import convert, generate
+
+    made = perform(generate, generate.Input(**common), ctx)
+    converted: convert.Output = perform(convert, convert.Input(**common, generate=made), ctx)
+    return converted.model
 
 
 def sizes_of(text: str) -> tuple[str, tuple[int, ...]]:

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import typer
 
+from inferbench_tasks.errors import InputError
+
 GRANULARITY = typer.Option("1", "--granularity", "-G", help="Layers of a brick at most: 1, 2, ... or whole.")
 BATCH = typer.Option(1, "--batch-size", "--batch", "-b", min=1, help="Samples at once.")
 SHAPE = typer.Option(
     [], "--shape", metavar="INPUT=SIZES", help="An input's sizes without batch: image=3x224x224."
 )
+PRECISION = typer.Option("fp32", "--precision", help="fp32, fp16 or int8: what the model is converted to.")
 FRAMEWORK = typer.Option(None, "--framework", help="torch or tensorflow, of a built-in model that has both.")
+
+
+def known_precision(precision: str) -> str:
+    """The same; InputError lists those that there are."""
+    from inferbench_tasks.brick_jobs.spec import PRECISIONS
+
+    if precision not in PRECISIONS:
+        raise InputError(
+            f"unknown precision {precision!r}; known: {', '.join(PRECISIONS)}", field="precision"
+        )
+    return precision

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from inferbench_tasks import settings
 from inferbench_tasks.cli.bricks_model import asked, named, sizes_of
-from inferbench_tasks.cli.bricks_options import BATCH, FRAMEWORK, GRANULARITY, SHAPE
+from inferbench_tasks.cli.bricks_options import (
+    BATCH,
+    FRAMEWORK,
+    GRANULARITY,
+    PRECISION,
+    SHAPE,
+    known_precision,
+)
 from inferbench_tasks.errors import InferBenchError, InputError, StageError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
@@ -21,6 +30,8 @@ if TYPE_CHECKING:
     from inferbench_tasks.brick_jobs.predict import Progress as Tell
     from inferbench_tasks.bricks.measure.method import Method
     from inferbench_tasks.perfdb.store import PerfDB
+
+    Cut = Callable[[dict[str, Any], set[str]], Output]
 
 MODELS = typer.Argument(
     ..., metavar="MODEL...", help="Built-in models, or paths of models' files or folders."
@@ -54,6 +65,7 @@ def predict(
     batch: int = BATCH,
     shape: list[str] = SHAPE,
     framework: str | None = FRAMEWORK,
+    precision: str = PRECISION,
     threads: int = THREADS,
     runs: int = RUNS,
     rounds: int = ROUNDS,
@@ -83,6 +95,7 @@ def predict(
     if view not in VIEWS:
         raise InputError(f"predictions are of the views {' and '.join(VIEWS)}, not {view!r}", field="view")
     most = parse_granularity(granularity)
+    known_precision(precision)
     wish = {"granularity": (most or "whole",), "batch_sizes": (batch,), "wholes": whole, "view": view}
     wish |= {"shapes": dict(sizes_of(text) for text in shape)}
     method = Method(runs=runs, rounds=rounds, budget_s=2.0)
@@ -96,10 +109,17 @@ def predict(
                 bar.update(task, description=f"{model}: {what}", completed=done, total=of)
 
             try:
-                if device:
-                    rows.append(_stored(db, model, framework, device, threads, wish, constructor, tell))
-                else:
-                    rows.append(_here(db, model, framework, threads, wish, method, again, constructor, tell))
+                with asked(
+                    named(model, framework), lambda done, of, what: tell(what, done, of), precision
+                ) as (
+                    common,
+                    ctx,
+                ):
+                    cut = partial(_cut, common, ctx)
+                    if device:
+                        rows.append(_stored(db, cut, device, threads, wish, constructor))
+                    else:
+                        rows.append(_here(db, cut, threads, wish, method, again, constructor, tell))
             except InferBenchError as error:
                 if len(models) == 1:
                     raise
@@ -115,9 +135,15 @@ def predict(
 
 
 def _here(
-    db: PerfDB, model: str, framework: str | None, threads: int, wish: dict[str, Any], method: Method, again: bool,
-    constructor: str, tell: Tell,
-) -> dict[str, Any]:  # fmt: skip
+    db: PerfDB,
+    cut: Cut,
+    threads: int,
+    wish: dict[str, Any],
+    method: Method,
+    again: bool,
+    constructor: str,
+    tell: Tell,
+) -> dict[str, Any]:
     """What is missing is timed on this machine."""
     from inferbench_tasks.brick_jobs.predict import answer_here, measure
     from inferbench_tasks.brick_jobs.store import PerfDBResults
@@ -125,24 +151,21 @@ def _here(
 
     results = PerfDBResults(db, setting(cores_for(threads), threads))
     stored = set() if again else results.usable(method, None)
-    with asked(named(model, framework), lambda done, of, what: tell(what, done, of)) as (common, ctx):
-        one = _cut(common, ctx, {**wish, "method": method}, stored)
-        results.put_cuts(one.cuts)
-        with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
-            measured = measure(one.missing, results, method, Path(folder), tell)
+    one = cut({**wish, "method": method}, stored)
+    results.put_cuts(one.cuts)
+    with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
+        measured = measure(one.missing, results, method, Path(folder), tell)
     return answer_here(results, one.cuts[0], wish["wholes"], one.known, measured, constructor)
 
 
 def _stored(
-    db: PerfDB, model: str, framework: str | None, device: str, threads: int, wish: dict[str, Any], constructor: str,
-    tell: Tell,
-) -> dict[str, Any]:  # fmt: skip
+    db: PerfDB, cut: Cut, device: str, threads: int, wish: dict[str, Any], constructor: str
+) -> dict[str, Any]:
     """From stored times alone. The model is cut here: its bricks are those of a device of this instruction set."""
     from inferbench_tasks.brick_jobs.predict import CALIBRATE_ON
     from inferbench_tasks.brick_jobs.stored import answered
 
-    with asked(named(model, framework), lambda done, of, what: tell(what, done, of)) as (common, ctx):
-        one = _cut(common, ctx, {**wish, "networks": False}, set())
+    one = cut({**wish, "networks": False}, set())
     return answered(db, one.cuts[0], device, threads, CALIBRATE_ON, constructor)
 
 
@@ -176,6 +199,8 @@ def _in_words(row: dict[str, Any]) -> str:
         return text + (
             f"no prediction: {row['missing']} of {row['unique']} unique bricks have no time on {row['device']}."
         )
+    if row["precision"] == "fp16":
+        text += _half(row)
     if row.get("interpolated"):
         text += _interpolated(row)
     elif row["missing"]:
@@ -194,6 +219,14 @@ def _in_words(row: dict[str, Any]) -> str:
             "three other models calibrate it."
         )
     return text
+
+
+def _half(row: dict[str, Any]) -> str:
+    casts = sum(one["share_ratio"] for one in row["by_operators"] if one["operators"] == "Cast")
+    return (
+        f"{casts:.1%} of it are casts: what ONNX Runtime's CPU has no half-precision operator for is computed in fp32, "
+        "whatever the model says; "
+    )
 
 
 def _interpolated(row: dict[str, Any]) -> str:

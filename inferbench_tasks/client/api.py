@@ -174,11 +174,20 @@ class InferBench:
         rows: list[Answer] = self._get("/bricks/shared", device=device)["items"]
         return rows
 
-    def predict(self, model: str, device: str = "", *, batch_size: int = 1, granularity: str = "1") -> Answer:
+    def predict(
+        self,
+        model: str,
+        device: str = "",
+        *,
+        batch_size: int = 1,
+        granularity: str = "1",
+        precision: str = "fp32",
+    ) -> Answer:
         """A model's latency from stored times, ms, with interval and coverage; nothing is run."""
         return self._get(
-            "/bricks/predict", model=model, device=device, batch_size=batch_size, granularity=granularity
-        )
+            "/bricks/predict", model=model, device=device, batch_size=batch_size, granularity=granularity,
+            precision=precision,
+        )  # fmt: skip
 
     def advise(
         self,
@@ -188,12 +197,13 @@ class InferBench:
         device: str = "",
         batch_size: int = 1,
         granularity: str = "1",
+        precision: str = "fp32",
         slo_ms: float | None = None,
     ) -> Answer:
         """Which device for a model, or which model for a task: the top three by what is stored; nothing is run."""
         return self._get(
             "/bricks/advise", model=model, task=task, device=device, batch_size=batch_size, granularity=granularity,
-            slo_ms=slo_ms,
+            precision=precision, slo_ms=slo_ms,
         )  # fmt: skip
 
     def brick_study(self, corpus: str) -> Answer:

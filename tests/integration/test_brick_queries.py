@@ -253,6 +253,19 @@ def test_advice_on_models_and_devices(
     assert [row["device"] for row in json.loads(done.stdout)["ranked"]] == ["Other CPU", "Some CPU"]
 
 
+def test_another_precision_is_another_model(http: TestClient, bricks: PerfDBResults) -> None:
+    """Under the same name: each is found by its own, and fp32 is what is meant where none is said."""
+    facts = {"model": "four", "batch_size": 1, "instruction_set": "x", "layers": 1, "precision": "int8"}
+    bricks.put_cut(WHOLE + "int8", "1", ("b", "b"), ((), (0,)), facts)
+    asked = {"model": "four", "precision": "int8"}
+    found = http.get(f"{API}/predict", params=asked).json()
+    assert (found["constructed_ms"], found["precision"]) == (pytest.approx(6), "int8")
+    assert found["calibrated_by"] is None  # by none of another precision
+    assert http.get(f"{API}/predict", params={"model": "four"}).json()["constructed_ms"] == pytest.approx(7)
+    assert http.get(f"{API}/predict", params=asked | {"precision": "fp16"}).status_code == 404
+    assert http.get(f"{API}/predict", params=asked | {"precision": "fp8"}).status_code == 422
+
+
 def test_a_name_is_the_model_that_was_cut_last_under_it(http: TestClient, bricks: PerfDBResults) -> None:
     """Another content under an old name: its own bricks count, also while the old one's are better known."""
     facts = {"model": "one", "batch_size": 1, "instruction_set": "x", "layers": 1, "digest": "new"}

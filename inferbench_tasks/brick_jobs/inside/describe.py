@@ -81,6 +81,7 @@ def _checked(found: Decomposition, feeds: Arrays, model: ModelArtifact, folder: 
         "edges": proof.edges,
         "edges_ratio": proof.edges_ratio,
         "answer_ratio": proof.answer_ratio,
+        "allowed_ratios": [proof.edges_allowed_ratio, proof.answer_allowed_ratio],
     }
 
 

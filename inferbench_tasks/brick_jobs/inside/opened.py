@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from inferbench_tasks.brick_jobs.spec import Granularity
 from inferbench_tasks.bricks.measure.method import Method
 from inferbench_tasks.contracts.handles import ModelArtifact
@@ -42,9 +44,13 @@ class DecomposeInput(CutInput):
     dummy: int | None = None
 
 
-def job_of(name: str, model: Spec, user: str | None = None, samples: int = 4) -> JobSpec:
+def job_of(
+    name: str, model: Spec, user: str | None = None, samples: int = 4, precision: str = "fp32"
+) -> JobSpec:
     """A job of kind serving whose model it is; nothing of it is served."""
-    more = {} if user is None else {"user": user}
+    more: dict[str, Any] = {} if user is None else {"user": user}
+    if precision != "fp32":
+        more |= {"convert": {"format": "onnx", "precision": precision}}
     return JobSpec.model_validate(
         {
             "name": name,
@@ -57,7 +63,10 @@ def job_of(name: str, model: Spec, user: str | None = None, samples: int = 4) ->
 
 
 def opened(inp: CutInput, ctx: Context) -> tuple[ModelSource, ModelArtifact]:
-    """Where it comes from, and the model as ONNX: that which was handed over, or made and converted here, or cached."""
+    """Where it comes from, and the model as ONNX: that which was handed over, or made and converted here, or cached.
+
+    Another precision than fp32 is handed over: it is made by the stages of serving, which also compare the answers.
+    """
     from inferbench_tasks.formats.conversion import convert_model
     from inferbench_tasks.modelrepo.build import build_model, caches
     from inferbench_tasks.modelrepo.resolve import resolve
@@ -65,6 +74,7 @@ def opened(inp: CutInput, ctx: Context) -> tuple[ModelSource, ModelArtifact]:
     source = resolve(inp.job.model, ctx.base_dir)
     if inp.model is not None:
         return source, inp.model
+    assert inp.job.convert.precision == "fp32"
     watch = Watch(ctx.progress, ctx.cancelled)
     artifact = build_model(source, ctx.data_dir, watch)
     cache = caches(ctx.data_dir, source, "conversions")

@@ -11,6 +11,7 @@ from inferbench_tasks import settings
 from inferbench_tasks.brick_jobs import queries
 from inferbench_tasks.brick_jobs.advise import advised
 from inferbench_tasks.brick_jobs.shared import shared
+from inferbench_tasks.brick_jobs.spec import Precision
 from inferbench_tasks.brick_jobs.stored import predicted
 from inferbench_tasks.bricks.corpus import corpora
 from inferbench_tasks.errors import InputError
@@ -78,13 +79,14 @@ def predict(
     device: Device = "",
     batch_size: Annotated[int, Query(ge=1, le=4096)] = 1,
     granularity: Annotated[str, Query(pattern=r"^([1-9][0-9]{0,3}|whole)$")] = "1",
+    precision: Precision = "fp32",
 ) -> Response:
     """``predicted_ms`` with its interval and its ``coverage_ratio``, the share of it that is measured: bricks that are
     ``missing`` are interpolated where the model is measured at a smaller and at a larger batch size
     (``interpolated_ratio``, ``interpolated_between``), else estimated. Below 90% a ``warning`` comes first; all are
     null where there is no estimate. 404 for a batch size beyond those that the model is measured at, with these."""
     try:
-        found = predicted(db, model, device, batch_size, granularity)
+        found = predicted(db, model, device, batch_size, granularity, precision=precision)
     except InputError as error:
         raise not_found(str(error)) from error
     return table(request, "json", [], plain(found))
@@ -99,12 +101,13 @@ def advise(
     device: Device = "",
     batch_size: Annotated[int, Query(ge=1, le=4096)] = 1,
     granularity: Annotated[str, Query(pattern=r"^([1-9][0-9]{0,3}|whole)$")] = "1",
+    precision: Precision = "fp32",
     slo_ms: Annotated[float | None, Query(gt=0, le=1e9)] = None,
 ) -> Response:
     """``ranked``: the top three by predicted latency, with the probabilities that each is faster than the next and
     within ``slo_ms``, null where they can't be told; ``left_out``: what is not measured enough, and why."""
     try:
-        found = advised(db, model, task, device, batch_size, granularity, slo_ms)
+        found = advised(db, model, task, device, batch_size, granularity, slo_ms, precision)
     except InputError as error:
         raise not_found(str(error)) from error
     return table(request, "json", [], plain(found))
