@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from inferbench_tasks.backends.probes.base import Probe, Refused
 from inferbench_tasks.contracts.handles import ModelArtifact, RequestSet
 from inferbench_tasks.errors import InputError, ServerError
-from inferbench_tasks.requests.ragged import unpacked
+from inferbench_tasks.requests.ragged import is_ragged, sample_shape, unpacked
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -39,7 +39,7 @@ def check_requests(samples: Arrays, model: ModelArtifact) -> None:
         spec, array = specs[name], samples[name]
         if array.dtype.name != spec.dtype and array.dtype.kind not in "OSU":
             problems.append(f"input {name} is {array.dtype.name}, the model takes {spec.dtype}")
-        shape = array.shape[1:]
+        shape = sample_shape(array)
         fits = len(shape) == len(spec.shape) and all(
             want in (-1, size) for want, size in zip(spec.shape, shape, strict=True)
         )
@@ -54,8 +54,13 @@ def check_requests(samples: Arrays, model: ModelArtifact) -> None:
 
 
 def first_rows(samples: Arrays, rows: int) -> Arrays:
-    """``rows`` samples from the first on, cyclically."""
-    return {name: np.take(array, np.arange(rows), axis=0, mode="wrap") for name, array in samples.items()}
+    """``rows`` samples from the first on, cyclically; of samples of different shapes the first one so often."""
+    return {
+        name: np.stack([array[0]] * rows)
+        if is_ragged(array)
+        else np.take(array, np.arange(rows), axis=0, mode="wrap")
+        for name, array in samples.items()
+    }
 
 
 def check_answer(

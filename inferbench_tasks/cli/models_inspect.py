@@ -95,6 +95,11 @@ def described(model: ModelArtifact, operators: dict[str, int], path: Path) -> di
     if not _made_up(model):
         refused.append(
             "made-up requests: the model refuses them; give requests: {kind: files, path: samples.npz}"
+            + (
+                f", or sizes that it takes: requests: {{kind: random, sizes: [{_size(model)}]}}"
+                if _free(model)
+                else ""
+            )
         )
     return {
         "name": model.name,
@@ -126,6 +131,16 @@ def _texts(model: ModelArtifact) -> bool:
 def _made_up(model: ModelArtifact) -> bool:
     """Whether the model takes noise, with 16 for each of its free sizes."""
     return not (model.costs_reason or "").startswith("The model can't be run")
+
+
+def _free(model: ModelArtifact) -> list[str]:
+    """The free axes of the inputs, as ``requests.sizes`` names them; the batch is axis 0."""
+    return [f"{spec.name}.{at}" for spec in model.inputs for at, n in enumerate(spec.shape, 1) if n == -1]
+
+
+def _size(model: ModelArtifact) -> str:
+    """A number for the free axes, as YAML."""
+    return f"{{axes: {json.dumps(_free(model), ensure_ascii=False)}, size: 16}}"
 
 
 def _runs(model: ModelArtifact) -> tuple[list[dict[str, Any]], list[str]]:
@@ -178,6 +193,12 @@ def submission(model: ModelArtifact, path: Path, runs: list[dict[str, Any]]) -> 
         lines.append(
             "requests: {kind: files, path: samples.npz}  # an array for each input, the first axis counts samples"
         )
+    elif _free(model) and not _texts(model):
+        lines += [
+            "requests:",
+            "  kind: random",
+            f"  sizes: [{_size(model)}]  # or a law: {{kind: uniform, min: 8, max: 64}}",
+        ]
     lines += [
         f"convert: {{format: {here['format']}}}",
         f"serve: {{backend: {here['backend']}}}",

@@ -14,7 +14,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.kept_answers import KeepingCheck
 from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.protocols.traceparent import context_of, with_header
-from inferbench_tasks.requests.ragged import unpacked
+from inferbench_tasks.requests.ragged import rows_of, unpacked
 
 #: Distinct requests are kept up to so many bytes for each shard; then the first are sent again.
 _MAX_BYTES = 256 * 2**20
@@ -116,7 +116,7 @@ def build_groups(plan: LoadPlan, groups: Sequence[Sequence[int]]) -> list[Payloa
     inputs = read_inputs(plan.inputs_path)
     encode, _ = protocol_codec(plan)
     return [
-        Payload(encode({name: array[list(rows)] for name, array in inputs.items()}), rows[0], len(rows))
+        Payload(encode({name: rows_of(array, rows) for name, array in inputs.items()}), rows[0], len(rows))
         for rows in groups
     ]
 
@@ -134,7 +134,7 @@ def _of_size(
     for start in range(0, samples, batch_size):
         rows = np.arange(start, start + batch_size) % samples
         arrays: dict[str, NDArray[np.generic]] = {
-            name: array[rows] if batched else array[start] for name, array in inputs.items()
+            name: rows_of(array, rows) if batched else array[start] for name, array in inputs.items()
         }
         wire = encode(arrays)
         payloads.append(Payload(wire, start, batch_size))

@@ -21,6 +21,12 @@ log = logging.getLogger(__name__)
 #: Raised by one whenever the way that cost is counted changes.
 COSTS_RECIPE = 3
 
+_OF_DIFFERENT_SIZES = {
+    "flops": None,
+    "bytes": None,
+    "costs_reason": "the samples' sizes are drawn, and each costs something else",
+}
+
 
 def cache_root(data_dir: Path, source: ModelSource) -> Path:
     """Where all is kept that is made of a source.
@@ -84,7 +90,12 @@ def build_model(source: ModelSource, data_dir: Path, watch: Watch) -> ModelArtif
 def cost_for_requests(
     source: ModelSource, model: ModelArtifact, shapes: dict[str, list[int]], data_dir: Path, watch: Watch
 ) -> ModelArtifact:
-    """The model with the costs of samples of these shapes, input by input: a free size decides how much is computed."""
+    """The model with the costs of samples of these shapes, input by input: a free size decides how much is computed.
+
+    Null where samples differ: the costs are of no one of them.
+    """
+    if any(-1 in shape for shape in shapes.values()):
+        return model.model_copy(update=_OF_DIFFERENT_SIZES)
     sized = _sized(source, model, shapes)
     return model if sized is None else _with_costs(source, model, data_dir, watch, sized)
 
@@ -93,6 +104,8 @@ def find_cost_for_requests(
     source: ModelSource, model: ModelArtifact, shapes: dict[str, list[int]], data_dir: Path
 ) -> ModelArtifact | None:
     """As ``cost_for_requests``, from the cache; None where it has to be counted."""
+    if any(-1 in shape for shape in shapes.values()):
+        return model.model_copy(update=_OF_DIFFERENT_SIZES)
     sized = _sized(source, model, shapes)
     if sized is None:
         return model

@@ -94,7 +94,8 @@ class MiniLm(ModelSource):
         )
 
     def noise(self, inputs: tuple[TensorSpec, ...], count: int, rng: np.random.Generator) -> Arrays:
-        ids = rng.integers(0, 30_522, (count, self.dynamic_size))
+        (size,) = inputs[0].shape
+        ids = rng.integers(0, 30_522, (count, self.dynamic_size if size == -1 else size))
         return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
 
     def encode(self, texts: list[str]) -> Arrays:

@@ -21,7 +21,8 @@ from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.errors import InputError, StageError
 from inferbench_tasks.formats.base import Predict
 from inferbench_tasks.formats.calls import by_calls, joined
-from inferbench_tasks.requests.ragged import unpacked
+from inferbench_tasks.requests.ragged import is_ragged, objects, packed, rows_of, sample_shape, unpacked
+from inferbench_tasks.requests.sized import sized_noise
 from inferbench_tasks.submission.schema import RequestsSpec
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,9 @@ def sample(
 ) -> tuple[Arrays, NDArray[np.int64] | None]:
     """The inputs and, where known, the labels of ``spec.samples`` distinct samples."""
     rng = np.random.default_rng([_SEED_OF_SELECTION, seed])
-    if dataset is None:
+    if spec.sizes is not None:
+        arrays, labels = sized_noise(spec.sizes, source, model, spec.samples, rng), None
+    elif dataset is None:
         refuse_too_much(source.noise(model.inputs, 1, rng), spec.samples)
         arrays, labels = source.noise(model.inputs, spec.samples, rng), None
     else:
@@ -140,14 +143,19 @@ def answers(predict: Predict, arrays: Arrays, watch: Watch, batch_size: int | No
     """
     count = len(next(iter(arrays.values())))
     parts: list[Arrays] = []
-    for start in range(0, count, ROWS):
+    ragged = any(is_ragged(array) for array in arrays.values())
+    rows = 1 if ragged else ROWS
+    for start in range(0, count, rows):
         watch.step(start, count, "the source model answers the requests")
-        part = {name: array[start : start + ROWS] for name, array in arrays.items()}
+        part = {name: rows_of(a, range(start, min(start + rows, count))) for name, a in arrays.items()}
         parts.append(by_calls(predict, part, batch_size) if batch_size else predict(part))
-    outputs = joined(parts)
+    outputs = _each(parts) if ragged else joined(parts)
     for name, array in outputs.items():
         if len(array) != count:
             raise InputError(f"Output {name} gives {len(array)} rows for {count} samples; one each is needed")
+        if is_ragged(array):
+            _refuse_nan(name, array)
+            continue
         if array.dtype.kind == "f" and np.isnan(array).any():
             rows_bad = int(np.isnan(array).reshape(count, -1).any(axis=1).sum())
             if nan_inputs := [n for n, a in arrays.items() if a.dtype.kind == "f" and np.isnan(a).any()]:
@@ -162,6 +170,25 @@ def answers(predict: Predict, arrays: Arrays, watch: Watch, batch_size: int | No
     return outputs
 
 
+def _each(parts: list[Arrays]) -> Arrays:
+    """Answers to samples of different shapes, a tensor for each, whether or not their own shapes differ."""
+    for name in parts[0]:
+        if any(part[name].ndim == 0 or len(part[name]) != 1 for part in parts):
+            raise InputError(f"Output {name} has no batch axis; one row for a sample is needed")
+        if parts[0][name].dtype.kind not in "biuf":
+            raise InputError(f"Output {name} is text: give requests of one size", field="requests.sizes")
+    return {name: objects([part[name][0] for part in parts]) for name in parts[0]}
+
+
+def _refuse_nan(name: str, array: Any) -> None:
+    for index, item in enumerate(array):
+        if item.dtype.kind == "f" and np.isnan(item).any():
+            raise StageError(
+                f"The source model itself answers NaN in output {name} to sample {index} of shape {list(item.shape)}; "
+                f"nothing that is measured with it would mean anything. Give other sizes, or mend the model"
+            )
+
+
 def write(folder: Path, arrays: Arrays, reference: Arrays, labels: NDArray[np.int64] | None) -> None:
     """``requests.npz``, ``reference.npz`` and ``labels.npy`` (where there are labels)."""
     write_archive(folder / "requests.npz", _storable(arrays))
@@ -171,8 +198,8 @@ def write(folder: Path, arrays: Arrays, reference: Arrays, labels: NDArray[np.in
 
 
 def shapes(arrays: Arrays) -> dict[str, list[int]]:
-    """What one sample of each input is shaped like."""
-    return {name: list(array.shape[1:]) for name, array in arrays.items()}
+    """What one sample of each input is shaped like; -1 where samples differ."""
+    return {name: list(sample_shape(array)) for name, array in arrays.items()}
 
 
 def stored(folder: Path) -> Arrays:
@@ -182,5 +209,8 @@ def stored(folder: Path) -> Arrays:
 
 
 def _storable(arrays: Arrays) -> Arrays:
-    """Text as fixed-width arrays: an object array would have to be pickled."""
-    return {n: a.astype(np.str_) if a.dtype.kind == "O" else a for n, a in arrays.items()}
+    """Text as fixed-width arrays, samples of different shapes one after the other: objects would have to be pickled."""
+    plain = {
+        n: a.astype(np.str_) if a.dtype.kind == "O" and not is_ragged(a) else a for n, a in arrays.items()
+    }
+    return packed(plain)

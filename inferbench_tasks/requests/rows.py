@@ -8,6 +8,7 @@ from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import Predict
 from inferbench_tasks.formats.check import compare
+from inferbench_tasks.requests.ragged import is_ragged, rows_of
 
 #: Rows that are asked for together, and then each by itself.
 ROWS = 7
@@ -19,7 +20,7 @@ def require_rows(predict: Predict, arrays: Arrays, tolerance_ratio: float) -> No
     Fewer than ``ROWS`` samples are repeated. A model that mixes its rows, or draws random numbers, would be compared
     with itself only as long as every batch has the same samples.
     """
-    batch = {name: np.take(array, np.arange(ROWS), axis=0, mode="wrap") for name, array in arrays.items()}
+    batch = _alike(arrays)
     together, again = predict(batch), predict(batch)
     if any(array.dtype.kind == "f" and np.isnan(array).any() for array in together.values()):
         return  # which is said where all samples are answered
@@ -51,3 +52,11 @@ def require_rows(predict: Predict, arrays: Arrays, tolerance_ratio: float) -> No
                 f"scales that are taken from each batch, set convert.tolerance_ratio",
                 field="model",
             )
+
+
+def _alike(arrays: Arrays) -> Arrays:
+    """The first samples, repeated where they are fewer; of samples of different shapes those like the first."""
+    first = {name: array[0].shape for name, array in arrays.items() if is_ragged(array)}
+    count = len(next(iter(arrays.values())))
+    same = [i for i in range(count) if all(arrays[name][i].shape == shape for name, shape in first.items())]
+    return {name: rows_of(array, np.resize(same, ROWS)) for name, array in arrays.items()}

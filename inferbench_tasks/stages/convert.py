@@ -15,6 +15,7 @@ from inferbench_tasks.formats.conversion import convert_model, find_converted
 from inferbench_tasks.formats.route import route
 from inferbench_tasks.modelrepo.build import caches, evaluate, is_classifier
 from inferbench_tasks.modelrepo.resolve import resolve
+from inferbench_tasks.requests.ragged import is_ragged, rows_of
 from inferbench_tasks.stages import generate
 from inferbench_tasks.stages.base import Context, Stage, StageInput
 
@@ -100,9 +101,14 @@ def run(inp: Input, ctx: Context) -> Output:
         exact = model.precision == "fp32"
         worst = Difference()
         fixed = model.batch_size  # else a batch axis that is not really free shows at one of these
-        for count in [fixed] if fixed else sorted({1, *CHECKED_AT, rows}):
-            answer = predict(first_rows(samples, count))
-            comparison = compare(answer, first_rows(reference, count), exact)
+        batches = [
+            (first_rows(samples, count), first_rows(reference, count))
+            for count in ([fixed] if fixed else sorted({1, *CHECKED_AT, rows}))
+        ]
+        if any(is_ragged(array) for array in samples.values()):  # the batches are of the first one then
+            batches += [(_sample(samples, row), _sample(reference, row)) for row in range(1, rows)]
+        for asked, expected in batches:
+            comparison = compare(predict(asked), expected, exact)
             if comparison.undecidable or comparison.ratio >= worst.ratio:
                 worst = comparison
             if worst.undecidable:
@@ -115,6 +121,10 @@ def run(inp: Input, ctx: Context) -> Output:
 
     entry = caches(data_dir, origin, "checks").get(_check_settings(model, inp), check)
     return _output(inp, model, entry.facts, cached=converted.cached and entry.cached)
+
+
+def _sample(arrays: Arrays, row: int) -> Arrays:
+    return {name: rows_of(array, [row]) for name, array in arrays.items()}
 
 
 def _output(inp: Input, model: ModelArtifact, facts: dict[str, Any], *, cached: bool) -> Output:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.contracts.handles import Endpoint, RequestSet
 from inferbench_tasks.loadgen.plan import ClientProcessing, LoadPlan, OutputShape
+from inferbench_tasks.requests.ragged import sample_shape
 from inferbench_tasks.stages import generate, prompted, serve
 from inferbench_tasks.stages.base import Context, StageInput
 from inferbench_tasks.submission.files import changed_files, content_digests
@@ -59,7 +60,7 @@ def client_processing(requests: RequestSet) -> ClientProcessing | None:
 
 def _expected(inp: Input, reference: dict[str, NDArray[Any]]) -> dict[str, OutputShape]:
     """An answer's shape per sample; -1 where texts of different lengths, each sent as long as it is, change it."""
-    shapes: dict[str, tuple[int, ...]] = {name: array.shape[1:] for name, array in reference.items()}
+    shapes: dict[str, tuple[int, ...]] = {name: sample_shape(a) for name, a in reference.items()}
     processing = inp.generate.requests.processing
     if processing is not None and processing.raw_path is not None:
         for spec in inp.generate.model.outputs:

@@ -11,6 +11,7 @@ from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.contracts.handles import Endpoint, Handle, RequestSet, ServerHandle
 from inferbench_tasks.errors import CancelledError, LoadError
 from inferbench_tasks.loadgen.plan import LoadPlan
+from inferbench_tasks.requests.ragged import byte_count
 from inferbench_tasks.sandbox import Watch, watched
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.stages.load_order import SAMPLES_FILE, Input, plan_of
@@ -166,7 +167,7 @@ def quiet_machine(limit_s: float, ctx: Context) -> Patience | None:
 def answer_bytes(requests: RequestSet, samples: int) -> int:
     """The size of the tensors in an answer to so many samples."""
     reference = load_samples(requests.answered_path)
-    return samples * sum(array.nbytes // max(1, len(array)) for array in reference.values())
+    return samples * sum(byte_count(array) // max(1, len(array)) for array in reference.values())
 
 
 def certificate_of(outcome: Outcome, plan: LoadPlan) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase, NamedFile, S
 from inferbench_tasks.submission.model import ModelSpec
 from inferbench_tasks.submission.processors import ProcessorsSpec
 from inferbench_tasks.submission.share import ShareSpec, members
+from inferbench_tasks.submission.sizes import SizeSpec
 from inferbench_tasks.submission.slo import SloSpec
 from inferbench_tasks.submission.token_lengths import LengthsSpec
 
@@ -75,6 +76,8 @@ class RequestsSpec(Spec):
     kinds only."""
     samples: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     """Distinct samples to prepare; the load cycles through them in a seeded order. Of ``prompts``: as many as leave."""
+    sizes: Annotated[tuple[SizeSpec, ...], Field(strict=False, min_length=1, max_length=64)] | None = None
+    """Of ``random``: what free sizes of the model's inputs are; 16 unless given."""
     input_tokens: LengthsSpec | None = None
     """Of ``prompts``: how long they are, in tokens: exactly, as a GGUF model's tokenizer counts them where it is known;
     else aimed at by 1.3 a word; 200 unless given."""
@@ -110,6 +113,11 @@ class RequestsSpec(Spec):
             if getattr(self, name) is not None and name not in PROMPTED.get(self.kind, ()):
                 able = " or ".join(kind for kind, names in PROMPTED.items() if name in names)
                 raise ValueError(f"{name} goes with kind: {able} only")
+        if self.sizes is not None and self.kind != "random":
+            raise ValueError("sizes goes with kind: random only; samples of data have sizes of their own")
+        named = [axis for size in self.sizes or () for axis in size.axes]
+        if twice := next((axis for axis in named if named.count(axis) > 1), None):
+            raise ValueError(f"sizes gives {twice} twice")
         if self.think_time_ms is not None and not self.conversing:
             raise ValueError("think_time_ms is of conversations; give turns as well")
         return self
@@ -283,6 +291,7 @@ class JobSpec(JobBase):
         "serve.slots": None,
         "serve.context_tokens": None,
         "serve.prefix_cache": None,
+        "requests.sizes": None,
         **{f"requests.{name}": None for name in PROMPT_FIELDS},
     }
 

@@ -42,6 +42,7 @@ def backend_findings(
         yield Finding(("serve.batching", "serve.backend"), message)
     yield from _slots(spec, backend)
     yield from _batch_size(spec)
+    yield from _sizes(spec)
     yield from _streamed(spec)
     yield from _traced(spec, backend)
     if spec.processors is None or spec.processors.side != "server":
@@ -154,4 +155,28 @@ def _batch_size(spec: JobSpec) -> Iterator[Finding]:
             (field, "serve.batching.max_batch_size"),
             f"{samples} samples per request are more than serve.batching.max_batch_size "
             f"({batching.max_batch_size}) lets the server take",
+        )
+
+
+def _sizes(spec: JobSpec) -> Iterator[Finding]:
+    """What samples of different sizes can't go with."""
+    sizes = spec.requests.sizes
+    if sizes is None:
+        return
+    if spec.processors is not None:
+        yield Finding(("requests.sizes", "processors"), "processors decide the sizes; leave one of both out")
+    if not any(size.drawn for size in sizes):
+        return
+    if spec.load.samples_per_request > 1:
+        yield Finding(
+            ("load.batch_size", "requests.sizes"),
+            "samples of drawn sizes don't fit into one request; send one sample in each, or give numbers",
+        )
+    if spec.trace is not None or spec.share is not None:
+        block = "trace" if spec.trace is not None else "share"
+        yield Finding((block, "requests.sizes"), f"{block} goes with samples of one size; give numbers")
+    if spec.convert.precision == "int8":
+        yield Finding(
+            ("convert.precision", "requests.sizes"),
+            "scales are measured on samples of one size; give numbers",
         )
