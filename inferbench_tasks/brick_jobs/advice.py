@@ -90,7 +90,7 @@ def _log(row: Mapping[str, Any]) -> tuple[float, float, int] | None:
     low, high = row["predicted_interval_ms"]
     if low <= 0:
         return None
-    freedom = row["calibrated_by"] - 1
+    freedom = len(row["calibrated_by"]) - 1
     quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
     return math.log(row["predicted_ms"]), math.log(high / low) / (2 * quantile), freedom
 

@@ -26,7 +26,7 @@ def rows(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
                 "coverage_ratio": one.coverage_ratio,
                 "predicted_ms": one.best.ms,
                 "95%": f"{one.best.low_ms:.4g} to {one.best.high_ms:.4g}",
-                "calibrated_by": one.calibrated_by,
+                "calibrated_by": tables.calibration(one),
                 "measured_ms": one.measured.ms if one.measured else None,
                 "over measured": one.best.ms / one.measured.ms if one.measured else None,
                 "verdict": str(result.verdict),

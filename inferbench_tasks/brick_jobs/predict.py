@@ -73,10 +73,11 @@ def answer_here(
     known: Collection[str],
     measured: Measured,
     constructor: str,
+    calibrate_on: int = CALIBRATE_ON,
 ) -> dict[str, Any]:
     """The prediction; ``known``: what had a time before, ``wholes``: whether the model's own was asked for."""
     times = {**results.get_many(known), **measured.fresh}
-    found = answer(results, cut, times, CALIBRATE_ON, constructor)
+    found = answer(results, cut, times, calibrate_on, constructor)
     now = sum(part in measured.fresh for part in set(cut.parts))
     if not wholes:
         found |= dict.fromkeys(("measured_ms", "measured_interval_ms", "measured_rounds_ms"))

@@ -6,9 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+import numpy as np
+
 from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.result import PredictedModel, Times
 from inferbench_tasks.bricks import prediction
+from inferbench_tasks.bricks.calibration import CLASSES, ClassFactors, Whole, class_factors, class_of
 from inferbench_tasks.bricks.prediction import Estimate, StandIns
 from inferbench_tasks.bricks.results import Result
 
@@ -35,7 +38,7 @@ def predictions(
     made: dict[int, list[PredictedModel]] = {}
     for cut in complete:
         by = [
-            ratios[_id(other)]
+            other
             for other in complete
             if _id(other) in ratios
             and other.at != cut.at
@@ -43,7 +46,13 @@ def predictions(
             and (other.batch_size, other.granularity) == (cut.batch_size, cut.granularity)
         ][:calibrate_on]
         made.setdefault(cut.at, []).append(
-            _predicted(cut, known, by, constructor, unmeasured.get(cut.at, NONE))
+            _predicted(
+                cut,
+                known,
+                _Calibrating(by, ratios, known, constructor),
+                constructor,
+                unmeasured.get(cut.at, NONE),
+            )
         )
     return made
 
@@ -63,10 +72,54 @@ def _log_ratio(cut: CutModel, known: Mapping[str, Result], constructor: str) -> 
     return math.log(whole.ns / prediction.constructed(bricks, cut.needs, "warm", constructor).ns)
 
 
+class _Calibrating:
+    """The other models that calibrate one, all of them measured as a whole."""
+
+    def __init__(
+        self,
+        cuts: Sequence[CutModel],
+        ratios: Mapping[tuple[int, int, str], float],
+        known: Mapping[str, Result],
+        constructor: str,
+    ) -> None:
+        self._cuts, self._ratios, self._known, self._constructor = cuts, ratios, known, constructor
+
+    def names(self) -> list[str]:
+        return [cut.name for cut in self._cuts]
+
+    def one(self) -> prediction.Calibration | None:
+        """One factor for all of a model's time."""
+        return prediction.calibration_by([self._ratios[_id(cut)] for cut in self._cuts])
+
+    def classes(self) -> ClassFactors | None:
+        """Of sums only: what else is constructed is not made of parts. Of models with the same operators one counts:
+        they would tell of each other how well they are predicted."""
+        if self._constructor != "sequential":
+            return None
+        distinct = {cut.operators: cut for cut in reversed(self._cuts)}.values()
+        wholes = [
+            Whole(prediction.measured(self._known[cut.whole]).ns, by_class)
+            for cut in reversed(list(distinct))
+            if (by_class := class_ns(cut, self._known)) is not None
+        ]
+        return class_factors(wholes) if len(wholes) == len(distinct) else None
+
+
+def class_ns(cut: CutModel, known: Mapping[str, Result]) -> dict[str, float] | None:
+    """Class -> the constructed time of the model's bricks; None where the work of some was never counted."""
+    classes = {one.identity: class_of(one.operators, one.flops, one.moved_bytes) for one in cut.work}
+    if not set(cut.parts) <= classes.keys():
+        return None
+    sums = dict.fromkeys(CLASSES, 0.0)
+    for part in cut.parts:
+        sums[classes[part]] += float(np.mean(known[part].rounds_ns["warm"]))
+    return sums
+
+
 def _predicted(
     cut: CutModel,
     known: Mapping[str, Result],
-    by: Sequence[float],
+    by: _Calibrating,
     constructor: str,
     unmeasured: Unmeasured,
 ) -> PredictedModel:
@@ -75,7 +128,8 @@ def _predicted(
     shares = {how: prediction.share_ratio(bricks, of.identities, "warm") for how, of in unmeasured.items()}
     for how, of in unmeasured.items():
         warm = prediction.with_stand_ins(warm, shares[how], of)
-    calibration = prediction.calibration_by(by)
+    calibration, classes = by.one(), by.classes()
+    of_cut = class_ns(cut, known)
     return PredictedModel(
         batch_size=cut.batch_size,
         granularity=cut.granularity,
@@ -89,7 +143,11 @@ def _predicted(
         parallel=times(prediction.constructed(bricks, cut.needs, "warm", "parallel")),
         calibrated=times(prediction.calibrated(warm, calibration)) if calibration else None,
         factor=calibration.factor if calibration else None,
-        calibrated_by=calibration.models if calibration else None,
+        calibrated_by=by.names() if calibration else None,
+        calibrated_by_class=times(classes.calibrated(warm, of_cut)) if classes and of_cut else None,
+        class_factors=dict(classes.factors) if classes and of_cut else None,
+        class_spread=classes.spread if classes and of_cut else None,
+        one_spread=classes.one_spread if classes and of_cut else None,
         measured=times(prediction.measured(known[cut.whole])) if cut.whole in known else None,
         by_operators=prediction.by_operators(
             bricks, "warm", {how: of.identities for how, of in unmeasured.items()}

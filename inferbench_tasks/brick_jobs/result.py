@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator
 
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.perfdb.documents import DeviceInfo, Document, Extension, ResultBase, RunDocument
@@ -17,12 +19,20 @@ class Times(Document):
     high_ms: float
 
 
+def _names(value: Any) -> Any:
+    """Until their names were kept it was a count."""
+    return ["not recorded"] * value if isinstance(value, int) else value
+
+
 class PredictedModel(Document):
     """One model at one batch size and granularity.
 
     ``coverage_ratio``: the share of the constructed time that is measured; ``interpolated_ratio``: the share that is
     interpolated between two batch sizes; the rest is estimated. ``calibrated``: the constructed one times
-    the factor of ``calibrated_by`` other models. ``measured``: the model itself, in rounds among the bricks.
+    one factor, that of the other models ``calibrated_by``; ``calibrated_by_class``: each class of bricks times a factor
+    of its own, of more than three models. ``class_spread`` and ``one_spread`` are the root mean squares of the
+    logarithms by which those models are off, each predicted by the others: the rule that is less off is what is
+    predicted (``best``). ``measured``: the model itself, in rounds among the bricks.
     """
 
     batch_size: int
@@ -37,13 +47,26 @@ class PredictedModel(Document):
     parallel: Times
     calibrated: Times | None = None
     factor: float | None = None
-    calibrated_by: int | None = None
+    calibrated_by: Annotated[list[str] | None, BeforeValidator(_names)] = None
+    calibrated_by_class: Times | None = None
+    class_factors: dict[str, float] | None = None
+    class_spread: float | None = None
+    one_spread: float | None = None
     measured: Times | None = None
     by_operators: list[dict[str, Any]] = []
 
     @property
+    def by_class(self) -> bool:
+        """Whether classes have factors of their own in what is predicted."""
+        if self.calibrated_by_class is None or self.class_spread is None or self.one_spread is None:
+            return False
+        return self.class_spread < self.one_spread
+
+    @property
     def best(self) -> Times:
         """What is predicted: calibrated where it can be."""
+        if self.by_class and self.calibrated_by_class is not None:
+            return self.calibrated_by_class
         return self.calibrated or self.constructed
 
 

@@ -12,7 +12,15 @@ from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS
 from inferbench_tasks.bricks.study import jaccard_of
 from inferbench_tasks.perfdb.store import PerfDB
 
-_FIELDS = {"_id": 0, "model": 1, "parts": 1, "batch_size": 1, "granularity": 1, "instruction_set": 1}
+_FIELDS = {
+    "_id": 0,
+    "model": 1,
+    "parts": 1,
+    "batch_size": 1,
+    "granularity": 1,
+    "instruction_set": 1,
+    "precision": 1,
+}
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,9 @@ def shared(db: PerfDB, device: str = "", most: int = 40) -> Shared | None:
     ways: dict[tuple[Any, ...], dict[str, frozenset[str]]] = defaultdict(dict)
     for cut in found:
         way = cut.get("instruction_set"), cut.get("batch_size"), cut["granularity"]
-        ways[way].setdefault(cut["model"], frozenset(cut["parts"]))
+        precision = cut.get("precision") or "fp32"
+        name = cut["model"] if precision == "fp32" else f"{cut['model']} ({precision})"
+        ways[way].setdefault(name, frozenset(cut["parts"]))
     if not ways:
         return None
     way = max(ways, key=lambda way: len(ways[way]))

@@ -23,7 +23,8 @@ def summary(
     ``speedup_ratio`` as the paper counts it: the models' own times, each copy of them, over the times of their unique
     bricks. Errors are of predicted over measured, each model once: ``geometric_mean``, ``mean_absolute_error_ratio``,
     ``within_ratio`` (the share within a tenth), ``interval_ratio`` (whose 95% interval holds the measured time); the
-    same of calibrated predictions under ``calibrated``, of the models that have one.
+    same of predictions calibrated by one factor under ``calibrated``, of the models that have one, and by a factor for
+    each class of bricks under ``calibrated_by_class``.
     """
     points = dict.fromkeys((cut.batch_size, cut.granularity) for cut in cuts)
     return [_row(batch, granularity, cuts, known, made) for batch, granularity in points]
@@ -63,6 +64,13 @@ def _row(
         "parallel": errors([(one.parallel, one.measured) for one in _of(judged, predicted)]),
         "calibrated": errors(
             [(one.calibrated, one.measured) for one in _of(judged, predicted) if one.calibrated is not None]
+        ),
+        "calibrated_by_class": errors(
+            [
+                (one.calibrated_by_class, one.measured)
+                for one in _of(judged, predicted)
+                if one.calibrated_by_class is not None
+            ]
         ),
     }
 

@@ -49,6 +49,13 @@ VIEW = typer.Option(
 )
 AGAIN = typer.Option(False, "--again", help="Measure again what was measured before.")
 WHOLE = typer.Option(False, "--whole", help="Time the models themselves too, and set them beside.")
+CALIBRATE = typer.Option(
+    3,
+    "--calibrate-on",
+    min=0,
+    max=100,
+    help="So many other whole models calibrate; above 3 by class of bricks.",
+)
 #: Bricks of the graph as it was converted lose what the runtime fuses: nothing is predicted from those.
 VIEWS = ("runtime", "portable")
 CONSTRUCTOR = typer.Option(
@@ -72,6 +79,7 @@ def predict(
     whole: bool = WHOLE,
     again: bool = AGAIN,
     constructor: str = CONSTRUCTOR,
+    calibrate_on: int = CALIBRATE,
     view: str = VIEW,
     output: OutputFormat = OUTPUT,
 ) -> None:
@@ -83,6 +91,7 @@ def predict(
     """
     from inferbench_tasks.bricks.constructors import constructor_of
     from inferbench_tasks.bricks.measure.method import Method
+    from inferbench_tasks.bricks.prediction import FEWEST_CALIBRATING
     from inferbench_tasks.bricks.sequences import parse_granularity
     from inferbench_tasks.perfdb.store import PerfDB
     from inferbench_tasks.running.child import keeping
@@ -96,6 +105,12 @@ def predict(
         raise InputError(f"predictions are of the views {' and '.join(VIEWS)}, not {view!r}", field="view")
     most = parse_granularity(granularity)
     known_precision(precision)
+    if 0 < calibrate_on < FEWEST_CALIBRATING:
+        raise InputError(
+            f"{calibrate_on} models say nothing of how far predictions are off; take at least {FEWEST_CALIBRATING}, "
+            "or 0",
+            field="calibrate_on",
+        )
     wish = {"granularity": (most or "whole",), "batch_sizes": (batch,), "wholes": whole, "view": view}
     wish |= {"shapes": dict(sizes_of(text) for text in shape)}
     method = Method(runs=runs, rounds=rounds, budget_s=2.0)
@@ -117,9 +132,11 @@ def predict(
                 ):
                     cut = partial(_cut, common, ctx)
                     if device:
-                        rows.append(_stored(db, cut, device, threads, wish, constructor))
+                        rows.append(_stored(db, cut, device, threads, wish, constructor, calibrate_on))
                     else:
-                        rows.append(_here(db, cut, threads, wish, method, again, constructor, tell))
+                        rows.append(
+                            _here(db, cut, threads, wish, method, again, constructor, calibrate_on, tell)
+                        )
             except InferBenchError as error:
                 if len(models) == 1:
                     raise
@@ -135,15 +152,9 @@ def predict(
 
 
 def _here(
-    db: PerfDB,
-    cut: Cut,
-    threads: int,
-    wish: dict[str, Any],
-    method: Method,
-    again: bool,
-    constructor: str,
-    tell: Tell,
-) -> dict[str, Any]:
+    db: PerfDB, cut: Cut, threads: int, wish: dict[str, Any], method: Method, again: bool, constructor: str,
+    calibrate_on: int, tell: Tell,
+) -> dict[str, Any]:  # fmt: skip
     """What is missing is timed on this machine."""
     from inferbench_tasks.brick_jobs.predict import answer_here, measure
     from inferbench_tasks.brick_jobs.store import PerfDBResults
@@ -155,18 +166,17 @@ def _here(
     results.put_cuts(one.cuts)
     with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
         measured = measure(one.missing, results, method, Path(folder), tell)
-    return answer_here(results, one.cuts[0], wish["wholes"], one.known, measured, constructor)
+    return answer_here(results, one.cuts[0], wish["wholes"], one.known, measured, constructor, calibrate_on)
 
 
 def _stored(
-    db: PerfDB, cut: Cut, device: str, threads: int, wish: dict[str, Any], constructor: str
+    db: PerfDB, cut: Cut, device: str, threads: int, wish: dict[str, Any], constructor: str, calibrate_on: int
 ) -> dict[str, Any]:
     """From stored times alone. The model is cut here: its bricks are those of a device of this instruction set."""
-    from inferbench_tasks.brick_jobs.predict import CALIBRATE_ON
     from inferbench_tasks.brick_jobs.stored import answered
 
     one = cut({**wish, "networks": False}, set())
-    return answered(db, one.cuts[0], device, threads, CALIBRATE_ON, constructor)
+    return answered(db, one.cuts[0], device, threads, calibrate_on, constructor)
 
 
 def _cut(common: dict[str, Any], ctx: Any, wish: dict[str, Any], stored: set[str]) -> Output:
@@ -210,8 +220,8 @@ def _in_words(row: dict[str, Any]) -> str:
         )
     if row["calibrated_by"]:
         text += (
-            f"calibrated by {row['calibrated_by']} other models (factor {row['factor']:.3f}); the interval is of the "
-            "rounds and of how far those models were off."
+            f"calibrated by {', '.join(row['calibrated_by'])} ({_factors(row)}); the interval is of the rounds and of "
+            "how far those models were off."
         )
     else:
         text += (
@@ -219,6 +229,18 @@ def _in_words(row: dict[str, Any]) -> str:
             "three other models calibrate it."
         )
     return text
+
+
+def _factors(row: dict[str, Any]) -> str:
+    """With and without classes: which rule was nearer to those models, each by the others, is what is predicted."""
+    one = f"one factor {row['factor']:.3f}: {row['calibrated_ms']:.4g} ms"
+    if row["calibrated_by_class_ms"] is None:
+        return one
+    by_class = f"{row['calibrated_by_class_ms']:.4g} ms"
+    if row["class_factors"] is None:
+        return f"{one}, which was nearer to them than factors by class: {by_class}"
+    factors = ", ".join(f"{name} {factor:.3f}" for name, factor in row["class_factors"].items())
+    return f"factors {factors}: {by_class}, nearer to them than {one}"
 
 
 def _half(row: dict[str, Any]) -> str:

@@ -182,11 +182,12 @@ class InferBench:
         batch_size: int = 1,
         granularity: str = "1",
         precision: str = "fp32",
+        calibrate_on: int = 3,
     ) -> Answer:
         """A model's latency from stored times, ms, with interval and coverage; nothing is run."""
         return self._get(
             "/bricks/predict", model=model, device=device, batch_size=batch_size, granularity=granularity,
-            precision=precision,
+            precision=precision, calibrate_on=calibrate_on,
         )  # fmt: skip
 
     def advise(

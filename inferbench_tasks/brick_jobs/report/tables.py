@@ -28,6 +28,13 @@ def each(results: Sequence[BricksResult]) -> Iterator[tuple[str, PredictedModel]
         yield label, one
 
 
+def calibration(one: PredictedModel) -> str:
+    """How many other models calibrate it, whether by class, and which."""
+    if not one.calibrated_by:
+        return "–"
+    return f"{len(one.calibrated_by)}{' by class' if one.by_class else ''}: {', '.join(one.calibrated_by)}"
+
+
 def models(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
     """A line for each prediction, beside what was measured."""
     rows = [
@@ -39,7 +46,7 @@ def models(results: Sequence[BricksResult]) -> list[dict[str, Any]]:
             number(one.constructed.ms, 4),
             number(one.best.ms, 4),
             interval(one.best),
-            str(one.calibrated_by or "–"),
+            calibration(one),
             number(one.measured.ms, 4) if one.measured else "–",
             number(one.best.ms / one.measured.ms) if one.measured else "–",
             number(one.streamed.ms, 4),

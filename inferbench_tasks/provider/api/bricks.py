@@ -80,13 +80,16 @@ def predict(
     batch_size: Annotated[int, Query(ge=1, le=4096)] = 1,
     granularity: Annotated[str, Query(pattern=r"^([1-9][0-9]{0,3}|whole)$")] = "1",
     precision: Precision = "fp32",
+    calibrate_on: Annotated[int, Query(ge=0, le=100, description="Above 3 by class of bricks.")] = 3,
 ) -> Response:
     """``predicted_ms`` with its interval and its ``coverage_ratio``, the share of it that is measured: bricks that are
     ``missing`` are interpolated where the model is measured at a smaller and at a larger batch size
     (``interpolated_ratio``, ``interpolated_between``), else estimated. Below 90% a ``warning`` comes first; all are
-    null where there is no estimate. 404 for a batch size beyond those that the model is measured at, with these."""
+    null where there is no estimate. ``calibrated_by``: the models whose factor it is;
+    ``calibrated_by_class_ms``: with a factor for each class of bricks. 404 for a batch size beyond those that the model
+    is measured at, with these."""
     try:
-        found = predicted(db, model, device, batch_size, granularity, precision=precision)
+        found = predicted(db, model, device, batch_size, granularity, calibrate_on, precision=precision)
     except InputError as error:
         raise not_found(str(error)) from error
     return table(request, "json", [], plain(found))

@@ -7,8 +7,9 @@ import math
 import pytest
 
 from benchmarks.bricks.fifty import calibrating
-from inferbench_tasks.brick_jobs.cutting import CutModel
+from inferbench_tasks.brick_jobs.cutting import BrickWork, CutModel
 from inferbench_tasks.brick_jobs.predictions import predictions
+from inferbench_tasks.brick_jobs.result import PredictedModel
 from inferbench_tasks.bricks.results import WHOLE, Result
 from tests.unit.bricks.builders import result
 
@@ -66,6 +67,50 @@ def test_models_that_lack_a_brick_or_are_cut_otherwise_do_not_calibrate() -> Non
         cut(4, "M", granularity="2"),
     ]
     assert factors(cuts, wholes(11, 12, 13, 14, 15)) == [None] * 5
+
+
+def mixed(at: int, operators: str, parts: tuple[str, ...]) -> CutModel:
+    """a is dense, b is bound by memory."""
+    work = [
+        BrickWork(identity=name, operators=("Conv",), flops=flops, moved_bytes=1.0)
+        for name, flops in (("a", 100.0), ("b", 1.0))
+    ]
+    return cut(at, operators, parts).model_copy(update={"work": tuple(work)})
+
+
+def test_more_than_three_models_calibrate_by_class_and_never_the_one_that_is_predicted() -> None:
+    """Memory takes twice what its bricks do: by class that is seen, also of a model unlike the others; both are shown,
+    with who calibrates. The model's own time changes nothing of its prediction."""
+    parts = [
+        ("a",) * 5,
+        ("a",) * 4 + ("b",),
+        ("a", "b"),
+        ("a", "b", "b", "b"),
+        ("b", "b", "b", "b", "a"),
+        ("b",) * 5,
+    ]
+    cuts = [mixed(at, "CRGSML"[at], names) for at, names in enumerate(parts)]
+    times = [10.0 * names.count("a") + 20.0 * names.count("b") for names in parts]
+    [last] = predictions(cuts, wholes(*times), 5)[5]
+    assert last.calibrated_by == ["m0", "m1", "m2", "m3", "m4"]
+    assert last.by_class and last.best == last.calibrated_by_class and last.calibrated is not None
+    assert (
+        last.class_factors is not None
+        and last.class_factors["memory-bound"] > 1.7 > last.class_factors["dense"]
+    )
+    truth = times[5] / 1e6
+    assert abs(last.best.ms / truth - 1) < 0.15 < abs(last.calibrated.ms / truth - 1)
+    [again] = predictions(cuts, wholes(*times[:5], 5000.0), 5)[5]
+    assert again.best == last.best and again.calibrated == last.calibrated
+    [by_three] = predictions(cuts, wholes(*times), 3)[5]
+    assert by_three.calibrated_by_class is None and by_three.best == by_three.calibrated
+
+
+def test_a_count_of_before_names_were_kept_stays_readable() -> None:
+    """Results that were stored say how many, not which."""
+    [one] = predictions([cut(at, "CRGS"[at]) for at in range(4)], wholes(11, 12, 13, 14), 3)[3]
+    old = one.model_dump() | {"calibrated_by": 3}
+    assert PredictedModel.model_validate(old).calibrated_by == ["not recorded"] * 3
 
 
 def test_what_calibrates_is_what_predictions_pay_for() -> None:
