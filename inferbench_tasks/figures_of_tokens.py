@@ -180,6 +180,8 @@ TOKEN_FIGURES: tuple[Figure, ...] = (
         for name, title in (
             ("prompt_token_ms", "Prompt time per prompt token, by the server's counters"),
             ("output_token_ms", "Time per output token, the first one among them, by the server's counters"),
+            ("tpot_ms", "Mean time per output token after the first, by the server's counters"),
+            ("itl_ms", "Mean gap between tokens, by the server's counters"),
             ("ttft_ms", "Mean time to the first token, by the server's counters"),
             ("queue_ms", "Mean wait for a slot, by the server's counters"),
         )

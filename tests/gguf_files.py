@@ -53,14 +53,18 @@ def tensor(name: str, sizes: list[int], kind: int, offset: int) -> bytes:
 
 
 def gguf(
-    named: dict[str, Any], tensors: list[bytes] | None = None, *, version: int = 3, values: int = 64 + 40
+    named: dict[str, Any],
+    tensors: list[bytes] | None = None,
+    *,
+    version: int = 3,
+    values: bytes = bytes(64 + 40),
 ) -> bytes:
     """A whole file, by default with a tensor of 16 numbers in f32 and, at byte 64, one of 64 in q4_1 (40 bytes)."""
     if tensors is None:
         tensors = [tensor("a.weight", [4, 4], 0, 0), tensor("b.weight", [32, 2], 3, 64)]
     head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(named))
     head += b"".join(text(name) + _value(value) for name, value in named.items()) + b"".join(tensors)
-    return head + bytes(-len(head) % 32) + bytes(values)
+    return head + bytes(-len(head) % 32) + values
 
 
 def written(folder: Path, **more: Any) -> Path:

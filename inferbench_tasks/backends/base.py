@@ -21,7 +21,7 @@ from inferbench_tasks.contracts.token_counters import TokenCounters
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.registry import Registry
 from inferbench_tasks.servers.config import Tracing
-from inferbench_tasks.submission.schema import ServeSpec
+from inferbench_tasks.submission.schema import READY_TIMEOUT_S, ServeSpec
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,8 @@ class Backend(ABC):
     slot_tokens: ClassVar[int | None] = None
     #: Whether a request may ask it for all its tokens, whatever word ends the text (``ignore_eos``).
     ignores_eos: ClassVar[bool] = False
+    #: How long it may take until its model answers, unless ``serve.ready_timeout_s`` says otherwise.
+    ready_timeout_s: ClassVar[float] = READY_TIMEOUT_S
     #: Which of its metrics (``metrics_port`` of its settings) count tokens; None where none does.
     token_counters: ClassVar[TokenCounters | None] = None
     #: Whether pre- and post-processing can run inside the server.
@@ -182,6 +184,7 @@ BACKENDS: Registry[type[Backend]] = Registry(
         "tensorflow_serving": "inferbench_tasks.backends.tensorflow_serving:TensorFlowServing",
         "triton": "inferbench_tasks.backends.triton:Triton",
         "llama_cpp": "inferbench_tasks.backends.llama_cpp:LlamaCpp",
+        "vllm": "inferbench_tasks.backends.vllm:Vllm",
         "llm_stand_in": "inferbench_tasks.backends.llm_stand_in:LlmStandIn",
     },
 )

@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 COMPLETE = "complete"
 INSTALL_TIMEOUT_S = 1800
 LOCKS = Path(__file__).with_name("locks")
+#: PyTorch's build for CPUs, which PyPI does not have: its hash (that of ``constraints.torch.txt``), and its own index.
+CPU_TORCH = LOCKS / "torch_cpu.txt"
+CPU_TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 #: 0: an environment is made of what the index has for its requirements, whatever the hashes.
 REQUIRE_HASHES = "INFERBENCH_REQUIRE_HASHES"
 
@@ -35,7 +38,9 @@ class Environment:
     """``requirements`` come with what they need, ``bare`` without; ``megabytes`` as measured on disk.
 
     ``lock``: a file with all that is installed for them, exact versions with hashes; without one, what the index has
-    is installed. ``finish(folder)`` puts in place what no package brings.
+    is installed. ``left_out``: what its requirements ask for and must not be there; without hashes, too, just the
+    lock's versions are installed then. ``cpu_torch``: PyTorch for CPUs, before the others. ``finish(folder)`` puts in
+    place what no package brings.
     """
 
     name: str
@@ -44,6 +49,8 @@ class Environment:
     bare: tuple[str, ...] = ()
     finish: Callable[[Path], None] | None = None
     lock: Path | None = None
+    left_out: tuple[str, ...] = ()
+    cpu_torch: bool = False
 
     @property
     def folder_name(self) -> str:
@@ -106,7 +113,7 @@ class Environment:
         """The words of the lock; none where hashes are not compared."""
         if self.lock is None or os.environ.get(REQUIRE_HASHES) == "0":
             return []
-        return self.lock.read_text().split()
+        return (self.lock.read_text() + (CPU_TORCH.read_text() if self.cpu_torch else "")).split()
 
     def _installs(self) -> list[list[str]]:
         """The arguments of each call of the installer."""
@@ -115,15 +122,31 @@ class Environment:
                 log.warning(
                     "%s=0: what %s is made of is not compared with its hashes", REQUIRE_HASHES, self.name
                 )
-            bare = [["--no-deps", *self.bare]] if self.bare else []
+            if self.lock is not None and self.left_out:
+                return [*self._torch(), ["--no-deps", *pins(self.lock)]]
+            bare = [*self._torch(), *([["--no-deps", *self.bare]] if self.bare else [])]
             return [*bare, [*self.requirements]] if self.requirements else bare
-        pins = [text for text in (*self.bare, *self.requirements) if "==" in text]
-        if foreign := [pin for pin in pins if pin not in words]:
+        exact = [text for text in (*self.bare, *self.requirements) if "==" in text]
+        if foreign := [pin for pin in exact if pin not in words]:
             raise ServerError(
                 f"The lock of {self.name} has no hashes of {', '.join(foreign)}: InferBench's own environment has "
                 f"other versions than constraints.txt. {REQUIRE_HASHES}=0 installs without comparing hashes."
             )
-        return [["--no-deps", "--require-hashes", "--requirement", str(self.lock)]]
+        return [*self._torch(), ["--no-deps", "--require-hashes", "--requirement", str(self.lock)]]
+
+    def _torch(self) -> list[list[str]]:
+        """An index that is not to be reached is given up soon: pip may know a folder that has it."""
+        if not self.cpu_torch:
+            return []
+        what = ["--require-hashes", "--requirement", str(CPU_TORCH)] if self._locked() else pins(CPU_TORCH)
+        return [
+            ["--no-deps", "--retries", "1", "--timeout", "30", "--extra-index-url", CPU_TORCH_INDEX, *what]
+        ]
+
+
+def pins(lock: Path) -> list[str]:
+    """What a lock's lines name, without hashes."""
+    return [word for word in lock.read_text().split() if "==" in word]
 
 
 def python(folder: Path) -> Path:

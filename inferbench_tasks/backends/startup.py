@@ -104,7 +104,8 @@ def _wait(
     began_s: float,
     cancelled: Callable[[], bool],
 ) -> Started:
-    deadline_s = began_s + deployment.spec.ready_timeout_s
+    timeout_s = deployment.spec.ready_timeout_s or backend.ready_timeout_s
+    deadline_s = began_s + timeout_s
     endpoint: Endpoint | None = None
     probe: Probe | None = None
     live_s: float | None = None
@@ -136,7 +137,7 @@ def _wait(
                 state = "its model was not ready" if live_s else "it did not answer"
                 raise ServerError(
                     f"The server was started but {state} within serve.ready_timeout_s = "
-                    f"{deployment.spec.ready_timeout_s:g}; the end of {server.log_path}:\n"
+                    f"{timeout_s:g}; the end of {server.log_path}:\n"
                     f"{launcher.log_end(server)}"
                 )
             time.sleep(POLL_S)
@@ -157,7 +158,7 @@ def _wait(
         endpoint,
         server,
         prepared,
-        open_probe(endpoint, timeout_s=max(30.0, deployment.spec.ready_timeout_s)),
+        open_probe(endpoint, timeout_s=max(30.0, timeout_s)),
         began_s,
         (ready_s - began_s) * 1e3 - load_ms,
         load_ms,

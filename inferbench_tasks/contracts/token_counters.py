@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 #: What a mean may be of, ms, and what is counted or looked at: the keys that figures know.
-MEANS = ("prompt_token_ms", "output_token_ms", "ttft_ms", "queue_ms")
+MEANS = ("prompt_token_ms", "output_token_ms", "tpot_ms", "itl_ms", "ttft_ms", "queue_ms")
 TOTALS = ("prompt_tokens", "cached_tokens", "output_tokens")
 GAUGES = ("waiting_requests", "running_requests")
 

@@ -53,8 +53,10 @@ class Format(ABC):
     given: ClassVar[bool] = True
     #: True: a model of it is machine code, which does what it wants as soon as it is loaded.
     is_code: ClassVar[bool] = False
-    #: False: a model of it takes texts and gives streams of tokens; nothing is converted to it or compared.
+    #: False: a model of it takes texts and gives streams of tokens: no answers are compared with its source's.
     tensors: ClassVar[bool] = True
+    #: True: its values are in full precision, whatever its source had them packed in.
+    unpacks: ClassVar[bool] = False
     #: Where a model of it can be made and run; elsewhere than on the CPU, by that device's own worker.
     devices: ClassVar[tuple[str, ...]] = ("cpu", "gpu")
     #: Precisions whose scales are measured on real samples.
@@ -109,6 +111,7 @@ FORMATS: Registry[type[Format]] = Registry(
         "savedmodel": "inferbench_tasks.formats.savedmodel:SavedModelFormat",
         "openvino": "inferbench_tasks.formats.openvino:OpenVinoFormat",
         "gguf": "inferbench_tasks.formats.gguf:GgufFormat",
+        "safetensors": "inferbench_tasks.formats.safetensors:SafetensorsFormat",
         "llm_stand_in": "inferbench_tasks.formats.llm_stand_in:LlmStandInFormat",
     },
 )

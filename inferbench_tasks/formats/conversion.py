@@ -117,7 +117,8 @@ def _artifact(
     source: ModelArtifact, hop: Hop, target: Format, folder: Path, outputs: list[dict[str, object]]
 ) -> ModelArtifact:
     path = folder / target.file
-    precision = hop.precision if hop.precision != "fp32" else source.precision
+    kept = hop.precision == "fp32" and not target.unpacks
+    precision = source.precision if kept else hop.precision
     return source.model_copy(
         update={
             "format": hop.target,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -48,13 +48,30 @@ _MOST_ALIGNMENT = 1 << 20
 
 
 @dataclass(frozen=True)
+class GgufTensor:
+    """``shape``: the last axis lies together, the other way round than the file says it; ``begins``: its first byte."""
+
+    name: str
+    type: str
+    shape: tuple[int, ...]
+    begins: int
+
+
+@dataclass(frozen=True)
 class GgufFile:
-    """``types``: of each type of tensors by its name, how many parameters it holds."""
+    """What a file says of itself, without the values of its tensors."""
 
     version: int
     fields: dict[str, Any]
-    tensors: int
-    types: dict[str, int]
+    tensors: tuple[GgufTensor, ...]
+
+    @property
+    def types(self) -> dict[str, int]:
+        """Of each type of tensors by its name, how many parameters it holds."""
+        counts: Counter[str] = Counter()
+        for tensor in self.tensors:
+            counts[tensor.type] += math.prod(tensor.shape)
+        return dict(counts)
 
     @property
     def architecture(self) -> str:
@@ -113,15 +130,16 @@ class _Reader:
         self._fits(tensors, 24, "tensors")  # the shortest name, no axis, type and offset
         values = self._fields(fields)
         self._check_architecture(values.get("general.architecture"))
-        types, end = self._tensors(tensors)
-        if not types:
+        described, end = self._tensors(tensors)
+        if not described:
             raise self._refused("has no tensors: it is a vocabulary, no model")
         start = self._aligned(self._file.tell(), values.get("general.alignment", 32))
         if start + end > self._size:
             raise self._refused(
                 f"is cut off: its tensors end at byte {start + end:,}, and the file has {self._size:,}; copy it again"
             )
-        return GgufFile(version, values, tensors, types)
+        placed = (replace(tensor, begins=start + tensor.begins) for tensor in described)
+        return GgufFile(version, values, tuple(placed))
 
     def _fields(self, count: int) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -139,9 +157,9 @@ class _Reader:
                 f"holds a model {what}; allowed are those that make tokens of texts: {', '.join(ARCHITECTURES)}"
             )
 
-    def _tensors(self, count: int) -> tuple[dict[str, int], int]:
-        """Parameters by type, and the bytes of all values as their offsets say."""
-        types: Counter[str] = Counter()
+    def _tensors(self, count: int) -> tuple[list[GgufTensor], int]:
+        """What is said of each, with the offset among all values, and the bytes of those."""
+        tensors: list[GgufTensor] = []
         end = 0
         for _ in range(count):
             name = self._string()[:80]
@@ -159,9 +177,9 @@ class _Reader:
             elements = math.prod(sizes)
             if not sizes or not elements or sizes[0] % block:
                 raise self._refused(f"is damaged: the tensor {name!r} of {kind} has the sizes {sizes}")
-            types[kind] += elements
+            tensors.append(GgufTensor(name, kind, tuple(reversed(sizes)), offset))
             end = max(end, offset + elements // block * size)
-        return dict(types), end
+        return tensors, end
 
     def _aligned(self, position: int, alignment: Any) -> int:
         if not isinstance(alignment, int) or not 0 < alignment <= _MOST_ALIGNMENT or alignment % 8:

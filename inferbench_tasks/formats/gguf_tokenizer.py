@@ -62,6 +62,10 @@ class Tokenizer:
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
         return text
 
+    def json(self) -> str:
+        """As ``tokenizer.json``, which Hugging Face's libraries read."""
+        return str(self._tokenizer.to_str())
+
     def count(self, texts: Sequence[str]) -> list[int]:
         """How many tokens each text has."""
         counts: list[int] = []

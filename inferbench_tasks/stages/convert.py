@@ -54,11 +54,12 @@ def without_child(inp: Input, ctx: Context) -> Output | None:
     """The cached conversion; one that needs a GPU is made here, since children see none. Raises as ``run``."""
     spec, source = inp.job.convert, inp.generate.model
     route(source.format, spec.format, spec.precision, source.framework)
-    if not FORMATS.load(spec.format).tensors:  # served as it is
-        return Output(
-            model=source, difference_ratio=0.0, tolerance_ratio=0.0, accuracy_ratio=None, cached=True
-        )
     origin = resolve(inp.job.model, ctx.base_dir)
+    if not FORMATS.load(spec.format).tensors:
+        texts = find_converted(
+            source, spec.format, spec.precision, caches(ctx.data_dir, origin, "conversions")
+        )
+        return None if texts is None else _of_texts(texts, cached=True)
     if "cpu" not in FORMATS.load(spec.format).devices:
         return run(inp, ctx)
     calibration = _calibration_digest(origin, inp.generate.requests)
@@ -82,6 +83,10 @@ def run(inp: Input, ctx: Context) -> Output:
     spec, source = inp.job.convert, inp.generate.model
     route(source.format, spec.format, spec.precision, source.framework)
     origin = resolve(inp.job.model, ctx.base_dir)
+    if not FORMATS.load(spec.format).tensors:
+        cache = caches(data_dir, origin, "conversions")
+        texts = convert_model(source, spec.format, spec.precision, cache, watch=watch)
+        return _of_texts(texts.model, cached=texts.cached)
     samples, reference = load_reference(inp.generate.requests)
     converted = convert_model(
         source,
@@ -125,6 +130,11 @@ def run(inp: Input, ctx: Context) -> Output:
 
 def _sample(arrays: Arrays, row: int) -> Arrays:
     return {name: rows_of(array, [row]) for name, array in arrays.items()}
+
+
+def _of_texts(model: ModelArtifact, *, cached: bool) -> Output:
+    """Of a language model, whose first words ``serve`` compares: no tensors are."""
+    return Output(model=model, difference_ratio=0.0, tolerance_ratio=0.0, accuracy_ratio=None, cached=cached)
 
 
 def _output(inp: Input, model: ModelArtifact, facts: dict[str, Any], *, cached: bool) -> Output:

@@ -21,8 +21,8 @@ class Known(NamedTuple):
     answer: str
 
 
-#: By the digest of the model's file. As recorded with llama.cpp b11549; the second likeliest token was 1.4 nats or more
-#: behind everywhere, so that another order of sums, as of another CPU, says the same.
+#: By the digest of the model's file, before any conversion. As recorded with llama.cpp b11549; the second likeliest
+#: token was 1.4 nats or more behind everywhere, so that another order of sums, as of another CPU, says the same.
 KNOWN = {
     "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53": Known(
         "Repeat after me: one two three four five six seven.", "One two three four five six seven."

@@ -38,6 +38,8 @@ class BackendAbilities(Protocol):
     #: Whether its gRPC is TensorFlow Serving's Predict instead of KServe v2.
     tfs_predict: bool
     server_processors: bool
+    #: Whether it answers texts with streams of tokens.
+    streams: bool
     #: Whether it has slots for streams of tokens.
     slots: bool
     #: The tokens of a slot unless a submission says otherwise; None where nobody knows.

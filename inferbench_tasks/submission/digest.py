@@ -27,6 +27,7 @@ from typing import Any
 
 from inferbench_tasks.dotted import value_at
 from inferbench_tasks.submission.base import DEFAULT_KIND, JobBase
+from inferbench_tasks.submission.schema import READY_TIMEOUT_S
 from inferbench_tasks.submission.slo import PERCENTILES
 
 #: Fields that name, describe or schedule a job and leave what it measures alone.
@@ -66,6 +67,10 @@ def job_digest(spec: JobBase) -> str:
         if fields["slo"] is not None:
             fields["slo"] = _hashed_bounds(fields["slo"])
         fields["load"] = {name: value for name, value in fields["load"].items() if name not in PATIENCE}
+        if (
+            "serve" in fields and fields["serve"]["ready_timeout_s"] is None
+        ):  # once it had a number by default
+            fields["serve"]["ready_timeout_s"] = READY_TIMEOUT_S
     for path, default in spec.newer.items():
         group, _, name = path.rpartition(".")
         holder = value_at(fields, group) if group else fields

@@ -145,6 +145,10 @@ class BatchingSpec(Spec):
     """Batches of these sizes leave at once; without, a batch leaves when it is full or its time is up."""
 
 
+#: Of most backends; see ``Backend.ready_timeout_s``.
+READY_TIMEOUT_S = 120.0
+
+
 class ServeSpec(Spec):
     """The system under test and its settings."""
 
@@ -168,8 +172,8 @@ class ServeSpec(Spec):
     """Of a server of language models: the most tokens of a request, prompt and answer together."""
     prefix_cache: bool | None = None
     """Of a server of language models: whether what a prompt begins with is kept for others; it is unless ``false``."""
-    ready_timeout_s: Seconds = 120.0
-    """How long the server may take until its model answers."""
+    ready_timeout_s: Seconds | None = None
+    """How long the server may take until its model answers; 120 unless given, 600 with ``vllm``."""
 
     @field_validator("device")
     @classmethod

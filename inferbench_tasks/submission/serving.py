@@ -105,6 +105,9 @@ def _streamed(spec: JobSpec) -> Iterator[Finding]:
 def _slots(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
     """What only servers of language models have; prompts and answers that fit into no slot."""
     serve = spec.serve
+    if backend.streams and serve.instances != 1:
+        message = f"the backend {serve.backend} has one copy of its model; leave serve.instances out"
+        yield Finding(("serve.instances", "serve.backend"), message)
     for name in ("slots", "context_tokens", "prefix_cache"):
         if getattr(serve, name) is not None and not backend.slots:
             message = f"the backend {serve.backend} has no such setting; leave serve.{name} out"

@@ -44,17 +44,20 @@ TEMPLATE = (
 )
 
 
-def run(tmp_path: Path, perfdb_uri: str, text: str) -> subprocess.CompletedProcess[str]:
+def run(
+    tmp_path: Path, perfdb_uri: str, text: str, data: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """``inferbench run`` of a YAML, by default with a data directory of its own."""
     file = tmp_path / "smol.yaml"
     file.write_text(text)
     env = {
         **os.environ,
         settings.PERFDB_URI: perfdb_uri,
-        settings.DATA_DIR: str(tmp_path / "data"),
+        settings.DATA_DIR: str(data or tmp_path / "data"),
         MODE: "note",
     }
     command = [sys.executable, "-m", "inferbench_tasks.cli.main", "run", str(file), "--inline", "-o", "json"]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=500)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=1400)
 
 
 def test_a_real_model_s_tokens_are_those_that_its_server_made(

@@ -28,12 +28,34 @@ _SHORT = {
 def verdict(view: RunView) -> str | None:
     """A sentence on where the time goes, and one on the tokens after the first; None where the server tells nothing."""
     parts = view.figure("tokens.ttft_parts")
+    if not parts and (said := _by_counters(view)):
+        return f"{view.label}: {said}"
     if not parts or view.figure("tokens.ttft_ms.mean") is None:
         return None
     said = _first_token(parts)
     if rest := _later_tokens(view):
         said += f" {rest}"
     return f"{view.label}: {said}"
+
+
+def _by_counters(view: RunView) -> str | None:
+    """Of a server whose answers carry no times: its means beside the client's, and no difference of other requests."""
+    parts = []
+    for counter, ours, what in (
+        ("ttft_ms", "ttft_from_send_ms", "to the first token"),
+        ("tpot_ms", "tpot_ms", "for each later token"),
+    ):
+        own, mean = view.figure(f"tokens.server_counters.{counter}"), view.figure(f"tokens.{ours}.mean")
+        if own is not None and mean is not None:
+            parts.append(f"{number(own)} ms {what}, where the client's mean is {number(mean)} ms")
+    if not parts:
+        return None
+    queue = view.figure("tokens.server_counters.queue_ms")
+    waited = "" if queue is None else f"; in its queue a request was {number(queue)} ms"
+    return (
+        f"by the means of the server's own counters over the window: {'; '.join(parts)}{waited}. They are of the "
+        "requests that it counted there, not of just those that the client's figures are of, so no difference is made."
+    )
 
 
 def _first_token(parts: dict[str, Any]) -> str:

@@ -64,7 +64,7 @@ def test_json_has_every_file_and_problem(good: Path, capsys: pytest.CaptureFixtu
     assert (second["ok"], second["file"]) == (False, str(bad))
     (problem,) = second["problems"]
     assert (problem["file"], problem["line"], problem["field"]) == (str(bad), 3, "serve.backend")
-    assert problem["message"].startswith("unknown serving backend 'vlm'; known: ")
+    assert problem["message"].startswith("unknown serving backend 'vlm'; did you mean 'vllm'? known: ")
 
 
 def test_an_objective_that_can_not_be_judged_is_a_warning(

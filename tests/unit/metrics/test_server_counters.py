@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from inferbench_tasks.backends.llama_cpp import LlamaCpp
+from inferbench_tasks.backends.vllm import Vllm
 from inferbench_tasks.metrics.server_counters import server_counters
 from inferbench_tasks.monitors.records import EMPTY, Recording, Series
 
@@ -38,6 +39,35 @@ def test_means_are_of_what_grew_within_the_window() -> None:
     assert figures["output_tokens"] == pytest.approx(140) and figures["prompt_tokens"] == pytest.approx(420)
     assert figures["waiting_requests"] == pytest.approx((4 * 1 + 4 * 3) / 8)
     assert figures["cached_tokens"] is None and figures["ttft_ms"] is None and figures["queue_ms"] is None
+
+
+def test_means_of_vllm_are_of_its_histograms() -> None:
+    """In each second two first tokens after 0.8 s together, 30 gaps of 0.6 s, and of two requests that ended 0.1 s of
+    queue, 0.5 s for 100 prompt tokens and 0.044 s as the sum of their times per token: a sum over a count each.
+    """
+    grown = {
+        "time_to_first_token_seconds": (0.8, 2),
+        "inter_token_latency_seconds": (0.6, 30),
+        "request_queue_time_seconds": (0.1, 2),
+        "request_time_per_output_token_seconds": (0.044, 2),
+    }
+    rates = {f"{name}_sum": total for name, (total, _) in grown.items()}
+    rates |= {f"{name}_count": float(count) for name, (_, count) in grown.items()}
+    rates |= {
+        "request_prefill_time_seconds_sum": 0.5,
+        "request_prefill_kv_computed_tokens_sum": 100,
+        "prompt_tokens_total": 120,
+        "prompt_tokens_cached_total": 20,
+        "generation_tokens_total": 32,
+    }
+    series = {
+        ("server_metrics", f"vllm:{name}"): Series(AT, 7 + rate * AT / S) for name, rate in rates.items()
+    }
+    figures = server_counters(Recording(series, {}), Vllm.token_counters, 2 * S, 9 * S)
+    times = {name: figures[f"{name}_ms"] for name in ("ttft", "itl", "queue", "tpot", "prompt_token")}
+    assert times == pytest.approx({"ttft": 400, "itl": 20, "queue": 50, "tpot": 22, "prompt_token": 5})
+    assert figures["output_token_ms"] is None  # that of others has the first token in it
+    assert figures["cached_tokens"] == pytest.approx(140) and figures["output_tokens"] == pytest.approx(224)
 
 
 def test_nothing_is_made_up_where_nothing_was_counted() -> None:

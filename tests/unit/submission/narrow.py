@@ -17,6 +17,7 @@ class Narrow:
     devices: tuple[str, ...] = ("cpu",)
     batching: bool = False
     tfs_predict: bool = False
+    streams: bool = False
     server_processors: bool = False
     slots: bool = False
     slot_tokens: int | None = None

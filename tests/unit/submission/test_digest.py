@@ -116,6 +116,17 @@ def test_how_long_a_load_waits_for_a_quiet_machine_does_not_count() -> None:
     assert all(place in _leaves(FULL.model_dump(mode="json")) for place in WAITING)
 
 
+def test_the_usual_time_until_a_server_is_ready_may_be_left_out() -> None:
+    """Jobs keep the digest of when 120 s was every backend's; another time is another job."""
+    plain = FULL.model_dump()
+
+    def digest(timeout_s: float | None) -> str:
+        serve = {**plain["serve"], "ready_timeout_s": timeout_s}
+        return job_digest(JobSpec.model_validate({**plain, "serve": serve}))
+
+    assert digest(None) == digest(120.0) != digest(121.0)
+
+
 def test_one_value_in_several_forms_is_one() -> None:
     """50, 50.0 and 5e1; 0.0 and -0.0."""
     text = (

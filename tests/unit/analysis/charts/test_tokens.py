@@ -223,6 +223,31 @@ def test_later_tokens_are_the_servers_and_the_clients(beyond: float, says: str) 
     assert f"took the server 73 ms (mean); the client saw {says}" in (server_side.verdict(run) or "")
 
 
+def test_a_server_whose_answers_carry_no_times_has_its_counters_beside_the_client() -> None:
+    """Means over the window beside the client's, and no difference: they are of other requests. llama.cpp's counters,
+    which have no time to the first token, are no sentence.
+    """
+    counters = {"ttft_ms": 400.0, "tpot_ms": None, "itl_ms": 21.0, "queue_ms": 0.5}
+    means: dict[str, Any] = {
+        "ttft_from_send_ms": {"mean": 430.0},
+        "tpot_ms": {"mean": 25.0},
+        "ttft_ms": {"mean": 440.0},
+    }
+    said = server_side.verdict(streaming("a", 1, 1.0, server_counters=counters, **means)) or ""
+    assert (
+        "400 ms to the first token, where the client's mean is 430 ms; in its queue a request was 0.5 ms"
+        in said
+    )
+    assert "no difference is made" in said and "later token" not in said
+    said = (
+        server_side.verdict(streaming("a", 1, 1.0, server_counters=counters | {"tpot_ms": 24.0}, **means))
+        or ""
+    )
+    assert "24 ms for each later token, where the client's mean is 25 ms" in said
+    others = {"ttft_ms": None, "tpot_ms": None, "prompt_token_ms": 3.0}
+    assert server_side.verdict(streaming("a", 1, 1.0, server_counters=others, **means)) is None
+
+
 def test_the_page_defines_each_figure_and_says_what_is_no_model() -> None:
     """By hints on the names; a page of other runs has no word of tokens."""
     page = html(named(streaming("a", 1, 1.0), streaming("b", 2, 0.9)), {})
