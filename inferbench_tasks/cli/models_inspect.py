@@ -161,8 +161,12 @@ def _runs(model: ModelArtifact) -> tuple[list[dict[str, Any]], list[str]]:
             refused.append(f"{kind}: it serves models with a free batch")
             continue
         for form in formats:
-            precisions = possible_precisions(model.format, form) if tensors else (model.precision,)
-            hops = route(model.format, form, precisions[0]) if tensors else ()
+            if form != model.format and (reason := FORMATS.load(form)().refusal(model)):
+                refused.append(f"{kind}: {reason}")
+                continue
+            as_it_is = not tensors and form == model.format
+            precisions = (model.precision,) if as_it_is else possible_precisions(model.format, form)
+            hops = () if as_it_is else route(model.format, form, precisions[0])
             reason = FORMATS.load(form)().unavailable() or backend.unavailable("process")
             rows.append(
                 {

@@ -83,6 +83,10 @@ class Format(ABC):
         """Write ``folder / file``, made from a model of one of ``sources``. Raises ConversionError."""
         raise NotImplementedError(f"{self.kind} is made from no other format")
 
+    def refusal(self, source: ModelArtifact) -> str | None:
+        """Why a model of one of ``sources`` can't become it, as far as its file tells without converting; else None."""
+        return None
+
     def versions(self) -> dict[str, str]:
         """The libraries that decide what ``convert`` writes; part of the cache key."""
         from importlib.metadata import PackageNotFoundError, version

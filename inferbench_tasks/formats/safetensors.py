@@ -14,7 +14,7 @@ from inferbench_tasks.errors import ConversionError, InputError
 from inferbench_tasks.formats.base import Format, Predict, Settings
 from inferbench_tasks.formats.gguf_file import GgufFile, read_gguf
 from inferbench_tasks.formats.gguf_tokenizer import Tokenizer, not_counted
-from inferbench_tasks.formats.gguf_values import tensor_values
+from inferbench_tasks.formats.gguf_values import UNPACK, tensor_values
 from inferbench_tasks.formats.llama_layout import config_of, name_of, rows_in_order
 from inferbench_tasks.formats.safetensors_file import write_float32
 
@@ -40,6 +40,18 @@ class SafetensorsFormat(Format):
         raise InputError(
             f"{model.name} takes texts and gives tokens, not tensors; a server of language models runs it"
         )
+
+    def refusal(self, source: ModelArtifact) -> str | None:
+        """By its fields, the shapes of its tensors and their types."""
+        try:
+            model = read_gguf(Path(source.path))
+            config_of(model)
+            _require_tokenizer(model)
+        except ConversionError as error:
+            return str(error)
+        if packed := sorted(model.types.keys() - UNPACK.keys()):
+            return f"it has tensors of {', '.join(packed)}; read are {', '.join(sorted(UNPACK))}"
+        return None
 
     def convert(self, source: ModelArtifact, folder: Path, settings: Settings) -> None:
         """Raises ConversionError for what is no plain llama whose tokenizer is known."""
@@ -67,7 +79,8 @@ class SafetensorsFormat(Format):
             (target / name).write_text(text)
 
 
-def _tokenizer_files(model: GgufFile) -> dict[str, str]:
+def _require_tokenizer(model: GgufFile) -> None:
+    """ConversionError for one that is not known, puts tokens around texts, or names tokens that it does not have."""
     fields = model.fields
     if (reason := not_counted(fields)) is not None:
         raise ConversionError(reason)
@@ -75,6 +88,12 @@ def _tokenizer_files(model: GgufFile) -> dict[str, str]:
         raise ConversionError(
             "its tokenizer puts a token of its own around each text, which is not converted"
         )
+    _special(model)
+
+
+def _tokenizer_files(model: GgufFile) -> dict[str, str]:
+    _require_tokenizer(model)
+    fields = model.fields
     about: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": False,

@@ -70,7 +70,9 @@ def test_files_of_others_are_refused_with_what_helps(tmp_path: Path, ending: str
 
 
 def test_a_language_model_is_told_with_a_submission_that_runs_it(tmp_path: Path, monkeypatch: Any) -> None:
-    """Parameters and precision by hand: 16 numbers in f32 and 64 in q4_1; no backend of tensors is offered."""
+    """Parameters and precision by hand: 16 numbers in f32 and 64 in q4_1; no backend of tensors is offered, and none
+    whose format this file can't become.
+    """
     monkeypatch.setenv("INFERBENCH_DATA_DIR", str(tmp_path / "data"))
     path = written(tmp_path)
     result = CliRunner().invoke(app, ["models", "inspect", str(path), "-o", "json"])

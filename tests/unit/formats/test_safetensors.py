@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -82,14 +83,18 @@ def as_gguf(named: dict[str, Any], model: Weights) -> bytes:
     return gguf(named, described, values=data)
 
 
+def source_of(path: Path) -> ModelArtifact:
+    """The model in that file."""
+    return ModelArtifact(
+        name="m", framework="gguf", format="gguf", path=str(path), digest="0" * 64, inputs=(), outputs=()
+    )
+
+
 def converted(folder: Path, named: dict[str, Any], model: Weights) -> Path:
     """The folder that is made of such a file."""
     path = folder / "m.gguf"
     path.write_bytes(as_gguf(named, model))
-    source = ModelArtifact(
-        name="m", framework="gguf", format="gguf", path=str(path), digest="0" * 64, inputs=(), outputs=()
-    )
-    SafetensorsFormat().convert(source, folder, Settings())
+    SafetensorsFormat().convert(source_of(path), folder, Settings())
     return folder / "model"
 
 
@@ -101,6 +106,7 @@ def test_the_weights_are_those_that_were_converted_to_gguf(tmp_path: Path) -> No
     for name, values in model.items():
         assert np.array_equal(read[name], values), name
     query = model["model.layers.0.self_attn.q_proj.weight"]
+    assert SafetensorsFormat().refusal(source_of(tmp_path / "m.gguf")) is None
     assert not np.array_equal(permuted(query, HEADS), query)  # else nothing of the order is tested
 
 
@@ -153,6 +159,7 @@ def test_what_is_no_plain_llama_is_refused(tmp_path: Path, more: dict[str, Any],
     """In a sentence, before anything is written."""
     with pytest.raises(ConversionError, match=words):
         converted(tmp_path, llama(**more), weights())
+    assert re.search(words, SafetensorsFormat().refusal(source_of(tmp_path / "m.gguf")) or "")
     assert not list(tmp_path.glob("model/*"))
 
 
