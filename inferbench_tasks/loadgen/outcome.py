@@ -57,6 +57,8 @@ class Outcome:
     schedule_ns: NDArray[np.int64] | None = field(default=None, repr=False)
     #: The records of streams of tokens, where that is what the answers are.
     streams: Judged | None = None
+    #: The end of the window by which the load is judged, where it is another than that of its figures.
+    judged_end_ns: int | None = None
 
     def certificate(
         self,
@@ -66,7 +68,7 @@ class Outcome:
     ) -> Certificate:
         """The judgement on the load that was applied; ``window_ns``: on a part of it, instead of its own window."""
         table = self.table(for_figures=True)
-        start_ns, end_ns = window_ns or (self.measure_start_ns, self.measure_end_ns)
+        start_ns, end_ns = window_ns or (self.measure_start_ns, self.judged_end_ns or self.measure_end_ns)
         if window_ns is not None:
             table = labelled(table, start_ns, end_ns)
         promise = promised(plan, self.applied.start_ns, start_ns, end_ns, self.schedule_ns)
@@ -170,10 +172,14 @@ def apply_load(
     if verdict is not None:
         warnings = (*warnings, verdict.words())
     epoch_offset_ns = time.time_ns() - time.monotonic_ns()
+    judged_end_ns = None
     requests = merge(applied.spools, samples_path, measure_window_ns=(start_ns, end_ns))
     if not plan.segments[-1].paced and not applied.stopped_early:
         # All requests at once: the load ends with the last answer, which only the records know.
         end_ns = max(start_ns + 1, min(end_ns, last_answer_ns(read_samples(samples_path, WINDOW_COLUMNS))))
+    elif applied.quota_ns >= 0 and not applied.stopped_early:
+        judged_end_ns = end_ns
+        end_ns = with_an_answer(read_samples(samples_path, WINDOW_COLUMNS), start_ns, end_ns)
     for path in applied.spools:
         path.unlink()
     return Outcome(
@@ -188,6 +194,7 @@ def apply_load(
         verdict,
         schedule_ns,
         streams,
+        judged_end_ns,
     )
 
 
@@ -199,6 +206,17 @@ def last_answer_ns(table: pa.Table) -> int:
     done_ns = column(table, "done_ns")
     good_ns = done_ns[is_ok(table)]
     return int((good_ns if len(good_ns) else done_ns).max(initial=-1))
+
+
+def with_an_answer(table: pa.Table, start_ns: int, end_ns: int) -> int:
+    """The end of a window that its number of requests ended, at the last one's send; the last answer, if none came by.
+
+    So few requests (one, or one for each user) left at one moment: per second of no time at all they are billions. They
+    are judged by the window that ended with the sends, in which nothing came.
+    """
+    done_ns = column(table, "done_ns")[is_ok(table)]
+    within = (done_ns > start_ns) & (done_ns <= end_ns)
+    return end_ns if within.any() else max(end_ns, last_answer_ns(table))
 
 
 def _end_ns(plan: LoadPlan, applied: Applied, start_ns: int) -> int:

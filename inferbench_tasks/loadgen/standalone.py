@@ -18,6 +18,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.token_counter import token_counter
 from inferbench_tasks.loadgen.ceiling import Ceiling, ceiling, check_ceiling
 from inferbench_tasks.loadgen.certificate import Certificate
+from inferbench_tasks.loadgen.chunk_ceiling import check_chunk_ceiling, chunk_ceiling_check
 from inferbench_tasks.loadgen.client_share import withhold
 from inferbench_tasks.loadgen.evidence import ended_early
 from inferbench_tasks.loadgen.live import Snapshot
@@ -29,7 +30,6 @@ from inferbench_tasks.loadgen.summary import summarise
 from inferbench_tasks.loadgen.target import inputs_for, parse_arrivals, parse_url
 from inferbench_tasks.loadgen.token_load import (
     TokenOptions,
-    check_chunk_ceiling,
     parse_target,
     token_figures,
     write_requests,
@@ -136,7 +136,7 @@ def plan(options: Asked, folder: Path) -> LoadPlan:
         "batch_size": batches[0].batch_size,
     }
     spec = LoadSpec.model_validate(fields)
-    _check_arrivals(spec)
+    _check_arrivals(spec, openai=options.protocol == "openai")
     if options.protocol == "openai":
         return _plan_tokens(options, spec, folder)
     endpoint = parse_url(options.url, options.model, options.model_version, options.protocol)
@@ -163,7 +163,9 @@ def plan(options: Asked, folder: Path) -> LoadPlan:
 def _plan_tokens(options: Asked, spec: LoadSpec, folder: Path) -> LoadPlan:
     """The plan of a load of streamed tokens: each request carries a prompt."""
     if spec.samples_per_request != 1:
-        raise InputError("--batch-size: a request of --protocol openai is one prompt")
+        raise InputError(
+            "--batch-size, --arrivals: a request of --protocol openai is one prompt: no batches, no multi_stream"
+        )
     if spec.engine != "inferbench":
         raise InputError("--engine: MLPerf's LoadGen does not send with --protocol openai")
     tokens = options.tokens or TokenOptions()
@@ -195,7 +197,12 @@ def _plan_tokens(options: Asked, spec: LoadSpec, folder: Path) -> LoadPlan:
     )
 
 
-def _check_arrivals(spec: LoadSpec) -> None:
+def _check_arrivals(spec: LoadSpec, *, openai: bool) -> None:
+    if isinstance(spec.arrivals, MaxRate) and openai:
+        raise InputError(
+            "--arrivals: max_rate judges whole answers; the highest rate at which enough streams are good is found by "
+            "`inferbench recommend --capacity`, of a submission; here give a rate (poisson:2)"
+        )
     if isinstance(spec.arrivals, MaxRate):
         raise InputError(
             "--arrivals: max_rate needs an objective and judges several loads; write a submission with slo.p99_ms, or "
@@ -271,6 +278,8 @@ def apply(
         )
         if outcome.applied.usages:
             certificate = outcome.certificate(load_plan)
+            if load_plan.stream is not None and not allow_unsafe:
+                certificate = certificate.and_check(chunk_ceiling_check(outcome, limit))
             withhold(summary, certificate.withheld)
     said: list[str] = []
     if summary is not None and load_plan.stream is not None:

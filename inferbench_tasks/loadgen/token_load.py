@@ -17,10 +17,8 @@ from inferbench_tasks.clients.openai_models import list_models
 from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.token_counter import token_counter
-from inferbench_tasks.loadgen.ceiling import SAFE_SHARE, Ceiling, ceiling, peak_rate_rps
 from inferbench_tasks.loadgen.certificate import Certificate
 from inferbench_tasks.loadgen.mlperf_endpoints import endpoints_point
-from inferbench_tasks.loadgen.null_server import EVENT_BYTES
 from inferbench_tasks.loadgen.outcome import Outcome
 from inferbench_tasks.loadgen.payloads import read_inputs
 from inferbench_tasks.loadgen.plan import LoadPlan
@@ -37,8 +35,8 @@ from inferbench_tasks.requests.prompts import PromptSet, TraceFile, write_prompt
 from inferbench_tasks.submission.schema import LoadSpec
 from inferbench_tasks.submission.token_lengths import INPUT_TOKENS, OUTPUT_TOKENS, lengths_of
 
-#: Token chunks of the answers by which the client's ceiling is measured.
-_CEILING_CHUNKS = 64
+#: The share of streams that the window's ends may cut without a word.
+_MANY_CUT = 0.1
 #: Different prompts of a load whose number of requests nobody knows, and the most of any.
 _PROMPTS_OF_CLOSED, _MOST_PROMPTS = 4096, 100_000
 #: Of all conversations of a load together.
@@ -189,25 +187,6 @@ def _extra(text: str | None) -> dict[str, Any]:
     return fields
 
 
-def check_chunk_ceiling(plan: LoadPlan, cache: Path, *, allow_unsafe: bool) -> Ceiling:
-    """InputError if the load's tokens, each a chunk, are more than the safe share of what this client can take."""
-    limit = ceiling(plan, _CEILING_CHUNKS * EVENT_BYTES, cache)
-    rate = peak_rate_rps(plan)
-    inputs = read_inputs(plan.inputs_path)
-    asked = inputs["max_tokens"]
-    if rate is not None and plan.turn_step:
-        rate *= len(asked) / (int(inputs["conversation"][-1]) + 1)  # arrivals are of conversations
-    chunks = float(np.maximum(asked, _CEILING_CHUNKS).mean())
-    most = limit.requests_per_s * _CEILING_CHUNKS
-    if rate is not None and rate * chunks > SAFE_SHARE * most and not allow_unsafe:
-        raise InputError(
-            f"{rate:,.1f} requests/s of {asked.mean():,.0f} tokens are {rate * chunks / most:.0%} of the chunks that "
-            f"this client can take ({most:,.0f}/s from a server that does nothing, {limit.shards} sender(s)); above "
-            f"{SAFE_SHARE:.0%} the client itself is measured. Lower the rate, raise --shards, or --allow-unsafe-load"
-        )
-    return limit
-
-
 def token_figures(
     plan: LoadPlan, outcome: Outcome, each: Each, certificate: Certificate | None = None
 ) -> dict[str, Any]:
@@ -259,6 +238,12 @@ def words(plan: LoadPlan, tokens: dict[str, Any]) -> list[str]:
         said.append(
             f"in {by['text']} streams the tokens of the first chunk are known by its share of the text only: the time "
             "per token is that much less sure"
+        )
+    cut, there = tokens["cut_by_window"], tokens["streams_in_window"]
+    if cut > _MANY_CUT * there:
+        said.append(
+            f"the window cuts {cut} of {there} streams, of which tokens/s has what arrived within: measure longer "
+            "for a surer figure"
         )
     if again := tokens["prompts"]["sent_again"]:
         what = "conversations" if plan.turn_step else "requests"

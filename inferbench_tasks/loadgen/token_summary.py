@@ -95,6 +95,7 @@ def summarise_tokens(tokens: TokenWindow, each: Each) -> dict[str, Any]:
         "over_time": tokens_per_second(tokens),
         "gaps_by_length": gap_histogram(gaps_ns),
         "cut_by_window": tokens.cut_by_window,
+        "streams_in_window": int(tokens.in_window.sum()),
         "first_chunk_tokens_by": {
             name: int(np.count_nonzero(answered & (tokens.first_chunk_by.clip(0) == code)))
             for code, name in enumerate(FIRST_BY)

@@ -120,13 +120,21 @@ class TokenWindow:
         return at_once
 
     @property
+    def in_window(self) -> NDArray[np.bool_]:
+        """Good answers of which some tokens may have arrived in the window: its ends lie not both on one side."""
+        window = self.window
+        there = window.ok & (self.first_token_ns >= 0)
+        inside: NDArray[np.bool_] = (
+            there & (self.last_token_ns > window.start_ns) & (self.first_token_ns <= window.end_ns)
+        )
+        return inside
+
+    @property
     def cut_by_window(self) -> int:
         """Good answers of which the window has some tokens and not all: more of them make tokens/s less sure."""
         window = self.window
-        there = window.ok & (self.first_token_ns >= 0)
-        overlaps = (self.last_token_ns > window.start_ns) & (self.first_token_ns <= window.end_ns)
         whole = (self.first_token_ns > window.start_ns) & (self.last_token_ns <= window.end_ns)
-        return int(np.count_nonzero(there & overlaps & ~whole))
+        return int(np.count_nonzero(self.in_window & ~whole))
 
     @property
     def single(self) -> NDArray[np.bool_]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from inferbench_tasks.backends.first_answer import load_samples
 from inferbench_tasks.contracts.handles import Endpoint, Handle, RequestSet, ServerHandle
 from inferbench_tasks.errors import CancelledError, LoadError
-from inferbench_tasks.loadgen.plan import LoadPlan
 from inferbench_tasks.requests.ragged import byte_count
 from inferbench_tasks.sandbox import Watch, watched
 from inferbench_tasks.stages.base import Context
@@ -18,6 +17,7 @@ from inferbench_tasks.stages.load_order import SAMPLES_FILE, Input, plan_of
 from inferbench_tasks.stages.prompted import options_of
 
 if TYPE_CHECKING:
+    from inferbench_tasks.loadgen.certificate import Certificate
     from inferbench_tasks.loadgen.live import Snapshot
     from inferbench_tasks.loadgen.outcome import Outcome
     from inferbench_tasks.monitors.quiet import Patience
@@ -60,8 +60,9 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
     ``endpoint`` is the server, or the emulated network before it. The answers themselves are not looked at.
     """
     from inferbench_tasks.loadgen.ceiling import check_ceiling, check_processing
+    from inferbench_tasks.loadgen.chunk_ceiling import check_chunk_ceiling, chunk_ceiling_check
     from inferbench_tasks.loadgen.outcome import apply_load
-    from inferbench_tasks.loadgen.token_load import check_chunk_ceiling, token_figures, words
+    from inferbench_tasks.loadgen.token_load import token_figures, words
     from inferbench_tasks.monitors.session import MonitorSession, metrics_address
     from inferbench_tasks.stages.neighbours import beside
 
@@ -112,10 +113,13 @@ def apply(inp: Input, ctx: Context, folder: Path, endpoint: Endpoint) -> Output:
         )
     if not outcome.requests:
         raise LoadError("The load ended without a single request; nothing was measured")
-    certificate = certificate_of(outcome, plan)
+    judged = outcome.certificate(plan)
+    if plan.stream is not None and not unsafe:
+        judged = judged.and_check(chunk_ceiling_check(outcome, ceiling))
+    certificate = certificate_of(outcome, judged)
     tokens = None
     if plan.stream is not None:
-        tokens = token_figures(plan, outcome, options_of(inp.job).each, outcome.certificate(plan))
+        tokens = token_figures(plan, outcome, options_of(inp.job).each, judged)
         certificate["warnings"] += words(plan, tokens)
     certificate["figures"]["ceiling"] = ceiling.model_dump()
     if patience and patience.warning:
@@ -170,9 +174,9 @@ def answer_bytes(requests: RequestSet, samples: int) -> int:
     return samples * sum(byte_count(array) // max(1, len(array)) for array in reference.values())
 
 
-def certificate_of(outcome: Outcome, plan: LoadPlan) -> dict[str, Any]:
+def certificate_of(outcome: Outcome, judged: Certificate) -> dict[str, Any]:
     """The certificate as plain data, with the first words of each kind of failure among its warnings."""
-    certificate = outcome.certificate(plan).model_dump()
+    certificate = judged.model_dump()
     certificate["warnings"] += outcome.warnings
     for kind, text in outcome.applied.explanations.items():
         certificate["warnings"].append(f"first {kind}: {text}")

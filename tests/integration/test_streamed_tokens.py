@@ -442,6 +442,8 @@ def test_the_command_tells_figures_objective_and_where_the_records_are(
     assert tokens["requests"] == 20 and 4 <= tokens["output_tokens_mean"] <= 8
     assert (tokens["each"], tokens["good_ratio"]) == ({"ttft_ms": 60000, "tpot_ms": 60000}, 1.0)
     assert document["summary"]["goodput_rps"] == 20.0
+    (ceiling,) = [check for check in document["certificate"]["checks"] if check["name"] == "chunk_ceiling"]
+    assert 0 < ceiling["value"] < ceiling["limit"] == 0.5
     assert document["ceiling"]["protocol"] == "openai" and document["ceiling"]["requests_per_s"] > 0
     assert any("no model" in warning for warning in document["certificate"]["warnings"])
     assert {path.name for path in (tmp_path / "load").glob("*.parquet")} == {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
+import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 #: A chart: {"data": [...], "layout": {...}} as plotly.js takes it.
@@ -89,8 +90,8 @@ def chart(data: list[dict[str, Any]], *, title: str, xaxis: Any, yaxis: Any, **l
         "data": data,
         "layout": {
             "title": {"text": text(title), "x": 0, "xanchor": "left", "font": {"size": 15}},
-            "xaxis": xaxis,
-            "yaxis": yaxis,
+            "xaxis": _ticked(xaxis, _numbers(data, "x")),
+            "yaxis": _ticked(yaxis, _numbers(data, "y")),
             "font": {"family": "system-ui, sans-serif", "size": 12, "color": "#222"},
             "paper_bgcolor": "white",
             "plot_bgcolor": "white",
@@ -111,6 +112,36 @@ def chart(data: list[dict[str, Any]], *, title: str, xaxis: Any, yaxis: Any, **l
             "height": max(layout.get("height", 0), 320 + below),
         },
     }
+
+
+def _numbers(data: list[dict[str, Any]], along: str) -> list[float]:
+    values = (value for trace in data for value in _listed(trace.get(along)))
+    return [float(value) for value in values if isinstance(value, (int, float)) and value > 0]
+
+
+def _listed(values: Any) -> Iterable[Any]:
+    return values if isinstance(values, (list, tuple)) else ()
+
+
+def _ticked(given: Any, values: list[float]) -> Any:
+    """A logarithmic axis whose values lie between two of its ticks gets closer ones, or it would show no number."""
+    if given.get("tickvals") is not LOG_TICKS or not values:
+        return given
+    low, high = min(values), max(values)
+    if sum(low <= tick <= high for tick in LOG_TICKS) > 1:
+        return given
+    ticks = close_ticks(low, high)
+    return {**given, "tickvals": ticks, "ticktext": [f"{tick:,.6g}" for tick in ticks]}
+
+
+def close_ticks(low: float, high: float) -> list[float]:
+    """Three to eight round numbers at equal steps around what lies between both, which are above 0."""
+    span = high - low or low / 10
+    power = 10.0 ** math.floor(math.log10(span / 3))
+    step = next(size * power for size in (1, 2, 5, 10) if span / (size * power) <= 5)
+    first = max(1, math.floor(low / step))
+    last = max(first + 1, math.ceil(high / step))
+    return [float(f"{number * step:.10g}") for number in range(first, last + 1)]
 
 
 #: Height of a legend's row, px, and how many characters fit into half a page's width.

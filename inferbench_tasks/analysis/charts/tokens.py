@@ -13,10 +13,9 @@ from inferbench_tasks.analysis.charts.style import (
     chart,
     colour,
     line,
-    text,
 )
 from inferbench_tasks.analysis.charts.token_groups import by_cached, by_prompt_tokens
-from inferbench_tasks.analysis.report.knee import Knee, curves, rate_of
+from inferbench_tasks.analysis.charts.token_rates import ttft_against_rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -54,42 +53,6 @@ def over_time(views: Sequence[RunView]) -> Chart | None:
             yaxis=axis("output tokens per second", rangemode="tozero"),
         )
     ) or None
-
-
-def ttft_against_rate(views: Sequence[RunView]) -> Chart | None:
-    """Median and p99 of the time to the first token over the rate that was offered, with objective and knee."""
-    data: list[dict[str, Any]] = []
-    shapes: list[dict[str, Any]] = []
-    for index, curve in enumerate(curves(views)[:MAX_RUNS]):
-        for quantile, dash in (("p50", "solid"), ("p99", "dot")):
-            points = [(rate_of(v), v.figure(f"tokens.ttft_ms.{quantile}")) for v in curve.views]
-            there = [(x, y) for x, y in points if y is not None]
-            if there:
-                data.append(
-                    {
-                        "type": "scatter",
-                        "mode": "lines+markers",
-                        "name": f"{text(curve.label)}, {quantile}",
-                        "x": [x for x, _ in there],
-                        "y": [y for _, y in there],
-                        "line": line(index, dash=dash),
-                        "hovertemplate": "%{y:.4g} ms at %{x:.4g} requests/s<extra>%{fullData.name}</extra>",
-                    }
-                )
-        knee = Knee.of(curve)
-        if knee is not None:
-            shapes.append(bound(knee.rate_rps, f"knee {knee.rate_rps:.3g}/s"))
-    if not data:
-        return None
-    objectives = {view.figure("tokens.each.ttft_ms") for view in views} - {None}
-    shapes += [bound(value, f"SLO TTFT {value:g} ms", along="y") for value in sorted(objectives)]
-    return chart(
-        data,
-        title="Time to the first token against the rate (knee: the highest rate that kept the objective)",
-        xaxis=axis("requests meant per second", rangemode="tozero"),
-        yaxis=axis("time to the first token, ms (log)", log=True),
-        shapes=shapes,
-    )
 
 
 def kept_by_objective(views: Sequence[RunView]) -> Chart | None:

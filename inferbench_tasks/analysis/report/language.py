@@ -15,7 +15,7 @@ from inferbench_tasks.loadgen.mlperf_endpoints import regions
 #: Checks of the certificate that fail by the client's doing.
 _CLIENTS = {
     "client_stall", "client_cpu", "client_stalled", "client_share_p50", "stamp_delay_p99", "clock_step",
-    "lateness_p50", "lateness_p99",
+    "lateness_p50", "lateness_p99", "chunk_ceiling",
 }  # fmt: skip
 #: A median wait before the send that is longer than this, and than a tenth of the time to the first token, is told.
 _WAIT_MS = 1.0

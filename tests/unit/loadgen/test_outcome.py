@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from inferbench_tasks.loadgen.controller import Applied
-from inferbench_tasks.loadgen.outcome import issued_window, last_answer_ns
+from inferbench_tasks.loadgen.outcome import issued_window, last_answer_ns, with_an_answer
 from inferbench_tasks.loadgen.spool import Recorder
 from inferbench_tasks.loadgen.summary import summarise
 from tests.samples import samples_table
@@ -39,6 +39,19 @@ def test_a_window_without_any_answer_ends_at_the_last_failure() -> None:
     }
     assert last_answer_ns(samples_table(columns)) == 3 * S
     assert last_answer_ns(samples_table({"intended_ns": [], "done_ns": []})) == -1
+
+
+@pytest.mark.parametrize(
+    ("done_s", "status", "end_s"),
+    [([12, 13], ["ok", "ok"], 13), ([12, 99], ["ok", "timeout"], 12), ([10.5, 13], ["ok", "ok"], 11)],
+)
+def test_a_window_that_its_number_of_requests_ended_has_an_answer(
+    done_s: list[float], status: list[str], end_s: float
+) -> None:
+    """One request, or one of each user: the window would be a moment, and all per second of it billions."""
+    done_ns = (np.array(done_s) * S).astype(np.int64)
+    table = samples_table({"intended_ns": [10 * S, 11 * S], "done_ns": done_ns, "status": status})
+    assert with_an_answer(table, 10 * S, 11 * S) == end_s * S
 
 
 def test_mlperfs_window_ends_at_the_last_answer_too(tmp_path: Path) -> None:

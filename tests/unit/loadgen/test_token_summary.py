@@ -377,7 +377,7 @@ def test_what_charts_are_drawn_from() -> None:
     assert cut["over_time"]["seconds"] == [1.0] * 10
     assert cut["over_time"]["tokens"] == [4.0, 2.0, *[0.0] * 7, 1.0]
     assert sum(cut["over_time"]["tokens"]) == cut["output_tokens_per_s"] * 10
-    assert cut["cut_by_window"] == 2
+    assert (cut["cut_by_window"], cut["streams_in_window"]) == (2, 3)
     bins = figures(stream([10, 10, 110, 200_000], 4))["gaps_by_length"]
     counts = {
         (low, high): n

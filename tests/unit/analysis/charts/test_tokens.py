@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from inferbench_tasks.analysis.charts import token_groups, tokens
+from inferbench_tasks.analysis.charts import token_groups, token_rates, tokens
 from inferbench_tasks.analysis.report import language, server_side
 from inferbench_tasks.analysis.report.compose import html
 from inferbench_tasks.analysis.report.knee import Knee, curves
@@ -74,11 +74,35 @@ def test_the_knee_is_the_last_rate_before_the_first_that_broke(
     (curve,) = curves(views[::-1])
     found = Knee.of(curve)
     assert (found.rate_rps if found else None) == knee
-    drawn = tokens.ttft_against_rate(views)
+    drawn = token_rates.ttft_against_rate(views)
     assert drawn is not None
     labels = [shape["label"]["text"] for shape in drawn["layout"]["shapes"]]
     assert labels == ([f"knee {knee:.3g}/s"] if knee else []) + ["SLO TTFT 300 ms"]
     assert [trace["x"] for trace in drawn["data"]] == [[1, 2, 4, 8]] * 2
+
+
+def test_what_is_not_known_of_a_rate_is_drawn_as_that() -> None:
+    """Too few answers for a median: their mean; nothing: a line that says so; not valid: open marks."""
+    views = [streaming(f"r{n}", rate, 1.0) for n, rate in enumerate([1, 2, 4])]
+    nothing = {"p50": None, "p99": None, "mean": None}
+    views[0].summary["tokens"]["ttft_ms"] = {**nothing, "mean": 90.0}
+    views[1] = streaming("r1", 2, 1.0, verdict="disturbed: by others")
+    views[2].summary["tokens"]["ttft_ms"] = nothing
+    drawn = token_rates.ttft_against_rate(views)
+    assert drawn is not None and drawn["layout"]["showlegend"]
+    traces = {trace["name"].rpartition(", ")[2]: trace for trace in drawn["data"]}
+    assert {name: (trace["x"], trace["y"]) for name, trace in traces.items()} == {
+        "p50": ([2], [100.0]), "p99": ([2], [200.0]), "where a median takes more answers": ([1], [90.0]),
+    }  # fmt: skip
+    assert traces["p50"]["marker"]["symbol"] == ["circle-open"]
+    assert traces["p50"]["customdata"] == [" (disturbed)"]
+    assert drawn["layout"]["shapes"][0]["label"]["text"] == "4/s: withheld"
+    views[1].summary["tokens"]["by_turn"] = [{"turn": 1, "ttft_p50_ms": 100.0}]
+    drawn = token_rates.ttft_against_rate(views)
+    assert drawn is not None and drawn["layout"]["xaxis"]["title"]["text"] == "conversations meant per second"
+    for one in views:
+        one.summary["tokens"]["ttft_ms"] = nothing
+    assert token_rates.ttft_against_rate(views) is None
 
 
 def test_a_backlog_that_grew_broke_the_objective() -> None:
