@@ -21,23 +21,18 @@ spread. Exit code 0 where all gates were passed, 1 where one failed, 2 where the
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 from rich.console import Console
 from rich.table import Table
 from scipy.stats import spearmanr
 
-from inferbench_tasks import settings
+from benchmarks.bricks.submitted import submitted
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.bricks.measure.method import Setting
 from inferbench_tasks.bricks.results import Result
@@ -87,19 +82,7 @@ def _run(corpus: str, granularities: list[int], data_dir: Path) -> list[dict[str
         "bricks": {"granularity": granularities}, "measure": {"reuse": "always"},
         "validate": {"models": "all", "calibrate_on": CALIBRATING},
     }  # fmt: skip
-    environment = {**os.environ, settings.DATA_DIR: str(data_dir)}
-    environment.pop(settings.PERFDB_URI, None)
-    command = [sys.executable, "-m", "inferbench_tasks.cli.main"]
-    with tempfile.TemporaryDirectory(prefix="inferbench-fifty-") as folder:
-        path = Path(folder, "fifty.yaml")
-        path.write_text(yaml.safe_dump(submission), encoding="utf-8")
-        try:
-            run = [*command, "run", "--inline", str(path), "-o", "json"]
-            answer = subprocess.run(run, env=environment, stdout=subprocess.PIPE, text=True, check=False)
-        finally:
-            stop = [*command, "perfdb", "stop"]
-            subprocess.run(stop, env=environment, check=False, stdout=subprocess.DEVNULL)
-    return list(json.loads(answer.stdout))
+    return submitted(submission, data_dir)
 
 
 class _Kept:

@@ -89,8 +89,11 @@ def predict(
     submissions of kind bricks use them. With --device nothing is timed; a batch size between two that
     are measured there is interpolated, brick by brick.
     """
+    from inferbench_tasks.brick_jobs.queries import settings_of
+    from inferbench_tasks.brick_jobs.spec import MOST_GRANULARITY
     from inferbench_tasks.bricks.constructors import constructor_of
     from inferbench_tasks.bricks.measure.method import Method
+    from inferbench_tasks.bricks.measure.session import cores_for
     from inferbench_tasks.bricks.prediction import FEWEST_CALIBRATING
     from inferbench_tasks.bricks.sequences import parse_granularity
     from inferbench_tasks.perfdb.store import PerfDB
@@ -104,6 +107,10 @@ def predict(
     if view not in VIEWS:
         raise InputError(f"predictions are of the views {' and '.join(VIEWS)}, not {view!r}", field="view")
     most = parse_granularity(granularity)
+    if most is not None and most > MOST_GRANULARITY:
+        raise InputError(f"at most {MOST_GRANULARITY} layers, or whole, not {most}", field="granularity")
+    if not device:
+        cores_for(threads)
     known_precision(precision)
     if 0 < calibrate_on < FEWEST_CALIBRATING:
         raise InputError(
@@ -117,6 +124,7 @@ def predict(
     rows: list[dict[str, Any]] = []
     failed: list[str] = []
     with _progress() as bar, PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db, keeping():
+        settings_of(db, device)  # an unknown one is told before a model is made
         task = bar.add_task("preparing", total=None)
         for model in models:
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
+import pandas as pd
 import pytest
 from fastapi.testclient import TestClient
 
+from benchmarks.bricks import transfer
 from inferbench_tasks.brick_jobs.store import PerfDBResults
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.results import WHOLE, Result
@@ -150,3 +153,27 @@ def test_advice_does_not_rank_what_is_interpolated(http: TestClient, stored: Sto
     stored.model("m", TIMES)
     found = http.get(f"{API}/advise", params={"model": "m", "batch_size": 4}).json()
     assert not found["ranked"] and "only 0% of its time is measured" in found["left_out"][0]["why"]
+
+
+def test_the_benchmark_predicts_from_two_sizes_alone_and_judges_by_the_others(stored: Stored) -> None:
+    """Four models that took twice their sums: each is predicted at what it took at 2 and 4, whatever its bricks took
+    there. Repeats that differ by more than 5% do not count, nor does a table that lacks a model."""
+    wholes = {1: 8.0, 2: 12.0, 4: 20.0, 8: 36.0}
+    for name in "abcd":
+        stored.model(name, TIMES | {2: (1.0, 1.0), 4: (9.0, 9.0)}, wholes=wholes)
+    part = dataclasses.replace(transfer.PARTS[0], models=tuple("abcd"))
+    rows = list(part.rows(stored.results, part))
+    assert [(row["model"], row["batch_size"]) for row in rows] == [
+        (name, at) for name in "abcd" for at in (2, 4)
+    ]
+    for row in rows:
+        assert row["predicted_ms"] == pytest.approx(row["measured_ms"]) and row["calibrated"]
+    assert rows[1]["interpolated_over_measured_bricks"] == pytest.approx(10 / 18)
+    assert transfer._judge([part], pd.DataFrame(rows)) == 0
+    off = [row | {"predicted_ms": 1.05 * row["predicted_ms"]} for row in rows]
+    assert transfer._judge([part], pd.DataFrame(off)) == 1
+    noisy = [row | {"rounds_ms": [1.0, 1.06]} for row in rows]
+    assert transfer._judge([part], pd.DataFrame(noisy)) == 2
+    assert transfer._judge([part], pd.DataFrame(rows[:-1])) == 2
+    assert transfer._judge([part], pd.DataFrame()) == 2
+    assert transfer._judge([transfer.PARTS[3]], pd.DataFrame()) == 0 and not transfer.PARTS[3].built
