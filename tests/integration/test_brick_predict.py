@@ -143,6 +143,8 @@ def test_bad_wishes_are_refused_before_anything_is_opened(
     assert "nothing was measured on a device 'gpu'" in capsys.readouterr().err
     assert predict(str(model), "--device", "some", "--whole") == 2
     assert predict(str(model), "--constructor", "magic") == 2
+    for wish in (["-G", "5000"], ["--threads", "9999"], ["--precision", "int4"], ["--calibrate-on", "2"]):
+        assert predict(str(model), *wish) == 2, wish
     assert predict(str(model), "--constructor", "streams:0") == 2
 
 
