@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from inferbench_tasks import settings
 from inferbench_tasks.cli.bricks_model import asked, named, sizes_of
@@ -22,6 +20,7 @@ from inferbench_tasks.cli.bricks_options import (
     SHAPE,
     known_precision,
 )
+from inferbench_tasks.cli.bricks_progress import progress
 from inferbench_tasks.errors import InferBenchError, InputError, StageError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
@@ -34,7 +33,9 @@ if TYPE_CHECKING:
     Cut = Callable[[dict[str, Any], set[str]], Output]
 
 MODELS = typer.Argument(
-    ..., metavar="MODEL...", help="Built-in models, or paths of models' files or folders."
+    ...,
+    metavar="MODEL...|FILE.yaml",
+    help="Built-in models, or paths of models' files or folders; or one serving submission.",
 )
 DEVICE = typer.Option(
     "", "--device", help="Part of a processor's name: from what is stored of it alone; nothing is timed."
@@ -83,11 +84,14 @@ def predict(
     view: str = VIEW,
     output: OutputFormat = OUTPUT,
 ) -> None:
-    """Predict models' latency from the times of their unique bricks in PerfDB.
+    """Predict models' latency, or a serving submission's figures, from the times of unique bricks in PerfDB.
 
     On this machine those that are missing are measured first, and kept: models that share bricks share their times, and
     submissions of kind bricks use them. With --device nothing is timed; a batch size between two that
     are measured there is interpolated, brick by brick.
+
+    Of a submission each job's latencies under its load, and its capacity, are predicted; what the server adds is
+    measured once on this machine, with a model of no work.
     """
     from inferbench_tasks.brick_jobs.queries import settings_of
     from inferbench_tasks.brick_jobs.spec import MOST_GRANULARITY
@@ -96,6 +100,7 @@ def predict(
     from inferbench_tasks.bricks.measure.session import cores_for
     from inferbench_tasks.bricks.prediction import FEWEST_CALIBRATING
     from inferbench_tasks.bricks.sequences import parse_granularity
+    from inferbench_tasks.cli.bricks_load import SUFFIXES, Wish, predict_load
     from inferbench_tasks.perfdb.store import PerfDB
     from inferbench_tasks.running.child import keeping
 
@@ -121,9 +126,25 @@ def predict(
     wish = {"granularity": (most or "whole",), "batch_sizes": (batch,), "wholes": whole, "view": view}
     wish |= {"shapes": dict(sizes_of(text) for text in shape)}
     method = Method(runs=runs, rounds=rounds, budget_s=2.0)
+    if submissions := [model for model in models if model.endswith(SUFFIXES)]:
+        if len(models) > 1:
+            raise InputError(
+                f"{submissions[0]} is a submission: one by itself, without models", field="model"
+            )
+        if batch != 1 or framework is not None or threads != 1 or precision != "fp32" or whole:
+            raise InputError(
+                f"{submissions[0]} says itself which batches, framework, precision and threads it means, and nothing "
+                "of it is run: leave --batch-size, --framework, --precision, --threads and --whole out",
+                field="model",
+            )
+        del wish["batch_sizes"], wish["wholes"]
+        predict_load(
+            Path(submissions[0]), Wish(device, again, calibrate_on, constructor, method, wish), output
+        )
+        return
     rows: list[dict[str, Any]] = []
     failed: list[str] = []
-    with _progress() as bar, PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db, keeping():
+    with progress() as bar, PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db, keeping():
         settings_of(db, device)  # an unknown one is told before a model is made
         task = bar.add_task("preparing", total=None)
         for model in models:
@@ -274,11 +295,3 @@ def _interpolated(row: dict[str, Any]) -> str:
         f"{row['interpolation_judged_by']} other models that were measured between were "
         f"{row['interpolation_error_ratio']:.1%} off, which the interval has in it); "
     )
-
-
-def _progress() -> Progress:
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), console=console,
-        transient=True, disable=not console.is_terminal,
-    )  # fmt: skip

@@ -31,7 +31,7 @@ class Outcome:
 
     @property
     def waits_ns(self) -> NDArray[np.float64]:
-        """In the queue."""
+        """In the front and the queue."""
         return self.taken_ns - self.sent_ns
 
     def utilisation(self) -> float:

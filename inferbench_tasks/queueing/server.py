@@ -9,6 +9,8 @@ import numpy as np
 
 #: How long an instance is busy with a batch of that many rows, ns. The generator makes it random where it is.
 Service = Callable[[int, np.random.Generator], float]
+#: What one request takes beside the queues and the instance, ns.
+Delay = Callable[[np.random.Generator], float]
 
 #: As ``servers.scheduler.MAX_WAITING``: with that many waiting, a request is refused.
 MAX_WAITING = 8192
@@ -48,18 +50,19 @@ class Batcher:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """``instances`` that take from one queue.
+    """``instances`` that take from one queue, behind a front that takes one request after the other.
 
-    ``service``: of a batch, what the server adds per batch included. ``request_ns``: what the server and its
-    protocol add to each request beside the queue and the instance; a pure delay. That is not true where the
-    requests are so many that the server's event loop is itself busy: its own queue is not modelled.
-    Instances do not slow each other down either: ``service`` has to be that with all of them busy.
+    ``service``: of a batch, what the server adds per batch included. ``front_ns``: how long the server's event loop is
+    busy with a request before it is in the queue, so that it is a queue by itself; what it does with the answer is
+    counted here too. ``request_ns``: what else is added to each request; a pure delay, or what draws one.
+    Instances do not slow each other or the front down: ``service`` has to be that with all of them busy.
     """
 
     service: Service
     instances: int = 1
     batcher: Batcher = Batcher()
-    request_ns: float = 0.0
+    request_ns: float | Delay = 0.0
+    front_ns: float = 0.0
     max_waiting: int = MAX_WAITING
 
     def __post_init__(self) -> None:
@@ -67,6 +70,12 @@ class Server:
             raise ValueError(f"instances is {self.instances}; a server has at least one")
         if self.max_waiting < 1:
             raise ValueError(f"max_waiting is {self.max_waiting}; a queue has at least one place")
+        if self.front_ns < 0:
+            raise ValueError(f"front_ns {self.front_ns:g} must not be negative")
+
+    def delay_ns(self, rng: np.random.Generator) -> float:
+        """``request_ns`` of one request."""
+        return self.request_ns(rng) if callable(self.request_ns) else self.request_ns
 
     def check(self, rows: int) -> None:
         """ValueError where requests of that many rows would all be refused."""
@@ -78,7 +87,7 @@ class Server:
             )
 
     def capacity_rps(self, rows: int, rng: np.random.Generator, draws: int = 1000) -> float:
-        """Requests per second with a queue that is never empty: the rate from which on the queue only grows.
+        """Requests per second with queues that are never empty: the rate from which on one of them only grows.
 
         ``draws``: over how many service times their mean is taken.
         """
@@ -86,4 +95,5 @@ class Server:
         fit = self.batcher.max_rows // rows if self.batcher.max_rows else 1
         count, _ = self.batcher.takes(fit + 1, rows)
         mean_ns = sum(self.service(count * rows, rng) for _ in range(draws)) / draws
-        return self.instances * count / mean_ns * 1e9
+        instances_rps = self.instances * count / mean_ns * 1e9
+        return min(instances_rps, 1e9 / self.front_ns) if self.front_ns else instances_rps

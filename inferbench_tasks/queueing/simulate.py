@@ -60,9 +60,13 @@ class _Run:
     duration_ns: float = float("inf")
     #: Of users who come back, a heap; of an open loop, ascending. A sorted list is a heap.
     arrivals: list[float] = field(default_factory=list)
+    #: (when the front is done with it, when it was sent), ascending: one after the other.
+    entering: deque[tuple[float, float]] = field(default_factory=deque)
+    front_free_ns: float = 0.0
     waiting: deque[int] = field(default_factory=deque)
     ends: list[float] = field(default_factory=list)  # of the batches in execution, a heap
     sent: list[float] = field(default_factory=list)
+    queued: list[float] = field(default_factory=list)
     taken: dict[int, float] = field(default_factory=dict)
     answered: dict[int, float] = field(default_factory=dict)
     batches: list[int] = field(default_factory=list)
@@ -78,6 +82,7 @@ class _Run:
         while True:
             now_ns = min(
                 self.arrivals[0] if self.arrivals else float("inf"),
+                self.entering[0][0] if self.entering else float("inf"),
                 self.ends[0] if self.ends else float("inf"),
                 patience_ns,
             )
@@ -87,20 +92,27 @@ class _Run:
                 heapq.heappop(self.ends)
             while self.arrivals and self.arrivals[0] <= now_ns:
                 self._arrive(heapq.heappop(self.arrivals))
+            while self.entering and self.entering[0][0] <= now_ns:
+                self._enter(*self.entering.popleft())
             patience_ns = self._take(now_ns)
 
     def _arrive(self, sent_ns: float) -> None:
+        self.front_free_ns = max(sent_ns, self.front_free_ns) + self.server.front_ns
+        self.entering.append((self.front_free_ns, sent_ns))
+
+    def _enter(self, queued_ns: float, sent_ns: float) -> None:
         if len(self.waiting) >= self.server.max_waiting:
             self.refused += 1
             return
         self.waiting.append(len(self.sent))
         self.sent.append(sent_ns)
+        self.queued.append(queued_ns)
 
     def _take(self, now_ns: float) -> float:
         """Let free instances take what they may; when the oldest request's patience ends, infinity if no one asks."""
         while self.waiting and len(self.ends) < self.server.instances:
             count, at_once = self.server.batcher.takes(len(self.waiting), self.rows)
-            due_ns = self.sent[self.waiting[0]] + self.server.batcher.delay_ns
+            due_ns = self.queued[self.waiting[0]] + self.server.batcher.delay_ns
             if not at_once and now_ns < due_ns:
                 return due_ns
             self._execute([self.waiting.popleft() for _ in range(count)], now_ns)
@@ -114,7 +126,7 @@ class _Run:
         self.batches.append(len(batch))
         for request in batch:
             self.taken[request] = now_ns
-            self.answered[request] = end_ns + self.server.request_ns
+            self.answered[request] = end_ns + self.server.delay_ns(self.rng)
             again_ns = self.answered[request] + (self.think_ns or 0.0)
             if self.think_ns is not None and again_ns < self.duration_ns:
                 heapq.heappush(self.arrivals, again_ns)

@@ -1,0 +1,56 @@
+"""What is not predicted of a serving job, and which field says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from inferbench_tasks.brick_jobs.spec import PRECISIONS
+from inferbench_tasks.submission.finding import Finding
+from inferbench_tasks.submission.schema import JobSpec
+
+#: The only value of each field whose server, or path to it, is modelled; in the order of the YAML.
+_ONLY: tuple[tuple[str, Any, str], ...] = (
+    ("convert.format", "onnx", "bricks are of ONNX Runtime"),
+    ("requests.sizes", None, "bricks are timed at one size of each input; give free ones by --shape"),
+    ("serve.backend", "onnxruntime", "bricks are of ONNX Runtime, and the queue is that of our own server"),
+    ("serve.launcher", "process", "what a container adds is not measured"),
+    ("load.network", "lan", "what a network adds is not modelled"),
+    ("load.engine", "inferbench", "MLPerf's LoadGen has a sender of its own"),
+    ("load.connections", None, "where requests wait for a connection is not modelled"),
+    ("processors", None, "what processors add is not measured"),
+    ("share", None, "what models that share a device do to each other is not modelled"),
+)
+#: Arrivals that have no percentile to be predicted, and why.
+_ARRIVALS = {
+    "max_rate": "it looks for the capacity, which is predicted of any other arrivals; give poisson",
+    "offline": "its latencies are its length; the capacity is predicted of any other arrivals, give poisson",
+}
+
+
+def findings(job: JobSpec, cores: int | None) -> Iterator[Finding]:
+    """All that keeps a job from being predicted. ``cores``: of the device that it would run on; None: not looked at."""
+    if job.streamed:
+        yield Finding(("load.protocol",), "language models' answers are streams of tokens: not predicted")
+        return
+    if job.serve.device.kind != "cpu":
+        yield Finding(("serve.device",), f"bricks are timed on the CPU; it is {job.serve.device}")
+    for field, only, why in _ONLY:
+        value: Any = job
+        for name in field.split("."):
+            value = getattr(value, name)
+        if value != only:
+            allowed = "left out" if only is None else f"{only}"
+            yield Finding((field,), f"not predicted: {why}; allowed here: {allowed}")
+    if job.convert.precision not in PRECISIONS:
+        yield Finding(("convert.precision",), f"not predicted: bricks are of {', '.join(PRECISIONS)}")
+    kind = job.load.arrivals.kind
+    if kind in _ARRIVALS:
+        yield Finding(("load.arrivals.kind",), f"{kind} is not predicted: {_ARRIVALS[kind]}")
+    busy = job.serve.instances * job.serve.threads
+    if cores is not None and busy > cores:
+        yield Finding(
+            ("serve.instances",),
+            f"{job.serve.instances} instances with {job.serve.threads} threads each need {busy} cores, there are "
+            f"{cores}: how they slow each other down is not modelled",
+        )

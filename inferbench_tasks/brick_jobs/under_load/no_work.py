@@ -1,0 +1,123 @@
+"""The overhead of our server, measured by ordinary loads of a model of no work.
+
+Of two sizes of requests: one user after the other gives what is added to a request; many users at once the highest rate
+that the server and the way to it manage, which is taken as the time that its event loop is busy with each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inferbench_tasks.brick_jobs.under_load.overhead import Conditions, Overhead, Point, point_of
+from inferbench_tasks.contracts.verdict import Verdict
+from inferbench_tasks.errors import StageError
+from inferbench_tasks.loadgen.records import OK, codes, column, read_samples
+from inferbench_tasks.submission.schema import JobSpec, Submission
+
+#: Numbers (4 bytes) in a request: hardly any, and those of a picture of 224 x 224 in three colours.
+NUMBERS = (1, 3 * 224 * 224)
+#: Users of the highest rate: more do not raise it, they wait.
+USERS = 16
+SECONDS, WARMUP_S = 6.0, 1.0
+_LOADS: tuple[Mapping[str, Any], ...] = (
+    {"kind": "single_stream"}, {"kind": "closed_loop", "concurrency": USERS}
+)  # fmt: skip
+
+#: Runs one job of that submission, beside these files; its result as PerfDB has it, None where it has none.
+RunJob = Callable[[JobSpec, Path], Mapping[str, Any] | None]
+
+
+def write_model(path: Path, numbers: int) -> Path:
+    """An ONNX model that gives the first of ``numbers`` numbers of each sample."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    ends = {"starts": [0], "ends": [1], "axes": [1]}
+    graph = helper.make_graph(
+        [helper.make_node("Slice", ["x", *ends], ["y"])],
+        "no-work",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", numbers])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 1])],
+        [helper.make_tensor(name, TensorProto.INT64, [1], value) for name, value in ends.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    onnx.save(model, path)
+    return path
+
+
+def job(conditions: Conditions, model: str, arrivals: Mapping[str, Any]) -> JobSpec:
+    """The load of one such model."""
+    return Submission.model_validate(
+        {
+            "name": "no-work",
+            "model": {"kind": "file", "path": model},
+            "requests": {"kind": "random", "samples": 16},
+            "serve": {"backend": conditions.backend},
+            "load": {
+                "arrivals": dict(arrivals), "duration_s": SECONDS, "warmup_s": WARMUP_S,
+                "protocol": conditions.protocol, "client": conditions.client,
+            },
+        }
+    )  # fmt: skip
+
+
+def measured(
+    conditions: Conditions, folder: Path, run: RunJob, runs_dir: Callable[[str], Path],
+    tell: Callable[[str, float, float | None], None],
+) -> Overhead:  # fmt: skip
+    """Measure it here, in four loads. StageError where one of them has no result, or failed."""
+    points, runs, why = [], [], []
+    total = len(_LOADS) * len(NUMBERS)
+    for at, numbers in enumerate(NUMBERS):
+        file = write_model(folder / f"no-work-{numbers}.onnx", numbers)
+        loads = []
+        for which, arrivals in enumerate(_LOADS):
+            tell("what the server adds", len(_LOADS) * at + which, total)
+            result = run(job(conditions, file.name, arrivals), folder)
+            verdict = Verdict.of(result) if result else None
+            if result is None or verdict is None or not (verdict.valid or verdict.bounds_only):
+                raise StageError(f"what the server adds could not be measured: {verdict or 'no result'}")
+            if not verdict.valid:
+                why.append(str(verdict))
+            runs.append(str(result["run_id"]))
+            loads.append(_Answered.of(runs_dir(runs[-1]) / "samples.parquet"))
+        points.append(loads[0].point(4 * (numbers + 1), loads[1].rate_rps()))
+    return Overhead(
+        conditions=conditions, points=tuple(points), runs=tuple(runs), disturbed="; ".join(dict.fromkeys(why)) or None
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Answered:
+    """Of the measured requests that were answered, ns: when they were sent, whole time, the instance's part."""
+
+    done_ns: Any
+    latency_ns: Any
+    instance_ns: Any
+
+    @classmethod
+    def of(cls, path: Path) -> _Answered:
+        table = read_samples(path)
+        good = np.ones(len(table), bool)
+        for name, wanted in (("phase", "measure"), ("status", OK)):
+            numbers, names = codes(table, name)
+            good &= numbers == names.index(wanted) if wanted in names else False
+        done, began = column(table, "done_ns")[good], column(table, "intended_ns")[good]
+        if len(done) < 100:
+            raise StageError(
+                f"what the server adds could not be measured: {len(done)} requests were answered"
+            )
+        return cls(done, done - began, column(table, "server_inference_ns")[good])
+
+    def rate_rps(self) -> float:
+        """Answers per second."""
+        return (len(self.done_ns) - 1) / float(self.done_ns.max() - self.done_ns.min()) * 1e9
+
+    def point(self, wire_bytes: int, most_rps: float) -> Point:
+        return point_of(wire_bytes, self.latency_ns, self.instance_ns, most_rps)

@@ -1,0 +1,152 @@
+"""What a server adds to a model's own time, as it was measured with a model of no work (``no_work.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.perfdb.documents import utc_now
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import to_plain, to_stored
+
+COLLECTION = "server_overheads"
+#: Another way of measuring is another version, and its times are others'.
+VERSION = 1
+#: The distribution of a time is kept as so many equally likely values.
+LEVELS = np.linspace(0.0, 1.0, 201)
+#: Requests with more bytes than so many times the largest measured ones are not predicted.
+MOST_BEYOND = 8.0
+
+
+class _Values(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Conditions(_Values):
+    """What an overhead depends on; it is used only where all of it agrees."""
+
+    version: int = VERSION
+    backend: str
+    runtime: str
+    inferbench: str
+    protocol: str
+    client: str
+    processor: str
+    cores: int
+
+
+class Point(_Values):
+    """At one size of requests. ``front_ns``: one over the highest rate, with many users; ``batch_ns``: how long the
+    instance is busy with nothing; ``rest_ns``: quantiles (``LEVELS``) of what else one user waits, of ``requests``."""
+
+    wire_bytes: int
+    front_ns: float
+    batch_ns: float
+    rest_ns: tuple[float, ...]
+    requests: int
+
+
+class Overhead(_Values):
+    """At two sizes or more, the smallest first. ``disturbed``: why it is not kept."""
+
+    conditions: Conditions
+    points: tuple[Point, ...] = Field(min_length=2)
+    runs: tuple[str, ...]
+    disturbed: str | None = None
+    measured_at: datetime = Field(default_factory=utc_now)
+
+    def at(self, wire_bytes: float) -> Added:
+        """Of requests and answers of so many bytes together, on the line between two sizes, or beyond the largest.
+
+        InputError for more than ``MOST_BEYOND`` times the largest.
+        """
+        sizes = [point.wire_bytes for point in self.points]
+        if wire_bytes > MOST_BEYOND * sizes[-1]:
+            raise InputError(
+                f"its requests and answers have {wire_bytes:,.0f} bytes together; what the server adds was measured up "
+                f"to {sizes[-1]:,}, and is not said beyond {MOST_BEYOND:g} times that",
+                field="model",
+            )
+        above = next((at for at, size in enumerate(sizes) if size >= wire_bytes and at), len(sizes) - 1)
+        low, high = self.points[above - 1], self.points[above]
+        part = max(0.0, (wire_bytes - low.wire_bytes) / (high.wire_bytes - low.wire_bytes))
+
+        def between(one: Any, other: Any) -> Any:
+            return np.maximum(0.0, np.asarray(one) + part * (np.asarray(other) - np.asarray(one)))
+
+        return Added(
+            front_ns=float(between(low.front_ns, high.front_ns)),
+            batch_ns=float(between(low.batch_ns, high.batch_ns)),
+            rest_ns=np.sort(between(low.rest_ns, high.rest_ns)),
+        )
+
+
+@dataclass(frozen=True)
+class Added:
+    """What a server adds to each request (``front_ns``, ``rest_ns`` by ``LEVELS``) and to each batch."""
+
+    front_ns: float
+    batch_ns: float
+    rest_ns: NDArray[np.float64]
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """``rest_ns`` of one request."""
+        return float(self.rest_ns[int(rng.random() * len(self.rest_ns))])
+
+
+def stored(db: PerfDB, wanted: Mapping[str, str | int]) -> Overhead | None:
+    """The newest whose conditions have these values."""
+    where = {f"conditions.{name}": value for name, value in {"version": VERSION, **wanted}.items()}
+    found = db.retrying(
+        lambda: db.collection(COLLECTION).find_one(where, {"_id": 0}, sort=[("measured_at", -1)]),
+        "reading what servers add",
+    )
+    return Overhead.model_validate(to_plain(found)) if found else None
+
+
+def put(db: PerfDB, overhead: Overhead) -> None:
+    """Keep it; ValueError for one that was disturbed."""
+    if overhead.disturbed:
+        raise ValueError(f"disturbed times are not kept: {overhead.disturbed}")
+    values = to_stored(overhead.model_dump())
+    db.retrying(lambda: db.collection(COLLECTION).insert_one(dict(values)), "writing what servers add")
+
+
+def point_of(
+    wire_bytes: int,
+    latency_ns: NDArray[np.int64],
+    instance_ns: NDArray[np.int64],
+    most_rps: float,
+) -> Point:
+    """From one user's requests (whole time, and the instance's part of it) and the highest rate of many users."""
+    front_ns, batch_ns = 1e9 / most_rps, float(np.median(instance_ns))
+    rest = np.maximum(0.0, latency_ns - instance_ns - front_ns)
+    return Point(
+        wire_bytes=wire_bytes, front_ns=front_ns, batch_ns=batch_ns, requests=len(latency_ns),
+        rest_ns=tuple(float(ns) for ns in np.quantile(rest, LEVELS)),
+    )  # fmt: skip
+
+
+def bytes_of(tensors: Sequence[Any], rows: int, shapes: Mapping[str, tuple[int, ...]]) -> int:
+    """Of inputs or outputs with so many rows. ``shapes``: of those with free sizes; a free size of an output is the
+    largest of these. InputError for free sizes without any."""
+    total, free = 0, max((size for shape in shapes.values() for size in shape), default=-1)
+    for tensor in tensors:
+        shape = shapes.get(tensor.name) or [free if size == -1 else size for size in tensor.shape]
+        if -1 in shape:
+            raise InputError(
+                f"{tensor.name} has open sizes {list(tensor.shape)}: how large requests and answers are is not known",
+                field="model",
+            )
+        kind = np.dtype(tensor.dtype)
+        if kind.hasobject:
+            raise InputError(f"{tensor.name} is text, of no known size", field="model")
+        total += rows * int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+    return total

@@ -1,0 +1,57 @@
+"""All that is said of one job: what it is predicted from, and the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.brick_jobs.under_load.overhead import Overhead, bytes_of
+from inferbench_tasks.brick_jobs.under_load.predicted import Told, predicted
+from inferbench_tasks.brick_jobs.under_load.timed import Timed
+from inferbench_tasks.submission.schema import JobSpec
+
+
+def row_of(
+    job: JobSpec, timed: Timed, overhead: Overhead, base_dir: Path, shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, Any]:
+    """Coverage and ``warning`` first; ``state`` says why there are no figures where there are none.
+
+    ``shapes``: of inputs with free sizes.
+    """
+    any_row = next(iter(timed.rows.values()))
+    row: dict[str, Any] = {
+        "warning": next((row["warning"] for row in timed.rows.values() if row.get("warning")), None),
+        "coverage_ratio": timed.coverage_ratio,
+        "model": timed.cut.name,
+        "device": any_row["device"],
+        "runtime": any_row["runtime"],
+        "disturbed": [why for why in (timed.disturbed, overhead.disturbed) if why],
+        "overhead": _told(overhead),
+        "capacity_rps": None,
+    }
+    if why := timed.why_none():
+        return row | {"state": f"no prediction: {why}"}
+    rows = job.load.samples_per_request
+    wire_bytes = bytes_of(timed.model.inputs, rows, shapes) + bytes_of(timed.model.outputs, rows, shapes)
+    added = overhead.at(wire_bytes)
+    services = timed.services()
+    told = Told(job, job.load.arrivals.bind(base_dir), services, added)
+    return row | {
+        "calibrated": all(one["calibrated_by"] for one in timed.rows.values()),
+        "wire_bytes": wire_bytes,
+        "service_ms": {str(size): ns / 1e6 for size, ns in sorted(services.ns.items())},
+        "runs_known": len(services.spread) > 1,
+        "added_front_ms": added.front_ns / 1e6,
+        "added_batch_ms": added.batch_ns / 1e6,
+        "added_rest_ms": float(sum(added.rest_ns) / len(added.rest_ns)) / 1e6,
+        **predicted(told),
+    }
+
+
+def _told(overhead: Overhead) -> Mapping[str, Any]:
+    return {
+        "conditions": overhead.conditions.model_dump(),
+        "runs": list(overhead.runs),
+        "measured_at": overhead.measured_at.isoformat(),
+    }

@@ -1,0 +1,190 @@
+"""``inferbench bricks predict FILE.yaml``: what a serving submission would measure that has never run."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from inferbench_tasks import settings
+from inferbench_tasks.abilities import INSTALLED
+from inferbench_tasks.cli.bricks_model import Named, asked
+from inferbench_tasks.cli.bricks_overhead import Way, overhead_of, processor_of
+from inferbench_tasks.cli.bricks_progress import progress
+from inferbench_tasks.errors import StageError, SubmissionError
+from inferbench_tasks.output import OutputFormat, emit, say
+from inferbench_tasks.submission.document import read_document
+from inferbench_tasks.submission.reader import read_submission
+from inferbench_tasks.submission.schema import JobSpec, serving_only
+from inferbench_tasks.submission.sweep import Job, expand
+
+if TYPE_CHECKING:
+    from inferbench_tasks.brick_jobs.predict import Progress as Tell
+    from inferbench_tasks.brick_jobs.under_load.overhead import Overhead
+    from inferbench_tasks.brick_jobs.under_load.timed import Timed
+    from inferbench_tasks.bricks.measure.method import Method
+    from inferbench_tasks.perfdb.store import PerfDB
+
+#: What `inferbench bricks predict` takes for a submission.
+SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How its bricks are wanted; see the options of ``bricks predict``. ``device``: "" is this machine."""
+
+    device: str
+    again: bool
+    calibrate_on: int
+    constructor: str
+    method: Method
+    cut: Mapping[str, Any]
+
+
+def predict_load(file: Path, wish: Wish, output: OutputFormat) -> None:
+    """A row for each job."""
+    from inferbench_tasks.perfdb.store import PerfDB
+    from inferbench_tasks.running.child import keeping
+
+    jobs = expand(serving_only(read_submission(file, INSTALLED), "`inferbench bricks predict FILE.yaml`"))
+    _refuse(file, jobs, None if wish.device else len(os.sched_getaffinity(0)))
+    base_dir = file.absolute().parent
+    with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db, keeping():
+        processor = processor_of(db, wish.device)
+        overheads = {key: overhead_of(db, key, processor) for key in _by(jobs, _way)}
+        rows: dict[int, dict[str, Any]] = {}
+        with progress() as bar:
+            task = bar.add_task("preparing", total=None)
+
+            def tell(what: str, done: float, of: float | None) -> None:
+                bar.update(task, description=what, completed=done, total=of)
+
+            for group in _by(jobs, _model).values():
+                timed = _timed(db, group, base_dir, processor, wish, tell)
+                for job in group:
+                    tell(f"{job.job_id}: simulating", 0, None)
+                    rows[job.index] = _row(job, timed, overheads[_way(job)], base_dir, wish.cut["shapes"])
+    ordered = [rows[job.index] for job in jobs]
+    for row in ordered:
+        if row["warning"]:
+            say(f"{row['job']}: {row['warning']}.")
+    emit([_short(row) for row in ordered] if output is OutputFormat.table else ordered, output)
+    for text in dict.fromkeys(text for row in ordered for text in _in_words(row)):
+        say(text)
+    if none := [row for row in ordered if row["capacity_rps"] is None]:
+        raise StageError(
+            f"{len(none)} of {len(ordered)} jobs have no prediction:\n"
+            + "\n".join(f"{row['job']}: {row['state']}" for row in none)
+        )
+
+
+def _by(jobs: Sequence[Job[JobSpec]], key: Any) -> dict[Any, list[Job[JobSpec]]]:
+    groups: dict[Any, list[Job[JobSpec]]] = {}
+    for job in jobs:
+        groups.setdefault(key(job), []).append(job)
+    return groups
+
+
+def _way(job: Job[JobSpec]) -> Way:
+    return job.spec.serve.backend, job.spec.load.protocol, job.spec.load.client
+
+
+def _model(job: Job[JobSpec]) -> tuple[str, str, int]:
+    return job.spec.model.model_dump_json(), job.spec.convert.precision, job.spec.serve.threads
+
+
+def _refuse(file: Path, jobs: Sequence[Job[JobSpec]], cores: int | None) -> None:
+    """SubmissionError with all that is not predicted, each with its line. ``cores``: None where it is not known yet."""
+    from inferbench_tasks.brick_jobs.under_load.limits import findings
+
+    document = read_document(file.read_text("utf-8-sig"), str(file))
+    problems = {}
+    for job in jobs:
+        for finding in findings(job.spec, cores):
+            field = finding.fields[0]
+            swept = [path for path in document.lines if path[:1] == ("sweep",) and path[-1] == field]
+            path = swept[0] if swept else tuple(field.split("."))
+            problems[field, finding.message] = document.problem(path, finding.message)
+    if problems:
+        raise SubmissionError(list(problems.values()))
+
+
+def _timed(
+    db: PerfDB, group: Sequence[Job[JobSpec]], base_dir: Path, processor: str | None, wish: Wish, tell: Tell
+) -> Timed:
+    """Of the model that these jobs share, at all batch sizes that may come up."""
+    from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
+    from inferbench_tasks.brick_jobs.store import PerfDBResults
+    from inferbench_tasks.brick_jobs.under_load.services import sizes_of
+    from inferbench_tasks.brick_jobs.under_load.timed import timed_here, timed_stored
+    from inferbench_tasks.bricks.measure.session import cores_for, setting
+    from inferbench_tasks.modelrepo.resolve import resolve
+
+    spec = group[0].spec
+    model = Named(resolve(spec.model, base_dir).name, spec.model, base_dir)
+    sizes: set[int] = set()
+    for job in group:
+        batching = job.spec.serve.batching
+        sizes |= {*sizes_of(job.spec.load.samples_per_request, batching.max_batch_size if batching else 0)}
+    cut = {**wish.cut, "batch_sizes": tuple(sorted(sizes)), "wholes": False}
+
+    def said(what: str, done: float, of: float | None) -> None:
+        tell(f"{model.name}: {what}", done, of)
+
+    precision = spec.convert.precision
+    with asked(model, lambda done, of, what: said(what, done, of), precision) as (common, ctx):
+        if processor is not None:
+            one = asked_to_cut(ctx, set(), **common, **cut, networks=False)
+            return timed_stored(db, one, processor, spec.serve.threads, wish.calibrate_on, wish.constructor)
+        threads = spec.serve.threads
+        results = PerfDBResults(db, setting(cores_for(threads), threads))
+        known = set() if wish.again else results.usable(wish.method, None)
+        one = asked_to_cut(ctx, known, **common, **cut, method=wish.method)
+        with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as folder:
+            how = wish.calibrate_on, wish.constructor
+            return timed_here(one, results, wish.method, *how, Path(folder), said)
+
+
+def _row(
+    job: Job[JobSpec], timed: Timed, overhead: Overhead, base_dir: Path, shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, Any]:
+    from inferbench_tasks.brick_jobs.under_load.rows import row_of
+
+    return {"job": job.job_id, "point": job.point, **row_of(job.spec, timed, overhead, base_dir, shapes)}
+
+
+def _short(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of the table."""
+    shown = {"job": json.dumps(row["point"]) if row["point"] else row["job"]}
+    shown["coverage_ratio"] = row["coverage_ratio"]
+    for name in ("p50_ms", "p95_ms", "p99_ms"):
+        shown[name] = _with_interval(row.get(name), row.get(f"{name}_interval"))
+    shown["utilisation"] = row.get("utilisation_ratio")
+    shown["capacity_rps"] = _with_interval(row["capacity_rps"], row.get("capacity_interval_rps"))
+    return shown | {"state": row["state"]}
+
+
+def _with_interval(value: float | None, interval: Sequence[float] | None) -> str:
+    if value is None or interval is None:
+        return "-"
+    return f"{value:.4g} ({interval[0]:.4g} to {interval[1]:.4g})"
+
+
+def _in_words(row: Mapping[str, Any]) -> list[str]:
+    """What a reader must know of the figures, the same for many rows once."""
+    said = [f"DISTURBED, and not kept: {why}." for why in row["disturbed"]]
+    if row["capacity_rps"] is None:
+        return said
+    if not row["calibrated"]:
+        said.append(
+            "The model's times are not calibrated: intervals leave out what cutting changes (`inferbench bricks "
+            "predict MODEL --whole` of three other models calibrates them)."
+        )
+    if row["slo_left_out"]:
+        said.append(f"Not predicted, and in no capacity: {', '.join(row['slo_left_out'])} of the slo.")
+    by = f"{row['capacity_arrivals']} arrivals by {row['capacity_by']}"
+    return [*said, f"capacity_rps: the highest rate of {by}."]

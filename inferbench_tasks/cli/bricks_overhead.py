@@ -1,0 +1,86 @@
+"""What the server adds, for ``inferbench bricks predict FILE.yaml``: as it is stored, or measured on this machine."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from inferbench_tasks import settings
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.output import say
+from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.sweep import Job
+
+if TYPE_CHECKING:
+    from inferbench_tasks.brick_jobs.under_load.overhead import Conditions, Overhead
+    from inferbench_tasks.perfdb.store import PerfDB
+
+#: Backend, protocol and client of a load.
+Way = tuple[str, str, str]
+
+
+def processor_of(db: PerfDB, device: str) -> str | None:
+    """The one of that name; None of this machine."""
+    from inferbench_tasks.brick_jobs.queries import settings_of
+
+    if not device:
+        return None
+    known = sorted({row["device"] for row in settings_of(db, device)})
+    if len(known) > 1:
+        raise InputError(f"{device!r} is part of several names: {', '.join(known)}", field="device")
+    return str(known[0])
+
+
+def overhead_of(db: PerfDB, way: Way, processor: str | None) -> Overhead:
+    """What the server adds: stored, or measured here."""
+    from inferbench_tasks.brick_jobs.under_load.overhead import stored
+
+    backend, protocol, client = way
+    fields: dict[str, str | int] = {"backend": backend, "protocol": protocol, "client": client}
+    if processor is not None:
+        found = stored(db, fields | {"processor": processor})
+        if found is None:
+            raise InputError(
+                f"nobody measured what {backend} adds over {protocol} (client {client}) on {processor}: predict a "
+                "submission there once, without --device",
+                field="device",
+            )
+        return found
+    conditions = _here(fields)
+    return stored(db, conditions.model_dump()) or _measured(db, conditions)
+
+
+def _here(fields: Mapping[str, Any]) -> Conditions:
+    from inferbench_tasks.brick_jobs.under_load.overhead import Conditions
+    from inferbench_tasks.monitors import environment
+
+    versions = environment.versions()
+    return Conditions(
+        **fields, runtime=f"onnxruntime {versions['onnxruntime']}", inferbench=str(versions["inferbench"]),
+        processor=str(environment.hardware()["cpu"]), cores=len(os.sched_getaffinity(0)),
+    )  # fmt: skip
+
+
+def _measured(db: PerfDB, conditions: Conditions) -> Overhead:
+    from inferbench_tasks.brick_jobs.under_load.no_work import measured
+    from inferbench_tasks.brick_jobs.under_load.overhead import put
+    from inferbench_tasks.cli.recommend_search import Runner
+
+    data_dir = settings.writable(settings.data_dir())
+
+    def run(spec: JobSpec, folder: Path) -> Mapping[str, Any] | None:
+        return runner.run(Job(0, "", spec.name, {}, spec))
+
+    with tempfile.TemporaryDirectory(prefix="inferbench-no-work-") as name:
+        runner = Runner(db, data_dir, Path(name))
+        with runner.signals():
+            overhead = measured(
+                conditions, Path(name), run, lambda run_id: data_dir / "runs" / run_id,
+                lambda what, done, of: say(f"{what}: load {done + 1:.0f} of {of:.0f} of a model of no work"),
+            )  # fmt: skip
+    if not overhead.disturbed:
+        put(db, overhead)
+    return overhead

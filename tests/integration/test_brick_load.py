@@ -1,0 +1,91 @@
+"""``inferbench bricks predict FILE.yaml`` on a real PerfDB, with a real model and times that are put there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inferbench_tasks import settings
+from inferbench_tasks.brick_jobs.store import PerfDBResults
+from inferbench_tasks.brick_jobs.under_load.overhead import Conditions, Overhead, point_of, put
+from inferbench_tasks.cli.main import main
+from inferbench_tasks.perfdb.store import PerfDB
+from tests.integration.test_brick_predict import SETTING, cut
+from tests.integration.test_brick_predict import put as put_brick
+from tests.unit.bricks.graphs import residual
+
+pytestmark = pytest.mark.integration
+YAML = """\
+name: ours
+model: {kind: file, path: ours.onnx}
+serve: {backend: onnxruntime}
+load:
+  arrivals: {kind: constant, rate_rps: 20}
+  duration_s: 10
+sweep:
+  grid:
+    load.arrivals.rate_rps: [20, 1000000]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, data_dir: Path, perfdb_uri: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(settings.PERFDB_URI, perfdb_uri)
+    residual(tmp_path / "ours.onnx")
+    path = tmp_path / "ours.yaml"
+    path.write_text(YAML)
+    return path
+
+
+def predict(file: Path, *arguments: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(["bricks", "predict", str(file), *arguments])
+    return int(end.value.code or 0)
+
+
+def test_a_submission_that_never_ran_has_figures_from_what_is_stored(
+    file: Path, data_dir: Path, perfdb: PerfDB, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the server's overhead it is refused; with it the sum of the bricks and of what is added is every
+    percentile of regular arrivals; too many have none, and are called unstable."""
+    store = PerfDBResults(perfdb, SETTING)
+    store.set_base_ns({"dense": 1.0})
+    one = cut(file.with_name("ours.onnx"), data_dir)
+    for identity in dict.fromkeys(one.parts):
+        put_brick(perfdb, identity, 1.0)
+    assert predict(file, "--device", "some", "-o", "json") == 2
+    assert (
+        "nobody measured what onnxruntime adds over http (client fast) on Some CPU" in capsys.readouterr().err
+    )
+    conditions = Conditions(
+        backend="onnxruntime", runtime="onnxruntime 1", inferbench="1", protocol="http", client="fast",
+        processor="Some CPU", cores=2,
+    )  # fmt: skip
+    points = [point_of(n, np.full(200, 500_000), np.full(200, 50_000), 10_000.0) for n in (8, 10_000)]
+    put(perfdb, Overhead(conditions=conditions, points=tuple(points), runs=("r",)))
+    assert predict(file, "--device", "some", "-o", "json") == 0
+    calm, many = json.loads(capsys.readouterr().out)
+    assert calm["state"] == "stable" and calm["coverage_ratio"] == 1
+    assert calm["p50_ms"] == pytest.approx(calm["p99_ms"]) == pytest.approx(len(one.parts) + 0.5)
+    assert calm["saturation_rps"] == pytest.approx(1000 / (len(one.parts) + 0.05))
+    assert many["state"] == "unstable: queue grows" and many["p50_ms"] is None
+
+
+def test_what_is_not_predicted_is_refused_with_its_line(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of it at once, before anything is started; options that a submission answers itself are refused too."""
+    file.write_text(
+        YAML.replace("onnxruntime}", "onnxruntime, instances: 64}") + "convert: {precision: bf16}\n"
+    )
+    assert predict(file) == 2
+    err = capsys.readouterr().err
+    assert "ours.yaml:3: serve.instances: 64 instances with 1 threads each need 64 cores" in err
+    assert "ours.yaml:10: convert.precision: not predicted" in err
+    assert predict(file, "--threads", "2") == 2
+    assert (
+        "leave --batch-size, --framework, --precision, --threads and --whole out" in capsys.readouterr().err
+    )

@@ -1,0 +1,55 @@
+"""What a server adds, as it is kept and used."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.brick_jobs.under_load.overhead import LEVELS, Conditions, Overhead, bytes_of, point_of
+from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.errors import InputError
+
+CONDITIONS = Conditions(
+    backend="onnxruntime", runtime="onnxruntime 1", inferbench="1", protocol="http", client="fast",
+    processor="Some CPU", cores=2,
+)  # fmt: skip
+
+
+def overhead() -> Overhead:
+    points = [
+        point_of(size, np.full(200, ns + 150_000), np.full(200, 50_000), 10_000.0)
+        for size, ns in ((8, 100_000), (1008, 300_000))
+    ]
+    return Overhead(conditions=CONDITIONS, points=tuple(points), runs=("r",))
+
+
+def test_the_parts_add_up_to_what_one_user_waited() -> None:
+    """250 us, of which the instance had 50 and the event loop, by 10,000 requests per second, 100."""
+    added = overhead().at(8)
+    assert (added.front_ns, added.batch_ns) == (100_000, 50_000)
+    assert added.rest_ns.tolist() == [100_000.0] * len(LEVELS)
+
+
+def test_between_two_sizes_and_beyond_the_larger_it_is_on_their_line() -> None:
+    """Half way half of the difference; twice as far twice of it; never less than the smallest's."""
+    assert overhead().at(508).rest_ns[0] == pytest.approx(200_000)
+    assert overhead().at(2008).rest_ns[0] == pytest.approx(500_000)
+    assert overhead().at(4).rest_ns[0] == pytest.approx(100_000)
+
+
+def test_far_beyond_nothing_is_said() -> None:
+    """More than eight times the largest size is refused, with both."""
+    with pytest.raises(InputError, match="9,000 bytes together; .* up to 1,008"):
+        overhead().at(9000)
+
+
+def test_bytes_are_of_all_rows_and_open_sizes_have_none() -> None:
+    """Two rows of 3 x 4 floats and one integer each; an open size is refused by name."""
+    tensors = [
+        TensorSpec(name="x", dtype="float32", shape=(3, 4)),
+        TensorSpec(name="i", dtype="int64", shape=()),
+    ]
+    assert bytes_of(tensors, 2, {}) == 2 * (48 + 8)
+    with pytest.raises(InputError, match=r"ids has open sizes \[-1\]"):
+        bytes_of([TensorSpec(name="ids", dtype="int64", shape=(-1,))], 1, {})
+    assert bytes_of([TensorSpec(name="ids", dtype="int64", shape=(-1,))], 1, {"ids": (9,)}) == 72

@@ -1,0 +1,135 @@
+"""Figures of a job that never ran, against the theory of queues."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.arrivals.poisson import Poisson
+from inferbench_tasks.brick_jobs.under_load.capacity import Objective, capacity_rps
+from inferbench_tasks.brick_jobs.under_load.overhead import Added
+from inferbench_tasks.brick_jobs.under_load.predicted import MAY_BE, UNSTABLE, Told, predicted
+from inferbench_tasks.brick_jobs.under_load.services import Services, sizes_of
+from inferbench_tasks.submission.schema import JobSpec
+
+MS = 1e6
+NOTHING = Added(0.0, 0.0, np.zeros(1))
+
+
+def job(arrivals: dict[str, Any], **serve: Any) -> JobSpec:
+    load = {"arrivals": arrivals, "duration_s": 20, "warmup_s": 1}
+    data = {"name": "t", "model": {"kind": "zoo", "name": "digits"}, "serve": serve, "load": load}
+    return JobSpec.model_validate(data)
+
+
+def services(*ms: float, off: float = 0.0) -> Services:
+    """Batch 1, 2, 4 ... take so long, each within a share ``off`` of it."""
+    ns = {1 << at: one * MS for at, one in enumerate(ms)}
+    return Services(ns, {n: (one / (1 + off), one * (1 + off)) for n, one in ns.items()}, np.ones(1))
+
+
+def row(spec: JobSpec, times: Services, added: Added = NOTHING, draws: int = 8) -> dict[str, Any]:
+    return predicted(Told(spec, spec.load.arrivals, times, added), draws)
+
+
+def poisson(rate_rps: float) -> dict[str, Any]:
+    return {"kind": "poisson", "rate_rps": rate_rps}
+
+
+def test_a_queue_of_random_arrivals_has_the_known_wait() -> None:
+    """M/D/1 at half of its capacity: busy half of the time, p50 little above one service, p99 near four."""
+    found = row(job(poisson(100)), services(5.0))
+    assert found["state"] == "stable"
+    assert found["utilisation_ratio"] == pytest.approx(0.5, rel=0.05)
+    assert 5.0 <= found["p50_ms"] < 6.0 and found["p99_ms"] == pytest.approx(19.0, rel=0.15)
+    assert found["p50_ms_interval"][0] <= found["p50_ms"] <= found["p50_ms_interval"][1]
+
+
+def test_regular_arrivals_wait_for_nobody_and_see_what_the_server_adds() -> None:
+    """5 ms of the model, 0.25 of the instance, 0.5 of the event loop, 0.25 of the way: 6 ms, every one of them."""
+    added = Added(0.5 * MS, 0.25 * MS, np.full(3, 0.25 * MS))
+    found = row(job({"kind": "constant", "rate_rps": 50}), services(5.0), added)
+    assert [found[name] for name in ("p50_ms", "p95_ms", "p99_ms")] == pytest.approx([6.0, 6.0, 6.0])
+
+
+@pytest.mark.parametrize("rate_rps", [200, 201, 1e5])
+def test_more_than_can_be_answered_has_no_percentile(rate_rps: float) -> None:
+    """At the capacity and above it a queue grows as long as the load lasts: words, and no figure."""
+    found = row(job(poisson(rate_rps)), services(5.0))
+    assert found["state"] == UNSTABLE and found["saturation_rps"] == pytest.approx(200)
+    assert [found[name] for name in ("p50_ms", "p95_ms", "p99_ms", "utilisation_ratio")] == [None] * 4
+
+
+def test_where_the_model_s_interval_allows_overload_there_is_no_percentile_either() -> None:
+    """190 of 200 per second, and the model may take 10% longer: what would be printed is not known."""
+    found = row(job(poisson(190)), services(5.0, off=0.1))
+    assert found["state"].startswith(MAY_BE) and found["p99_ms"] is None
+    assert row(job(poisson(170)), services(5.0, off=0.1))["state"] == "stable"
+
+
+def test_a_spike_above_the_capacity_is_overload() -> None:
+    """Though the mean of the whole load could be answered."""
+    spike = {
+        "kind": "spike", "base_rate_rps": 10, "spike_rate_rps": 1000, "spike_at_s": 5, "spike_for_s": 3
+    }  # fmt: skip
+    assert row(job(spike), services(5.0))["state"] == UNSTABLE
+
+
+def test_users_who_wait_never_overload_a_server() -> None:
+    """Four users of a server of 5 ms: each waits 20 ms, 200 answers per second."""
+    found = row(job({"kind": "closed_loop", "concurrency": 4}), services(5.0))
+    assert found["state"] == "stable" and found["p50_ms"] == pytest.approx(20.0)
+    assert found["throughput_rps"] == pytest.approx(200, rel=0.02)
+
+
+def test_batching_raises_the_capacity_by_what_larger_batches_save() -> None:
+    """Batches of 4 in 8 ms: 500 per second instead of 200; sizes between are on the line."""
+    batching = {"max_batch_size": 4, "max_delay_ms": 1}
+    found = row(job(poisson(300), batching=batching), services(5.0, 6.0, 8.0))
+    assert found["saturation_rps"] == pytest.approx(500) and found["state"] == "stable"
+    assert 1.5 < found["batch_requests"] < 4
+    assert services(5.0, 6.0, 8.0).mean_ns(3) == pytest.approx(7 * MS)
+
+
+def test_an_objective_bounds_the_capacity_below_saturation() -> None:
+    """M/D/1 under p99 <= 4 service times: its p99 there by a long run; half a service time is kept at no rate."""
+    told = Told(job(poisson(50)), Poisson(kind="poisson", rate_rps=50), services(5.0), NOTHING)
+
+    def capacity(p99_ms: float) -> float:
+        return capacity_rps(
+            told.server(1.0), told.job.load, told.arrivals, Objective.of({"p99_ms": p99_ms}), 1
+        )
+
+    bounded = capacity(20)
+    assert 90 < bounded < 120
+    assert row(job(poisson(bounded * 0.97)), services(5.0))["p99_ms"] <= 20 * 1.08
+    assert capacity(2.5) == 0
+
+
+def test_what_is_bounded_and_not_predicted_is_named() -> None:
+    """An objective on energy changes no capacity silently; that nothing fails is kept by every rate below it."""
+    objective = Objective.of({"p99_ms": 100.0, "joule_per_request": 1.0, "error_ratio": 0.0})
+    assert objective.bounds == {"p99_ms": 100.0} and objective.left_out == ("joule_per_request",)
+
+
+def test_a_request_that_takes_longer_than_its_client_waits_is_an_error() -> None:
+    """All of them, with a time-out below the service time; their percentiles are none."""
+    spec = job(poisson(10))
+    spec = spec.model_copy(update={"load": spec.load.model_copy(update={"timeout_ms": 4.0})})
+    found = row(spec, services(5.0))
+    assert found["error_ratio"] == 1 and found["p50_ms"] is None
+
+
+def test_the_interval_has_the_model_s_error_in_it() -> None:
+    """Times within 20% of the truth: regular arrivals are within about that."""
+    found = row(job({"kind": "constant", "rate_rps": 50}), services(5.0, off=0.2), draws=60)
+    low, high = found["p99_ms_interval"]
+    assert 3.8 < low < 4.6 and 5.5 < high < 6.6
+
+
+def test_sizes_are_powers_of_two_of_the_request_and_what_fits_at_most() -> None:
+    """Of requests of 3 rows in batches of at most 17: 1, 2, 4 and 5 of them."""
+    assert sizes_of(3, 17) == (3, 6, 12, 15)
+    assert sizes_of(8, 0) == (8,) and sizes_of(1, 1) == (1,)
