@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.analysis.recommend.leaderboard import USUAL, usual_figure
+from inferbench_tasks.analysis.recommend.leaderboard import UNUSUAL, USUAL, usual_figure
 from inferbench_tasks.analysis.recommend.leaderboard import leaderboard as ranked
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
@@ -25,7 +25,7 @@ def leaderboard(
         "--by",
         metavar="FIGURE",
         help="p99_ms, throughput_rps, joule_per_request, ...; by default max_rate_samples_per_s where any run "
-        "that matches searched for it, else p99_ms.",
+        "that matches searched for it, else p99_ms, or output_tokens_per_s where none has that.",
         show_default=False,
     ),
     limit: int = typer.Option(
@@ -41,9 +41,7 @@ def leaderboard(
     parse(query or [])  # a wrong query is refused before anything is started
     with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
         if by is None and (by := usual_figure(db, query or [])) != USUAL:
-            say(
-                f"Ranked by {by}: runs that match searched for it. --by {USUAL} and others rank by another figure."
-            )
+            say(f"Ranked by {by}: {UNUSUAL[by]}. --by {USUAL} and others rank by another figure.")
         rows = ranked(db, by, query or [], limit)
         note = left_out_note(db, query or [])
     if note:

@@ -59,8 +59,8 @@ def summarise_tokens(tokens: TokenWindow, each: Each) -> dict[str, Any]:
     buffered = int((tokens.buffered & answered).sum())
     if buffered:
         reasons["tpot_ms"] = (
-            f"{buffered} of {int(answered.sum())} streams came at once: something between model and client keeps "
-            "them back, and when their tokens were made is not known"
+            f"{buffered} of {int(answered.sum())} streams came at once: something between the model and this "
+            "client's read kept them back, and when their tokens were made is not known"
         )
     thought = answered & (tokens.first_output_ns < 0) & (tokens.first_token_ns >= 0)
     if thought.any() and (tokens.first_output_ns[answered] >= 0).any():

@@ -75,6 +75,11 @@ def test_streams_rank_by_their_figures_and_others_show_none(perfdb: PerfDB) -> N
             result(run_id, submission={"name": "x", "digest": run_id}, summary={"tokens": tokens})
         )
     assert any_streamed(perfdb)
+    assert usual_figure(perfdb) == "p99_ms"
+    assert (
+        usual_figure(perfdb, "run=slow") == "output_tokens_per_s"
+    )  # without a p99 there is nothing to rank by
+    assert usual_figure(perfdb, "run=nobody") == "p99_ms"
     rows = leaderboard(perfdb, "ttft_p99_ms", beside=["output_tokens_per_s", "p99_ms"])
     assert [(row["run"], row["ttft_p99_ms"], row["ci95"], row["output_tokens_per_s"]) for row in rows] == [
         ("fast", 300.0, [291.0, 309.0], 30.0),

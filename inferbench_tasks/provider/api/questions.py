@@ -35,7 +35,8 @@ def leaderboard(
         str,
         Query(
             description="A figure, such as p99_ms, throughput_rps, joule_per_request; by default "
-            "max_rate_samples_per_s where any run that matches searched for it, else p99_ms."
+            "max_rate_samples_per_s where any run that matches searched for it, else p99_ms, or output_tokens_per_s "
+            "where none has that."
         ),
     ] = "",
     q: Q = "",
