@@ -1,0 +1,223 @@
+"""Predictions under load against real runs (gate 5).
+
+    python -m benchmarks.bricks.serving [--models resnet50 mobilenet_v2] [--rows serving.jsonl] [--minutes 60]
+
+Four models, batching off and on: the capacity is predicted (`bricks predict FILE.yaml`) under a p99 of five times the
+latency of a request by itself, and looked for by `arrivals: {kind: max_rate}`; at 30, 50 and 70% of the predicted
+capacity a load is predicted, and run until it is valid, at most ``TRIES`` times. Everything is predicted before it is
+run, and what was disturbed is no row. Rows (JSON lines, with machine and versions) are kept: an ended run goes on where
+it was. Passed where every p50 is within 10%, every p99 within 20% and every capacity within 10% of the measured one.
+Exit code 1 where one is not, 2 where the machine was not quiet enough for all rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.bricks.processor import instruction_set
+from inferbench_tasks.figures import FIGURES
+
+MODELS = ("resnet50", "mobilenet_v2", "efficientnet-lite0", "vit-tiny")
+BATCHINGS: dict[str, dict[str, Any] | None] = {"off": None, "on": {"max_batch_size": 4, "max_delay_ms": 5}}
+LOADS = (0.3, 0.5, 0.7)
+GATES = {"p50_ms": 0.10, "p99_ms": 0.20, "capacity_rps": 0.10}
+#: The objective's p99 over the time of a request by itself.
+SLO_TIMES = 5.0
+#: A p99 of fewer requests is one of a handful.
+REQUESTS, TRIES = 1000, 3
+_COMMAND = [sys.executable, "-m", "inferbench_tasks.cli.main"]
+_LIBRARIES = ("onnxruntime", "numpy", "fastapi", "uvicorn")
+
+
+class NoRow(Exception):
+    """Why: the machine was not quiet, or a command failed."""
+
+
+def main() -> int:
+    """Make the rows that are missing, then the table; see the module."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--models", nargs="+", default=MODELS)
+    parser.add_argument("--rows", type=Path, default=Path("serving.jsonl"))
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no row after them")
+    options = parser.parse_args()
+    where = {
+        "machine": f"{platform.node()} {instruction_set()}",
+        "versions": {name: version(name) for name in _LIBRARIES},
+    }
+    end = time.monotonic() + options.minutes * 60
+    wanted = [(model, batching) for model in options.models for batching in BATCHINGS]
+    missing: list[str] = []
+    for model, batching in wanted:
+        done = {(row["load"], row["figure"]) for row in _rows(options.rows, where, model, batching)}
+        if {*_keys()} <= done:
+            continue
+        if time.monotonic() > end:
+            missing.append(f"{model}, batching {batching}: not begun")
+            continue
+        try:
+            for row in _measured(model, batching, done):
+                text = json.dumps({"model": model, "batching": batching, **where, **row})
+                with options.rows.open("a", encoding="utf-8") as rows:
+                    rows.write(text + "\n")
+                print(text, flush=True)
+        except NoRow as error:
+            missing.append(f"{model}, batching {batching}: {error}")
+    found = [row for one in wanted for row in _rows(options.rows, where, *one)]
+    return _report(found, missing)
+
+
+def _keys() -> Iterator[tuple[float | None, str]]:
+    """Load and figure of the rows of one model and batching."""
+    yield None, "capacity_rps"
+    for load in LOADS:
+        yield from ((load, name) for name in ("p50_ms", "p99_ms"))
+
+
+def _measured(model: str, batching: str, done: set[tuple[float | None, str]]) -> Iterator[dict[str, Any]]:
+    alone = _predicted(_submission(model, batching, {"kind": "single_stream"}, 10.0))
+    slo = {"p99_ms": round(SLO_TIMES * alone["p50_ms"], 3)}
+    capacity = _predicted(_submission(model, batching, _poisson(1.0), 10.0, slo))["capacity_rps"]
+    if not capacity:
+        raise NoRow(f"no rate is predicted to keep {slo}")
+    for load in LOADS:
+        if {(load, "p50_ms"), (load, "p99_ms")} <= done:
+            continue
+        rate = capacity * load
+        submission = _submission(model, batching, _poisson(rate), max(10.0, REQUESTS / rate))
+        told = _predicted(submission)
+        if told["state"] != "stable":
+            raise NoRow(f"at {load:.0%} of the capacity: {told['state']}")
+        seen = _run(submission)
+        for name in ("p50_ms", "p99_ms"):
+            yield _row(
+                load, name, told[name], told[f"{name}_interval"], FIGURES[name].value(seen["summary"]), seen
+            )
+    if (None, "capacity_rps") not in done:
+        arrivals = {"kind": "max_rate", "start_rate_rps": capacity, "limit_s": 1800}
+        seen = _run(_submission(model, batching, arrivals, max(10.0, REQUESTS / capacity), slo))
+        yield _row(None, "capacity_rps", capacity, None, FIGURES["max_rate_rps"].value(seen["summary"]), seen)
+
+
+def _row(
+    load: float | None, name: str, predicted: float, interval: Any, measured: float | None, seen: Any
+) -> dict[str, Any]:
+    if measured is None:
+        raise NoRow(f"the run {seen['run_id']} has no {name}")
+    return {
+        "load": load, "figure": name, "predicted": predicted, "interval": interval, "measured": measured,
+        "run_id": seen["run_id"],
+    }  # fmt: skip
+
+
+def _poisson(rate_rps: float) -> dict[str, Any]:
+    return {"kind": "poisson", "rate_rps": rate_rps}
+
+
+def _submission(
+    model: str,
+    batching: str,
+    arrivals: dict[str, Any],
+    duration_s: float,
+    slo: dict[str, float] | None = None,
+) -> dict[str, Any]:
+    return {
+        "name": f"serving-{model.replace('_', '-')}",
+        "model": {"kind": "zoo", "name": model},
+        "serve": {"backend": "onnxruntime", "batching": BATCHINGS[batching]},
+        "load": {"arrivals": arrivals, "duration_s": duration_s},
+        **({"slo": slo} if slo else {}),
+    }
+
+
+def _asked(command: list[str], submission: dict[str, Any]) -> tuple[list[Any], str]:
+    import yaml
+
+    with tempfile.TemporaryDirectory(prefix="inferbench-serving-") as folder:
+        path = Path(folder, "serving.yaml")
+        path.write_text(yaml.safe_dump(submission))
+        done = subprocess.run(
+            [*_COMMAND, *command, str(path), "-o", "json"], capture_output=True, text=True, check=False
+        )
+    try:
+        return json.loads(done.stdout), done.stderr
+    except ValueError:
+        raise NoRow(done.stderr.strip()[-500:] or f"exit code {done.returncode}") from None
+
+
+def _predicted(submission: dict[str, Any]) -> dict[str, Any]:
+    """Raises NoRow where a part of it was measured beside other work."""
+    why = ""
+    for _ in range(TRIES):
+        [row], said = _asked(["bricks", "predict"], submission)
+        if row["capacity_rps"] is None:
+            raise NoRow(row["state"])
+        if not row["disturbed"]:
+            return dict(row)
+        why = said
+    raise NoRow(f"what it is predicted from was disturbed: {why.strip()[-300:]}")
+
+
+def _run(submission: dict[str, Any]) -> dict[str, Any]:
+    """The first valid one; raises NoRow after ``TRIES``."""
+    verdict = ""
+    for _ in range(TRIES):
+        [result], _ = _asked(["run", "--inline"], submission)
+        verdict = str(result["verdict"])
+        if verdict == "valid":
+            return dict(result)
+    raise NoRow(f"no run was valid: {verdict}")
+
+
+def _rows(path: Path, where: dict[str, Any], model: str, batching: str) -> list[dict[str, Any]]:
+    """The last row of each load and figure, of this machine and these versions."""
+    if not path.exists():
+        return []
+    of = {"model": model, "batching": batching, **where}
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    mine = [row for row in rows if all(row[name] == value for name, value in of.items())]
+    return list({(row["load"], row["figure"]): row for row in mine}.values())
+
+
+def _report(rows: list[dict[str, Any]], missing: list[str]) -> int:
+    print(
+        f"\n{'model':<22}{'batching':<10}{'load':<8}{'figure':<14}{'predicted':>11}{'measured':>11}{'off':>8}"
+    )
+    worst: dict[str, float] = {}
+    for row in rows:
+        off = row["predicted"] / row["measured"] - 1
+        worst[row["figure"]] = max(worst.get(row["figure"], 0.0), abs(off))
+        load = "" if row["load"] is None else f"{row['load']:.0%}"
+        print(
+            f"{row['model']:<22}{row['batching']:<10}{load:<8}{row['figure']:<14}{row['predicted']:>11.4g}"
+            f"{row['measured']:>11.4g}{off:>+8.1%}"
+        )
+    for text in missing:
+        print(f"no row: {text}")
+    failed = False
+    for name, most in GATES.items():
+        if name not in worst:
+            print(f"{name} within {most:.0%}: not judged")
+            continue
+        held = worst[name] <= most
+        failed |= not held
+        print(f"{name} within {most:.0%}: {'passed' if held else 'FAILED'}, at most {worst[name]:.1%} off")
+    if failed:
+        return 1
+    return 2 if missing or len(worst) < len(GATES) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
