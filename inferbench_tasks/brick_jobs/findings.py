@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.brick_jobs.job import BricksJob
 from inferbench_tasks.brick_jobs.members import entries_of
 from inferbench_tasks.brick_jobs.spec import CorpusSpec
 from inferbench_tasks.bricks.corpus import corpora
+from inferbench_tasks.bricks.inputs import sized
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.problem import did_you_mean, show
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.finding import Finding, unknown
@@ -20,7 +23,12 @@ FEWEST_CALIBRATING = 3
 
 
 def findings(spec: BricksJob, abilities: Abilities) -> list[Finding]:
-    """All of them; of models that nobody knows nothing but that."""
+    """All of them; of models that nobody knows nothing but that.
+
+    They are of the submission, so one of its jobs tells them: else a list of a thousand models is looked at as often.
+    """
+    if spec.part is not None and spec.part.role != "cut":
+        return []
     if names := unknown_names(spec.model_dump(include={"models"}), abilities):
         return names
     return [finding for aspect in _ASPECTS for finding in aspect(spec)] + list(_precision(spec, abilities))
@@ -101,4 +109,19 @@ def _precision(spec: BricksJob, abilities: Abilities) -> Iterator[Finding]:
             yield Finding((what, listed) if what else (listed,), error.message if what else str(error))
 
 
-_ASPECTS = (_models_once, _calibration, _repeated, _device)
+def _shapes(spec: BricksJob) -> Iterator[Finding]:
+    """Sizes that a built-in model's inputs can't have. Files are read by no one before they are in the sandbox: theirs
+    are told when they are cut."""
+    if isinstance(spec.models, CorpusSpec):
+        return
+    for at, entry in enumerate(spec.models):
+        if not entry.shapes or not isinstance(entry.model, ZooModel):
+            continue
+        try:
+            if (signature := resolve(entry.model, Path()).signature()) is not None:
+                sized(signature[0], dict(entry.shapes))
+        except InputError as error:
+            yield Finding((f"models.{at}.shapes", f"models.{at}.model"), error.message)
+
+
+_ASPECTS = (_models_once, _calibration, _repeated, _device, _shapes)

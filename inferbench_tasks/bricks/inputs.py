@@ -25,6 +25,18 @@ def inputs_of(
     ``samples`` noise alone."""
     import numpy as np
 
+    fixed = sized(inputs, sizes)
+    shapes = {spec.name: (batch, *spec.shape) for spec in fixed}
+    known = _samples(source, batch) if samples else None
+    if known is not None and {name: array.shape for name, array in known.items()} == shapes:
+        return known
+    noise = source.noise(fixed, batch, np.random.default_rng(SEED))
+    return {name: _repeated(noise[name], sizes) for name, sizes in shapes.items()}
+
+
+def sized(inputs: tuple[TensorSpec, ...], sizes: dict[str, tuple[int, ...]]) -> tuple[TensorSpec, ...]:
+    """The inputs with these sizes, without the batch. InputError for a name or sizes that there are not, and for an
+    input that stays open."""
     names = ", ".join(spec.name for spec in inputs)
     for name in sizes:
         if name not in {spec.name for spec in inputs}:
@@ -45,12 +57,7 @@ def inputs_of(
                 + ", or shapes in a submission",
                 field="shape",
             )
-    shapes = {spec.name: (batch, *spec.shape) for spec in fixed}
-    known = _samples(source, batch) if samples else None
-    if known is not None and {name: array.shape for name, array in known.items()} == shapes:
-        return known
-    noise = source.noise(fixed, batch, np.random.default_rng(SEED))
-    return {name: _repeated(noise[name], sizes) for name, sizes in shapes.items()}
+    return fixed
 
 
 def _repeated(array: Array, shape: tuple[int, ...]) -> Array:

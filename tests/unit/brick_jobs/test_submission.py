@@ -72,6 +72,14 @@ def test_what_is_wrong_is_said_with_its_line(more: str, said: str, tmp_path: Pat
             "x.yaml:3: models.corpus: unknown corpus 'paper49'; did you mean 'paper50'?",
         ),
         ("models: []", "x.yaml:3: models"),
+        (
+            "models: [{model: {kind: zoo, name: digits}, shapes: {picture: [64]}}]",
+            "x.yaml:3: models.0.shapes: the model has no input picture; it has input",
+        ),
+        (
+            "models: [{model: {kind: zoo, name: digits}, shapes: {input: [8, 8]}}]",
+            "x.yaml:3: models.0.shapes: input takes [64], not [8, 8]",
+        ),
         ("models: [{model: {kind: zoo, name: digit}}]", "unknown zoo model 'digit'; did you mean 'digits'?"),
         (
             "models: [{model: {kind: zoo, name: digits}, copy: 2}]",
