@@ -74,7 +74,8 @@ def test_streams_rank_by_their_figures_and_others_show_none(perfdb: PerfDB) -> N
         perfdb.save_result(
             result(run_id, submission={"name": "x", "digest": run_id}, summary={"tokens": tokens})
         )
-    assert any_streamed(perfdb)
+    assert any_streamed(perfdb) and any_streamed(perfdb, "run=slow")
+    assert not any_streamed(perfdb, "run=whole")  # whoever looks at these is offered no tokens
     assert usual_figure(perfdb) == "p99_ms"
     assert (
         usual_figure(perfdb, "run=slow") == "output_tokens_per_s"

@@ -45,11 +45,11 @@ def usual_figure(db: PerfDB, query: str | Iterable[str] = "") -> str:
     return USUAL
 
 
-def any_streamed(db: PerfDB) -> bool:
-    """Whether any valid result is of streams of tokens: only then their figures are offered to people."""
+def any_streamed(db: PerfDB, query: str | Iterable[str] = "") -> bool:
+    """Whether any valid result that matches is of streams of tokens: only then their figures are offered to people."""
     index = held(db)
     value = index.values(FIGURES["output_tokens_per_s"].field_path)
-    return any(value(row) is not None for row in index.rows())
+    return any(value(row) is not None for row in index.rows(parse(query).filter))
 
 
 def leaderboard(

@@ -53,7 +53,7 @@ def leaderboard(db: Store, filters: Filters, by: str = "", all: bool = False, ma
         """A column that no row fills only takes room."""
         return any(row.get(name) is not None for row in listed)
 
-    ranking = list(FIGURES.offered(streamed=any_streamed(db)))
+    ranking = list(FIGURES.offered(streamed=any_streamed(db, "" if problem else filters.terms())))
     parameters = {**filters.as_dict(), "mark": mark, "all": "1" if all else ""}
     return page(
         "leaderboard.html",
@@ -92,7 +92,7 @@ def runs(
     except InputError as error:
         problem = str(error)
     parameters = {**filters.as_dict(), "sort": sort}
-    streamed = any_streamed(db)
+    streamed = any_streamed(db, "" if problem else filters.terms())
     return page(
         "runs.html",
         here="runs",

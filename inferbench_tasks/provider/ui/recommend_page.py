@@ -51,7 +51,7 @@ def recommend(
             advice = advise(db, by, texts, filters.terms(), load)
     except InputError as error:
         problem, by = str(error), by or THROUGHPUT
-    offered = FIGURES.offered(streamed=any_streamed(db))
+    offered = FIGURES.offered(streamed=any_streamed(db, "" if problem else filters.terms()))
     return page(
         "recommend.html",
         here="recommend",

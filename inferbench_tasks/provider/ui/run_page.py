@@ -25,6 +25,7 @@ from inferbench_tasks.provider.submit.notes import SUBMIT
 from inferbench_tasks.provider.ui.following import stages_of
 from inferbench_tasks.provider.ui.live import HEIGHT, WIDTH, live_of
 from inferbench_tasks.provider.ui.render import asker, page, query
+from inferbench_tasks.submission.schema import JobSpec
 
 router = APIRouter(include_in_schema=False)
 
@@ -64,8 +65,21 @@ def run_page(run: str, db: Store, user: User, may_change: MayChange) -> HTMLResp
         provenance=[
             {"title": t["title"], "head": None, "rows": t["rows"]} for t in provenance_tables([view])
         ],
-        job=yaml.safe_dump(view.job, sort_keys=False, allow_unicode=True) if view.job else "",
+        job=yaml.safe_dump(as_asked(view.job), sort_keys=False, allow_unicode=True) if view.job else "",
     )
+
+
+def as_asked(job: dict[str, Any]) -> dict[str, Any]:
+    """A job without the fields that it does not use and that most have no use for: a digits run has no tokens."""
+    asked: dict[str, Any] = {
+        name: dict(value) if isinstance(value, dict) else value for name, value in job.items()
+    }
+    for path, default in JobSpec.newer.items():
+        group, _, name = path.rpartition(".")
+        holder = asked.get(group) if group else asked
+        if isinstance(holder, dict) and name in holder and holder[name] == default:
+            del holder[name]
+    return asked
 
 
 @router.get("/api/runs/{run}/charts", summary="A run's charts, as plotly's JSON")
