@@ -39,6 +39,9 @@ _PROMPTS = (
 
 def inspect(
     file: Path = typer.Argument(..., metavar="FILE", help="A model's file or folder."),
+    signature: str | None = typer.Option(
+        None, "--signature", help="Of a SavedModel: which of its signatures."
+    ),
     output: OutputFormat = OUTPUT,
 ) -> None:
     """Say what a model file takes, gives and costs, what runs it here, what is refused, and a submission to run.
@@ -46,7 +49,7 @@ def inspect(
     The file is read in a child process in the sandbox, as a run does; a file that can't be served is refused with the
     reason and what helps. FLOPs are per sample; operators that can't be counted are named, and leave them unknown.
     """
-    document = inspected(file)
+    document = inspected(file, signature)
     if output is not OutputFormat.table:
         emit(document, output)
         return
@@ -62,13 +65,13 @@ def inspect(
     typer.echo(submission)
 
 
-def inspected(file: Path) -> dict[str, Any]:
+def inspected(file: Path, signature: str | None = None) -> dict[str, Any]:
     """All that is said of a file, as plain data. Raises the InferBenchError that a run would fail with."""
     path = file.absolute()
     job = JobSpec.model_validate(
         {
             "name": "inspect",
-            "model": {"kind": "file", "path": path.name},
+            "model": {"kind": "file", "path": path.name, "signature": signature},
             "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}},
         }
     )
@@ -78,10 +81,12 @@ def inspected(file: Path) -> dict[str, Any]:
         found = perform(inspection, inspection.Input(run_id=run_id, job_id="inspect", job=job), ctx)
     finally:
         shutil.rmtree(ctx.data_dir / "runs" / run_id, ignore_errors=True)
-    return described(found.model, found.operators, path)
+    return described(found.model, found.operators, path, signature)
 
 
-def described(model: ModelArtifact, operators: dict[str, int], path: Path) -> dict[str, Any]:
+def described(
+    model: ModelArtifact, operators: dict[str, int], path: Path, signature: str | None = None
+) -> dict[str, Any]:
     """A model's facts, the backends that serve it, and a submission."""
     runs, refused = _runs(model)
     size = model.batch_size
@@ -115,7 +120,7 @@ def described(model: ModelArtifact, operators: dict[str, int], path: Path) -> di
         "operators": operators,
         "runs": runs,
         "refused": refused,
-        "submission": submission(model, path, runs),
+        "submission": submission(model, path, runs, signature),
     }
 
 
@@ -180,14 +185,17 @@ def _runs(model: ModelArtifact) -> tuple[list[dict[str, Any]], list[str]]:
     return rows, refused
 
 
-def submission(model: ModelArtifact, path: Path, runs: list[dict[str, Any]]) -> str:
+def submission(
+    model: ModelArtifact, path: Path, runs: list[dict[str, Any]], signature: str | None = None
+) -> str:
     """A submission as YAML for the first backend that runs the model here."""
     usual = {"backend": "onnxruntime", "format": "onnx"}
     able = [row for row in runs if row["here"] == "yes"]
     here = next((row for row in able if row["backend"] == usual["backend"]), able[0] if able else usual)
+    chosen = f", signature: {json.dumps(signature, ensure_ascii=False)}" if signature else ""
     lines = [
         f"name: {model.name.lower().replace('_', '-')[:60]}",
-        f"model: {{kind: file, path: {json.dumps(path.name, ensure_ascii=False)}}}",
+        f"model: {{kind: file, path: {json.dumps(path.name, ensure_ascii=False)}{chosen}}}",
     ]
     if not FORMATS.load(model.format).tensors:
         return "\n".join([*lines, *_PROMPTS]) + "\n"

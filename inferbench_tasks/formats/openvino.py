@@ -22,7 +22,6 @@ class OpenVinoFormat(Format):
     packages = ("openvino",)
     file = "model.xml"
     sources = {"onnx": ("fp32", "fp16")}
-    given = False
 
     def digest(self, path: Path) -> str:
         """The SHA-256 over the network's description and its weights."""
@@ -42,9 +41,12 @@ class OpenVinoFormat(Format):
         except RuntimeError as error:
             raise InputError(f"The OpenVINO model {model.path} can't be loaded: {error}") from error
         request: Any = compiled.create_infer_request()
+        named = [set(port.get_names()) for port in compiled.inputs]
+        by_name = all(any(spec.name in names for names in named) for spec in model.inputs)
 
         def predict(arrays: Arrays) -> Arrays:
-            request.infer({spec.name: arrays[spec.name] for spec in model.inputs})
+            inputs = {spec.name: arrays[spec.name] for spec in model.inputs}
+            request.infer(inputs if by_name else list(inputs.values()))
             return {
                 spec.name: request.get_output_tensor(at).data.copy() for at, spec in enumerate(model.outputs)
             }

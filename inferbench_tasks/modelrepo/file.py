@@ -10,9 +10,9 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from inferbench_tasks.artifacts import safe_files
 from inferbench_tasks.artifacts.cache import tree_digest
@@ -24,6 +24,9 @@ from inferbench_tasks.formats import module_file
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.gguf_file import read_gguf
 from inferbench_tasks.formats.torch import count_parameters, keep_with_module
+from inferbench_tasks.modelrepo import onnx_file, openvino_file, savedmodel_file, torchscript_file
+from inferbench_tasks.modelrepo.onnx_file import Adapted
+from inferbench_tasks.modelrepo.own_batch import Tensors
 from inferbench_tasks.submission.model import FileModel
 
 #: Ending -> format; a folder is a SavedModel.
@@ -35,11 +38,12 @@ ENDINGS = {
     ".pt2": "pt2",
     ".safetensors": "torch",
     ".gguf": "gguf",
+    ".xml": "openvino",
 }
 SAFE = (
     "allowed: ONNX (.onnx), TorchScript (.pt, .ts), an exported program (.pt2), a SavedModel folder "
-    "(saved_model.pb), weights (.safetensors) with model.module, the Python file that builds the network, a language "
-    "model (.gguf)"
+    "(saved_model.pb), OpenVINO IR (.xml with its .bin), weights (.safetensors) with model.module, the Python file "
+    "that builds the network, a language model (.gguf)"
 )
 #: Formats whose files run code when they are read.
 UNSAFE = {
@@ -50,15 +54,20 @@ UNSAFE = {
 #: Formats that are read by others than us, and what helps.
 FOREIGN = {
     ".tflite": "is a TFLite model, which no backend here runs; convert it to ONNX (tf2onnx reads TFLite)",
-    ".xml": "is an OpenVINO model, which is only made here; give the ONNX file that it was made from",
 }
+#: Of a file's format; all others are PyTorch's.
+FRAMEWORKS = {"savedmodel": "tensorflow", "onnx": "onnx", "gguf": "gguf", "openvino": "openvino"}
 
 
 class Signature(Handle):
-    """``<file>.signature.json``: what a PyTorch file takes and gives; the batch axis is left out."""
+    """``<file>.signature.json``: what a PyTorch file takes and gives; the batch axis is left out.
+
+    ``batch_size``: the one batch that it was traced or exported for; left out: it takes any.
+    """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    batch_size: Annotated[int, Field(ge=1, le=4096)] | None = None
 
 
 class FileSource(ModelSource):
@@ -71,12 +80,12 @@ class FileSource(ModelSource):
         self.path = safe_files.inside(base_dir, spec.path, "model.path")
         self.format = _format_of(self.path, spec)
         self.name = re.sub(r"[^A-Za-z0-9_-]+", "-", self.path.stem).strip("-") or "model"
-        self.framework = {"savedmodel": "tensorflow", "onnx": "onnx", "gguf": "gguf"}.get(
-            self.format, "torch"
-        )
+        self.framework = FRAMEWORKS.get(self.format, "torch")
         self.task = "text-generation" if self.format == "gguf" else None
         safe_files.check_size(self.path)
-        self.factory = spec.factory
+        self.factory, self.signature_name = spec.factory, spec.signature
+        if spec.signature is not None and self.format != "savedmodel":
+            raise InputError(f"{spec.path} is no SavedModel: leave signature out", field="model.signature")
         self.module = module_file.find(base_dir, spec.module) if spec.module else None
 
     def settings(self) -> dict[str, Any]:
@@ -88,10 +97,18 @@ class FileSource(ModelSource):
             "signature": sidecar.read_text() if sidecar.is_file() else None,
             "format": self.format,
             "name": self.name,
-            "recipe": 5,
+            **({"served": self.signature_name} if self.signature_name else {}),
+            "recipe": 6,
         }
 
     def _external(self) -> list[Path]:
+        """The files beside it that are part of the model. InputError where one is missing."""
+        if self.format == "openvino":
+            return [
+                safe_files.inside(
+                    self.path.parent, self.path.with_suffix(".bin").name, "model.path: its weights"
+                )
+            ]
         return safe_files.external_data(self.path) if self.format == "onnx" else []
 
     def make(self, folder: Path, watch: Watch) -> Made:
@@ -106,49 +123,68 @@ class FileSource(ModelSource):
         if self.format == "savedmodel":
             shutil.copytree(self.path, folder / file)
         elif self.module is not None:
-            inputs, outputs = self._signature(folder / file)
+            told = self._sidecar()
             keep_with_module(self.path, self.module, self.factory, folder / file)
             parameters = count_parameters(folder / file)
-            return Made(self.format, file, inputs, outputs, parameters)
+            return Made(self.format, file, told.inputs, told.outputs, parameters)
         else:
             shutil.copyfile(self.path, folder / file)
-            for path in self._external():
-                target = folder / path.relative_to(self.path.parent)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, target)
-        if self.format == "onnx":
-            return self._adapted(folder / file)
+            self._copy_external(folder, file)
         if self.format == "gguf":
             return _language_model(folder / file, self.path.name)
-        inputs, outputs = self._signature(folder / file)
-        return Made(format=self.format, file=file, inputs=inputs, outputs=outputs)
-
-    def _adapted(self, path: Path) -> Made:
-        from inferbench_tasks.modelrepo.onnx_file import adapt
-
-        model = adapt(path, self.path.name)
+        model = self._adapted(folder / file)
         return Made(
-            "onnx", path.name, model.inputs, model.outputs, batch_size=model.batch_size, adapted=model.notes
+            self.format,
+            file,
+            model.inputs,
+            model.outputs,
+            parameters=openvino_file.parameters(folder / file) if self.format == "openvino" else None,
+            batch_size=model.batch_size,
+            adapted=model.notes,
         )
 
-    def _signature(self, path: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    def _copy_external(self, folder: Path, file: str) -> None:
+        for path in self._external():
+            target = folder / path.relative_to(self.path.parent)
+            if self.format == "openvino":
+                target = (folder / file).with_suffix(".bin")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+
+    def _adapted(self, path: Path) -> Adapted:
+        """Made fit for requests, by the format's own way; the others come with a signature."""
+        shown = self.path.name
+        if self.format == "onnx":
+            return onnx_file.adapt(path, shown)
+        if self.format == "openvino":
+            return openvino_file.adapt(path, shown)
         if self.format == "savedmodel":
-            return _saved_model_signature(path)
+            return savedmodel_file.adapt(path, shown, self.signature_name)
+        told = self._sidecar()
+        tensors = Tensors(told.inputs, told.outputs, told.batch_size)
+        if self.format == "torchscript" and told.batch_size is not None:
+            return torchscript_file.adapt(path, tensors)
+        notes = (
+            (f"its signature says that it takes {told.batch_size} in each call",) if told.batch_size else ()
+        )
+        return Adapted(told.inputs, told.outputs, told.batch_size, notes)
+
+    def _sidecar(self) -> Signature:
         sidecar = _sidecar(self.path)
         try:
-            signature = TypeAdapter(Signature).validate_json(sidecar.read_bytes())
+            return TypeAdapter(Signature).validate_json(sidecar.read_bytes())
         except FileNotFoundError:
             example = {"inputs": [{"name": "input", "dtype": "float32", "shape": [3, 224, 224]}]}
             example["outputs"] = [{"name": "scores", "dtype": "float32", "shape": [1000]}]
             raise InputError(
                 f"{self.path.name} doesn't say what it takes; put {sidecar.name} beside it, for "
-                f"instance {json.dumps(example)} (shapes without the batch axis, -1 for a free size)",
+                f"instance {json.dumps(example)} (shapes without the batch axis, -1 for a free size; batch_size where "
+                f"it takes one batch only)",
                 field="model.path",
             ) from None
         except ValidationError as error:
             problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
             raise InputError(f"{sidecar}: {problems}") from None
-        return signature.inputs, signature.outputs
 
 
 def _language_model(path: Path, name: str) -> Made:
@@ -183,24 +219,3 @@ def _format_of(path: Path, spec: FileModel) -> str:
             f"{spec.path} is {actual}, not {spec.format}; leave format out", field="model.format"
         )
     return actual
-
-
-def _saved_model_signature(path: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-    from inferbench_tasks.formats.savedmodel import load
-
-    _, call = load(path)
-
-    def specs(by_name: Any) -> tuple[TensorSpec, ...]:
-        tensors = []
-        for name, tensor in by_name.items():
-            if tensor.shape.rank is None or tensor.shape.rank == 0 or tensor.shape[0] is not None:
-                raise InputError(
-                    f"{name} has shape {tensor.shape}: its first axis must be a free batch axis",
-                    field="model.path",
-                )
-            shape = tuple(-1 if size is None else int(size) for size in tensor.shape[1:])
-            dtype = "str" if tensor.dtype.name == "string" else tensor.dtype.name
-            tensors.append(TensorSpec(name=name, dtype=dtype, shape=shape))
-        return tuple(tensors)
-
-    return specs(call.structured_input_signature[1]), specs(call.structured_outputs)

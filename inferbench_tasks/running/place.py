@@ -152,6 +152,9 @@ def _files(inp: dict[str, Any], base_dir: Path) -> Iterator[Path]:
             yield target
             if target.suffix == ".onnx" and target.is_file():
                 yield from safe_files.external_data(target)
+            weights = target.with_suffix(".bin").resolve()
+            if target.suffix == ".xml" and weights.is_relative_to(base):  # OpenVINO's
+                yield weights
 
 
 def _paths(value: Any, key: str = "") -> Iterator[str]:

@@ -78,7 +78,7 @@ def run(inp: Input, ctx: Context) -> Output:
     answers NaN, MissingExtraError where its framework can't be had.
     """
     from inferbench_tasks.formats.base import FORMATS, TOLERANCE_RATIO
-    from inferbench_tasks.modelrepo import onnx_file
+    from inferbench_tasks.modelrepo import own_batch
     from inferbench_tasks.requests import prepare, rows
     from inferbench_tasks.requests.files import open_files
     from inferbench_tasks.stages import evaluated, processed
@@ -109,7 +109,7 @@ def run(inp: Input, ctx: Context) -> Output:
         predict = FORMATS.load(model.format)().open(model)
         if source.foreign and model.batch_size is None:
             rows.require_rows(predict, arrays, inp.job.convert.tolerance_ratio or TOLERANCE_RATIO["fp32"])
-        own = onnx_file.original(Path(model.path)) if model.format == "onnx" else None
+        own = own_batch.original(model)
         reference = prepare.answers(own or predict, arrays, watch, model.batch_size)
         prepare.write(folder, arrays, reference, labels)
         processing = processed.after_only(folder, inp, source, model, arrays, reference, base_dir)

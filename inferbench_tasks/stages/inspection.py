@@ -32,9 +32,10 @@ def without_child(inp: Input, ctx: Context) -> Output | None:
 
 def run(inp: Input, ctx: Context) -> Output:
     """Raises InputError where the file can't be served, with what is in the way."""
-    from inferbench_tasks.modelrepo.onnx_file import operators
+    from inferbench_tasks.modelrepo.file_operators import operators
 
     source = resolve(inp.job.model, ctx.base_dir)
     model = build_model(source, ctx.data_dir, Watch(ctx.progress, ctx.cancelled))
+    signature = getattr(inp.job.model, "signature", None)
     file = ctx.base_dir / getattr(inp.job.model, "path", "")
-    return Output(model=model, operators=operators(file) if model.format == "onnx" else {})
+    return Output(model=model, operators=operators(model.format, file, signature))

@@ -63,6 +63,8 @@ class FileModel(Spec):
     """For .safetensors, and needed there: the Python file that builds the network."""
     factory: FunctionName = "build"
     """The function of `module` that is called, without arguments, and returns a `torch.nn.Module`."""
+    signature: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Of a SavedModel: which of its signatures is served; `serving_default`, or its only one, unless given."""
 
     @model_validator(mode="after")
     def _module_and_weights_belong_together(self) -> FileModel:

@@ -296,6 +296,7 @@ class JobSpec(JobBase):
         "serve.context_tokens": None,
         "serve.prefix_cache": None,
         "requests.sizes": None,
+        "model.signature": None,
         **{f"requests.{name}": None for name in PROMPT_FIELDS},
     }
 

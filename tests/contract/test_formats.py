@@ -40,12 +40,19 @@ MODELS: dict[str, dict[str, Any]] = {
     "torchscript": {"kind": "file", "path": "m.pt"},
     "pt2": {"kind": "file", "path": "m.pt2"},
     "savedmodel": {"kind": "file", "path": "saved"},
+    "openvino": {"kind": "file", "path": "m.xml"},
 }
 #: Two of the zoo's large networks: what works for 32 neurons need not work for these.
 LARGE = ("bert-base", "cyclegan")
 MODELS |= {name: {"kind": "zoo", "name": name, "framework": "torch"} for name in LARGE}
 #: File format -> the source that such a file is exported from.
-EXPORTED = {"onnx": "torch", "torchscript": "torch", "pt2": "torch", "savedmodel": "keras"}
+EXPORTED = {
+    "onnx": "torch",
+    "torchscript": "torch",
+    "pt2": "torch",
+    "savedmodel": "keras",
+    "openvino": "torch",
+}
 #: Compiling ahead of time takes half a minute for each model.
 COMPILED = pytest.mark.skipif(
     compiler() is None or not os.environ.get("INFERBENCH_TEST_OPTIONAL"),
@@ -99,6 +106,9 @@ class Workshop:
             shutil.copytree(output.model.path, target)
             return
         shutil.copyfile(output.model.path, target)
+        if form == "openvino":
+            shutil.copyfile(Path(output.model.path).with_suffix(".bin"), target.with_suffix(".bin"))
+            return
         told = {
             part: [spec.model_dump(mode="json") for spec in getattr(output.model, part)]
             for part in ("inputs", "outputs")

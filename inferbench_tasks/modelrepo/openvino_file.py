@@ -1,0 +1,146 @@
+"""An OpenVINO IR of anybody's (``model.xml`` and ``model.bin``) as a model that can be served."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from inferbench_tasks.contracts.handles import TensorSpec
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.extras import require
+from inferbench_tasks.formats.openvino import OpenVinoFormat
+from inferbench_tasks.modelrepo.onnx_file import Adapted
+from inferbench_tasks.modelrepo.own_batch import FREED, Tensors, artifact, common_batch, keep_original, proof
+
+ORIGINAL = "original.xml"
+REMEDY = "convert it anew with a first axis of samples, or give the ONNX file that it was made from"
+
+
+def adapt(path: Path, shown: str) -> Adapted:
+    """Name its ports, and make its batch free where that is possible; the file is written anew then.
+
+    Raises InputError, which names what is in the way.
+    """
+    require("openvino")
+    import openvino
+
+    original = path.with_name(ORIGINAL)
+    _move(path, original)  # its weights are read while they are needed: they can't be written over
+    model = _read(original, shown)
+    tensors = _tensors(model, shown)
+    if tensors.batch is None:
+        _move(original, path)
+        return Adapted(tensors.inputs, tensors.outputs, None, ())
+    what = f"the batch of {tensors.batch}"
+    try:
+        free = {port: [-1, *list(port.get_partial_shape())[1:]] for port in model.inputs}
+        _free_reshapes(model, tensors.batch)
+        model.reshape(free)
+        freed = _tensors(model, shown)
+        openvino.save_model(model, path, compress_to_fp16=False)
+        reason = "an output keeps it" if freed.batch is not None else None
+        if reason is None:
+            ways = [
+                OpenVinoFormat().open(artifact("openvino", file, specs))
+                for file, specs in ((original, tensors), (path, freed))
+            ]
+            reason = proof(ways[0], ways[1], freed.inputs, tensors.batch)
+    except InputError:
+        reason = "its outputs have no free first axis then"
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[-300:]
+    if reason is None:
+        keep_original(path, original, tensors.batch)
+        return Adapted(tensors.inputs, tensors.outputs, None, (f"{what} {FREED}",))
+    _move(original, path)
+    note = f"{what} can't be made free: {reason}"
+    return Adapted(tensors.inputs, tensors.outputs, tensors.batch, (note,))
+
+
+def _free_reshapes(model: Any, batch: int) -> None:
+    """Where a Reshape's constant begins with the batch, the batch is what is left over."""
+    from openvino import opset8
+
+    for node in model.get_ops():
+        source = node.input_value(1).get_node() if node.get_type_name() == "Reshape" else None
+        if source is None or source.get_type_name() != "Constant":
+            continue
+        sizes = source.get_data().copy().reshape(-1)
+        if len(sizes) and sizes[0] == batch and -1 not in sizes:
+            sizes[0] = -1
+            node.input(1).replace_source_output(opset8.constant(sizes).output(0))
+
+
+def _move(path: Path, to: Path) -> None:
+    path.replace(to)
+    path.with_suffix(".bin").replace(to.with_suffix(".bin"))
+
+
+def operators(path: Path) -> dict[str, int]:
+    """How often each operator stands in it; what only names inputs, outputs and weights is left out."""
+    from collections import Counter
+
+    kinds = Counter(op.get_type_name() for op in _read(path, path.name).get_ops())
+    return dict(
+        Counter(
+            {k: n for k, n in kinds.items() if k not in ("Parameter", "Result", "Constant")}
+        ).most_common()
+    )
+
+
+def parameters(path: Path) -> int:
+    """Numbers in its constants of floating point."""
+    ops = [op for op in _read(path, path.name).get_ops() if op.get_type_name() == "Constant"]
+    real = [op for op in ops if op.get_element_type().is_real()]
+    return sum(int(op.get_output_size() and _elements(op)) for op in real)
+
+
+def _elements(op: Any) -> int:
+    count = 1
+    for size in op.output(0).shape:
+        count *= int(size)
+    return count
+
+
+def _read(path: Path, shown: str) -> Any:
+    import openvino
+
+    try:
+        return openvino.Core().read_model(path)
+    except RuntimeError as error:
+        text = " ".join(str(error).split())[-500:].replace(str(path), shown)
+        raise InputError(f"OpenVINO here can't read {shown}: {text}", field="model.path") from error
+
+
+def _tensors(model: Any, shown: str) -> Tensors:
+    inputs, outputs = _specs(model.inputs, "input", shown), _specs(model.outputs, "output", shown)
+    shapes = [(spec.name, _shape(port)) for spec, port in zip(inputs, model.inputs, strict=True)]
+    shapes += [(spec.name, _shape(port)) for spec, port in zip(outputs, model.outputs, strict=True)]
+    return Tensors(inputs, outputs, common_batch(shapes, shown, REMEDY))
+
+
+def _specs(ports: Any, kind: str, shown: str) -> tuple[TensorSpec, ...]:
+    specs = []
+    for number, port in enumerate(ports):
+        if not port.get_names():
+            port.get_tensor().set_names({f"{kind}_{number}"})
+        try:
+            dtype = port.get_element_type().to_dtype().name
+        except (RuntimeError, TypeError) as error:
+            raise InputError(
+                f"{shown}: the {kind} {port.get_any_name()} is of type {port.get_element_type().get_type_name()}, "
+                f"which requests can't carry",
+                field="model.path",
+            ) from error
+        sizes = _shape(port) or ()
+        shape = tuple(-1 if size is None else size for size in sizes[1:])
+        specs.append(TensorSpec(name=port.get_any_name(), dtype=dtype, shape=shape))
+    return tuple(specs)
+
+
+def _shape(port: Any) -> tuple[int | None, ...] | None:
+    """None for an unknown rank; a size that is not known is None."""
+    partial = port.get_partial_shape()
+    if partial.rank.is_dynamic:
+        return None
+    return tuple(None if size.is_dynamic else int(size.get_length()) for size in partial)

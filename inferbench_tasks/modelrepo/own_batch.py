@@ -1,0 +1,105 @@
+"""Models that were exported for one batch: proof that a changed one answers as the file does, and what is kept for it.
+
+The file as it came stays beside the changed one, and answers the run's own requests, so that both are compared again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
+from inferbench_tasks.contracts.models import noise_like
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.formats.base import FORMATS, Predict
+from inferbench_tasks.formats.calls import by_calls
+from inferbench_tasks.formats.check import compare
+from inferbench_tasks.modelrepo import onnx_file
+
+PROVED_AT = onnx_file.PROVED_AT
+FREED = f"was made free, and proved at batch {', '.join(map(str, PROVED_AT))}"
+#: Beside a model whose batch was made free: the file as it came, and its batch.
+RECORD = "original.json"
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """What a file takes and gives, its batch left out; ``batch``: how many samples each call has, None: any number."""
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    batch: int | None
+
+
+def common_batch(
+    shapes: Sequence[tuple[str, Sequence[int | None] | None]], what: str, remedy: str
+) -> int | None:
+    """The first size that all of these have, None where it is free in all. InputError where there is no such axis."""
+    firsts = {name: shape[0] if shape else 0 for name, shape in shapes}
+    sizes = set(firsts.values())
+    if len(sizes) != 1 or 0 in sizes:
+        shown = ", ".join(f"{name} {'[]' if shape is None else list(shape)}" for name, shape in shapes)
+        raise InputError(
+            f"{what}: its inputs and outputs have no common first axis of samples ({shown}); {remedy}",
+            field="model.path",
+        )
+    return sizes.pop()
+
+
+def artifact(form: str, path: Path, tensors: Tensors) -> ModelArtifact:
+    """A file as a model that can be asked here."""
+    return ModelArtifact(
+        name=path.stem,
+        framework=form,
+        format=form,
+        path=str(path),
+        digest="",
+        batch_size=tensors.batch,
+        inputs=tensors.inputs,
+        outputs=tensors.outputs,
+    )
+
+
+def proof(whole: Predict, freed: Predict, inputs: tuple[TensorSpec, ...], batch: int) -> str | None:
+    """None where ``freed`` answers made-up samples as ``whole`` does, ``batch`` in each call; else what differs."""
+    rng = np.random.default_rng(0)
+    for rows in PROVED_AT:
+        samples = {spec.name: noise_like(spec, rows, rng) for spec in inputs}
+        try:
+            difference = compare(freed(samples), by_calls(whole, samples, batch))
+        except Exception as error:  # noqa: BLE001 - whatever a runtime raises is a reason
+            return f"at batch {rows} {' '.join(str(error).split())[-300:]}"
+        if difference.undecidable:
+            return f"at batch {rows} {difference.undecidable}"
+        if not difference.ratio <= onnx_file.TOLERANCE_RATIO:
+            return f"at batch {rows} output {difference.output} differs by {difference.ratio:.2g} of its largest value"
+    return None
+
+
+def keep_original(model: Path, original: Path, batch: int) -> None:
+    """Say beside the model which file it was made of."""
+    model.with_name(RECORD).write_text(json.dumps({"file": original.name, "batch": batch}))
+
+
+def original(model: ModelArtifact) -> Predict | None:
+    """The answers of the file as it came, where its batch was made free; None for others."""
+    path = Path(model.path)
+    if model.format == "onnx":
+        return onnx_file.original(path)
+    record = path.with_name(RECORD)
+    if not record.is_file():
+        return None
+    facts = json.loads(record.read_text())
+    batch = int(facts["batch"])
+    update = {"path": str(path.with_name(facts["file"])), "batch_size": batch}
+    predict = FORMATS.load(model.format)().open(model.model_copy(update=update))
+
+    def answer(arrays: Arrays) -> Arrays:
+        return by_calls(predict, arrays, batch)
+
+    return answer

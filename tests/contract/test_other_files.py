@@ -1,0 +1,218 @@
+"""Files of other formats with a batch of their own: made free and right at batch 1, 2 and 7, or served at it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from inferbench_tasks.contracts.arrays import Arrays
+from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
+from inferbench_tasks.contracts.models import Watch, noise_like
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.formats.base import FORMATS
+from inferbench_tasks.formats.calls import by_calls
+from inferbench_tasks.modelrepo import own_batch
+from inferbench_tasks.modelrepo.build import build_model
+from inferbench_tasks.modelrepo.file import FileSource
+from inferbench_tasks.modelrepo.file_operators import operators
+from inferbench_tasks.submission.model import FileModel
+from tests.contract.odd_graphs import CASES
+
+pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings("ignore")]
+FREED = "was made free, and proved at batch 1, 2, 7"
+
+
+def built(folder: Path, path: str, **fields: Any) -> ModelArtifact:
+    source = FileSource(FileModel(kind="file", path=path, **fields), folder)
+    return build_model(source, folder / "data", Watch())
+
+
+def require_as_the_file(model: ModelArtifact) -> None:
+    """The changed model answers as the file does, which is kept beside it."""
+    predict, original = FORMATS.load(model.format)().open(model), own_batch.original(model)
+    assert original is not None
+    for rows in (1, 2, 7):
+        samples = {s.name: noise_like(s, rows, np.random.default_rng(rows)) for s in model.inputs}
+        answer, expected = predict(samples), original(samples)
+        for name, right in expected.items():
+            assert len(answer[name]) == rows
+            np.testing.assert_allclose(answer[name], right, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("graph", "becomes"),
+    [
+        ("free already", None),
+        ("a batch of 4", FREED),
+        ("Reshape to 1 and the rest", FREED),
+        ("class tokens of 4", "can't be made free: its outputs have no free first axis then"),
+    ],
+)
+def test_openvino(tmp_path: Path, graph: str, becomes: str | None) -> None:
+    """An IR with its weights beside it, named by its ports, its operators counted."""
+    openvino = pytest.importorskip("openvino")
+    onnx.save(CASES[graph][0](), tmp_path / "m.onnx")
+    openvino.save_model(
+        openvino.convert_model(str(tmp_path / "m.onnx")), tmp_path / "net.xml", compress_to_fp16=False
+    )
+    model = built(tmp_path, "net.xml")
+    assert model.format == "openvino" and model.inputs[0].name == "x"
+    assert operators("openvino", tmp_path / "net.xml").keys() & {"MatMul", "Softmax", "Concat"}
+    if becomes is None:
+        assert model.batch_size is None and model.adapted == ()
+    elif becomes == FREED:
+        assert model.batch_size is None and becomes in model.adapted[0]
+        require_as_the_file(model)
+    else:
+        assert model.batch_size == 4 and becomes in model.adapted[0]
+    (tmp_path / "net.bin").unlink()
+    with pytest.raises(InputError, match=r"net.bin is not there"):
+        built(tmp_path, "net.xml")
+
+
+def save_signatures(folder: Path, **signatures: tuple[str, list[tuple[str, list[int | None]]]]) -> None:
+    """A SavedModel with these signatures: which function, and its inputs."""
+    import tensorflow as tf
+
+    class Network(tf.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.weights = tf.Variable(tf.random.stateless_normal((8, 3), (1, 2)))
+
+        @tf.function  # type: ignore[untyped-decorator]
+        def score(self, x: Any) -> Any:
+            return {"scores": tf.nn.softmax(tf.reshape(x, [x.shape[0] or -1, 8]) @ self.weights)}
+
+        @tf.function  # type: ignore[untyped-decorator]
+        def difference(self, b: Any, a: Any) -> Any:
+            return {"sum": tf.reduce_sum(a * b, axis=1, keepdims=True), "minus": a - 2 * b}
+
+        @tf.function  # type: ignore[untyped-decorator]
+        def mixed(self, x: Any) -> Any:
+            return {"o": x / tf.reduce_sum(x)}
+
+    network = Network()
+    functions = {
+        name: getattr(network, kind).get_concrete_function(
+            *[tf.TensorSpec(shape, tf.float32, name=given) for given, shape in inputs]
+        )
+        for name, (kind, inputs) in signatures.items()
+    }
+    tf.saved_model.save(network, str(folder), signatures=functions)
+
+
+def test_savedmodel(tmp_path: Path) -> None:
+    """Its batch is made free, with two inputs in either order; one whose rows influence each other keeps it."""
+    pytest.importorskip("tensorflow")
+    save_signatures(tmp_path / "one", serving_default=("score", [("x", [1, 2, 4])]))
+    model = built(tmp_path, "one")
+    assert model.batch_size is None and FREED in model.adapted[0]
+    require_as_the_file(model)
+    save_signatures(tmp_path / "two", serving_default=("difference", [("b", [4, 3]), ("a", [4, 3])]))
+    model = built(tmp_path, "two")
+    assert model.batch_size is None, model.adapted
+    require_as_the_file(model)
+    save_signatures(tmp_path / "mixed", serving_default=("mixed", [("x", [4, 3])]))
+    model = built(tmp_path, "mixed")
+    assert model.batch_size == 4 and "can't be made free: at batch" in model.adapted[0]
+
+
+def test_signatures(tmp_path: Path) -> None:
+    """Of several one is chosen by its name; without, they are listed; a single one is taken, whatever its name."""
+    pytest.importorskip("tensorflow")
+    x: list[tuple[str, list[int | None]]] = [("x", [None, 2, 4])]
+    both: list[tuple[str, list[int | None]]] = [("b", [None, 3]), ("a", [None, 3])]
+    save_signatures(tmp_path / "net", score=("score", x), other=("difference", both))
+    for wanted, message in (
+        (None, "choose one by model.signature: other, score"),
+        ("no", "no signature 'no'; it has"),
+    ):
+        with pytest.raises(InputError, match=message):
+            built(tmp_path, "net", signature=wanted)
+    model = built(tmp_path, "net", signature="other")
+    assert {s.name for s in model.inputs} == {"a", "b"} and model.adapted == (
+        "the signature other is served",
+    )
+    ones = np.ones((2, 3), np.float32)
+    answer = FORMATS.load("savedmodel")().open(model)({"a": 5 * ones, "b": ones})
+    np.testing.assert_allclose(answer["minus"], 3 * ones)
+    np.testing.assert_allclose(answer["sum"], [[15], [15]])
+    assert operators("savedmodel", tmp_path / "net", "other")["Sub"] == 1
+    (tmp_path / "m.onnx").write_bytes(b"x")
+    with pytest.raises(InputError, match="no SavedModel: leave signature out"):
+        built(tmp_path, "m.onnx", signature="other")
+
+
+def traced(kind: str, batch: int) -> Any:
+    """A network whose shapes have the batch as a number."""
+    import torch
+
+    class Viewed(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(8, 4)
+
+        def forward(self, x: Any) -> Any:
+            return self.linear(x.view(batch, 2, 8)).reshape(batch, -1).softmax(1)
+
+    class Recurrent(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = torch.nn.LSTM(8, 4, batch_first=True)
+
+        def forward(self, x: Any) -> Any:
+            state = torch.zeros(1, batch, 4)
+            return self.lstm(x.view(batch, 2, 8), (state, state))[0].reshape(batch, -1)
+
+    kinds: dict[str, Any] = {"view": Viewed, "lstm": Recurrent}
+    module = kinds[kind]().eval()
+    return torch.jit.trace(module, torch.zeros(batch, 16), check_trace=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "batch", "becomes"),
+    [
+        ("view", 1, FREED),
+        ("view", 4, FREED),
+        ("lstm", 4, "can't be made free: model.path: lstm may have a state"),
+    ],
+)
+def test_torchscript(tmp_path: Path, kind: str, batch: int, becomes: str) -> None:
+    """Traced for one batch, which its signature says."""
+    pytest.importorskip("torch")
+    traced(kind, batch).save(str(tmp_path / "m.pt"))
+    told: dict[str, Any] = {
+        "inputs": [{"name": "x", "dtype": "float32", "shape": [16]}],
+        "outputs": [{"name": "y", "dtype": "float32", "shape": [8]}],
+        "batch_size": batch,
+    }
+    (tmp_path / "m.pt.signature.json").write_text(json.dumps(told))
+    model = built(tmp_path, "m.pt")
+    assert becomes.removeprefix("can't be made free: model.path: ") in model.adapted[0]
+    assert operators("torchscript", tmp_path / "m.pt")["view"] == 1
+    if becomes == FREED:
+        assert model.batch_size is None
+        require_as_the_file(model)
+    else:
+        assert model.batch_size == batch
+        samples = {s.name: noise_like(s, 7, np.random.default_rng(1)) for s in model.inputs}
+        answer = by_calls(FORMATS.load("torchscript")().open(model), samples, batch)
+        assert answer["y"].shape == (7, 8)
+
+
+def test_a_wrong_change_is_found() -> None:
+    """A model that answers something else at batch 7 only is not taken for the file."""
+    inputs = (TensorSpec(name="x", dtype="float32", shape=(3,)),)
+
+    def whole(arrays: Arrays) -> Arrays:
+        return {"y": arrays["x"] * 2}
+
+    def wrong(arrays: Arrays) -> Arrays:
+        return {"y": arrays["x"] * np.float32(2 if len(arrays["x"]) < 7 else 2.01)}
+
+    assert own_batch.proof(whole, whole, inputs, 4) is None
+    assert "at batch 7 output y differs" in str(own_batch.proof(whole, wrong, inputs, 4))
