@@ -25,6 +25,7 @@ BAD = {
     "stream_encoding": "an event is not UTF-8",
     "stream_json": "an event is not JSON, or not of the form of a chunk",
     "stream_error": "an event says that the server failed",
+    "stream_choices": "the stream has several answers to one request, whose tokens `usage` counts together",
     "stream_empty": "the stream has no token: at most a role",
     "stream_unfinished": "the stream ends without a finish reason",
     "stream_too_many": "the stream has more tokens than were asked for",
@@ -39,6 +40,8 @@ _KEY = re.compile(r"[\x21-\x7e]{1,4096}")
 #: A server's word on a time is one of less than a month.
 _MOST_MS = 2.6e9
 _REASONING = ("reasoning_content", "reasoning")
+#: In place of a key; characters of one that may be a key's beginning.
+_HIDDEN, _TELLING = "***", 4
 
 Api = Literal["chat", "completions"]
 PATHS: dict[Api, str] = {"chat": "chat/completions", "completions": "completions"}
@@ -65,8 +68,21 @@ class StreamTarget(BaseModel):
 
 
 def without_key(text: str, key: str | None) -> str:
-    """A server's words as they may be shown: it may repeat the key that it was sent."""
-    return text.replace(key, "***") if key else text
+    """A server's words as they may be shown: it may repeat the key that it was sent, in quotes of JSON or Python with
+    backslashes of theirs, and the words may have been cut off within it."""
+    plain = key.replace("\\", "") if key else ""
+    if not plain or plain[:_TELLING] not in text.replace("\\", ""):
+        return text
+    text = re.sub(_quoted(plain), _HIDDEN, text)
+    for length in range(min(len(plain) - 1, len(text)), _TELLING - 1, -1):
+        if begun := re.search(_quoted(plain[:length]) + r"\Z", text):
+            return text[: begun.start()] + _HIDDEN
+    return text
+
+
+def _quoted(key: str) -> str:
+    """The pattern of a key without its own backslashes."""
+    return r"\\*" + r"\\*".join(map(re.escape, key)) + r"\\*"
 
 
 def encode_request(endpoint: Endpoint, target: StreamTarget, inputs: Outputs) -> bytes:
@@ -241,8 +257,8 @@ def _tokens_of(stream: StreamText, chunk: dict[str, Any]) -> tuple[int, str]:
     if not isinstance(choices, list) or not isinstance(choices[0], dict):
         raise _Bad("stream_json", "`choices` is no list of choices")
     choice = choices[0]
-    if choice.get("index", 0) != 0:
-        return NONE, ""
+    if len(choices) > 1 or choice.get("index", 0) != 0:
+        raise _Bad("stream_choices", f"choice {choice.get('index')!r} of {len(choices)} in an event"[:80])
     if choice.get("finish_reason") is not None:
         stream.finish_reason = str(choice["finish_reason"])
     if text := _text(choice.get("text")):

@@ -175,6 +175,10 @@ def _wanted(options: TokenOptions, spec: LoadSpec, base_dir: Path) -> int:
     return int(1.2 * rate * (spec.duration_s + spec.warmup_s)) + 64
 
 
+#: Fields that ask for more than one answer to a request.
+_SEVERAL_ANSWERS = ("n", "best_of")
+
+
 def _extra(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
@@ -184,6 +188,11 @@ def _extra(text: str | None) -> dict[str, Any]:
         raise InputError(f"--extra-body: {text[:80]!r} is no JSON: {error}") from error
     if not isinstance(fields, dict):
         raise InputError("--extra-body: no JSON object")
+    for name in _SEVERAL_ANSWERS:
+        if fields.get(name, 1) not in (1, None):
+            raise InputError(
+                f"--extra-body: {name} must be 1: the server counts the tokens of several answers together"
+            )
     return fields
 
 

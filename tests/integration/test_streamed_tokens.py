@@ -411,6 +411,7 @@ def _certificate(address: str) -> bytes:
         ("", {"batch_size": 4}, "is one prompt"),
         ("", {"tokens": {"extra_body": '{"stream": false}'}}, "'stream' is set by the load"),
         ("", {"tokens": {"extra_body": "["}}, "no JSON"),
+        ("", {"tokens": {"extra_body": '{"n": 2}'}}, "n must be 1"),
     ],
 )
 def test_what_can_not_be_asked_is_refused(

@@ -50,18 +50,25 @@ def test_only_text_makes_a_token_chunk() -> None:
     name = {"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": ""}}]}
     thought, thought2 = {"reasoning_content": "hm"}, {"content": None, "reasoning": "so"}
     text = event({"choices": [{"index": 0, "text": "t", "finish_reason": None}]})
-    other = event({"choices": [{"index": 1, "delta": {"content": "of another choice"}}]})
     body = (
         ROLE + chunk({"content": None}) + b"".join(chunk(delta) for delta in (thought, thought2, name, tool))
     )
-    body += A + text + other + END + usage(6) + DONE
+    body += A + text + END + usage(6) + DONE
     stream = read_stream(body)
     assert stream.problem is None
     assert stream.kinds == [
-        NONE, NONE, REASONING, REASONING, NONE, TOOL_CALL, CONTENT, CONTENT, NONE, NONE, NONE
+        NONE, NONE, REASONING, REASONING, NONE, TOOL_CALL, CONTENT, CONTENT, NONE, NONE
     ]  # fmt: skip
-    assert stream.text_bytes == [0, 0, 2, 2, 0, 4, 1, 1, 0, 0, 0]
+    assert stream.text_bytes == [0, 0, 2, 2, 0, 4, 1, 1, 0, 0]
     assert (stream.chunks, stream.output_tokens, stream.prompt_tokens) == (5, 6, 9)
+
+
+@pytest.mark.parametrize("indices", [(1,), (0, 1), (1, 0)])
+def test_several_answers_to_one_request_are_none(indices: tuple[int, ...]) -> None:
+    """Usage counts the tokens of all, chunks were those of the first: the time per token was half of what it is."""
+    other = event({"choices": [{"index": index, "delta": {"content": "x"}} for index in indices]})
+    stream = read_stream(A + other + B + END + usage(6) + DONE)
+    assert stream.problem is not None and stream.problem[0] == "stream_choices"
 
 
 def test_usage_that_comes_with_each_chunk_tells_the_first_ones_tokens() -> None:
@@ -151,3 +158,20 @@ def test_a_server_that_repeats_the_key_does_not_make_us_show_it() -> None:
     """As OpenAI's own message of a wrong key does."""
     assert without_key("Incorrect API key provided: sk-1.", "sk-1") == "Incorrect API key provided: ***."
     assert without_key("nothing", None) == "nothing"
+
+
+def test_a_key_within_which_words_were_cut_is_not_shown() -> None:
+    """Of 300 characters of a server's words, or 80 of what is no stream, the last may be a key's first; keys that JSON
+    or Python write otherwise in quotes are keys too."""
+    key = "sk-SECRET0123456789abcdefg"
+    for status, body in (
+        ("stream_error", event({"error": {"message": "x" * 270 + key}})),
+        ("stream_missing", b"y" * 60 + key.encode()),
+    ):
+        problem = read_stream(body).problem
+        assert problem is not None and problem[0] == status and "sk-SECRET" in problem[1]
+        assert "sk-S" not in without_key(problem[1], key) and without_key(problem[1], key).endswith("***")
+    odd = "k'\"\\secret"
+    for said in (odd, json.dumps({"e": odd}), repr({"e": odd}), str({"e": json.dumps(odd)})):
+        assert "secret" not in without_key(said, odd), said
+    assert without_key("a task", "sk-SECRET") == "a task"
