@@ -8,8 +8,9 @@ from typing import Any
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 
-#: ``tokenizer.ggml.token_type`` of what is a token as a whole, wherever it stands: control, and the maker's own.
-_WHOLE = (3, 4)
+#: ``tokenizer.ggml.token_type`` of what is a token as a whole, wherever it stands: of control, which says nothing, and
+#: the maker's own, which is text.
+_CONTROL, _OWN = 3, 4
 #: Texts that are in memory as tokens at the same time.
 _BATCH = 512
 
@@ -49,8 +50,9 @@ class Tokenizer:
         self._tokenizer.pre_tokenizer = CUTS[fields["tokenizer.ggml.pre"]]()
         self._tokenizer.decoder = decoders.ByteLevel()
         types = fields.get("tokenizer.ggml.token_type") or [1] * len(tokens)
-        whole = [token for token, kind in zip(tokens, types, strict=False) if kind in _WHOLE]
-        self._tokenizer.add_special_tokens([AddedToken(token, normalized=False) for token in whole])
+        for kind, add in ((_CONTROL, self._tokenizer.add_special_tokens), (_OWN, self._tokenizer.add_tokens)):
+            whole = [token for token, its in zip(tokens, types, strict=False) if its == kind]
+            add([AddedToken(token, normalized=False) for token in whole])
 
     def ids(self, text: str) -> list[int]:
         """The tokens of a text."""

@@ -65,7 +65,7 @@ def config_of(model: GgufFile) -> dict[str, Any]:
     """``config.json``, of the file's fields. ConversionError for what is no plain llama, or says too little."""
     if model.architecture != ARCHITECTURE:
         raise ConversionError(f"it is of the architecture {model.architecture}; converted is {ARCHITECTURE}")
-    if (scaling := model.own("rope.scaling.type")) not in (None, "none"):
+    if (scaling := _scaling(model)) is not None:
         raise ConversionError(f"its positions are scaled ({scaling}), which is not converted")
     if model.own("expert_count"):
         raise ConversionError("it is a mixture of experts, which is not converted")
@@ -96,6 +96,17 @@ def config_of(model: GgufFile) -> dict[str, Any]:
     }
     _check_shapes(shapes, config)
     return config
+
+
+def _scaling(model: GgufFile) -> str | None:
+    """How positions are scaled, as llama.cpp reads it: a factor without a type is linear; None where they are not."""
+    kind = model.own("rope.scaling.type")
+    factor = model.own("rope.scaling.factor")
+    if factor is None:
+        factor = model.own("rope.scale_linear")
+    if kind is None and factor not in (None, 0, 1):
+        return f"linear, {factor}"
+    return None if kind in (None, "none") else str(kind)
 
 
 def _check_shapes(shapes: dict[str, tuple[int, ...]], config: dict[str, Any]) -> None:

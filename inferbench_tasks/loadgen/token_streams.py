@@ -198,10 +198,10 @@ def first_chunk_tokens(stream: StreamText, text_tokens: int = -1) -> tuple[int, 
 
     Exact where usage came with that chunk, where each chunk had one token, or there was one chunk. Else the share that
     the chunk has of the text's bytes, of the tokens that usage counted: each chunk has one at least. Without usage, of
-    those of the whole text by a tokenizer, which may be fewer than the chunks: it may join what came apart.
+    those of the whole text by a tokenizer; fewer than the chunks are none of the model's, which had one for each.
     """
     chunks, tokens = stream.chunks, stream.output_tokens
-    if chunks and tokens is None and text_tokens > 0:
+    if chunks and tokens is None and text_tokens >= chunks:
         return _by_bytes(stream, text_tokens), _BY_TEXT
     if not chunks or tokens is None or tokens < chunks:
         return -1, _UNKNOWN

@@ -47,7 +47,7 @@ def summarise_tokens(tokens: TokenWindow, each: Each) -> dict[str, Any]:
     if output is None:
         reasons["output_tokens_per_s"] = (
             "nobody counted the tokens of every answer: the server tells no `usage`, and there is no tokenizer that "
-            "knows its text"
+            "knows its text and finds a token for each chunk"
         )
     prompted = (
         window.ok & (tokens.first_token_ns > window.start_ns) & (tokens.first_token_ns <= window.end_ns)

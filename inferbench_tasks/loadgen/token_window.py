@@ -61,7 +61,8 @@ class TokenWindow:
             column[row[known]] = streams[name][known]
             columns[name] = column
         text_tokens, output_tokens = columns.pop("text_tokens"), columns["output_tokens"]
-        by_tokenizer = (output_tokens < 0) & (text_tokens > 0)
+        # Fewer than the chunks are not the model's tokens: each chunk had one.
+        by_tokenizer = (output_tokens < 0) & (text_tokens > 0) & (text_tokens >= columns["chunks"])
         columns["output_tokens"] = np.where(by_tokenizer, text_tokens, output_tokens)
         chunk_row = places(window.request_id, order, chunks["request_id"])
         token = (chunks["kind"] != NONE) & (chunk_row >= 0)

@@ -37,6 +37,18 @@ def test_more_texts_than_a_batch_keep_their_order() -> None:
     assert Tokenizer(fields()).count([" the" * (n % 7) for n in range(1100)]) == [n % 7 for n in range(1100)]
 
 
+def test_a_makers_own_token_is_text() -> None:
+    """A token by itself, and said again: only those of control say nothing."""
+    first = fields()["tokenizer.ggml.tokens"]
+    types = [3 if token.startswith("<|") else 1 for token in first]
+    own = fields(
+        **{"tokenizer.ggml.tokens": [*first, "<file_sep>"], "tokenizer.ggml.token_type": [*types, 4]}
+    )
+    tokenizer = Tokenizer(own)
+    ids = tokenizer.ids("the<file_sep>the<|im_end|>")
+    assert ids[2] == len(first) and tokenizer.text(ids) == "the<file_sep>the"
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -138,6 +138,8 @@ def test_settings_and_tokenizer_are_the_file_s_own(tmp_path: Path) -> None:
     [
         ({"general__architecture": "qwen2"}, "of the architecture qwen2; converted is llama"),
         ({"llama__rope__scaling__type": "yarn"}, r"positions are scaled \(yarn\)"),
+        ({"llama__rope__scaling__factor": 4.0}, r"positions are scaled \(linear, 4.0\)"),
+        ({"llama__rope__scale_linear": 4.0}, r"positions are scaled \(linear, 4.0\)"),
         ({"llama__expert_count": 8}, "mixture of experts"),
         ({"llama__rope__dimension_count": 2}, "only a part of its heads of 4 has positions"),
         ({"llama__block_count": 2_000_000_000}, "2,000,000,000 layers by its fields, and 11 tensors"),

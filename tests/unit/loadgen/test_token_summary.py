@@ -166,6 +166,14 @@ def test_what_a_tokenizer_counted_stands_where_the_server_told_nothing() -> None
     )
 
 
+def test_fewer_tokens_by_a_tokenizer_than_chunks_are_nobodys() -> None:
+    """Three chunks a second apart, of whose text it makes one token: that is no answer without a time per token."""
+    summary = figures(stream([100, 1100, 2100], -1, first=-1, text=1), each=Each(tpot_ms=100))
+    assert summary["output_tokens_by"] == {"usage": 0, "tokenizer": 0, "nobody": 1}
+    assert summary["tpot_ms"] is None and summary["output_tokens_per_s"] is None
+    assert summary["good_ratio"] is None and "time per token is not known" in summary["reasons"]["good_ratio"]
+
+
 def test_goodness_is_of_all_that_were_due() -> None:
     """Failures are bad, and so is whoever breaks one bound; the ratio of each bound says which."""
     summary = figures(
@@ -335,7 +343,8 @@ def test_how_the_first_chunks_tokens_are_known(
     ("sizes", "text_tokens", "expected"),
     [
         ([4, 8, 12], 12, (2, 2)),
-        ([4, 8, 12], 2, (1, 2)),
+        ([4, 8, 12], 3, (1, 2)),
+        ([4, 8, 12], 2, (-1, 0)),
         ([20], 5, (5, 2)),
         ([4, 8], 0, (-1, 0)),
         ([4, 8], -1, (-1, 0)),
@@ -344,7 +353,7 @@ def test_how_the_first_chunks_tokens_are_known(
 def test_the_first_chunks_tokens_of_those_that_a_tokenizer_counted(
     sizes: list[int], text_tokens: int, expected: tuple[int, int]
 ) -> None:
-    """By the text's share; a tokenizer may find fewer tokens than there were chunks, and the first has one of them."""
+    """By the text's share; fewer tokens than there were chunks are not the model's, and nothing is known."""
     text = StreamText(kinds=[CONTENT] * len(sizes), text_bytes=sizes, ends=[], chunks=len(sizes))
     assert first_chunk_tokens(text, text_tokens) == expected
     text.output_tokens = 30
