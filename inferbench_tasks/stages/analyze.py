@@ -63,6 +63,8 @@ def _ceilings(inp: Input, ctx: Context, db: PerfDB) -> Ceilings | None:
     processor = environment.hardware()["cpu"]
     # Runs may come from other hosts: their points under this one's ceilings would look right, and be wrong.
     results = db.find_results({"run_id": {"$in": list(inp.run_ids)}})
+    if not any(result.summary.throughput_rps for result in results):
+        return None  # no point to draw: large caches make it a matter of seconds
     if {result.environment.get("hardware", {}).get("cpu", processor) for result in results} - {processor}:
         return None
     try:

@@ -21,7 +21,6 @@ _PROGRAM = """
 import json, sys, time
 import numpy as np
 def best(work, size, seconds, times):
-    work()  # the first touches memory that is new
     rate, started = 0.0, time.process_time()
     while not rate or time.process_time() - started < seconds:
         before = time.process_time()
@@ -31,20 +30,23 @@ def best(work, size, seconds, times):
     return rate
 n = 1024
 a, b, c = (np.random.default_rng(i).random((n, n), dtype=np.float32) for i in range(3))
+np.matmul(a, b, out=c)  # the first starts the library
 sgemm = best(lambda: np.matmul(a, b, out=c), 2 * n ** 3, 0.8, 3)
 m = int(sys.argv[1]) // 4
-x, y, z = (np.ones(m, dtype=np.float32) for _ in range(3))
+x, y = (np.ones(m, dtype=np.float32) for _ in range(2))
 def triad():
     np.multiply(y, 3.0, out=x)
-    np.add(x, z, out=x)
-# Two passes: y read, x written; x and z read, x written (each write also reads its line first).
+    np.add(x, y, out=x)
+# Two passes: y read, x written; x and y read, x written (each write also reads its line first). No cache has the
+# beginning of an array of four times its size when the second pass comes to it.
 bandwidth = best(triad, (2 + 1 + 3) * 4 * m, 0.8, 1)
 print(json.dumps({"sgemm_gflops": sgemm / 1e9, "triad_gb_s": bandwidth / 1e9}))
 """
 
 
-#: An array of the triad is so many times the caches, at least so large; all three take at most that share of memory.
+#: An array of the triad is so many times the caches, at least so large; both take at most that share of memory.
 _TIMES_CACHE, _LEAST_BYTES, _MOST_MEMORY_RATIO = 4, 32_000_000, 0.5
+_TIMEOUT_S = 120
 _CPUS = Path("/sys/devices/system/cpu")
 
 
@@ -52,7 +54,7 @@ _CPUS = Path("/sys/devices/system/cpu")
 class Ceilings:
     """One core's: FLOP/s of fp32 matrix products and bytes/s of a triad over arrays larger than the caches.
 
-    ``array_bytes``: the size of each of its three arrays; ``cache_bytes``: of all last-level caches, None where the
+    ``array_bytes``: the size of each of its two arrays; ``cache_bytes``: of all last-level caches, None where the
     system doesn't tell it.
     """
 
@@ -82,9 +84,9 @@ def last_level_cache_bytes(cpus: Path = _CPUS) -> int | None:
 
 
 def triad_array_bytes(cache_bytes: int | None, memory_bytes: int) -> int | None:
-    """The size of each array of the triad; None where three of them don't fit into the machine's free memory."""
+    """The size of each array of the triad; None where two of them don't fit into the machine's free memory."""
     size = max(_LEAST_BYTES, _TIMES_CACHE * (cache_bytes or 0))
-    return size if 3 * size <= _MOST_MEMORY_RATIO * memory_bytes else None
+    return size if 2 * size <= _MOST_MEMORY_RATIO * memory_bytes else None
 
 
 def _bytes(text: str) -> int:
@@ -105,7 +107,7 @@ def measured_ceilings(cache_dir: Path, processor: str) -> Ceilings:
     array_bytes = triad_array_bytes(cache_bytes, _memory_bytes(psutil.virtual_memory().available))
     if array_bytes is None:
         raise StageError(
-            "The machine's memory bandwidth can't be measured: three arrays of four times its last-level caches "
+            "The machine's memory bandwidth can't be measured: two arrays of four times its last-level caches "
             f"({_TIMES_CACHE * (cache_bytes or 0) / 1e6:,.0f} MB each) don't fit into half of its free memory"
         )
     try:
@@ -121,14 +123,17 @@ def measured_ceilings(cache_dir: Path, processor: str) -> Ceilings:
     except (OSError, ValueError, KeyError):
         pass  # not measured yet, or a file that is not ours: measured again
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    process = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, str(array_bytes)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, **threads},
-        check=False,
-    )
+    try:
+        process = subprocess.run(
+            [sys.executable, "-c", _PROGRAM, str(array_bytes)],
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            env={**os.environ, **threads},
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise StageError(f"The machine's ceilings were not measured within {_TIMEOUT_S} s") from error
     if process.returncode:
         raise StageError(f"The machine's ceilings can't be measured: {process.stderr.strip()[-300:]}")
     rates = json.loads(process.stdout)
