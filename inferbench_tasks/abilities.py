@@ -13,7 +13,7 @@ from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.route import route
 from inferbench_tasks.manifests.catalogue import Catalogue
 from inferbench_tasks.manifests.named import known_here, named, source_of
-from inferbench_tasks.modelrepo.zoo import ZOO
+from inferbench_tasks.modelrepo.zoo import ZOO, zoo_source
 from inferbench_tasks.networks.network import custom_problem, network_names
 from inferbench_tasks.pipelines.base import PIPELINES
 from inferbench_tasks.processors.base import PROCESSORS
@@ -84,7 +84,7 @@ class InstalledAbilities:
 
     def framework(self, model: ZooModel) -> str:
         """Asked of the model itself; nothing of it is fetched or made."""
-        return ZOO.load(model.name)(model.name, model.framework).framework
+        return zoo_source(model).framework
 
     def custom_network_problem(self, text: str) -> str | None:
         """By the same schema as a row of ``configs/networks.yaml``."""

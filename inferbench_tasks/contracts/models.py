@@ -61,7 +61,7 @@ class ModelSource(ABC):
     version: int = 1
     #: Raised when the same settings come to give another model; the first number of its manifest's version.
     recipe: ClassVar[int] = 1
-    #: The package that its weights come in; None where they are made here.
+    #: The package that its weights come in, or of what else it is made; None where all of it is made here.
     package: ClassVar[Package | None] = None
     #: What a dynamic size of the signature is taken as when FLOPs and bytes are counted.
     dynamic_size: int = 16
@@ -85,6 +85,16 @@ class ModelSource(ABC):
     def signature(self) -> Signature | None:
         """Its inputs and outputs as ``make`` gives them; None where only making it tells."""
         return None
+
+    def sized(self, layers: int | None, width: int | None) -> ModelSource:
+        """The same model in another size; None: its own. InputError where its size can't be chosen."""
+        for field_name, value in (("layers", layers), ("width", width)):
+            if value is not None:
+                raise InputError(
+                    f"the size of the model {self.name!r} can't be chosen; leave {field_name} out",
+                    field=f"model.{field_name}",
+                )
+        return self
 
     def dataset(self) -> Dataset | None:
         """The model's own held-out samples; None where there are none."""

@@ -109,8 +109,8 @@ def _scaling(model: GgufFile) -> str | None:
     return None if kind in (None, "none") else str(kind)
 
 
-def _check_shapes(shapes: dict[str, tuple[int, ...]], config: dict[str, Any]) -> None:
-    """ConversionError unless the tensors are all that the settings ask for, in their sizes."""
+def shapes_of(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The tensors of such a model by GGUF's names, and their sizes: the last axis lies together."""
     width, inner, vocabulary = (config[n] for n in ("hidden_size", "intermediate_size", "vocab_size"))
     query, key = (config[n] * config["head_dim"] for n in ("num_attention_heads", "num_key_value_heads"))
     layer = {
@@ -118,13 +118,19 @@ def _check_shapes(shapes: dict[str, tuple[int, ...]], config: dict[str, Any]) ->
         "attn_output": (width, query), "ffn_norm": (width,), "ffn_gate": (inner, width), "ffn_up": (inner, width),
         "ffn_down": (width, inner),
     }  # fmt: skip
-    if (layers := config["num_hidden_layers"]) * len(layer) > len(shapes):
-        raise ConversionError(f"it has {layers:,} layers by its fields, and {len(shapes):,} tensors")
-    wanted = {"token_embd.weight": (vocabulary, width), "output_norm.weight": (width,)}
+    shapes = {"token_embd.weight": (vocabulary, width), "output_norm.weight": (width,)}
     if not config["tie_word_embeddings"]:
-        wanted["output.weight"] = (vocabulary, width)
-    for number in range(layers):
-        wanted |= {f"blk.{number}.{name}.weight": shape for name, shape in layer.items()}
+        shapes["output.weight"] = (vocabulary, width)
+    for number in range(config["num_hidden_layers"]):
+        shapes |= {f"blk.{number}.{name}.weight": shape for name, shape in layer.items()}
+    return shapes
+
+
+def _check_shapes(shapes: dict[str, tuple[int, ...]], config: dict[str, Any]) -> None:
+    """ConversionError unless the tensors are all that the settings ask for, in their sizes."""
+    if (layers := config["num_hidden_layers"]) * len(_OF_A_LAYER) > len(shapes):
+        raise ConversionError(f"it has {layers:,} layers by its fields, and {len(shapes):,} tensors")
+    wanted = shapes_of(config)
     for name in shapes:
         name_of(name)
     for name, shape in wanted.items():

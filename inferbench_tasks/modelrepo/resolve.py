@@ -6,7 +6,7 @@ from pathlib import Path
 
 from inferbench_tasks.contracts.models import ModelSource
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.modelrepo.zoo import ZOO
+from inferbench_tasks.modelrepo.zoo import zoo_source
 from inferbench_tasks.submission.model import (
     FileModel,
     ManifestModel,
@@ -20,7 +20,7 @@ from inferbench_tasks.submission.model import (
 def resolve(spec: ModelSpec, base_dir: Path) -> ModelSource:
     """The source of a model. Raises UnknownKindError or InputError; fetches and imports nothing heavy."""
     if isinstance(spec, ZooModel):
-        return ZOO.load(spec.name, "model.name")(spec.name, spec.framework)
+        return zoo_source(spec)
     if isinstance(spec, ManifestModel):
         raise InputError(f"the manifest {spec.name} is resolved when a submission is read", field="model")
     if isinstance(spec, FileModel):

@@ -8,6 +8,7 @@ from inferbench_tasks.contracts.models import ModelSource
 from inferbench_tasks.modelrepo.packaged_models import PACKAGED
 from inferbench_tasks.modelrepo.zoo_networks import NETWORKS
 from inferbench_tasks.registry import Registry
+from inferbench_tasks.submission.model import ZooModel
 
 
 class ZooFactory(Protocol):
@@ -27,6 +28,7 @@ ZOO: Registry[ZooFactory] = Registry(
         "fashion-mnist": "inferbench_tasks.modelrepo.zoo_fashion:FashionMnist",
         "efficientnet-lite0": "inferbench_tasks.modelrepo.zoo_efficientnet:EfficientNetLite0",
         "smollm2-135m": "inferbench_tasks.modelrepo.zoo_smollm2:SmolLm2",
+        "llama-random": "inferbench_tasks.modelrepo.zoo_llama_random:LlamaRandom",
         "all-minilm-l6-v2": "inferbench_tasks.modelrepo.zoo_minilm:MiniLm",
         "breast-cancer-trees": "inferbench_tasks.modelrepo.zoo_trees:BreastCancerTrees",
         **dict.fromkeys(PACKAGED, "inferbench_tasks.modelrepo.packaged:PackagedModel"),
@@ -36,3 +38,11 @@ ZOO: Registry[ZooFactory] = Registry(
         ),
     },
 )
+
+
+def zoo_source(spec: ZooModel) -> ModelSource:
+    """The source of a built-in model, in the framework and size that are asked for.
+
+    UnknownKindError for no such model, InputError where it is not to be had so; nothing is fetched or made.
+    """
+    return ZOO.load(spec.name, "model.name")(spec.name, spec.framework).sized(spec.layers, spec.width)

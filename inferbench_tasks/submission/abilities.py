@@ -107,7 +107,7 @@ class Abilities(Protocol):
         """What a known backend can do; InputError where a third party's can't be imported."""
 
     def framework(self, model: ZooModel) -> str:
-        """The framework that a known model of the zoo comes from; InputError where it has not the one wanted."""
+        """The framework that a known model of the zoo comes from; InputError where it is not to be had so."""
 
     def custom_network_problem(self, text: str) -> str | None:
         """What is wrong with a network that is spelled out (``custom:latency_ms=20``); None if nothing is."""

@@ -260,6 +260,10 @@ def _conversion(spec: JobSpec, abilities: Abilities) -> Iterator[Finding]:
             yield Finding(("convert.format", "model.kind"), str(error))
 
 
+#: What a built-in model may not be to be had in.
+_OF_A_ZOO_MODEL = ("model.framework", "model.layers", "model.width")
+
+
 def _framework(spec: JobSpec, abilities: Abilities) -> str | Finding | None:
     """The framework that the model comes from; None where only its file or record tells."""
     if not isinstance(spec.model, ZooModel):
@@ -269,8 +273,9 @@ def _framework(spec: JobSpec, abilities: Abilities) -> str | Finding | None:
     try:
         return abilities.framework(spec.model)
     except InputError as error:
-        message = error.message if error.field == "model.framework" else str(error)
-        return Finding(("model.framework", "model.name"), message)
+        if error.field in _OF_A_ZOO_MODEL:
+            return Finding((error.field, "model.name"), error.message)
+        return Finding(("model.framework", "model.name"), str(error))
 
 
 def parameters(model: MlpModel | CnnModel | RnnModel | TransformerModel) -> int:

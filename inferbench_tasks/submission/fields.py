@@ -172,7 +172,8 @@ def _describe(slot: Slot) -> str:
 def _range(slot: Slot) -> str:
     low, above, high, below = (slot.bound(name) for name in ("ge", "gt", "le", "lt"))
     if low is not None and high is not None:
-        return f" from {low:,} to {high:,}"
+        step = slot.bound("multiple_of")
+        return f" from {low:,} to {high:,}" + (f", a multiple of {step:,}" if step else "")
     parts = [
         f"{words} {bound:,}"
         for words, bound in (("of at least", low), ("above", above), ("of at most", high), ("below", below))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from inferbench_tasks.contracts.spec import FUNCTION_PATTERN, Count, RelativePath, Slug, Spec
 
@@ -22,6 +22,16 @@ class ZooModel(Spec):
     """A built-in model."""
     framework: Framework | None = None
     """Where a model comes in several; its usual one unless given."""
+    layers: Annotated[int, Field(ge=1, le=32)] | None = None
+    """Of a model whose size can be chosen (`llama-random`), its own unless given: number of layers."""
+    width: Annotated[int, Field(ge=64, le=2048, multiple_of=64)] | None = None
+    """As `layers`: values that a token is between layers."""
+
+    @model_serializer(mode="wrap")
+    def _without_no_sizes(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Models whose size nobody chose are what they were before there were others, digests included."""
+        fields: dict[str, Any] = dump(self)
+        return {k: v for k, v in fields.items() if v is not None or k not in ("layers", "width")}
 
 
 class RegistryModel(Spec):

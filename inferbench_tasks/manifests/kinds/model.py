@@ -48,7 +48,7 @@ class BuiltInSource(Spec):
     model: Annotated[ZooModel | CanonicalModel, Field(discriminator="kind")]
     """As ``model`` of a submission."""
     package: PackagePin | None = None
-    """The package that its weights come in; null where they are made here."""
+    """The package that its weights come in, or of what else it is made; null where all of it is made here."""
 
 
 class FileSource(Spec):
