@@ -126,7 +126,9 @@ def write(path: Path, config: dict[str, Any], vocabulary: dict[str, Any]) -> Non
     writer.add_rope_freq_base(ROPE_BASE)
     writer.add_layer_norm_rms_eps(NORM_EPS)
     writer.add_vocab_size(config["vocab_size"])
-    add = {bool: writer.add_bool, int: writer.add_uint32, str: writer.add_string, list: writer.add_array}
+    add: dict[type, Any] = {
+        bool: writer.add_bool, int: writer.add_uint32, str: writer.add_string, list: writer.add_array,
+    }  # fmt: skip
     for name, value in vocabulary.items():
         add[type(value)](name, value)
     shapes = shapes_of(config)
@@ -154,4 +156,5 @@ def _weights(shape: tuple[int, ...], drawn: np.random.PCG64) -> NDArray[np.float
     count = math.prod(shape)
     steps = drawn.random_raw(-(-count // 4)).astype("<u8", copy=False).view("<u2")[:count]
     values = ((np.arange(1 << 16) - 32767.5) * (STD * math.sqrt(3) / (1 << 15))).astype(np.float16)
-    return values[steps].reshape(shape)
+    weights: NDArray[np.float16] = values[steps].reshape(shape)
+    return weights

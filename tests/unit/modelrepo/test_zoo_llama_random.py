@@ -18,6 +18,7 @@ from inferbench_tasks.formats.safetensors import SafetensorsFormat
 from inferbench_tasks.modelrepo import zoo_llama_random
 from inferbench_tasks.modelrepo.zoo import zoo_source
 from inferbench_tasks.modelrepo.zoo_llama_random import LlamaRandom
+from inferbench_tasks.modelrepo.zoo_smollm2 import FILE
 from inferbench_tasks.submission.model import ZooModel
 from tests.gguf_files import fields, written
 
@@ -30,7 +31,7 @@ def small_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
     """In place of the package's file one with a few hundred words."""
 
     def unpack(package: Package, target: Path, watch: Watch) -> None:
-        path = target / zoo_llama_random.FILE
+        path = target / FILE
         path.parent.mkdir()
         written(path.parent).rename(path)
 
