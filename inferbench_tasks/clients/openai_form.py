@@ -40,6 +40,10 @@ _KEY = re.compile(r"[\x21-\x7e]{1,4096}")
 #: A server's word on a time is one of less than a month.
 _MOST_MS = 2.6e9
 _REASONING = ("reasoning_content", "reasoning")
+#: Of an event's ``error``: servers may write the field with each chunk.
+_NO_ERROR = (None, False, "")
+#: Finish reasons of answers that the server gave up (vLLM's and SGLang's): their tokens are no answer.
+_GIVEN_UP = ("abort", "error")
 #: In place of a key; characters of one that may be a key's beginning.
 _HIDDEN, _TELLING = "***", 4
 
@@ -210,6 +214,8 @@ def _judge(stream: StreamText, body: bytes, asked_tokens: int | None) -> tuple[s
             raise _Bad("stream_missing", repr(body[:80])[2:-1])
         if stream.finish_reason is None:
             raise _Bad("stream_unfinished", f"after {chunks} chunks with tokens")
+        if stream.finish_reason in _GIVEN_UP:
+            raise _Bad("stream_error", f"finish reason {stream.finish_reason!r}")
         if not chunks:
             raise _Bad("stream_empty", f"finish reason {stream.finish_reason[:40]!r}")
         if asked_tokens is not None and max(chunks, tokens or 0) > asked_tokens:
@@ -235,7 +241,7 @@ def _read_chunk(stream: StreamText, name: bytes, data: bytes) -> tuple[int, int]
         raise _Bad("stream_json", str(error)) from error
     if not isinstance(chunk, dict):
         raise _Bad("stream_json", f"an event is {type(chunk).__name__}")
-    if name == b"error" or chunk.get("error"):
+    if name == b"error" or chunk.get("error") not in _NO_ERROR:
         raise _Bad("stream_error", str(chunk.get("error") or chunk)[:300])
     if not stream.said[0]:
         stream.said = (_text(chunk.get("model")), _text(chunk.get("system_fingerprint")))
@@ -259,7 +265,7 @@ def _tokens_of(stream: StreamText, chunk: dict[str, Any]) -> tuple[int, str]:
     choice = choices[0]
     if len(choices) > 1 or choice.get("index", 0) != 0:
         raise _Bad("stream_choices", f"choice {choice.get('index')!r} of {len(choices)} in an event"[:80])
-    if choice.get("finish_reason") is not None:
+    if choice.get("finish_reason"):  # some servers write "" with each chunk until the last
         stream.finish_reason = str(choice["finish_reason"])
     if text := _text(choice.get("text")):
         return CONTENT, text

@@ -101,6 +101,11 @@ def test_nothing_is_made_of_what_a_server_does_not_tell() -> None:
         (A + event(b'{"choices": "\xff"}') + END + DONE, "stream_encoding"),
         (A + event({"error": {"message": "out of memory"}}) + END + DONE, "stream_error"),
         (A + b'event: error\ndata: {"message": "out of memory"}\n\n' + END, "stream_error"),
+        (A + event({"error": {}}) + END + DONE, "stream_error"),
+        (A + END + event({"error": {"message": "late"}}) + DONE, "stream_error"),
+        (A + chunk({}, "abort") + usage(1) + DONE, "stream_error"),
+        (A + chunk({}, "error") + usage(1) + DONE, "stream_error"),
+        (chunk({"role": "assistant"}, "") + chunk({"content": "a"}, "") + DONE, "stream_unfinished"),
         (ROLE + END + usage(0) + DONE, "stream_empty"),
         (ROLE + A + B + DONE, "stream_unfinished"),
         (ROLE + A + B, "stream_unfinished"),
@@ -118,10 +123,17 @@ def test_what_is_no_answer_has_a_name(body: bytes, status: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [A + END, A + END + DONE, A + END + usage(1) + DONE, ROLE + B + END + usage(3)]
+    "body",
+    [
+        A + END,
+        A + END + DONE,
+        A + END + usage(1) + DONE,
+        ROLE + B + END + usage(3),
+        chunk({"content": "a"}, "", error=None) + END,
+    ],
 )
 def test_forms_of_the_same_answer_are_all_good(body: bytes) -> None:
-    """With or without ``[DONE]``, usage and role."""
+    """With or without ``[DONE]``, usage and role; what is empty is no finish reason and no error."""
     assert read_stream(body, 3).problem is None
 
 
