@@ -19,6 +19,7 @@ class StandIn:
     port: int
     log_path: Path
     scheme: str = "http"
+    pid: int = 0
 
     @property
     def url(self) -> str:
@@ -45,7 +46,7 @@ def stand_in(folder: Path, *options: str) -> Iterator[StandIn]:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
         try:
-            yield StandIn(int(process.stdout.readline()), log_path)
+            yield StandIn(int(process.stdout.readline()), log_path, pid=process.pid)
         finally:
             process.stdin.close()
             process.wait(20)

@@ -42,6 +42,7 @@ _MOST_MS = 2.6e9
 _REASONING = ("reasoning_content", "reasoning")
 #: Of an event's ``error``: servers may write the field with each chunk.
 _NO_ERROR = (None, False, "")
+_GZIP, _COMPRESSED = b"\x1f\x8b", "it is compressed (gzip), which was not asked for"
 #: Finish reasons of answers that the server gave up (vLLM's and SGLang's): their tokens are no answer.
 _GIVEN_UP = ("abort", "error")
 #: In place of a key; characters of one that may be a key's beginning.
@@ -104,6 +105,7 @@ def request_bytes(endpoint: Endpoint, target: StreamTarget, body: bytes) -> byte
         f"Host: {host}{port}",
         "Content-Type: application/json",
         "Accept: text/event-stream",
+        "Accept-Encoding: identity",
         f"Content-Length: {len(body)}",
     ]
     if key := target.key():
@@ -211,7 +213,8 @@ def _judge(stream: StreamText, body: bytes, asked_tokens: int | None) -> tuple[s
     chunks, tokens = stream.chunks, stream.output_tokens
     try:
         if not stream.kinds:
-            raise _Bad("stream_missing", repr(body[:80])[2:-1])
+            compressed = body.startswith(_GZIP)
+            raise _Bad("stream_missing", _COMPRESSED if compressed else repr(body[:80])[2:-1])
         if stream.finish_reason is None:
             raise _Bad("stream_unfinished", f"after {chunks} chunks with tokens")
         if stream.finish_reason in _GIVEN_UP:

@@ -62,6 +62,10 @@ def summarise_tokens(tokens: TokenWindow, each: Each) -> dict[str, Any]:
             f"{buffered} of {int(answered.sum())} streams came at once: something between the model and this "
             "client's read kept them back, and when their tokens were made is not known"
         )
+    elif uncounted := int((answered & ~tokens.counted).sum()):
+        reasons["tpot_ms"] = (
+            f"of {uncounted} of {int(answered.sum())} answers nobody counted the tokens: no `usage`, no tokenizer"
+        )
     thought = answered & (tokens.first_output_ns < 0) & (tokens.first_token_ns >= 0)
     if thought.any() and (tokens.first_output_ns[answered] >= 0).any():
         reasons["ttft_output_ms"] = (

@@ -18,7 +18,7 @@ def conversing_problems(load: LoadSpec) -> Iterator[tuple[str, str]]:
         message = "counts requests, and a load of conversations ends with its duration; leave it out"
         yield "load.max_requests", message
     arrivals = load.arrivals
-    if not arrivals.paced or arrivals.warmup().loop != arrivals.loop or load.engine != "inferbench":
+    if not arrivals.paced or load.engine != "inferbench":
         yield (
             "load.arrivals",
             f"{arrivals.kind} arrivals are no beginnings of conversations; use another kind",

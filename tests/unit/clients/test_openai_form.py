@@ -94,6 +94,7 @@ def test_nothing_is_made_of_what_a_server_does_not_tell() -> None:
     [
         (b"", "stream_missing"),
         (b'{"choices": [{"message": {"content": "whole"}}]}', "stream_missing"),
+        (b"\x1f\x8b\x08" + bytes(20), "stream_missing"),
         (b"<html>bad gateway</html>\n\n", "stream_missing"),
         (A + event(b'{"choices": [{"delta": {"content": "b"}') + END + DONE, "stream_json"),
         (A + event([1]) + END + DONE, "stream_json"),

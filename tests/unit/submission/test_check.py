@@ -70,6 +70,7 @@ REPLAY: dict[str, Any] = {**STREAMS, "requests": {"kind": "trace", "path": "a.cs
 POSSIBLE: list[JobSpec] = [
     spec({"protocol": "openai"}, **TALKS),
     spec({"protocol": "openai", "arrivals": {"kind": "trace", "path": "a.csv"}}, **REPLAY),
+    spec({"protocol": "openai", "arrivals": {"kind": "trace", "path": "a.csv"}}, **TALKS),
     spec({"protocol": "openai"}, **{**STREAMS, "requests": {"kind": "conversations", "path": "talks.jsonl"}}),
     spec({"protocol": "openai"}, **STREAMS, slo={"each": {"ttft_ms": 100}, "min_good_ratio": 0.9}),
     spec({"protocol": "openai", "endpoint": "completions", "client": "reference"}, **STREAMS),
