@@ -36,5 +36,7 @@ def list_models(endpoint: Endpoint, target: StreamTarget, base: str) -> list[str
         raise InputError(f"{endpoint.url} does not say which models it has: {error}") from error
     shown = [name for name in names if isinstance(name, str) and name.isprintable() and len(name) <= 1000]
     if any(without_key(name, key) != name for name in shown):
-        raise InputError(f"{endpoint.url} names models with the API key in their names; name one with --model")
+        raise InputError(
+            f"{endpoint.url} names models with the API key in their names; name one with --model"
+        )
     return shown

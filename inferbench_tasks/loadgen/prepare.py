@@ -90,7 +90,9 @@ def prepare(
     except ValueError as error:
         raise InputError(f"{error}", field="load.arrivals") from error
     if conversing and arrivals.warmup().loop != arrivals.loop:
-        message = f"{arrivals.kind} arrivals warm up with another loop than they measure, which sessions can't"
+        message = (
+            f"{arrivals.kind} arrivals warm up with another loop than they measure, which sessions can't"
+        )
         raise InputError(message, field="load.arrivals")
     warmup_ns, duration_ns = round(spec.warmup_s * _NS), round(spec.duration_s * _NS)
     segments = _segments(spec, arrivals, folder, warmup_ns, duration_ns)

@@ -32,15 +32,14 @@ from inferbench_tasks.loadgen.token_summary import Each, summarise_tokens
 from inferbench_tasks.loadgen.token_window import TokenWindow
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.requests.prompts import PromptSet, TraceFile, write_prompts
+from inferbench_tasks.submission.conversing import beginnings, too_many_turns
 from inferbench_tasks.submission.schema import LoadSpec
 from inferbench_tasks.submission.token_lengths import INPUT_TOKENS, OUTPUT_TOKENS, lengths_of
 
 #: The share of streams that the window's ends may cut without a word.
 _MANY_CUT = 0.1
-#: Different prompts of a load whose number of requests nobody knows, and the most of any.
-_PROMPTS_OF_CLOSED, _MOST_PROMPTS = 4096, 100_000
-#: Of all conversations of a load together.
-_MOST_TURNS = 400_000
+#: The most different prompts of a load.
+_MOST_PROMPTS = 100_000
 _HTTP = {"http": 80, "https": 443}
 _PLAIN = re.compile(r"[\x21-\x7e]{1,2000}")
 
@@ -154,12 +153,8 @@ def write_requests(
     )
     count = _wanted(options, spec, base_dir)
     if wanted.turns is not None:
-        turns = float(wanted.turns.draw(1000, np.random.default_rng(0)).mean())
-        if count * turns > _MOST_TURNS:
-            raise InputError(
-                f"{count:,} conversations of {turns:.1f} turns are more than {_MOST_TURNS:,} requests; lower the rate, "
-                "the duration or the turns"
-            )
+        if problem := too_many_turns(count, wanted.turns):
+            raise InputError(problem)
     write_prompts(wanted, min(count, _MOST_PROMPTS), path, spec.seed)
 
 
@@ -169,10 +164,9 @@ def requests_made(options: TokenOptions, spec: LoadSpec, base_dir: Path) -> int:
 
 
 def _wanted(options: TokenOptions, spec: LoadSpec, base_dir: Path) -> int:
-    if isinstance(spec.arrivals, ClosedProcess):
-        return _PROMPTS_OF_CLOSED if options.trace is None else _MOST_PROMPTS
-    rate = spec.arrivals.bind(base_dir).mean_rate_rps(spec.duration_s) or 0.0
-    return int(1.2 * rate * (spec.duration_s + spec.warmup_s)) + 64
+    if options.trace is not None and isinstance(spec.arrivals, ClosedProcess):
+        return _MOST_PROMPTS
+    return beginnings(spec, spec.arrivals.bind(base_dir))
 
 
 #: Fields that ask for more than one answer to a request.

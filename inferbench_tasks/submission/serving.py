@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from inferbench_tasks.submission.abilities import BackendAbilities
 from inferbench_tasks.submission.context import context_findings
-from inferbench_tasks.submission.conversing import conversing_problems
+from inferbench_tasks.submission.conversing import beginnings, conversing_problems, too_many_turns
 from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.schema import PROMPTED, JobSpec
 
@@ -89,6 +89,13 @@ def _streamed(spec: JobSpec) -> Iterator[Finding]:
     if spec.requests.conversing:
         for field, message in conversing_problems(load):
             yield Finding((field, "requests"), message)
+    turns = spec.requests.turns  # those of a file are drawn when that is there
+    if (
+        turns is not None
+        and not hasattr(turns, "path")
+        and (problem := too_many_turns(beginnings(load, load.arrivals), turns))
+    ):
+        yield Finding(("requests.turns", "load.arrivals"), problem)
     moments = getattr(load.arrivals, "path", None)
     if spec.requests.kind == "trace" and moments not in (None, spec.requests.path):
         yield Finding(

@@ -36,7 +36,7 @@ ENDS = {OK, "reset", "connection"}
 
 def plan_of(url: str, folder: Path, **options: Any) -> Any:
     """Of a load without the client's ceiling, which goes on whatever fails."""
-    fields = {"duration_s": 2.0, "warmup_s": 0.0, "timeout_ms": 10_000.0, "max_error_ratio": 1.0, "shards": 1}
+    fields = {"duration_s": 1.5, "warmup_s": 0.0, "timeout_ms": 10_000.0, "max_error_ratio": 1.0, "shards": 1}
     tokens = TokenOptions(output_tokens={"kind": "fixed", "value": 12}, each=EACH)
     asked = standalone.Asked(
         url=url, arrivals="constant:40", options={**fields, **options}, model="stand-in", protocol="openai",
@@ -72,7 +72,7 @@ def answering(answer: Answer) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_POST = _answer  # noqa: N815 - http.server's names
+        do_GET = do_POST = _answer
 
         def log_message(self, format: str, *arguments: Any) -> None:
             """Nothing is said."""
@@ -109,7 +109,9 @@ def test_a_server_that_is_killed_amid_streams(tmp_path: Path, client: str) -> No
         outcome, tokens, ends = loaded(plan, tmp_path)
         killer.join()
     assert ends.keys() <= ENDS
-    assert ends[OK] > 0 and ends["reset"] > 0 and ends["reset"] + ends["connection"] == ends.total() - ends[OK]
+    assert (
+        ends[OK] > 0 and ends["reset"] > 0 and ends["reset"] + ends["connection"] == ends.total() - ends[OK]
+    )
     assert tokens["good"] == ends[OK] and tokens["good_ratio"] == ends[OK] / ends.total() < 1
     for name in ("ttft_ms", "latency_ms", "tpot_ms"):
         assert tokens[name]["p99"] is None, name

@@ -99,6 +99,11 @@ POSSIBLE: list[JobSpec] = [
 ]
 TFS: dict[str, Any] = {"serve": {"backend": "tfs_protocol"}, "convert": {"format": "savedmodel"}}
 IMPOSSIBLE: list[tuple[JobSpec, str, str]] = [
+    (
+        spec({"protocol": "openai", "arrivals": {"kind": "poisson", "rate_rps": 10_000}}, **TALKS),
+        "requests.turns",
+        "conversations of 3.0 turns are more than 400,000 requests",
+    ),
     (spec({"protocol": "openai"}, **LONG), "requests.input_tokens", "are 513 tokens, more than a slot's 512"),
     (
         spec({"protocol": "openai"}, **{**TALKING, "serve": {"backend": "llama_cpp", "context_tokens": 511}}),
