@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import numpy as np
 import orjson
 
 from inferbench_tasks.arrivals.closed import ClosedProcess
@@ -152,9 +151,8 @@ def write_requests(
         count=token_counter(vocabulary).count if vocabulary else None,
     )
     count = _wanted(options, spec, base_dir)
-    if wanted.turns is not None:
-        if problem := too_many_turns(count, wanted.turns):
-            raise InputError(problem)
+    if wanted.turns is not None and (problem := too_many_turns(count, wanted.turns)):
+        raise InputError(problem)
     write_prompts(wanted, min(count, _MOST_PROMPTS), path, spec.seed)
 
 
