@@ -55,6 +55,7 @@ class Server:
     ``service``: of a batch, what the server adds per batch included. ``front_ns``: how long the server's event loop is
     busy with a request before it is in the queue, so that it is a queue by itself; what it does with the answer is
     counted here too. ``request_ns``: what else is added to each request; a pure delay, or what draws one.
+    ``mean_service_ns``: the exact mean of ``service``, of so many rows, where it is known.
     Instances do not slow each other or the front down: ``service`` has to be that with all of them busy.
     """
 
@@ -64,6 +65,7 @@ class Server:
     request_ns: float | Delay = 0.0
     front_ns: float = 0.0
     max_waiting: int = MAX_WAITING
+    mean_service_ns: Callable[[int], float] | None = None
 
     def __post_init__(self) -> None:
         if self.instances < 1:
@@ -89,11 +91,14 @@ class Server:
     def capacity_rps(self, rows: int, rng: np.random.Generator, draws: int = 1000) -> float:
         """Requests per second with queues that are never empty: the rate from which on one of them only grows.
 
-        ``draws``: over how many service times their mean is taken.
+        ``draws``: over how many service times their mean is taken where ``mean_service_ns`` is not known.
         """
         self.check(rows)
         fit = self.batcher.max_rows // rows if self.batcher.max_rows else 1
         count, _ = self.batcher.takes(fit + 1, rows)
-        mean_ns = sum(self.service(count * rows, rng) for _ in range(draws)) / draws
+        if self.mean_service_ns:
+            mean_ns = self.mean_service_ns(count * rows)
+        else:
+            mean_ns = sum(self.service(count * rows, rng) for _ in range(draws)) / draws
         instances_rps = self.instances * count / mean_ns * 1e9
         return min(instances_rps, 1e9 / self.front_ns) if self.front_ns else instances_rps

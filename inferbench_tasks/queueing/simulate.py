@@ -70,8 +70,9 @@ class _Run:
     taken: dict[int, float] = field(default_factory=dict)
     answered: dict[int, float] = field(default_factory=dict)
     batches: list[int] = field(default_factory=list)
-    refused: int = 0
-    busy_ns: float = 0.0
+    batch_taken: list[float] = field(default_factory=list)
+    batch_end: list[float] = field(default_factory=list)
+    refused: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.server.check(self.rows)
@@ -102,7 +103,7 @@ class _Run:
 
     def _enter(self, queued_ns: float, sent_ns: float) -> None:
         if len(self.waiting) >= self.server.max_waiting:
-            self.refused += 1
+            self.refused.append(sent_ns)
             return
         self.waiting.append(len(self.sent))
         self.sent.append(sent_ns)
@@ -119,11 +120,11 @@ class _Run:
         return float("inf")
 
     def _execute(self, batch: list[int], now_ns: float) -> None:
-        service_ns = self.server.service(len(batch) * self.rows, self.rng)
-        end_ns = now_ns + service_ns
+        end_ns = now_ns + self.server.service(len(batch) * self.rows, self.rng)
         heapq.heappush(self.ends, end_ns)
-        self.busy_ns += service_ns
         self.batches.append(len(batch))
+        self.batch_taken.append(now_ns)
+        self.batch_end.append(end_ns)
         for request in batch:
             self.taken[request] = now_ns
             self.answered[request] = end_ns + self.server.delay_ns(self.rng)
@@ -138,7 +139,8 @@ class _Run:
             taken_ns=np.array([self.taken[at] for at in order], dtype=np.float64),
             answered_ns=np.array([self.answered[at] for at in order], dtype=np.float64),
             batches=np.array(self.batches, dtype=np.int64),
-            refused=self.refused,
-            busy_ns=self.busy_ns,
+            batch_taken_ns=np.array(self.batch_taken, dtype=np.float64),
+            batch_end_ns=np.array(self.batch_end, dtype=np.float64),
+            refused_ns=np.array(self.refused, dtype=np.float64),
             instances=self.server.instances,
         )

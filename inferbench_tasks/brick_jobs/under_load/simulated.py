@@ -24,7 +24,7 @@ _PARTS = 10
 class Seen:
     """``latencies_ms``: of the measured requests that were answered in time; ``error_ratio``: the share that was not.
 
-    ``rows``: requests in a batch, in the mean; ``throughput_rps``: answers per second of the measurement.
+    ``batch_requests``: in a batch, in the mean; ``throughput_rps``: answers per second. All of the measurement only.
     """
 
     latencies_ms: NDArray[np.float64]
@@ -45,36 +45,54 @@ def offered_rps(load: LoadSpec, arrivals: ArrivalProcess, rng: np.random.Generat
     return float(counts.max()) / (lasts_s / _PARTS)
 
 
-def simulated(server: Server, load: LoadSpec, arrivals: ArrivalProcess, rng: np.random.Generator) -> Seen:
-    """Warm-up and measurement, one after the other. ``arrivals``: those of the load, bound to their files."""
-    rows, warm_s = load.samples_per_request, load.warmup_s
+def simulated(
+    server: Server,
+    load: LoadSpec,
+    arrivals: ArrivalProcess,
+    rng: np.random.Generator,
+    most_requests: int = MOST_REQUESTS,
+) -> Seen:
+    """Warm-up and measurement, one after the other. ``arrivals``: those of the load, bound to their files.
+
+    The measurement ends as a real one does: with the load, or when request ``max_requests`` + 1 would leave.
+    """
+    rows, warm_s, most = load.samples_per_request, load.warmup_s, load.max_requests
     if isinstance(arrivals, ClosedProcess):
-        most_s = MOST_REQUESTS / server.capacity_rps(rows, rng, 100)
+        most_s = most_requests / server.capacity_rps(rows, rng, 100)
         length_s = max(min(load.duration_s, most_s), 1e-9)
         warm_s = min(warm_s, length_s)
         outcome = closed_loop(
             server, arrivals.users, arrivals.think_time_ns, (warm_s + length_s) * 1e9, rng, rows
         )
+        offsets = outcome.sent_ns[outcome.sent_ns >= warm_s * 1e9] - warm_s * 1e9
     else:
         length_s = load.duration_s
         if arrivals.stationary and (rate := arrivals.mean_rate_rps(length_s)):
-            length_s = min(length_s, MOST_REQUESTS / rate)
+            length_s = min(length_s, most_requests / rate)
             warm_s = min(warm_s, length_s)
         before = arrivals.warmup().offsets_ns(warm_s, rng) if warm_s else np.zeros(0)
-        offsets = np.concatenate([before, arrivals.offsets_ns(length_s, rng) + warm_s * 1e9])
-        outcome = open_loop(server, offsets, rng, rows)
-    return _seen(outcome, load, warm_s, length_s)
+        offsets = arrivals.offsets_ns(length_s, rng)
+        length_s = arrivals.lasts_s(length_s)
+        outcome = open_loop(server, np.concatenate([before, offsets[:most] + warm_s * 1e9]), rng, rows)
+    if most is not None and most < len(offsets):
+        length_s = max(float(offsets[most]), 1.0) / 1e9
+    return _seen(outcome, load, warm_s * 1e9, length_s * 1e9)
 
 
-def _seen(outcome: Outcome, load: LoadSpec, warm_s: float, length_s: float) -> Seen:
-    measured = np.flatnonzero(outcome.sent_ns >= warm_s * 1e9)[: load.max_requests]
-    latencies_ms = outcome.latencies_ns[measured] / 1e6
+def _seen(outcome: Outcome, load: LoadSpec, warm_ns: float, length_ns: float) -> Seen:
+    end_ns = warm_ns + length_ns
+
+    def measured(at_ns: NDArray[np.float64]) -> NDArray[np.bool_]:
+        return (at_ns >= warm_ns) & (at_ns < end_ns)
+
+    latencies_ms = outcome.latencies_ns[measured(outcome.sent_ns)] / 1e6
     in_time = latencies_ms[latencies_ms <= load.timeout_ms]
-    due = len(measured) + outcome.refused
+    due = len(latencies_ms) + int(measured(outcome.refused_ns).sum())
+    batches = outcome.batches[measured(outcome.batch_taken_ns)]
     return Seen(
         latencies_ms=in_time,
         error_ratio=1 - len(in_time) / due if due else 0.0,
-        utilisation_ratio=outcome.utilisation(),
-        batch_requests=float(outcome.batches.mean()) if len(outcome.batches) else 0.0,
-        throughput_rps=len(in_time) / length_s,
+        utilisation_ratio=outcome.utilisation(warm_ns, end_ns),
+        batch_requests=float(batches.mean()) if len(batches) else 0.0,
+        throughput_rps=len(in_time) / length_ns * 1e9,
     )
