@@ -48,6 +48,7 @@ class Told:
             else Batcher(),
             request_ns=self.added.draw,
             front_ns=self.added.front_ns,
+            mean_service_ns=lambda rows: self.services.run_ns(rows, factor, self.added.batch_ns),
         )
 
 

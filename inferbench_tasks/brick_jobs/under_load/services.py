@@ -13,8 +13,8 @@ from inferbench_tasks.bricks.measure.method import trimmed_mean
 from inferbench_tasks.bricks.results import Result
 from inferbench_tasks.queueing.server import Service
 
-#: A normal's 95% interval is so many standard deviations wide.
-_WIDTH = 2 * 1.959964
+#: A normal's 95% interval reaches so many standard deviations up.
+_Z = 1.959964
 #: Runs over their rounds' means are kept as so many equally likely values.
 _LEVELS = np.linspace(0.0, 1.0, 201)
 
@@ -36,8 +36,18 @@ class Services:
         return float(np.interp(rows, sizes, [self.ns[size] for size in sizes]))
 
     def log_spread(self) -> float:
-        """How far the model may be off: the standard deviation of a logarithm, by the widest of the intervals."""
-        return max(math.log(high / low) / _WIDTH for low, high in self.interval_ns.values())
+        """How far the model may be off: the standard deviation of a logarithm, by the widest of the intervals.
+
+        By their upper ends: intervals are as wide down as up, so that lower ends come near 0 or below it, where their
+        logarithm says nothing of the time.
+        """
+        return max(
+            math.log(max(high / self.ns[size], 1.0)) / _Z for size, (_, high) in self.interval_ns.items()
+        )
+
+    def run_ns(self, rows: int, factor: float, batch_ns: float) -> float:
+        """The exact mean of ``service``."""
+        return self.mean_ns(rows) * factor * float(self.spread.mean()) + batch_ns
 
     def service(self, factor: float, batch_ns: float) -> Service:
         """With every time ``factor`` times as long, and what the server adds to a batch."""

@@ -52,7 +52,7 @@ class Timed:
         return Services(
             {size: row["predicted_ms"] * 1e6 for size, row in self.rows.items()},
             {
-                size: tuple(max(bound, 1e-9) * 1e6 for bound in row["predicted_interval_ms"])
+                size: tuple(bound * 1e6 for bound in row["predicted_interval_ms"])
                 for size, row in self.rows.items()
             },
             spread_of(self.cut.parts, self.runs),

@@ -1,0 +1,25 @@
+"""Times of a model at some batch sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from inferbench_tasks.brick_jobs.under_load.services import Services
+
+MS = 1e6
+
+
+@pytest.mark.parametrize("low_ms", [-0.2, 0.0, 1e-9, 0.4])
+def test_how_far_a_model_may_be_off_is_by_the_upper_end(low_ms: float) -> None:
+    """1 ms, 2.2 at most: its 95% are a factor of 2.2, however near to 0 or below it the lower end is."""
+    one = Services({1: MS}, {1: (low_ms * MS, 2.2 * MS)}, np.ones(1))
+    assert np.exp(1.959964 * one.log_spread()) == pytest.approx(2.2)
+
+
+def test_the_mean_of_runs_is_exact() -> None:
+    """That of 100,000 drawn ones: a run in two hundred takes five times as long."""
+    one = Services({1: MS}, {1: (MS, MS)}, np.concatenate([np.ones(199), [5.0]]))
+    service, rng = one.service(2.0, 0.5 * MS), np.random.default_rng(1)
+    drawn = np.mean([service(1, rng) for _ in range(100_000)])
+    assert one.run_ns(1, 2.0, 0.5 * MS) == pytest.approx(2.54 * MS) == pytest.approx(drawn, rel=0.01)
