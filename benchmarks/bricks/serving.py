@@ -90,7 +90,7 @@ def _measured(model: str, batching: str, done: set[tuple[float | None, str]]) ->
     slo = {"p99_ms": round(SLO_TIMES * alone["p50_ms"], 3)}
     capacity = _predicted(_submission(model, batching, _poisson(1.0), 10.0, slo))["capacity_rps"]
     if not capacity:
-        raise NoRow(f"no rate is predicted to keep {slo}")
+        raise NoRow(f"no rate is predicted to keep {slo}, or one too close to saturation to be told")
     for load in LOADS:
         if {(load, "p50_ms"), (load, "p99_ms")} <= done:
             continue
@@ -159,7 +159,7 @@ def _predicted(submission: dict[str, Any]) -> dict[str, Any]:
     why = ""
     for _ in range(TRIES):
         [row], said = _asked(["bricks", "predict"], submission)
-        if row["capacity_rps"] is None:
+        if row.get("saturation_rps") is None:
             raise NoRow(row["state"])
         if not row["disturbed"]:
             return dict(row)

@@ -75,7 +75,7 @@ def predict_load(file: Path, wish: Wish, output: OutputFormat) -> None:
     emit([_short(row) for row in ordered] if output is OutputFormat.table else ordered, output)
     for text in dict.fromkeys(text for row in ordered for text in _in_words(row)):
         say(text)
-    if none := [row for row in ordered if row["capacity_rps"] is None]:
+    if none := [row for row in ordered if _is_none(row)]:
         raise StageError(
             f"{len(none)} of {len(ordered)} jobs have no prediction:\n"
             + "\n".join(f"{row['job']}: {row['state']}" for row in none)
@@ -168,16 +168,23 @@ def _short(row: Mapping[str, Any]) -> dict[str, Any]:
     return shown | {"state": row["state"]}
 
 
+def _is_none(row: Mapping[str, Any]) -> bool:
+    """Whether nothing is predicted of it, and ``state`` says why."""
+    return row.get("saturation_rps") is None
+
+
 def _with_interval(value: float | None, interval: Sequence[float] | None) -> str:
-    if value is None or interval is None:
+    if interval is None:
         return "-"
+    if value is None:
+        return f"{interval[0]:.4g} to {interval[1]:.4g}"
     return f"{value:.4g} ({interval[0]:.4g} to {interval[1]:.4g})"
 
 
 def _in_words(row: Mapping[str, Any]) -> list[str]:
     """What a reader must know of the figures, the same for many rows once."""
     said = [f"DISTURBED, and not kept: {why}." for why in row["disturbed"]]
-    if row["capacity_rps"] is None:
+    if _is_none(row):
         return said
     if not row["calibrated"]:
         said.append(
@@ -187,4 +194,15 @@ def _in_words(row: Mapping[str, Any]) -> list[str]:
     if row["slo_left_out"]:
         said.append(f"Not predicted, and in no capacity: {', '.join(row['slo_left_out'])} of the slo.")
     by = f"{row['capacity_arrivals']} arrivals by {row['capacity_by']}"
-    return [*said, f"capacity_rps: the highest rate of {by}."]
+    said.append(f"capacity_rps: the highest rate of {by}.")
+    if row["capacity_rps"] is None:
+        said.append(
+            f"{row['job']}: its capacity is between {row['capacity_interval_rps'][0]:.4g} and the saturation rate, "
+            f"{row['capacity_interval_rps'][1]:.4g} at most: so close to it no load of a sensible length tells more."
+        )
+    if row["capacity_fails_at_rps"] is not None:
+        said.append(
+            f"{row['job']}: at lower rates its objective fails ({row['capacity_fails_at_rps']:.4g} requests/s is one): "
+            "batches wait for more requests."
+        )
+    return said

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from inferbench_tasks.arrivals.base import ArrivalProcess
 from inferbench_tasks.arrivals.poisson import Poisson
-from inferbench_tasks.brick_jobs.under_load.simulated import simulated
+from inferbench_tasks.brick_jobs.under_load.simulated import MOST_REQUESTS, simulated
 from inferbench_tasks.queueing.server import Server
 from inferbench_tasks.submission.schema import LoadSpec
 
@@ -17,6 +19,20 @@ from inferbench_tasks.submission.schema import LoadSpec
 WITHIN_RATIO = 0.01
 #: Below this share of the saturation rate requests hardly meet: an objective that fails there fails alone.
 _LEAST_RATIO = 0.01
+#: From one rate to the next lower one that is looked at; a narrower range in which an objective holds may be missed.
+_STEP_RATIO = 0.8
+#: Random paths, each with a highest rate of its own; an odd number, for its median.
+SEEDS = 5
+#: As many of them at each end of the model's interval, where the search takes as long again.
+_END_SEEDS = 3
+#: Over so many draws the mean of a service is taken that is not known.
+_DRAWS = 100_000
+#: Requests of the longest path.
+_LONGEST = 40_000
+#: So many times longer than a queue takes to forget is a path long enough.
+_RELAXATIONS = 100
+#: So many requests lie beyond the percentile that is looked at, where the longest path has as many.
+_BEYOND = 100
 PERCENTS = {"p50_ms": 50.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "p999_ms": 99.9}
 
 
@@ -39,37 +55,147 @@ class Objective:
 
 
 def at_rate(arrivals: ArrivalProcess, rate_rps: float) -> ArrivalProcess:
-    """The same at another rate; Poisson's where the kind has none that can be chosen."""
-    if "rate_rps" in type(arrivals).model_fields:
+    """The same at another rate; Poisson's where the kind has none that can be chosen, or changes it by itself: a
+    capacity is of one rate."""
+    if arrivals.stationary and "rate_rps" in type(arrivals).model_fields:
         return arrivals.model_copy(update={"rate_rps": rate_rps})
     return Poisson(kind="poisson", rate_rps=rate_rps)
 
 
-def capacity_rps(
-    server: Server, load: LoadSpec, arrivals: ArrivalProcess, objective: Objective, seed: int
-) -> float:
-    """Requests per second; 0 where the objective does not even hold for requests that hardly meet.
+@dataclass(frozen=True)
+class Capacity:
+    """``rps``: None where it is too close to saturation to be told, within ``interval_rps``, which always holds it.
 
-    The saturation rate bounds it: at that rate a queue grows, whatever the latencies of a short load say.
+    ``fails_at_rps``: a lower rate at which the objective fails, None where none was found; 0 is the capacity where it
+    holds at no rate that was looked at.
     """
-    most = server.capacity_rps(load.samples_per_request, np.random.default_rng(seed))
-    if not objective.bounds:
-        return most
-    low, high = most * _LEAST_RATIO, most
 
-    def holds(rate_rps: float) -> bool:
-        load_at = load.model_copy(update={"max_requests": None, "duration_s": 3600.0})
-        seen = simulated(server, load_at, at_rate(arrivals, rate_rps), np.random.default_rng(seed))
+    rps: float | None
+    interval_rps: tuple[float, float]
+    fails_at_rps: float | None = None
+
+
+def capacity(
+    server: Callable[[float], Server],
+    factors: tuple[float, float],
+    load: LoadSpec,
+    arrivals: ArrivalProcess,
+    objective: Objective,
+    seed: int,
+) -> Capacity:
+    """``server``: with every time of the model so many times as long; ``factors``: the longest and the shortest that
+    its interval allows.
+
+    The median of ``SEEDS`` random paths; the interval is from the lowest with the longest times to the highest with
+    the shortest, and ``WITHIN_RATIO`` more, within which each is found.
+    """
+    slow, fast = factors
+    searches = {
+        factor: [Search(server(factor), load, arrivals, objective, (seed, at)) for at in range(paths)]
+        for factor, paths in {slow: _END_SEEDS, fast: _END_SEEDS, 1.0: SEEDS}.items()
+    }
+    first = searches[1.0][0]
+    most = searches[fast][0].saturation_rps
+    if not objective.bounds:
+        return Capacity(first.saturation_rps, (searches[slow][0].saturation_rps, most))
+    found = {factor: [search.rps() for search in of] for factor, of in searches.items()}
+    low = min(*found[slow], *found[1.0], searches[slow][0].highest_rps) / (1 + WITHIN_RATIO)
+    high = min(max(*found[fast], *found[1.0]) * (1 + WITHIN_RATIO), most)
+    rps = float(np.median(found[1.0]))
+    fails_at_rps = first.fails_below(min(rps, first.highest_rps))
+    return Capacity(None if rps == math.inf else rps, (low, high), fails_at_rps)
+
+
+@dataclass(frozen=True)
+class Search:
+    """Of one server under one kind of load, along one random path: ``seed``'s, the same at every rate.
+
+    The objective is that of a queue that has forgotten how it began, however short the load is.
+    """
+
+    server: Server
+    load: LoadSpec
+    arrivals: ArrivalProcess
+    objective: Objective
+    seed: tuple[int, ...]
+
+    @cached_property
+    def saturation_rps(self) -> float:
+        """At that rate a queue grows, whatever the latencies of a short load say: it bounds every capacity."""
+        rng = np.random.default_rng(self.seed)
+        return self.server.capacity_rps(self.load.samples_per_request, rng, _DRAWS)
+
+    @cached_property
+    def highest_rps(self) -> float:
+        """The highest rate that is looked at: close to saturation a queue forgets so slowly that the longest path says
+        nothing of it.
+
+        It takes (1 - utilisation)^-2 requests or some, times the mean of the squared coefficients of variation of gaps
+        and services (heavy traffic; Whitt, Planning queueing simulations, 1989).
+        """
+        longest = 1 - math.sqrt(_RELAXATIONS * self._variability / _LONGEST)
+        return self.saturation_rps * min(1 - WITHIN_RATIO, max(longest, _LEAST_RATIO))
+
+    def rps(self) -> float:
+        """The highest rate at which it holds, to ``WITHIN_RATIO``; infinite where it is beyond ``highest_rps``, 0 where
+        it holds at no rate that is looked at.
+
+        From the top down: where batches wait for more requests, latencies fall with the rate before they rise.
+        """
+        above = math.inf
+        for rate_rps in self._grid():
+            if self.holds(rate_rps):
+                return math.inf if above == math.inf else self._between(rate_rps, above)
+            above = rate_rps
+        return 0.0
+
+    def fails_below(self, rps: float) -> float | None:
+        """The highest of the lower rates that are looked at, below ``rps``, at which it fails; None where it holds at
+        all of them."""
+        if not self.server.batcher.delay_ns:  # fewer requests never wait longer then
+            return None
+        return next((rate for rate in self._grid() if rate < rps and not self.holds(rate)), None)
+
+    def holds(self, rate_rps: float) -> bool:
+        """Nothing fails, and every percentile is within its bound."""
+        requests = self._requests(rate_rps)
+        load = self.load.model_copy(
+            update={
+                "max_requests": None, "duration_s": requests / rate_rps, "warmup_s": requests / rate_rps / 10
+            }
+        )  # fmt: skip
+        arrivals, rng = at_rate(self.arrivals, rate_rps), np.random.default_rng(self.seed)
+        seen = simulated(self.server, load, arrivals, rng, _LONGEST)
         if seen.error_ratio or not len(seen.latencies_ms):
             return False
         return all(
             float(np.percentile(seen.latencies_ms, PERCENTS[name])) <= bound
-            for name, bound in objective.bounds.items()
+            for name, bound in self.objective.bounds.items()
         )
 
-    if not holds(low):
-        return 0.0
-    while high / low > 1 + WITHIN_RATIO:
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+    def _grid(self) -> Iterator[float]:
+        rate_rps, least_rps = self.highest_rps, self.saturation_rps * _LEAST_RATIO
+        while rate_rps > least_rps:
+            yield rate_rps
+            rate_rps *= _STEP_RATIO
+        yield least_rps
+
+    def _between(self, low: float, high: float) -> float:
+        while high / low > 1 + WITHIN_RATIO:
+            middle = (low * high) ** 0.5
+            low, high = (middle, high) if self.holds(middle) else (low, middle)
+        return low
+
+    def _requests(self, rate_rps: float) -> int:
+        idle = 1 - rate_rps / self.saturation_rps
+        tail = max(1 / (1 - PERCENTS[name] / 100) for name in self.objective.bounds)
+        wanted = max(MOST_REQUESTS, _BEYOND * tail, _RELAXATIONS * self._variability / idle**2)
+        return math.ceil(min(wanted, _LONGEST))
+
+    @cached_property
+    def _variability(self) -> float:
+        rng, rows, rate = np.random.default_rng(self.seed), self.load.samples_per_request, self.saturation_rps
+        gaps = np.diff(at_rate(self.arrivals, rate).offsets_ns(MOST_REQUESTS / rate, rng))
+        times = [self.server.service(rows, rng) for _ in range(MOST_REQUESTS)]
+        squared = [float(np.var(one) / np.mean(one) ** 2) for one in (gaps, times)]
+        return sum(squared) / 2

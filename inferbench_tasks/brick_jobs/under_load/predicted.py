@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from inferbench_tasks.arrivals.base import ArrivalProcess
-from inferbench_tasks.brick_jobs.under_load.capacity import Objective, at_rate, capacity_rps
+from inferbench_tasks.brick_jobs.under_load.capacity import Objective, at_rate, capacity
 from inferbench_tasks.brick_jobs.under_load.overhead import Added
 from inferbench_tasks.brick_jobs.under_load.services import Services
 from inferbench_tasks.brick_jobs.under_load.simulated import Seen, offered_rps, simulated
@@ -60,12 +60,11 @@ def predicted(told: Told, draws: int = DRAWS) -> dict[str, Any]:
     load, sigma = told.job.load, told.services.log_spread()
     objective = Objective.of(told.job.slo.bounds() if told.job.slo else {})
     seed = load.seed
-    capacity = partial(capacity_rps, load=load, arrivals=told.arrivals, objective=objective, seed=seed)
-    slow, fast = np.exp(_Z * sigma), np.exp(-_Z * sigma)
-    least, most = capacity(told.server(float(slow))), capacity(told.server(float(fast)))
+    slow, fast = float(np.exp(_Z * sigma)), float(np.exp(-_Z * sigma))
+    most = capacity(told.server, (slow, fast), load, told.arrivals, objective, seed)
     saturation = partial(_saturation_rps, told)
     offered = offered_rps(load, told.arrivals, np.random.default_rng(seed))
-    state = _state(offered, saturation(1.0), saturation(float(slow)))
+    state = _state(offered, saturation(1.0), saturation(slow))
     row: dict[str, Any] = {
         "state": state,
         **dict.fromkeys([*FIGURES, *(f"{name}_interval" for name in FIGURES)]),
@@ -74,8 +73,9 @@ def predicted(told: Told, draws: int = DRAWS) -> dict[str, Any]:
         "batch_requests": None,
         "offered_rps": offered,
         "throughput_rps": None,
-        "capacity_rps": capacity(told.server(1.0)),
-        "capacity_interval_rps": [least, most],
+        "capacity_rps": most.rps,
+        "capacity_interval_rps": list(most.interval_rps),
+        "capacity_fails_at_rps": most.fails_at_rps,
         "capacity_by": str(objective),
         "capacity_arrivals": at_rate(told.arrivals, 1.0).kind,
         "saturation_rps": saturation(1.0),

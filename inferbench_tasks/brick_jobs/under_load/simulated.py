@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,7 @@ def simulated(
     The measurement ends as a real one does: with the load, or when request ``max_requests`` + 1 would leave.
     """
     rows, warm_s, most = load.samples_per_request, load.warmup_s, load.max_requests
+    offsets: NDArray[Any]
     if isinstance(arrivals, ClosedProcess):
         most_s = most_requests / server.capacity_rps(rows, rng, 100)
         length_s = max(min(load.duration_s, most_s), 1e-9)

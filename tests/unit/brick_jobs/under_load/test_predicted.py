@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inferbench_tasks.arrivals.poisson import Poisson
-from inferbench_tasks.brick_jobs.under_load.capacity import Objective, capacity_rps
 from inferbench_tasks.brick_jobs.under_load.overhead import Added
 from inferbench_tasks.brick_jobs.under_load.predicted import MAY_BE, UNSTABLE, Told, predicted
 from inferbench_tasks.brick_jobs.under_load.services import Services, sizes_of
@@ -93,33 +91,19 @@ def test_batching_raises_the_capacity_by_what_larger_batches_save() -> None:
     assert services(5.0, 6.0, 8.0).mean_ns(3) == pytest.approx(7 * MS)
 
 
-def test_an_objective_bounds_the_capacity_below_saturation() -> None:
-    """M/D/1 under p99 <= 4 service times: its p99 there by a long run; half a service time is kept at no rate."""
-    told = Told(job(poisson(50)), Poisson(kind="poisson", rate_rps=50), services(5.0), NOTHING)
-
-    def capacity(p99_ms: float) -> float:
-        return capacity_rps(
-            told.server(1.0), told.job.load, told.arrivals, Objective.of({"p99_ms": p99_ms}), 1
-        )
-
-    bounded = capacity(20)
-    assert 90 < bounded < 120
-    assert row(job(poisson(bounded * 0.97)), services(5.0))["p99_ms"] <= 20 * 1.08
-    assert capacity(2.5) == 0
-
-
-def test_what_is_bounded_and_not_predicted_is_named() -> None:
-    """An objective on energy changes no capacity silently; that nothing fails is kept by every rate below it."""
-    objective = Objective.of({"p99_ms": 100.0, "joule_per_request": 1.0, "error_ratio": 0.0})
-    assert objective.bounds == {"p99_ms": 100.0} and objective.left_out == ("joule_per_request",)
-
-
 def test_a_request_that_takes_longer_than_its_client_waits_is_an_error() -> None:
     """All of them, with a time-out below the service time; their percentiles are none."""
     spec = job(poisson(10))
     spec = spec.model_copy(update={"load": spec.load.model_copy(update={"timeout_ms": 4.0})})
     found = row(spec, services(5.0))
     assert found["error_ratio"] == 1 and found["p50_ms"] is None
+
+
+def test_without_an_objective_the_capacity_is_saturation_within_its_interval() -> None:
+    """200 per second, and times within 10%: 182 to 220, exactly."""
+    found = row(job(poisson(20)), services(5.0, off=0.1))
+    assert found["capacity_rps"] == found["saturation_rps"] == pytest.approx(200)
+    assert found["capacity_interval_rps"] == pytest.approx([200 / 1.1, 220])
 
 
 def test_the_interval_has_the_model_s_error_in_it() -> None:

@@ -1,0 +1,87 @@
+"""Capacities under an objective, against exact results of queues."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.arrivals.poisson import Poisson
+from inferbench_tasks.brick_jobs.under_load.capacity import Capacity, Objective, Search, at_rate, capacity
+from inferbench_tasks.queueing.server import Batcher, Server, Service
+from inferbench_tasks.submission.schema import LoadSpec
+
+MS = 1e6
+
+
+def load(**arrivals: Any) -> LoadSpec:
+    arrivals = arrivals or {"kind": "poisson", "rate_rps": 10}
+    return LoadSpec.model_validate({"arrivals": arrivals, "duration_s": 10, "warmup_s": 1})
+
+
+def exponential(ms: float) -> Server:
+    service: Service = lambda rows, rng: float(rng.exponential(ms * MS))  # noqa: E731
+    return Server(service, mean_service_ns=lambda rows: ms * MS)
+
+
+def m_m_1(p99_ms: float, off: float = 0.0) -> Capacity:
+    """Of 1,000 per second; times within a share ``off``."""
+    spec, objective = load(), Objective.of({"p99_ms": p99_ms})
+    factors = (1 + off, 1 / (1 + off))
+    return capacity(exponential, factors, spec, spec.arrivals, objective, 1)
+
+
+def search(server: Server, p99_ms: float) -> Search:
+    spec = load()
+    return Search(server, spec, spec.arrivals, Objective.of({"p99_ms": p99_ms}), (1,))
+
+
+def test_of_random_services_it_is_the_known_one_and_so_are_the_ends() -> None:
+    """M/M/1: p99 is ln(100) / (mu - lambda), so lambda is mu - 460.5 for 10 ms: 539.5 for services of 1 ms, from
+    339.5 of 1.25 ms to 789.5 of 0.8 ms; the ends are as far off as paths differ, a tenth, the point is within."""
+    found = m_m_1(10.0, off=0.25)
+    assert found.rps == pytest.approx(1000 - math.log(100) / 0.010, rel=0.03) and found.fails_at_rps is None
+    low, high = found.interval_rps
+    assert low == pytest.approx(339.5, rel=0.1) and high == pytest.approx(789.5, rel=0.1)
+
+
+def test_close_to_saturation_it_is_a_range_and_no_point() -> None:
+    """p99 <= 200 ms holds up to 977 of 1,000 per second: between a rate below that and saturation, never above it."""
+    found = m_m_1(200.0)
+    assert found.rps is None and 900 < found.interval_rps[0] < 977
+    assert found.interval_rps[1] == pytest.approx(1000)
+
+
+def test_where_batches_wait_latencies_fall_with_the_rate_and_the_highest_rate_counts() -> None:
+    """1 ms for up to 8 requests, who wait 20 ms for each other: 15 ms fail at 100 per second, hold at 4,000 and at the
+    highest rate that is looked at; a lower one that fails is named."""
+    one = search(Server(lambda rows, rng: MS, batcher=Batcher(8, 20_000_000)), 15.0)
+    assert not one.holds(100) and one.holds(4000) and one.rps() == math.inf
+    assert 4000 < one.highest_rps < 8000
+    fails = one.fails_below(one.highest_rps)
+    assert fails is not None and 100 < fails < 4000
+
+
+def test_an_objective_below_one_service_holds_at_no_rate() -> None:
+    """2.5 ms of a server that takes 5: 0."""
+    assert search(Server(lambda rows, rng: 5 * MS), 2.5).rps() == 0
+
+
+def test_regular_arrivals_hold_up_to_saturation() -> None:
+    """D/D/1: nobody waits below it, so that 6 ms of 5 hold at every rate that is looked at: beyond the highest."""
+    spec = load(kind="constant", rate_rps=10)
+    one = Search(Server(lambda rows, rng: 5 * MS), spec, spec.arrivals, Objective.of({"p99_ms": 6.0}), (1,))
+    assert one.rps() == math.inf and one.highest_rps == pytest.approx(198)
+
+
+def test_arrivals_that_change_have_the_capacity_of_random_ones() -> None:
+    """Those of a day and a night have no one rate: it is that of Poisson's, of so many requests as of any."""
+    swing = load(kind="diurnal", rate_rps=10, amplitude_ratio=0.5, period_s=10).arrivals
+    assert at_rate(swing, 7.0) == Poisson(kind="poisson", rate_rps=7.0)
+
+
+def test_what_is_bounded_and_not_predicted_is_named() -> None:
+    """An objective on energy changes no capacity silently; that nothing fails is kept by every rate below it."""
+    objective = Objective.of({"p99_ms": 100.0, "joule_per_request": 1.0, "error_ratio": 0.0})
+    assert objective.bounds == {"p99_ms": 100.0} and objective.left_out == ("joule_per_request",)
