@@ -6,6 +6,7 @@ that the server and the way to it manage, which is taken as the time that its ev
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ NUMBERS = (1, 3 * 224 * 224)
 #: Users of the highest rate: more do not raise it, they wait.
 USERS = 16
 SECONDS, WARMUP_S = 6.0, 1.0
+#: Calls of the runtime over which their median is taken.
+_CALLS = 1000
 _LOADS: tuple[Mapping[str, Any], ...] = (
     {"kind": "single_stream"}, {"kind": "closed_loop", "concurrency": USERS}
 )  # fmt: skip
@@ -49,6 +52,24 @@ def write_model(path: Path, numbers: int) -> Path:
     onnx.checker.check_model(model)
     onnx.save(model, path)
     return path
+
+
+def call_ns(path: Path, numbers: int) -> float:
+    """The median time of a call of that model on one core, its input and output bound as those of bricks are."""
+    import onnxruntime as ort
+
+    options: Any = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session: Any = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    binding: Any = session.io_binding()
+    binding.bind_ortvalue_input("x", ort.OrtValue.ortvalue_from_numpy(np.zeros((1, numbers), np.float32)))
+    binding.bind_ortvalue_output("y", ort.OrtValue.ortvalue_from_numpy(np.zeros((1, 1), np.float32)))
+    times = []
+    for _ in range(_CALLS):
+        began_ns = time.perf_counter_ns()
+        session.run_with_iobinding(binding)
+        times.append(time.perf_counter_ns() - began_ns)
+    return float(np.median(times))
 
 
 def job(conditions: Conditions, model: str, arrivals: Mapping[str, Any]) -> JobSpec:
@@ -87,7 +108,7 @@ def measured(
                 why.append(str(verdict))
             runs.append(str(result["run_id"]))
             loads.append(_Answered.of(runs_dir(runs[-1]) / "samples.parquet"))
-        points.append(loads[0].point(4 * (numbers + 1), loads[1].rate_rps()))
+        points.append(loads[0].point(4 * (numbers + 1), loads[1].rate_rps(), call_ns(file, numbers)))
     return Overhead(
         conditions=conditions, points=tuple(points), runs=tuple(runs), disturbed="; ".join(dict.fromkeys(why)) or None
     )  # fmt: skip
@@ -119,5 +140,5 @@ class _Answered:
         """Answers per second."""
         return (len(self.done_ns) - 1) / float(self.done_ns.max() - self.done_ns.min()) * 1e9
 
-    def point(self, wire_bytes: int, most_rps: float) -> Point:
-        return point_of(wire_bytes, self.latency_ns, self.instance_ns, most_rps)
+    def point(self, wire_bytes: int, most_rps: float, call_ns: float) -> Point:
+        return point_of(wire_bytes, self.latency_ns, self.instance_ns, most_rps, call_ns)

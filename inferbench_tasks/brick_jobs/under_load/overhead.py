@@ -18,7 +18,7 @@ from inferbench_tasks.perfdb.values import to_plain, to_stored
 
 COLLECTION = "server_overheads"
 #: Another way of measuring is another version, and its times are others'.
-VERSION = 1
+VERSION = 2
 #: The distribution of a time is kept as so many equally likely values.
 LEVELS = np.linspace(0.0, 1.0, 201)
 #: Requests with more bytes than so many times the largest measured ones are not predicted.
@@ -44,7 +44,8 @@ class Conditions(_Values):
 
 class Point(_Values):
     """At one size of requests. ``front_ns``: one over the highest rate, with many users; ``batch_ns``: how long the
-    instance is busy with nothing; ``rest_ns``: quantiles (``LEVELS``) of what else one user waits, of ``requests``."""
+    instance is busy with nothing, without the runtime's call; ``rest_ns``: quantiles (``LEVELS``) of what else one
+    user waits, of ``requests``."""
 
     wire_bytes: int
     front_ns: float
@@ -124,9 +125,14 @@ def point_of(
     latency_ns: NDArray[np.int64],
     instance_ns: NDArray[np.int64],
     most_rps: float,
+    call_ns: float = 0.0,
 ) -> Point:
-    """From one user's requests (whole time, and the instance's part of it) and the highest rate of many users."""
-    front_ns, batch_ns = 1e9 / most_rps, float(np.median(instance_ns))
+    """From one user's requests (whole time, and the instance's part of it) and the highest rate of many users.
+
+    ``call_ns``: what the runtime takes for the same model, called as bricks are.
+    """
+    # Times of bricks and of whole models are of calls, too: added to them it would be counted twice.
+    front_ns, batch_ns = 1e9 / most_rps, max(0.0, float(np.median(instance_ns)) - call_ns)
     rest = np.maximum(0.0, latency_ns - instance_ns - front_ns)
     return Point(
         wire_bytes=wire_bytes, front_ns=front_ns, batch_ns=batch_ns, requests=len(latency_ns),

@@ -30,6 +30,14 @@ def test_the_parts_add_up_to_what_one_user_waited() -> None:
     assert added.rest_ns.tolist() == [100_000.0] * len(LEVELS)
 
 
+def test_the_runtime_s_call_is_in_the_model_s_time_already() -> None:
+    """50 us of the instance, 4 of which are the call: 46 are added; what else one user waits is the same."""
+    waits = np.full(200, 250_000), np.full(200, 50_000), 10_000.0
+    with_call, without = point_of(8, *waits), point_of(8, *waits, call_ns=4_000.0)
+    assert without.batch_ns == 46_000 and without.rest_ns == with_call.rest_ns
+    assert point_of(8, *waits, call_ns=60_000.0).batch_ns == 0
+
+
 def test_between_two_sizes_and_beyond_the_larger_it_is_on_their_line() -> None:
     """Half way half of the difference; twice as far twice of it; never less than the smallest's."""
     assert overhead().at(508).rest_ns[0] == pytest.approx(200_000)
