@@ -27,7 +27,7 @@ from inferbench_tasks.loadgen.token_counts import TEMPLATE_TOKENS
 from inferbench_tasks.loadgen.token_groups import grouped
 from inferbench_tasks.loadgen.token_records import CHUNKS, STREAMS_JUDGED, read_table
 from inferbench_tasks.loadgen.token_share import withhold_all_times, withhold_clients_times
-from inferbench_tasks.loadgen.token_summary import Each, summarise_tokens
+from inferbench_tasks.loadgen.token_summary import Each, by_reason, summarise_tokens
 from inferbench_tasks.loadgen.token_window import TokenWindow
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.requests.prompts import PromptSet, TraceFile, write_prompts
@@ -226,7 +226,7 @@ def token_figures(
 
 def words(plan: LoadPlan, tokens: dict[str, Any]) -> list[str]:
     """What a reader of the figures should know first."""
-    said = [f"{name}: {reason}" for name, reason in tokens["reasons"].items()]
+    said = [f"{', '.join(names)}: {reason}" for reason, names in by_reason(tokens).items()]
     if any("no model" in name for name in tokens["server"]):
         said.append(f"the server says that it is no model: {', '.join(tokens['server'])}")
     if by_tokenizer := tokens["output_tokens_by"]["tokenizer"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -244,3 +245,11 @@ def _mean(values: NDArray[np.int64], of: NDArray[np.bool_]) -> float | None:
 
 def _ratio(part: Any, whole: Any) -> float | None:
     return float(part) / float(whole) if whole else None
+
+
+def by_reason(summary: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Reason -> the figures of ``summarise_tokens`` that have none for it: one that is of several is told once."""
+    lacking: dict[str, list[str]] = {}
+    for name, reason in (summary.get("reasons") or {}).items():
+        lacking.setdefault(reason, []).append(name)
+    return lacking

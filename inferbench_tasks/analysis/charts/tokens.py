@@ -75,6 +75,8 @@ def kept_by_objective(views: Sequence[RunView]) -> Chart | None:
                 "hovertemplate": "%{y:.2%} of all due requests kept %{x}<extra>%{fullData.name}</extra>",
             }
         )
+    if all(value is None for trace in data for value in trace["y"]):
+        return None  # the section says why
     asked = ((view.job.get("slo") or {}).get("min_good_ratio") for view in views)
     least = {float(ratio) for ratio in asked if ratio is not None}
     return chart(

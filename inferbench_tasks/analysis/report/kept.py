@@ -44,15 +44,21 @@ def unknown_text(views: Sequence[RunView]) -> str:
     percentiles = [
         figure.word for figure in lacking if figure.path.startswith(LATENCY) and figure.word not in taken_out
     ]
-    others = [figure.word for figure in lacking if not figure.path.startswith(LATENCY)]
+    others = [figure for figure in lacking if not figure.path.startswith(LATENCY)]
+    known: dict[str, str] = views[0].figure("tokens.reasons") or {}
+    explained = {
+        figure: known[name] for figure in others if (name := figure.path.rpartition(".")[2]) in known
+    }
+    unexplained = [figure.word for figure in others if figure not in explained]
     reasons = [check.doubt for check in checks if check.value is not None]
     if taken_out:
         reasons.append(f"its {listing(taken_out)} {'is' if len(taken_out) == 1 else 'are'} withheld")
     if percentiles:
         answers = views[0].figure("ok")
         reasons.append(f"it has {answers} good answers, too few for {listing(percentiles)}; measure longer")
-    if others:
-        reasons.append(f"{listing(others)} {'was' if len(others) == 1 else 'were'} not measured")
+    reasons += [f"{figure.word} has no figure ({reason})" for figure, reason in explained.items()]
+    if unexplained:
+        reasons.append(f"{listing(unexplained)} {'was' if len(unexplained) == 1 else 'were'} not measured")
     return f"Whether {views[0].label} keeps the SLO can't be told: {'; '.join(reasons)}."
 
 

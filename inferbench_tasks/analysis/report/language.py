@@ -11,6 +11,7 @@ from inferbench_tasks.analysis.report.runs import RunView
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.loadgen.mlperf_endpoints import regions
+from inferbench_tasks.loadgen.token_summary import by_reason
 
 #: Checks of the certificate that fail by the client's doing.
 _CLIENTS = {
@@ -66,8 +67,8 @@ def words(views: Sequence[RunView]) -> str:
         if models := [name for name in view.figure("tokens.server") or [] if "no model" in name]:
             text = f"the server says that it is no model ({models[-1]})."
             of_runs.setdefault(text, []).append(view.label)
-        for name, reason in (view.figure("tokens.reasons") or {}).items():
-            of_runs.setdefault(f"no {name}: {reason}.", []).append(view.label)
+        for reason, names in by_reason(view.figure("tokens") or {}).items():
+            of_runs.setdefault(f"no {' and no '.join(names)}: {reason}.", []).append(view.label)
     return "\n".join([*said, *(f"{', '.join(labels)}: {text}" for text, labels in of_runs.items())])
 
 

@@ -172,6 +172,13 @@ def test_good_requests_by_objective() -> None:
     assert [shape["label"]["text"] for shape in drawn["layout"]["shapes"]] == ["at least 95%"]
     free = tokens.kept_by_objective([streaming("a", 1, 0.9, least=None)])
     assert free is not None and not free["layout"]["shapes"]
+    assert tokens.kept_by_objective([streaming("a", 1, None)]) is None  # an empty frame says nothing
+
+
+def test_a_reason_of_several_figures_is_told_once() -> None:
+    """Where no time is known neither TTFT nor the good share is, for one reason."""
+    short = streaming("a", 1, None, reasons={"ttft_ms": "measure longer", "good_ratio": "measure longer"})
+    assert "no ttft_ms and no good_ratio: measure longer." in language.words([short])
 
 
 @pytest.mark.parametrize(

@@ -43,3 +43,15 @@ def test_advice_can_not_tell_an_objective_on_a_withheld_percentile() -> None:
     text = advise(named(run)).text
     assert "its p99 is withheld" in text
     assert "too few" not in text
+
+
+def test_advice_says_why_an_objective_on_each_request_is_open() -> None:
+    """A share of good answers that has no figure was measured: the load was too short to know that it is steady."""
+    run = _view()
+    assert run.result is not None
+    summary = run.result.summary.model_dump()
+    summary["tokens"] = {"good_ratio": None, "reasons": {"good_ratio": "measure longer"}}
+    asked = SloSpec.model_validate({"each": {"ttft_ms": 100.0}, "min_good_ratio": 0.9})
+    summary["slo"] = judge(asked, summary, Window.of(records(5.0), 2 * SECOND, 10 * SECOND))
+    text = advise(named(view(records(5.0), summary=summary))).text
+    assert "good has no figure (measure longer)" in text and "not measured" not in text
