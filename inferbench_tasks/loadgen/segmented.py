@@ -66,7 +66,7 @@ def percentile(requests: Segmented, quantile: float, failed_ratio: float = 0.0) 
         kept = requests.room_ms >= guard_ms
         count = int(np.count_nonzero(kept))
         if count < FLOORS[quantile]:
-            text = f"it needs {guard_ms:.3g} ms until the next disturbance: {_too_few(count, quantile)}"
+            text = f"it needs {_ms(guard_ms)} until the next disturbance: {_too_few(count, quantile)}"
             return Percentile(None, None, count, text)
         result, needed_ms = _of(requests.latency_ms[kept], requests.segment[kept], quantile)
         if needed_ms <= guard_ms or requests.room_ms[kept].min() >= needed_ms:
@@ -80,8 +80,8 @@ def percentile(requests: Segmented, quantile: float, failed_ratio: float = 0.0) 
         return Percentile(None, None, count, result.reason)
     if not whole and length_ms < _LEAST_LENGTHS * (result.value_ms or 0.0):
         text = (
-            f"a request's window lasts {length_ms:.3g} ms on average, and it is {result.value_ms:.3g} ms (windows must "
-            f"be {_LEAST_LENGTHS:g} times as long)"
+            f"a request's window lasts {_ms(length_ms)} on average, and it is {_ms(result.value_ms or 0.0)} "
+            f"(windows must be {_LEAST_LENGTHS:g} times as long)"
         )
         return Percentile(None, None, count, text)
     if hidden_by_failures(quantile, failed_ratio):
@@ -122,3 +122,7 @@ def _of(
 
 def _too_few(count: int, quantile: float) -> str:
     return f"{count:,d} requests are too few (at least {FLOORS[quantile]:,d})"
+
+
+def _ms(value: float) -> str:
+    return f"{value:,.0f} ms" if value >= 100 else f"{value:.3g} ms"
