@@ -43,8 +43,8 @@ _REASONING = ("reasoning_content", "reasoning")
 #: Of an event's ``error``: servers may write the field with each chunk.
 _NO_ERROR = (None, False, "")
 _GZIP, _COMPRESSED = b"\x1f\x8b", "it is compressed (gzip), which was not asked for"
-#: Finish reasons of answers that the server gave up (vLLM's and SGLang's): their tokens are no answer.
-_GIVEN_UP = ("abort", "error")
+#: Finish reasons of answers that the server gave up (vLLM's, SGLang's, TensorRT-LLM's): their tokens are no answer.
+_GIVEN_UP = ("abort", "error", "cancelled", "timeout")
 #: In place of a key; characters of one that may be a key's beginning.
 _HIDDEN, _TELLING = "***", 4
 
@@ -73,10 +73,10 @@ class StreamTarget(BaseModel):
 
 
 def without_key(text: str, key: str | None) -> str:
-    """A server's words as they may be shown: it may repeat the key that it was sent, in quotes of JSON or Python with
-    backslashes of theirs, and the words may have been cut off within it."""
+    """A server's words as they may be shown: it may repeat the key that it was sent, as JSON and Python write it in
+    quotes (backslashes, ``\\u002b`` for +), and the words may have been cut off within it."""
     plain = key.replace("\\", "") if key else ""
-    if not plain or plain[:_TELLING] not in text.replace("\\", ""):
+    if not plain or not re.search(_quoted(plain[:_TELLING]), text):
         return text
     text = re.sub(_quoted(plain), _HIDDEN, text)
     for length in range(min(len(plain) - 1, len(text)), _TELLING - 1, -1):
@@ -86,8 +86,9 @@ def without_key(text: str, key: str | None) -> str:
 
 
 def _quoted(key: str) -> str:
-    """The pattern of a key without its own backslashes."""
-    return r"\\*" + r"\\*".join(map(re.escape, key)) + r"\\*"
+    """The pattern of a key without its own backslashes, each character of which may be written by its number."""
+    each = (f"(?:{re.escape(char)}|u00(?i:{ord(char):02x}))" for char in key)
+    return r"\\*" + r"\\*".join(each) + r"\\*"
 
 
 def encode_request(endpoint: Endpoint, target: StreamTarget, inputs: Outputs) -> bytes:
@@ -217,7 +218,7 @@ def _judge(stream: StreamText, body: bytes, asked_tokens: int | None) -> tuple[s
             raise _Bad("stream_missing", _COMPRESSED if compressed else repr(body[:80])[2:-1])
         if stream.finish_reason is None:
             raise _Bad("stream_unfinished", f"after {chunks} chunks with tokens")
-        if stream.finish_reason in _GIVEN_UP:
+        if _given_up(stream.finish_reason):
             raise _Bad("stream_error", f"finish reason {stream.finish_reason!r}")
         if not chunks:
             raise _Bad("stream_empty", f"finish reason {stream.finish_reason[:40]!r}")
@@ -230,6 +231,10 @@ def _judge(stream: StreamText, body: bytes, asked_tokens: int | None) -> tuple[s
     except _Bad as bad:
         return bad.status, bad.words
     return None
+
+
+def _given_up(reason: str | None) -> bool:
+    return reason is not None and reason.lower() in _GIVEN_UP
 
 
 def _read_chunk(stream: StreamText, name: bytes, data: bytes) -> tuple[int, int]:
@@ -268,8 +273,11 @@ def _tokens_of(stream: StreamText, chunk: dict[str, Any]) -> tuple[int, str]:
     choice = choices[0]
     if len(choices) > 1 or choice.get("index", 0) != 0:
         raise _Bad("stream_choices", f"choice {choice.get('index')!r} of {len(choices)} in an event"[:80])
-    if choice.get("finish_reason"):  # some servers write "" with each chunk until the last
-        stream.finish_reason = str(choice["finish_reason"])
+    if reason := choice.get("finish_reason"):  # some servers write "" with each chunk until the last
+        if not isinstance(reason, str):
+            raise _Bad("stream_json", "a finish reason is no text")
+        if not _given_up(stream.finish_reason):
+            stream.finish_reason = reason
     if text := _text(choice.get("text")):
         return CONTENT, text
     delta = choice.get("delta")

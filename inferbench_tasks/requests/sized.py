@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,19 +33,18 @@ def sized_noise(
     table = np.stack(drawn, axis=1)
     kinds, which = np.unique(table, axis=0, return_inverse=True)
     groups = [np.flatnonzero(which.reshape(-1) == kind) for kind in range(len(kinds))]
+    shaped = [_with_sizes(model.inputs, sizes, chosen.tolist()) for chosen in kinds]
+    least = sum(len(rows) * _least_bytes(inputs) for inputs, rows in zip(shaped, groups, strict=True))
+    if least > MAX_BYTES:  # before the memory is full of them
+        raise InputError(
+            f"{count} samples of these sizes have {least / 2**30:,.1f} GiB, more than the {MAX_BYTES >> 30} GiB that "
+            "fit; ask for fewer (requests.samples), or smaller ones",
+            field=FIELD,
+        )
     samples: list[dict[str, NDArray[np.generic]]] = [{} for _ in range(count)]
-    total = 0
-    for chosen, rows in zip(kinds, groups, strict=True):
-        inputs = _with_sizes(model.inputs, sizes, chosen.tolist())
+    for inputs, rows in zip(shaped, groups, strict=True):
         made = source.noise(inputs, len(rows), rng)
         _require_sizes(made, inputs, model)
-        total += sum(array.nbytes for array in made.values())
-        if total > MAX_BYTES:
-            raise InputError(
-                f"{count} samples of these sizes are more than the {MAX_BYTES >> 30} GiB that fit; ask for fewer "
-                f"(requests.samples), or smaller ones",
-                field=FIELD,
-            )
         for at, row in enumerate(rows.tolist()):
             samples[row] = {name: array[at] for name, array in made.items()}
     ragged = {spec.name: objects([sample[spec.name] for sample in samples]) for spec in model.inputs}
@@ -90,6 +91,18 @@ def _with_sizes(
         )
         for spec in inputs
     )
+
+
+def _least_bytes(inputs: tuple[TensorSpec, ...]) -> int:
+    """Of one sample; sizes that the source chooses itself count as 1."""
+    total = 0
+    for spec in inputs:
+        try:
+            item = np.dtype(spec.dtype).itemsize
+        except TypeError:  # no type of numpy's; its values are made otherwise
+            item = 1
+        total += math.prod(max(1, size) for size in spec.shape) * item
+    return total
 
 
 def _require_sizes(made: Arrays, inputs: tuple[TensorSpec, ...], model: ModelArtifact) -> None:

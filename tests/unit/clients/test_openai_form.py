@@ -105,6 +105,12 @@ def test_nothing_is_made_of_what_a_server_does_not_tell() -> None:
         (A + event({"error": {}}) + END + DONE, "stream_error"),
         (A + END + event({"error": {"message": "late"}}) + DONE, "stream_error"),
         (A + chunk({}, "abort") + usage(1) + DONE, "stream_error"),
+        (A + chunk({}, "Timeout") + usage(1) + DONE, "stream_error"),
+        (A + chunk({}, "abort") + chunk({}, "stop") + usage(1) + DONE, "stream_error"),
+        (
+            A + event({"choices": [{"index": 0, "delta": {}, "finish_reason": {"type": "abort"}}]}),
+            "stream_json",
+        ),
         (A + chunk({}, "error") + usage(1) + DONE, "stream_error"),
         (chunk({"role": "assistant"}, "") + chunk({"content": "a"}, "") + DONE, "stream_unfinished"),
         (ROLE + END + usage(0) + DONE, "stream_empty"),
@@ -187,4 +193,6 @@ def test_a_key_within_which_words_were_cut_is_not_shown() -> None:
     odd = "k'\"\\secret"
     for said in (odd, json.dumps({"e": odd}), repr({"e": odd}), str({"e": json.dumps(odd)})):
         assert "secret" not in without_key(said, odd), said
+    for said in (r'{"e":"ab\u002bcd\/ef==gh\u0026ij"}', r'{"e":"ab\u002Bcd\/ef'):
+        assert "cd" not in without_key(said, "ab+cd/ef==gh&ij"), said
     assert without_key("a task", "sk-SECRET") == "a task"

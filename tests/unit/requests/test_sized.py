@@ -105,9 +105,16 @@ def test_an_axis_that_is_not_free_is_refused(axes: list[str], message: str) -> N
 
 
 def test_more_than_fits_is_refused() -> None:
-    """Before the memory is full."""
-    with pytest.raises(InputError, match="GiB that fit"):
-        asked({"axes": ["x.y.2"], "size": 1_000_000}, samples=200)
+    """Before any is made: 200 of them would take gigabytes, 20,000 all memory that there is."""
+
+    class None_(Source):
+        def noise(self, inputs: Any, count: int, rng: np.random.Generator) -> Arrays:
+            raise AssertionError("samples were made")
+
+    sizes = [{"axes": ["x.y.2"], "size": 1_000_000}]
+    spec = RequestsSpec.model_validate({"kind": "random", "samples": 20_000, "sizes": sizes})
+    with pytest.raises(InputError, match="more than the 2 GiB that fit"):
+        prepare.sample(spec, None_(), MODEL, None, seed=1)
 
 
 def test_samples_that_have_their_own_sizes_keep_them() -> None:
