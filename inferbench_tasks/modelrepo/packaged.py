@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, ModelSource, Watch
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.contracts.models import Made, Watch
+from inferbench_tasks.modelrepo.one_framework import OneFramework
 from inferbench_tasks.modelrepo.packaged_models import PACKAGED
 from inferbench_tasks.modelrepo.packages import fetch
 
@@ -20,17 +20,14 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-class PackagedModel(ModelSource):
+class PackagedModel(OneFramework):
     """It is adapted to requests as a file of the user's is (``onnx_file``)."""
 
     framework = "onnx"
+    only = "comes as ONNX; leave framework out"
 
     def __init__(self, name: str, framework: str | None = None) -> None:
-        if framework is not None:
-            raise InputError(
-                f"the zoo model {name!r} comes as ONNX; leave framework out", field="model.framework"
-            )
-        self.name = name
+        super().__init__(name, framework)
         self.entry = PACKAGED[name]
         self.task, self.licence = self.entry.task, self.entry.licence
         self.package = self.entry.package  # type: ignore[misc]  # one class for many packages

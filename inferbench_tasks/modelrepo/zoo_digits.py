@@ -11,8 +11,8 @@ import numpy as np
 
 from inferbench_tasks.blas import one_thread
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, ModelSource, Signature, Watch
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.contracts.models import Made, Signature, Watch
+from inferbench_tasks.modelrepo.one_framework import OneFramework
 from inferbench_tasks.requests import digits
 
 HIDDEN = (256, 128)
@@ -20,20 +20,13 @@ EPOCHS = 20
 SEED = 7
 
 
-class Digits(ModelSource):
+class Digits(OneFramework):
     """A multi-layer perceptron 64-256-128-10; its held-out accuracy is measured, not quoted."""
 
     framework = "sklearn"
+    only = "is trained by scikit-learn; leave framework out"
     task = "image-classification"
     licence = "data CC BY 4.0; weights trained here"
-
-    def __init__(self, name: str, framework: str | None = None) -> None:
-        if framework is not None:
-            raise InputError(
-                f"the zoo model {name!r} is trained by scikit-learn; leave framework out",
-                field="model.framework",
-            )
-        self.name = name
 
     def settings(self) -> dict[str, Any]:
         """The recipe and the library that follows it."""

@@ -14,9 +14,9 @@ import numpy as np
 
 from inferbench_tasks.contracts.arrays import Array
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, ModelSource, Package, Signature, Watch
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.contracts.models import Made, Package, Signature, Watch
 from inferbench_tasks.extras import require
+from inferbench_tasks.modelrepo.one_framework import OneFramework
 from inferbench_tasks.modelrepo.packages import fetch
 from inferbench_tasks.requests.photographs import Photographs
 
@@ -36,19 +36,15 @@ def normalise(pixels: Array) -> Array:
     return np.ascontiguousarray(scaled.transpose(0, 3, 1, 2))
 
 
-class EfficientNetLite0(ModelSource):
+class EfficientNetLite0(OneFramework):
     """The weights are read by PyTorch's restricted loader: tensors only, no code."""
 
     framework = "torch"
+    only = "is only to be had in torch"
     task = "image-classification"
     licence = "Apache-2.0"
     pixels = (127.0, 128.0)
     package = PACKAGE
-
-    def __init__(self, name: str, framework: str | None = None) -> None:
-        if framework == "tensorflow":
-            raise InputError(f"the zoo model {name!r} is only to be had in torch", field="model.framework")
-        self.name = name
 
     def settings(self) -> dict[str, Any]:
         return {"zoo": self.name, "sha256": PACKAGE.sha256, "torch": torch_version(), "recipe": self.recipe}

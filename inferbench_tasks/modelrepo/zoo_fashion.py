@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, ModelSource, Signature, Watch
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.contracts.models import Made, Signature, Watch
 from inferbench_tasks.extras import require
+from inferbench_tasks.modelrepo.one_framework import OneFramework
 from inferbench_tasks.modelrepo.zoo_efficientnet import torch_version
 from inferbench_tasks.requests import fashion
 
@@ -20,17 +20,13 @@ BATCH_SIZE = 128
 LEARNING_RATE = 2e-3
 
 
-class FashionMnist(ModelSource):
+class FashionMnist(OneFramework):
     """Trained once per machine, then cached; on one thread, so that it comes out the same."""
 
     framework = "torch"
+    only = "is only to be had in torch"
     task = "image-classification"
     licence = "data MIT; weights trained here"
-
-    def __init__(self, name: str, framework: str | None = None) -> None:
-        if framework == "tensorflow":
-            raise InputError(f"the zoo model {name!r} is only to be had in torch", field="model.framework")
-        self.name = name
 
     def settings(self) -> dict[str, Any]:
         fashion.require_installed(fashion.FOLDER)  # before anything is made, but not to be listed

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.contracts.models import RANDOM_WEIGHTS, Made, ModelSource, Signature, Watch
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.contracts.models import RANDOM_WEIGHTS, Made, Signature, Watch
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.gguf_file import read_gguf
 from inferbench_tasks.formats.llama_layout import ARCHITECTURE, shapes_of
+from inferbench_tasks.modelrepo.one_framework import OneFramework
 from inferbench_tasks.modelrepo.packages import fetch
 from inferbench_tasks.modelrepo.zoo_smollm2 import FILE, PACKAGE
 
@@ -35,25 +35,21 @@ STD = 0.02
 _MOSTLY_F16 = 1
 
 
-class LlamaRandom(ModelSource):
+class LlamaRandom(OneFramework):
     """LLaMA's proportions (Touvron et al., 2023): every head has keys of its own, and a layer is 8/3 times as wide
     within (up to the next multiple of 64). Weights are float16, norms 1 in float32; input and output have an embedding
     each.
     """
 
     framework = "gguf"
+    only = "is only to be had in GGUF; leave framework out"
     task = "text-generation"
     licence = "weights are random; vocabulary Apache-2.0"
     accuracy_reason = RANDOM_WEIGHTS
     package = PACKAGE
 
     def __init__(self, name: str, framework: str | None = None) -> None:
-        if framework is not None:
-            raise InputError(
-                f"the zoo model {name!r} is only to be had in GGUF; leave framework out",
-                field="model.framework",
-            )
-        self.name = name
+        super().__init__(name, framework)
         self.layers, self.width = LAYERS, WIDTH
 
     def sized(self, layers: int | None, width: int | None) -> LlamaRandom:

