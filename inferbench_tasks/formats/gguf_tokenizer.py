@@ -7,12 +7,11 @@ from typing import Any
 
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
+from inferbench_tasks.formats.token_batches import counted
 
 #: ``tokenizer.ggml.token_type`` of what is a token as a whole, wherever it stands: of control, which says nothing, and
 #: the maker's own, which is text.
 _CONTROL, _OWN = 3, 4
-#: Texts that are in memory as tokens at the same time.
-_BATCH = 512
 
 
 def _smollm() -> Any:
@@ -70,12 +69,7 @@ class Tokenizer:
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """How many tokens each text has."""
-        counts: list[int] = []
-        for start in range(0, len(texts), _BATCH):
-            batch = list(texts[start : start + _BATCH])
-            encoded = self._tokenizer.encode_batch_fast(batch, add_special_tokens=False)
-            counts += [len(one.ids) for one in encoded]
-        return counts
+        return counted(self._tokenizer, texts)
 
 
 def not_counted(fields: dict[str, Any]) -> str | None:

@@ -10,11 +10,10 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats.gguf_file import MAGIC, read_gguf
 from inferbench_tasks.formats.gguf_tokenizer import Tokenizer
+from inferbench_tasks.formats.token_batches import counted
 
 #: Vocabularies of 260,000 entries with their merges take 35 MB.
 _MOST_BYTES = 256 << 20
-#: Texts that are in memory as tokens at the same time.
-_BATCH = 512
 
 
 class TokenCounter(Protocol):
@@ -52,12 +51,7 @@ class JsonTokenizer:
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """How many tokens each text has; none of those that a template or the end of a text adds."""
-        counts: list[int] = []
-        for start in range(0, len(texts), _BATCH):
-            batch = list(texts[start : start + _BATCH])
-            encoded = self._tokenizer.encode_batch_fast(batch, add_special_tokens=False)
-            counts += [len(one.ids) for one in encoded]
-        return counts
+        return counted(self._tokenizer, texts)
 
 
 def token_counter(path: str | Path) -> TokenCounter:
