@@ -34,7 +34,7 @@ def main(folder: Path) -> None:
         rank.epoch("bare", round_, waits)
     if number == 0:
         held_out = digits.split()
-        images = torch.from_numpy(digits.fit(held_out.test_images, networks.takes(order.job)))
+        images = torch.from_numpy(digits.fit(held_out.test, networks.takes(order.job)))
         with torch.inference_mode():
             answers = rank.module.eval()(images).argmax(1).numpy()
         np.save(folder / f"right-{world}.npy", answers == held_out.test_labels)

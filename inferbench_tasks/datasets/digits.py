@@ -20,7 +20,7 @@ class Digits(DataSource):
     def open(self, path: Path | None) -> Collection:
         split = digits.split()
         return Collection(
-            "digits", "grey", len(split.test_labels), lambda rows: split.test_images[rows], split.test_labels,
+            "digits", "grey", len(split.test_labels), lambda rows: split.test[rows], split.test_labels,
             tuple(str(digit) for digit in range(digits.CLASSES)),
         )  # fmt: skip
 

@@ -60,7 +60,7 @@ class Digits(OneFramework):
             # Twenty epochs are the recipe; that the loss could still fall is no news.
             warnings.filterwarnings("ignore", "Stochastic Optimizer", category=UserWarning)
             watch.step(0, None, "training digits")
-            model.fit(digits.fit(split.train_images, (64,)), split.train_labels)
+            model.fit(digits.fit(split.train, (64,)), split.train_labels)
         arrays = {f"w{i}": w.astype(np.float32) for i, w in enumerate(model.coefs_)}
         arrays |= {f"b{i}": b.astype(np.float32) for i, b in enumerate(model.intercepts_)}
         np.savez(folder / "model.npz", allow_pickle=False, **arrays)

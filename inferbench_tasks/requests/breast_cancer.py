@@ -7,43 +7,25 @@ one quarter is held out, stratified, by a fixed seed.
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.dataset import Dataset
+from inferbench_tasks.requests.held_out import Split, hold_out
 
 SAMPLES, HELD_OUT = 569, 143
 FEATURES = 30
-_SPLIT_SEED = 20_240_501
-
-
-class Split(NamedTuple):
-    """Measurements ``n x 30`` float32, labels int64: 0 malignant, 1 benign."""
-
-    train: NDArray[np.float32]
-    train_labels: NDArray[np.int64]
-    test: NDArray[np.float32]
-    test_labels: NDArray[np.int64]
 
 
 @cache
 def split() -> Split:
-    """The samples for training and those held out; the split is the same in every process."""
+    """Measurements ``n x 30``, for training and held out; labels: 0 malignant, 1 benign."""
     from sklearn.datasets import load_breast_cancer
-    from sklearn.model_selection import train_test_split
 
     bunch = load_breast_cancer()
-    train, test, train_labels, test_labels = train_test_split(
-        bunch.data.astype(np.float32),
-        bunch.target.astype(np.int64),
-        test_size=HELD_OUT,
-        random_state=_SPLIT_SEED,
-        stratify=bunch.target,
-    )
-    return Split(train, train_labels, test, test_labels)
+    return hold_out(bunch.data.astype(np.float32), bunch.target.astype(np.int64), HELD_OUT)
 
 
 class BreastCancer(Dataset):

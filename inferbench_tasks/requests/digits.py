@@ -7,45 +7,27 @@ scikit-learn. Three quarters train, one quarter is held out, stratified, by a fi
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.dataset import Dataset
+from inferbench_tasks.requests.held_out import Split, hold_out
 
 CLASSES = 10
 SIDE = 8
 SAMPLES, HELD_OUT = 1797, 450
-_SPLIT_SEED = 20_240_501
-
-
-class Split(NamedTuple):
-    """Images ``n x 8 x 8`` float32 in [0, 1], labels int64."""
-
-    train_images: NDArray[np.float32]
-    train_labels: NDArray[np.int64]
-    test_images: NDArray[np.float32]
-    test_labels: NDArray[np.int64]
 
 
 @cache
 def split() -> Split:
-    """The digits for training and those held out; the split is the same in every process."""
+    """Images ``n x 8 x 8`` in [0, 1], for training and held out."""
     from sklearn.datasets import load_digits
-    from sklearn.model_selection import train_test_split
 
     digits = load_digits()
     images = (digits.images / 16.0).astype(np.float32)
-    train_x, test_x, train_y, test_y = train_test_split(
-        images,
-        digits.target.astype(np.int64),
-        test_size=HELD_OUT,
-        random_state=_SPLIT_SEED,
-        stratify=digits.target,
-    )
-    return Split(train_x, train_y, test_x, test_y)
+    return hold_out(images, digits.target.astype(np.int64), HELD_OUT)
 
 
 def resize(images: NDArray[np.float32], height: int, width: int) -> NDArray[np.float32]:
@@ -88,13 +70,13 @@ class Digits(Dataset):
         return HELD_OUT
 
     def inputs(self, indices: NDArray[np.int64]) -> Arrays:
-        return {self.input_name: fit(split().test_images[indices], self.shape)}
+        return {self.input_name: fit(split().test[indices], self.shape)}
 
     def labels(self) -> NDArray[np.int64]:
         return split().test_labels
 
     def calibration(self, count: int) -> Arrays:
-        return {self.input_name: fit(split().train_images[:count], self.shape)}
+        return {self.input_name: fit(split().train[:count], self.shape)}
 
 
 def fit(images: NDArray[np.float32], shape: tuple[int, ...]) -> NDArray[np.float32]:

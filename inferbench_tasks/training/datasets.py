@@ -56,4 +56,4 @@ def _images(job: TrainingJob, base_dir: Path) -> tuple[NDArray[np.float32], NDAr
     from inferbench_tasks.requests import digits
 
     split = digits.split()
-    return split.train_images, split.train_labels
+    return split.train, split.train_labels

@@ -53,7 +53,7 @@ def batches(
             left = np.concatenate([left, rng.permutation(len(split.train_labels))])
         batch, left = left[: plan.batch_size], left[plan.batch_size :]
         watch.step(step, plan.steps, f"training {spec.family}")
-        yield digits.fit(split.train_images[batch], shape), split.train_labels[batch]
+        yield digits.fit(split.train[batch], shape), split.train_labels[batch]
 
 
 def train_torch(spec: CanonicalSpec, watch: Watch) -> Any:

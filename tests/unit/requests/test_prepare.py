@@ -93,15 +93,15 @@ def test_nan_in_the_requests_is_not_the_models_fault() -> None:
 def test_held_out_digits_were_not_trained_on() -> None:
     """No held-out image is among the training images."""
     split = digits.split()
-    train = {image.tobytes() for image in split.train_images}
-    assert len(split.test_images) == digits.HELD_OUT
-    assert not any(image.tobytes() in train for image in split.test_images)
+    train = {image.tobytes() for image in split.train}
+    assert len(split.test) == digits.HELD_OUT
+    assert not any(image.tobytes() in train for image in split.test)
 
 
 @pytest.mark.parametrize("shape", [(10,), (64,), (300,), (32, 64), (1, 1), (3, 8, 8), (3, 33, 33)])
 def test_digits_fit_any_input(shape: tuple[int, ...]) -> None:
     """Resized images have the model's shape and stay within [0, 1]."""
-    fitted = digits.fit(digits.split().test_images[:5], shape)
+    fitted = digits.fit(digits.split().test[:5], shape)
     assert fitted.shape == (5, *shape) and fitted.dtype == np.float32
     assert fitted.min() >= 0 and fitted.max() <= 1 + 1e-6
 

@@ -65,7 +65,7 @@ def test_training_really_teaches() -> None:
 
     described = spec(family="mlp", training={"epochs": 3})
     first, again = (training.train_torch(described, Watch()) for _ in range(2))
-    images = torch.from_numpy(digits.fit(digits.split().test_images, (64,)))
+    images = torch.from_numpy(digits.fit(digits.split().test, (64,)))
     with torch.inference_mode():
         right = first(images).argmax(1).numpy() == digits.split().test_labels
     assert right.mean() > 0.8
