@@ -6,7 +6,6 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from inferbench_tasks.abilities import INSTALLED
 from inferbench_tasks.cli.bricks_model import Named, asked
 from inferbench_tasks.cli.bricks_overhead import Way, overhead_of, processor_of
 from inferbench_tasks.cli.bricks_progress import progress
+from inferbench_tasks.cli.bricks_wish import Wish
 from inferbench_tasks.errors import StageError, SubmissionError
 from inferbench_tasks.output import OutputFormat, emit, say
 from inferbench_tasks.submission.document import read_document
@@ -26,23 +26,10 @@ if TYPE_CHECKING:
     from inferbench_tasks.brick_jobs.predict import Progress as Tell
     from inferbench_tasks.brick_jobs.under_load.overhead import Overhead
     from inferbench_tasks.brick_jobs.under_load.timed import Timed
-    from inferbench_tasks.bricks.measure.method import Method
     from inferbench_tasks.perfdb.store import PerfDB
 
 #: What `inferbench bricks predict` takes for a submission.
 SUFFIXES = (".yaml", ".yml")
-
-
-@dataclass(frozen=True)
-class Wish:
-    """How its bricks are wanted; see the options of ``bricks predict``. ``device``: "" is this machine."""
-
-    device: str
-    again: bool
-    calibrate_on: int
-    constructor: str
-    method: Method
-    cut: Mapping[str, Any]
 
 
 def predict_load(file: Path, wish: Wish, output: OutputFormat) -> None:

@@ -1,0 +1,88 @@
+"""A predicted latency for people: a row of the table, and what must be known of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def short(row: dict[str, Any]) -> dict[str, Any]:
+    """The columns of the table."""
+    shown = {name: row.get(name) for name in ("model", "bricks", "unique", "measured_now", "coverage_ratio")}
+    shown |= {"predicted_ms": row["predicted_ms"], "95%": ""}
+    if row["predicted_interval_ms"]:
+        low, high = row["predicted_interval_ms"]
+        shown["95%"] = f"{low:.4g} to {high:.4g}"
+    if row.get("measured_ms"):
+        shown |= {
+            "measured_ms": row["measured_ms"],
+            "over measured": row["predicted_ms"] / row["measured_ms"],
+        }
+    return shown | {"quiet": "no" if row.get("disturbed") else "yes"}
+
+
+def in_words(row: dict[str, Any]) -> str:
+    """What a reader must know of the figure."""
+    text = f"{row['model']} on {row['device']}, {row['runtime']}: "
+    if row.get("disturbed"):
+        text += f"DISTURBED: {row['disturbed']}. The constructed time is "
+    if row["predicted_ms"] is None:
+        return text + (
+            f"no prediction: {row['missing']} of {row['unique']} unique bricks have no time on {row['device']}."
+        )
+    if row["precision"] == "fp16":
+        text += _half(row)
+    if row.get("interpolated"):
+        text += _interpolated(row)
+    elif row["missing"]:
+        text += (
+            f"{1 - row['coverage_ratio']:.1%} of it are estimated ({row['missing']} of {row['unique']} bricks; "
+            f"families that were held back were {row['estimated_error_ratio']:.0%} off), which the interval has in it; "
+        )
+    if row["calibrated_by"]:
+        text += (
+            f"calibrated by {', '.join(row['calibrated_by'])} ({_factors(row)}); the interval is of the rounds and of "
+            "how far those models were off."
+        )
+    else:
+        text += (
+            "not calibrated: the interval is of the rounds alone, and leaves out what cutting changes. With --whole, "
+            "three other models calibrate it."
+        )
+    return text
+
+
+def _factors(row: dict[str, Any]) -> str:
+    """With and without classes: which rule was nearer to those models, each by the others, is what is predicted."""
+    one = f"one factor {row['factor']:.3f}: {row['calibrated_ms']:.4g} ms"
+    if row["calibrated_by_class_ms"] is None:
+        return one
+    by_class = f"{row['calibrated_by_class_ms']:.4g} ms"
+    if row["class_factors"] is None:
+        return f"{one}, which was nearer to them than factors by class: {by_class}"
+    factors = ", ".join(f"{name} {factor:.3f}" for name, factor in row["class_factors"].items())
+    return f"factors {factors}: {by_class}, nearer to them than {one}"
+
+
+def _half(row: dict[str, Any]) -> str:
+    casts = sum(one["share_ratio"] for one in row["by_operators"] if one["operators"] == "Cast")
+    return (
+        f"{casts:.1%} of it are casts: what ONNX Runtime's CPU has no half-precision operator for is computed in fp32, "
+        "whatever the model says; "
+    )
+
+
+def _interpolated(row: dict[str, Any]) -> str:
+    low, high = row["interpolated_between"]
+    text = (
+        f"{row['interpolated_ratio']:.1%} of it are interpolated between batch {low} and {high} ({row['interpolated']} "
+        f"of {row['unique']} bricks; "
+    )
+    if row["interpolation_error_ratio"] is None:
+        return (
+            text
+            + "the interval has in it what the two times allow: no three other models were measured between); "
+        )
+    return text + (
+        f"{row['interpolation_judged_by']} other models that were measured between were "
+        f"{row['interpolation_error_ratio']:.1%} off, which the interval has in it); "
+    )
