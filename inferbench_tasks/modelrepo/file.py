@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -123,7 +124,7 @@ class FileSource(ModelSource):
         if self.format == "savedmodel":
             shutil.copytree(self.path, folder / file)
         elif self.module is not None:
-            told = self._sidecar()
+            told = self.signed()
             keep_with_module(self.path, self.module, self.factory, folder / file)
             parameters = count_parameters(folder / file)
             return Made(self.format, file, told.inputs, told.outputs, parameters)
@@ -132,13 +133,13 @@ class FileSource(ModelSource):
             self._copy_external(folder, file)
         if self.format == "gguf":
             return _language_model(folder / file, self.path.name)
-        model = self._adapted(folder / file)
+        model = ADAPT.get(self.format, _as_signed)(self, folder / file)
         return Made(
             self.format,
             file,
             model.inputs,
             model.outputs,
-            parameters=openvino_file.parameters(folder / file) if self.format == "openvino" else None,
+            parameters=model.parameters,
             batch_size=model.batch_size,
             adapted=model.notes,
         )
@@ -151,25 +152,8 @@ class FileSource(ModelSource):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
 
-    def _adapted(self, path: Path) -> Adapted:
-        """Made fit for requests, by the format's own way; the others come with a signature."""
-        shown = self.path.name
-        if self.format == "onnx":
-            return onnx_file.adapt(path, shown)
-        if self.format == "openvino":
-            return openvino_file.adapt(path, shown)
-        if self.format == "savedmodel":
-            return savedmodel_file.adapt(path, shown, self.signature_name)
-        told = self._sidecar()
-        tensors = Tensors(told.inputs, told.outputs, told.batch_size)
-        if self.format == "torchscript" and told.batch_size is not None:
-            return torchscript_file.adapt(path, tensors)
-        notes = (
-            (f"its signature says that it takes {told.batch_size} in each call",) if told.batch_size else ()
-        )
-        return Adapted(told.inputs, told.outputs, told.batch_size, notes)
-
-    def _sidecar(self) -> Signature:
+    def signed(self) -> Signature:
+        """What the file beside it says. InputError where there is none, or it can't be read."""
         sidecar = _sidecar(self.path)
         try:
             return TypeAdapter(Signature).validate_json(sidecar.read_bytes())
@@ -185,6 +169,26 @@ class FileSource(ModelSource):
         except ValidationError as error:
             problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
             raise InputError(f"{sidecar}: {problems}") from None
+
+
+def _as_signed(source: FileSource, path: Path) -> Adapted:
+    told = source.signed()
+    notes = (f"its signature says that it takes {told.batch_size} in each call",) if told.batch_size else ()
+    return Adapted(told.inputs, told.outputs, told.batch_size, notes)
+
+
+def _torchscript(source: FileSource, path: Path) -> Adapted:
+    told = source.signed()
+    return torchscript_file.adapt(path, Tensors(told.inputs, told.outputs, told.batch_size))
+
+
+#: By format, what makes a copy of the source's file fit for requests; files of others are as their signature says.
+ADAPT: dict[str, Callable[[FileSource, Path], Adapted]] = {
+    "onnx": lambda source, path: onnx_file.adapt(path, source.path.name),
+    "openvino": lambda source, path: openvino_file.adapt(path, source.path.name),
+    "savedmodel": lambda source, path: savedmodel_file.adapt(path, source.path.name, source.signature_name),
+    "torchscript": _torchscript,
+}
 
 
 def _language_model(path: Path, name: str) -> Made:

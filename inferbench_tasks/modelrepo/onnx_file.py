@@ -52,12 +52,16 @@ SCALES_OF_A_BATCH = {
 
 @dataclass(frozen=True)
 class Adapted:
-    """``batch_size``: how many samples each call has; None: any number. ``notes``: what was done, in words."""
+    """``batch_size``: how many samples each call has; None: any number. ``notes``: what was done, in words.
+
+    ``parameters``: where they are known already.
+    """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     batch_size: int | None
     notes: tuple[str, ...]
+    parameters: int | None = None
 
 
 def adapt(path: Path, shown: str) -> Adapted:

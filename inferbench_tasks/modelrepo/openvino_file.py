@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,14 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats.openvino import OpenVinoFormat
 from inferbench_tasks.modelrepo.onnx_file import Adapted
-from inferbench_tasks.modelrepo.own_batch import FREED, Tensors, artifact, common_batch, keep_original, proof
+from inferbench_tasks.modelrepo.own_batch import (
+    Tensors,
+    artifact,
+    common_batch,
+    keep_original,
+    outcome,
+    proof,
+)
 
 ORIGINAL = "original.xml"
 REMEDY = "convert it anew with a first axis of samples, or give the ONNX file that it was made from"
@@ -27,11 +37,10 @@ def adapt(path: Path, shown: str) -> Adapted:
     original = path.with_name(ORIGINAL)
     _move(path, original)  # its weights are read while they are needed: they can't be written over
     model = _read(original, shown)
-    tensors = _tensors(model, shown)
+    tensors, parameters = _tensors(model, shown), _parameters(model)
     if tensors.batch is None:
         _move(original, path)
-        return Adapted(tensors.inputs, tensors.outputs, None, ())
-    what = f"the batch of {tensors.batch}"
+        return Adapted(tensors.inputs, tensors.outputs, None, (), parameters)
     try:
         free = {port: [-1, *list(port.get_partial_shape())[1:]] for port in model.inputs}
         _free_reshapes(model, tensors.batch)
@@ -51,10 +60,9 @@ def adapt(path: Path, shown: str) -> Adapted:
         reason = " ".join(str(error).split())[-300:]
     if reason is None:
         keep_original(path, original, tensors.batch)
-        return Adapted(tensors.inputs, tensors.outputs, None, (f"{what} {FREED}",))
-    _move(original, path)
-    note = f"{what} can't be made free: {reason}"
-    return Adapted(tensors.inputs, tensors.outputs, tensors.batch, (note,))
+    else:
+        _move(original, path)
+    return replace(outcome(tensors, reason), parameters=parameters)
 
 
 def _free_reshapes(model: Any, batch: int) -> None:
@@ -78,28 +86,15 @@ def _move(path: Path, to: Path) -> None:
 
 def operators(path: Path) -> dict[str, int]:
     """How often each operator stands in it; what only names inputs, outputs and weights is left out."""
-    from collections import Counter
-
-    kinds = Counter(op.get_type_name() for op in _read(path, path.name).get_ops())
-    return dict(
-        Counter(
-            {k: n for k, n in kinds.items() if k not in ("Parameter", "Result", "Constant")}
-        ).most_common()
-    )
+    kinds = (op.get_type_name() for op in _read(path, path.name).get_ops())
+    counts = Counter(kind for kind in kinds if kind not in ("Parameter", "Result", "Constant"))
+    return dict(counts.most_common())
 
 
-def parameters(path: Path) -> int:
+def _parameters(model: Any) -> int:
     """Numbers in its constants of floating point."""
-    ops = [op for op in _read(path, path.name).get_ops() if op.get_type_name() == "Constant"]
-    real = [op for op in ops if op.get_element_type().is_real()]
-    return sum(int(op.get_output_size() and _elements(op)) for op in real)
-
-
-def _elements(op: Any) -> int:
-    count = 1
-    for size in op.output(0).shape:
-        count *= int(size)
-    return count
+    constants = [op for op in model.get_ops() if op.get_type_name() == "Constant"]
+    return sum(math.prod(map(int, op.shape)) for op in constants if op.get_element_type().is_real())
 
 
 def _read(path: Path, shown: str) -> Any:

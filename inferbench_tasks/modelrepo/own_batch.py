@@ -22,7 +22,7 @@ from inferbench_tasks.formats.check import compare
 from inferbench_tasks.modelrepo import onnx_file
 
 PROVED_AT = onnx_file.PROVED_AT
-FREED = f"was made free, and proved at batch {', '.join(map(str, PROVED_AT))}"
+_FREED = f"was made free, and proved at batch {', '.join(map(str, PROVED_AT))}"
 #: Beside a model whose batch was made free: the file as it came, and its batch.
 RECORD = "original.json"
 
@@ -79,6 +79,14 @@ def proof(whole: Predict, freed: Predict, inputs: tuple[TensorSpec, ...], batch:
         if not difference.ratio <= onnx_file.TOLERANCE_RATIO:
             return f"at batch {rows} output {difference.output} differs by {difference.ratio:.2g} of its largest value"
     return None
+
+
+def outcome(tensors: Tensors, reason: str | None, notes: tuple[str, ...] = ()) -> onnx_file.Adapted:
+    """Of a file for one batch. ``reason``: why it stays so, None: it was made free; ``notes``: what else was done."""
+    became = _FREED if reason is None else f"can't be made free: {reason}"
+    said = (*notes, f"the batch of {tensors.batch} {became}")
+    batch = None if reason is None else tensors.batch
+    return onnx_file.Adapted(tensors.inputs, tensors.outputs, batch, said)
 
 
 def keep_original(model: Path, original: Path, batch: int) -> None:

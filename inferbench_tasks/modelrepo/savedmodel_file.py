@@ -11,7 +11,14 @@ from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.savedmodel import SIGNATURE, SavedModelFormat, load, tensor_spec
 from inferbench_tasks.modelrepo.onnx_file import Adapted
-from inferbench_tasks.modelrepo.own_batch import FREED, Tensors, artifact, common_batch, keep_original, proof
+from inferbench_tasks.modelrepo.own_batch import (
+    Tensors,
+    artifact,
+    common_batch,
+    keep_original,
+    outcome,
+    proof,
+)
 
 ORIGINAL = "original"
 REMEDY = "export it with a first axis of samples: tf.TensorSpec([None, ...])"
@@ -22,15 +29,17 @@ def adapt(folder: Path, shown: str, wanted: str | None = None) -> Adapted:
 
     Raises InputError, which names the signatures there are, or what is in the way.
     """
-    name = _choose(folder, shown, wanted)
-    notes = [] if name == SIGNATURE else [f"the signature {name} is served"]
+    loaded = _load(folder)
+    name = _choose(loaded, shown, wanted)
+    call = loaded.signatures[name]
+    notes: tuple[str, ...] = ()
     if name != SIGNATURE:
-        _save(folder, folder, *_loaded(folder, name))
-    _, call = load(folder)
+        notes = (f"the signature {name} is served",)
+        _save(folder, loaded, call)
+        loaded, call = load(folder)
     tensors = _tensors(call, shown)
     if tensors.batch is None:
-        return Adapted(tensors.inputs, tensors.outputs, None, tuple(notes))
-    what = f"the batch of {tensors.batch}"
+        return Adapted(tensors.inputs, tensors.outputs, None, notes)
     original = folder.with_name(ORIGINAL)
     trial = folder.with_name("free")
     try:
@@ -47,24 +56,22 @@ def adapt(folder: Path, shown: str, wanted: str | None = None) -> Adapted:
         folder.replace(original)
         trial.replace(folder)
         keep_original(folder, original, tensors.batch)
-        return Adapted(tensors.inputs, tensors.outputs, None, (*notes, f"{what} {FREED}"))
-    shutil.rmtree(trial, ignore_errors=True)
-    return Adapted(
-        tensors.inputs, tensors.outputs, tensors.batch, (*notes, f"{what} can't be made free: {reason}")
-    )
+    else:
+        shutil.rmtree(trial, ignore_errors=True)
+    return outcome(tensors, reason, notes)
 
 
 def operators(folder: Path, wanted: str | None = None) -> dict[str, int]:
     """How often each operator stands in the signature's graph and the functions that it calls."""
-    _, call = _loaded(folder, _choose(folder, folder.name, wanted))
-    graph = call.graph.as_graph_def()
+    loaded = _load(folder)
+    graph = loaded.signatures[_choose(loaded, folder.name, wanted)].graph.as_graph_def()
     nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
     counts = Counter(node.op for node in nodes if node.op not in ("Placeholder", "Const", "NoOp", "Identity"))
     return dict(counts.most_common())
 
 
-def _choose(folder: Path, shown: str, wanted: str | None) -> str:
-    names: list[str] = sorted(_signatures(folder))
+def _choose(loaded: Any, shown: str, wanted: str | None) -> str:
+    names: list[str] = sorted(loaded.signatures)
     if wanted is not None:
         if wanted not in names:
             raise InputError(
@@ -83,28 +90,23 @@ def _choose(folder: Path, shown: str, wanted: str | None) -> str:
     )
 
 
-def _signatures(folder: Path) -> Any:
+def _load(folder: Path) -> Any:
+    """To be kept while its signatures are used: they hold its variables weakly. InputError where it is damaged."""
     import tensorflow as tf
 
     try:
-        return tf.saved_model.load(str(folder)).signatures
+        return tf.saved_model.load(str(folder))
     except (OSError, ValueError, KeyError, tf.errors.OpError) as error:
         raise InputError(
             f"The SavedModel {folder.name} can't be loaded: {error}", field="model.path"
         ) from error
 
 
-def _loaded(folder: Path, name: str) -> tuple[Any, Any]:
+def _save(folder: Path, loaded: Any, call: Any) -> None:
+    """Anew, with this signature alone."""
     import tensorflow as tf
 
-    loaded = tf.saved_model.load(str(folder))
-    return loaded, loaded.signatures[name]
-
-
-def _save(folder: Path, source: Path, loaded: Any, call: Any) -> None:
-    import tensorflow as tf
-
-    fresh = source.with_name("chosen")
+    fresh = folder.with_name("chosen")
     tf.saved_model.save(loaded, str(fresh), signatures={SIGNATURE: call})
     shutil.rmtree(folder)
     fresh.replace(folder)
@@ -156,9 +158,7 @@ def _write_free(folder: Path, call: Any, tensors: Tensors) -> None:
     wrapped = tf.compat.v1.wrap_function(imported, [])
     run = wrapped.prune([wrapped.graph.get_tensor_by_name(n) for n in fed],
                         [wrapped.graph.get_tensor_by_name(n) for n in fetched])  # fmt: skip
-    outputs = sorted(
-        spec.name for spec in tensors.outputs
-    )  # the order in which TensorFlow flattens a dictionary
+    outputs = sorted(spec.name for spec in tensors.outputs)  # as TensorFlow flattens a dictionary
 
     def serve(**given: Any) -> dict[str, Any]:
         return dict(zip(outputs, run(*[given[name] for name in order]), strict=True))

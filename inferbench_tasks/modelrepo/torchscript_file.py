@@ -10,7 +10,7 @@ from typing import Any
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.torchscript import TorchScriptFormat
 from inferbench_tasks.modelrepo.onnx_file import Adapted
-from inferbench_tasks.modelrepo.own_batch import FREED, Tensors, artifact, keep_original, proof
+from inferbench_tasks.modelrepo.own_batch import Tensors, artifact, keep_original, outcome, proof
 
 ORIGINAL = "original.pt"
 #: Operators that are told a shape, and which of their inputs that is.
@@ -23,8 +23,8 @@ _RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}
 
 def adapt(path: Path, tensors: Tensors) -> Adapted:
     """The file with a free batch, or as it came; the signature beside it says for which batch it was traced."""
-    assert tensors.batch is not None
-    what = f"the batch of {tensors.batch}"
+    if tensors.batch is None:
+        return Adapted(tensors.inputs, tensors.outputs, None, ())
     original = path.with_name(ORIGINAL)
     path.replace(original)
     freed = Tensors(tensors.inputs, tensors.outputs, None)
@@ -37,9 +37,9 @@ def adapt(path: Path, tensors: Tensors) -> Adapted:
         reason = " ".join(str(error).split())[-300:]
     if reason is None:
         keep_original(path, original, tensors.batch)
-        return Adapted(tensors.inputs, tensors.outputs, None, (f"{what} {FREED}",))
-    original.replace(path)
-    return Adapted(tensors.inputs, tensors.outputs, tensors.batch, (f"{what} can't be made free: {reason}",))
+    else:
+        original.replace(path)
+    return outcome(tensors, reason)
 
 
 def operators(path: Path) -> dict[str, int]:
