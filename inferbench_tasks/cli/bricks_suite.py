@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 
 from inferbench_tasks import settings
 from inferbench_tasks.cli.bricks_model import asked, named, sizes_of
 from inferbench_tasks.cli.bricks_options import BATCH, FRAMEWORK, GRANULARITY, SHAPE
+from inferbench_tasks.cli.bricks_progress import progress
 from inferbench_tasks.errors import InputError, StageError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
@@ -80,7 +80,7 @@ def export(
     drawn: list[ToMeasure] = []
     cuts: list[CutModel] = []
     chosen = [named(model, framework) for model in models]
-    with _progress() as bar, ExitStack() as kept:
+    with progress() as bar, ExitStack() as kept:
         task = bar.add_task("preparing", total=None)
         for model in chosen:
             one = _cut(kept, bar, model, {**how, "dummy": None})
@@ -112,7 +112,7 @@ def run(
 
     if to.exists():
         raise InputError(f"{to} is there already; name another file", field="to")
-    with _progress() as bar:
+    with progress() as bar:
         task = bar.add_task("looking at the suite", total=None)
         answer = run_suite(
             suite,
@@ -168,11 +168,3 @@ def _cut(kept: ExitStack, bar: Progress, model: Any, how: dict[str, Any]) -> Any
         asked(model, lambda done, of, what: bar.update(bar.task_ids[0], description=f"{model.name}: {what}"))
     )
     return asked_to_cut(ctx, set(), **common, **how, wholes=False, view="portable")
-
-
-def _progress() -> Progress:
-    console = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), console=console,
-        transient=True, disable=not console.is_terminal,
-    )  # fmt: skip
