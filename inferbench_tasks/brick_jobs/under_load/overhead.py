@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from inferbench_tasks.brick_jobs.under_load.distribution import Distribution
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
@@ -18,9 +19,8 @@ from inferbench_tasks.perfdb.values import to_plain, to_stored
 
 COLLECTION = "server_overheads"
 #: Another way of measuring is another version, and its times are others'.
-VERSION = 2
-#: The distribution of a time is kept as so many equally likely values.
-LEVELS = np.linspace(0.0, 1.0, 201)
+#: 3: a rare slow request is kept as rare as it was.
+VERSION = 3
 #: Requests with more bytes than so many times the largest measured ones are not predicted.
 MOST_BEYOND = 8.0
 
@@ -44,8 +44,8 @@ class Conditions(_Values):
 
 class Point(_Values):
     """At one size of requests. ``front_ns``: one over the highest rate, with many users; ``batch_ns``: how long the
-    instance is busy with nothing, without the runtime's call; ``rest_ns``: quantiles (``LEVELS``) of what else one
-    user waits, of ``requests``."""
+    instance is busy with nothing, without the runtime's call; ``rest_ns``: means of the parts (``Distribution``) of
+    what else one user waits, of ``requests``."""
 
     wire_bytes: int
     front_ns: float
@@ -85,21 +85,17 @@ class Overhead(_Values):
         return Added(
             front_ns=float(between(low.front_ns, high.front_ns)),
             batch_ns=float(between(low.batch_ns, high.batch_ns)),
-            rest_ns=np.sort(between(low.rest_ns, high.rest_ns)),
+            rest_ns=Distribution(tuple(map(float, between(low.rest_ns, high.rest_ns)))),
         )
 
 
 @dataclass(frozen=True)
 class Added:
-    """What a server adds to each request (``front_ns``, ``rest_ns`` by ``LEVELS``) and to each batch."""
+    """What a server adds to each request (``front_ns``, ``rest_ns``) and to each batch."""
 
     front_ns: float
     batch_ns: float
-    rest_ns: NDArray[np.float64]
-
-    def draw(self, rng: np.random.Generator) -> float:
-        """``rest_ns`` of one request."""
-        return float(self.rest_ns[int(rng.random() * len(self.rest_ns))])
+    rest_ns: Distribution
 
 
 def stored(db: PerfDB, wanted: Mapping[str, str | int]) -> Overhead | None:
@@ -136,7 +132,7 @@ def point_of(
     rest = np.maximum(0.0, latency_ns - instance_ns - front_ns)
     return Point(
         wire_bytes=wire_bytes, front_ns=front_ns, batch_ns=batch_ns, requests=len(latency_ns),
-        rest_ns=tuple(float(ns) for ns in np.quantile(rest, LEVELS)),
+        rest_ns=Distribution.of(rest).means,
     )  # fmt: skip
 
 

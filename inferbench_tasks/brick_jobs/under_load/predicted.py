@@ -46,7 +46,7 @@ class Told:
             )
             if batching
             else Batcher(),
-            request_ns=self.added.draw,
+            request_ns=self.added.rest_ns.draw,
             front_ns=self.added.front_ns,
             mean_service_ns=lambda rows: self.services.run_ns(rows, factor, self.added.batch_ns),
         )

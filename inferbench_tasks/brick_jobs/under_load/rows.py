@@ -8,6 +8,7 @@ from typing import Any
 
 from inferbench_tasks.brick_jobs.under_load.overhead import Overhead, bytes_of
 from inferbench_tasks.brick_jobs.under_load.predicted import Told, predicted
+from inferbench_tasks.brick_jobs.under_load.services import ALIKE
 from inferbench_tasks.brick_jobs.under_load.timed import Timed
 from inferbench_tasks.submission.schema import JobSpec
 
@@ -41,10 +42,10 @@ def row_of(
         "calibrated": all(one["calibrated_by"] for one in timed.rows.values()),
         "wire_bytes": wire_bytes,
         "service_ms": {str(size): ns / 1e6 for size, ns in sorted(services.ns.items())},
-        "runs_known": len(services.spread) > 1,
+        "runs_known": services.spread != ALIKE,
         "added_front_ms": added.front_ns / 1e6,
         "added_batch_ms": added.batch_ns / 1e6,
-        "added_rest_ms": float(sum(added.rest_ns) / len(added.rest_ns)) / 1e6,
+        "added_rest_ms": added.rest_ns.mean / 1e6,
         **predicted(told),
     }
 

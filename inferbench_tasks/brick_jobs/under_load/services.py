@@ -7,26 +7,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from inferbench_tasks.brick_jobs.under_load.distribution import Distribution
 from inferbench_tasks.bricks.measure.method import trimmed_mean
 from inferbench_tasks.bricks.results import Result
 from inferbench_tasks.queueing.server import Service
 
 #: A normal's 95% interval reaches so many standard deviations up.
 _Z = 1.959964
-#: Runs over their rounds' means are kept as so many equally likely values.
-_LEVELS = np.linspace(0.0, 1.0, 201)
+#: Nothing is known of single runs.
+ALIKE = Distribution.of([1.0])
 
 
 @dataclass(frozen=True)
 class Services:
-    """``ns``: rows -> predicted time of a run, ``interval_ns``: its 95%; ``spread``: single runs over the mean, as
-    equally likely values (one value, 1: nothing is known of single runs)."""
+    """``ns``: rows -> predicted time of a run, ``interval_ns``: its 95%; ``spread``: single runs over the
+    mean."""
 
     ns: Mapping[int, float]
     interval_ns: Mapping[int, tuple[float, float]]
-    spread: NDArray[np.float64]
+    spread: Distribution = ALIKE
 
     def mean_ns(self, rows: int) -> float:
         """On the line between the nearest sizes; ValueError beyond them."""
@@ -47,7 +47,7 @@ class Services:
 
     def run_ns(self, rows: int, factor: float, batch_ns: float) -> float:
         """The exact mean of ``service``."""
-        return self.mean_ns(rows) * factor * float(self.spread.mean()) + batch_ns
+        return self.mean_ns(rows) * factor * self.spread.mean + batch_ns
 
     def service(self, factor: float, batch_ns: float) -> Service:
         """With every time ``factor`` times as long, and what the server adds to a batch."""
@@ -56,7 +56,7 @@ class Services:
         def service(rows: int, rng: np.random.Generator) -> float:
             if rows not in known:
                 known[rows] = self.mean_ns(rows) * factor
-            return known[rows] * float(self.spread[int(rng.random() * len(self.spread))]) + batch_ns
+            return known[rows] * self.spread.draw(rng) + batch_ns
 
         return service
 
@@ -69,20 +69,20 @@ def sizes_of(rows: int, max_rows: int) -> tuple[int, ...]:
     return tuple(rows * count for count in sorted(counts))
 
 
-def spread_of(parts: Iterable[str], results: Mapping[str, Result]) -> NDArray[np.float64]:
+def spread_of(parts: Iterable[str], results: Mapping[str, Result]) -> Distribution:
     """Single runs of a model over its mean: each brick's runs over their round's trimmed mean, by the brick's share.
 
     As if a slow run were slow in all bricks: that is wider than the truth, where what slows them is not the same.
     """
-    shares: list[tuple[float, NDArray[np.float64]]] = []
+    shares: list[tuple[float, tuple[float, ...]]] = []
     for part in parts:
         one = results.get(part)
         rounds = one.raw_ns.get("warm", ()) if one else ()
         ratios = [run / trimmed_mean(runs) for runs in rounds for run in runs]
         if one and ratios:
-            shares.append((float(np.mean(one.rounds_ns["warm"])), np.quantile(ratios, _LEVELS)))
+            shares.append((float(np.mean(one.rounds_ns["warm"])), Distribution.of(ratios).means))
     if not shares:
-        return np.ones(1)
+        return ALIKE
     total = math.fsum(ns for ns, _ in shares)
-    weighted: NDArray[np.float64] = np.sum([ns / total * values for ns, values in shares], axis=0)
-    return weighted
+    weighted = np.average([means for _, means in shares], axis=0, weights=[ns / total for ns, _ in shares])
+    return Distribution(tuple(map(float, weighted)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferbench_tasks.brick_jobs.under_load.overhead import LEVELS, Conditions, Overhead, bytes_of, point_of
+from inferbench_tasks.brick_jobs.under_load.distribution import ENDS
+from inferbench_tasks.brick_jobs.under_load.overhead import Conditions, Overhead, bytes_of, point_of
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.errors import InputError
 
@@ -27,7 +28,7 @@ def test_the_parts_add_up_to_what_one_user_waited() -> None:
     """250 us, of which the instance had 50 and the event loop, by 10,000 requests per second, 100."""
     added = overhead().at(8)
     assert (added.front_ns, added.batch_ns) == (100_000, 50_000)
-    assert added.rest_ns.tolist() == [100_000.0] * len(LEVELS)
+    assert added.rest_ns.means == pytest.approx([100_000.0] * len(ENDS))
 
 
 def test_the_runtime_s_call_is_in_the_model_s_time_already() -> None:
@@ -38,11 +39,27 @@ def test_the_runtime_s_call_is_in_the_model_s_time_already() -> None:
     assert point_of(8, *waits, call_ns=60_000.0).batch_ns == 0
 
 
+def test_one_slow_request_of_ten_thousand_stays_one_of_ten_thousand() -> None:
+    """200 us, and one of 50 ms: the mean is that of the requests, p99.9 is 200 us, and as many are slow."""
+    latency, instance = np.full(10_000, 700_000), np.full(10_000, 300_000)
+    latency[5000] += 50_000_000
+    point = point_of(8, latency, instance, 5000.0)
+    added = Overhead(
+        conditions=CONDITIONS, points=(point, point.model_copy(update={"wire_bytes": 9})), runs=("r",)
+    )
+    rest, rng = added.at(8).rest_ns, np.random.default_rng(0)
+    drawn = np.array([rest.draw(rng) for _ in range(500_000)])
+    assert rest.mean == pytest.approx(205_000)
+    assert drawn.mean() == pytest.approx(205_000, rel=0.01)
+    assert np.percentile(drawn, 99.9) == pytest.approx(200_000)
+    assert (drawn > 1e6).mean() == pytest.approx(1e-4, rel=0.3)
+
+
 def test_between_two_sizes_and_beyond_the_larger_it_is_on_their_line() -> None:
     """Half way half of the difference; twice as far twice of it; never less than the smallest's."""
-    assert overhead().at(508).rest_ns[0] == pytest.approx(200_000)
-    assert overhead().at(2008).rest_ns[0] == pytest.approx(500_000)
-    assert overhead().at(4).rest_ns[0] == pytest.approx(100_000)
+    assert overhead().at(508).rest_ns.mean == pytest.approx(200_000)
+    assert overhead().at(2008).rest_ns.mean == pytest.approx(500_000)
+    assert overhead().at(4).rest_ns.mean == pytest.approx(100_000)
 
 
 def test_far_beyond_nothing_is_said() -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
+from inferbench_tasks.brick_jobs.under_load.distribution import Distribution
 from inferbench_tasks.brick_jobs.under_load.overhead import Added
 from inferbench_tasks.brick_jobs.under_load.predicted import MAY_BE, UNSTABLE, Told, predicted
 from inferbench_tasks.brick_jobs.under_load.services import Services, sizes_of
 from inferbench_tasks.submission.schema import JobSpec
 
 MS = 1e6
-NOTHING = Added(0.0, 0.0, np.zeros(1))
+NOTHING = Added(0.0, 0.0, Distribution.of([0.0]))
 
 
 def job(arrivals: dict[str, Any], **serve: Any) -> JobSpec:
@@ -25,7 +25,7 @@ def job(arrivals: dict[str, Any], **serve: Any) -> JobSpec:
 def services(*ms: float, off: float = 0.0) -> Services:
     """Batch 1, 2, 4 ... take so long, each within a share ``off`` of it."""
     ns = {1 << at: one * MS for at, one in enumerate(ms)}
-    return Services(ns, {n: (one / (1 + off), one * (1 + off)) for n, one in ns.items()}, np.ones(1))
+    return Services(ns, {n: (one / (1 + off), one * (1 + off)) for n, one in ns.items()})
 
 
 def row(spec: JobSpec, times: Services, added: Added = NOTHING, draws: int = 8) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def test_a_queue_of_random_arrivals_has_the_known_wait() -> None:
 
 def test_regular_arrivals_wait_for_nobody_and_see_what_the_server_adds() -> None:
     """5 ms of the model, 0.25 of the instance, 0.5 of the event loop, 0.25 of the way: 6 ms, every one of them."""
-    added = Added(0.5 * MS, 0.25 * MS, np.full(3, 0.25 * MS))
+    added = Added(0.5 * MS, 0.25 * MS, Distribution.of([0.25 * MS]))
     found = row(job({"kind": "constant", "rate_rps": 50}), services(5.0), added)
     assert [found[name] for name in ("p50_ms", "p95_ms", "p99_ms")] == pytest.approx([6.0, 6.0, 6.0])
 
