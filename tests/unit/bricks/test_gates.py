@@ -1,0 +1,110 @@
+"""Gates that are not judged by a part of what they ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from benchmarks.bricks import serving, transfer
+
+
+def rows(predicted: float | None = 1.0, **where: Any) -> list[dict[str, Any]]:
+    """All that the gate of loads asks for, 5% off; ``predicted`` of those ``where`` says."""
+    every = [
+        {"model": model, "batching": batching, "load": load, "figure": figure, "measured": 1.05}
+        for model in serving.MODELS
+        for batching in serving.BATCHINGS
+        for load, figure in serving._keys()
+    ]
+    return [row | {"predicted": predicted if where.items() <= row.items() else 1.0} for row in every]
+
+
+def test_the_gate_of_loads_is_passed_by_all_of_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each within 10%."""
+    assert serving._report(rows(), []) == 0
+    assert capsys.readouterr().out.count("passed") == len(serving.GATES)
+
+
+@pytest.mark.parametrize(
+    "lacks",
+    [
+        {"model": "vit-tiny"},
+        {"batching": "on"},
+        {"load": 0.7},
+        {"model": "resnet50", "batching": "on", "load": 0.3},
+    ],
+)
+def test_a_part_of_the_gate_of_loads_is_not_judged(
+    lacks: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a model, a batching or a load, whether it was asked for or not."""
+    part = [row for row in rows() if not lacks.items() <= row.items()]
+    assert serving._report(part, []) == 2
+    assert "p50_ms within 10%: not judged" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("predicted", [None, 0.5])
+def test_a_refused_prediction_fails_as_a_wrong_one(
+    predicted: float | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of one load of one model, whose run was valid."""
+    found = rows(predicted, model="vit-tiny", batching="on", load=0.7, figure="p99_ms")
+    assert serving._report(found, []) == 1 and serving._report(found[-1:] + found[:3], []) == 1
+    said = capsys.readouterr().out
+    assert "p99_ms within 20%: FAILED" in said and "p50_ms within 10%: passed" in said
+    assert ("refused" in said) == (predicted is None)
+
+
+def told(submission: dict[str, Any], refused: float) -> dict[str, Any]:
+    """A capacity of 100/s; percentiles up to ``refused`` of it, and no capacity for 0."""
+    rate = submission["load"]["arrivals"].get("rate_rps", 1.0)
+    figures = dict.fromkeys(("p50_ms", "p99_ms"), None if rate > refused * 100 > 0 else 1.0)
+    return {
+        **figures, "p50_ms_interval": None, "p99_ms_interval": None, "capacity_rps": 100.0 if refused else None,
+        "capacity_interval_rps": [90.0, 110.0], "saturation_rps": 120.0,
+    }  # fmt: skip
+
+
+RUN = {"run_id": "r", "p50_ms": 1.0, "p99_ms": 1.0, "max_rate_rps": 100.0}
+
+
+def test_a_load_that_is_refused_is_run_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 70% of the capacity: its rows have what the run took, and no prediction."""
+    monkeypatch.setattr(serving, "_predicted", lambda submission: told(submission, 0.6))
+    monkeypatch.setattr(serving, "_run", lambda submission: RUN)
+    found = {(row["load"], row["figure"]): row["predicted"] for row in serving._measured("m", "off", set())}
+    assert found.keys() == {*serving._keys()} and found[None, "capacity_rps"] == 100
+    assert [found[load, "p99_ms"] for load in serving.LOADS] == [1.0, 1.0, None]
+
+
+def test_a_capacity_that_is_refused_is_looked_for_and_has_no_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From half of the saturation on; loads are shares of it, and it is said that there are none."""
+    asked: list[dict[str, Any]] = []
+
+    def run(submission: dict[str, Any]) -> dict[str, Any]:
+        asked.append(submission)
+        return RUN
+
+    monkeypatch.setattr(serving, "_predicted", lambda submission: told(submission, 0.0))
+    monkeypatch.setattr(serving, "_run", run)
+    made = serving._measured("m", "off", set())
+    row = next(made)
+    assert (row["figure"], row["predicted"], row["measured"]) == ("capacity_rps", None, 100)
+    assert [one["load"]["arrivals"]["start_rate_rps"] for one in asked] == [60]
+    with pytest.raises(serving.NoRow, match="no loads, they are shares of a capacity"):
+        next(made)
+
+
+def test_parts_of_transfer_that_were_not_asked_for_or_are_not_built_are_not_judged(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all others passed."""
+    monkeypatch.setattr(transfer, "_judged", lambda console, part, rows: 0)
+    assert transfer._judge([*transfer.PARTS[:2]], pd.DataFrame()) == 2
+    said = capsys.readouterr().out
+    assert "not judged: int8 (not asked for)" in said and "not judged: openvino (not built)" in said
+    assert transfer._judge([*transfer.PARTS], pd.DataFrame()) == 2
+    monkeypatch.setattr(transfer, "PARTS", transfer.PARTS[:3])
+    assert transfer._judge([*transfer.PARTS], pd.DataFrame()) == 0
