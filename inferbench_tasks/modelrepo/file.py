@@ -99,7 +99,7 @@ class FileSource(ModelSource):
             "format": self.format,
             "name": self.name,
             **({"served": self.signature_name} if self.signature_name else {}),
-            "recipe": 6,
+            "recipe": 7,
         }
 
     def _external(self) -> list[Path]:

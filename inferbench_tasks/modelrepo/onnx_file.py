@@ -1,13 +1,14 @@
 """An ONNX file of anybody's, as a model that can be served: its batch axis made free where the graph allows it.
 
-What is changed is proved: the changed model answers made-up inputs as the file's own does, at batch 1, 2 and 7. Where
-that fails, the file is served as it is, a call at a time. ``ORIGINAL`` keeps the file's own graph, which answers the
-run's real requests, so that the changed one is compared with it once more.
+What is changed is proved: the changed model answers made-up inputs as the file's own does (``proving``). Where that
+fails, the file is served as it is, a call at a time. ``ORIGINAL`` keeps the file's own graph, which answers the run's
+real requests, so that the changed one is compared with it once more.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,16 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats import onnx_edges
 from inferbench_tasks.formats.base import Predict
 from inferbench_tasks.formats.calls import by_calls
-from inferbench_tasks.formats.check import compare
 from inferbench_tasks.formats.exposed import run_exposed
 from inferbench_tasks.formats.index_bounds import index_bounds
 from inferbench_tasks.formats.macs import all_nodes, attribute, operator
 from inferbench_tasks.formats.onnx import open_session, signature
 from inferbench_tasks.formats.onnx_batch import BatchStuckError, Freed
+from inferbench_tasks.modelrepo.loudness import differs, mixes
+from inferbench_tasks.modelrepo.proving import PROVED_AT, freed_note, proof
 
 #: The file as it came, where its batch was made free.
 ORIGINAL = "original.onnx"
-PROVED_AT = (1, 2, 7)
 TOLERANCE_RATIO = 1e-4
 #: Where values are rounded inside, sums in another order may fall on the other side.
 ROUNDED_RATIO = 2e-2
@@ -105,9 +106,7 @@ def adapt(path: Path, shown: str) -> Adapted:
         (batch,) = sizes
         reason = _free(path, shown, session, bounds, batch)
         if reason is None:
-            notes.append(
-                f"the batch of {batch} was made free, and proved at batch {', '.join(map(str, PROVED_AT))}"
-            )
+            notes.append(freed_note(batch))
             batch = None
         else:
             notes.append(f"the batch of {batch} can't be made free: {reason}")
@@ -175,6 +174,8 @@ def _mixed(model: Any, session: Any, bounds: dict[str, int]) -> str | None:
             # Made-up inputs may make little differences large; those of real ones are looked at more closely later.
             if reason := _differs(alone, expected, ROUNDED_RATIO):
                 return f"the free first axis is no batch axis: {reason}"
+        if reason := mixes(partial(_ask, session), arrays, ROUNDED_RATIO):
+            return f"the free first axis is no batch axis: {reason}"
     except InputError:  # no noise for text
         return None
     except _RefusedError:
@@ -235,15 +236,11 @@ def _differs(answer: Arrays, expected: Arrays, tolerance_ratio: float) -> str | 
     }
     if any(not np.array_equal(np.isnan(answer[name]), np.isnan(expected[name])) for name in nan):
         return "it answers NaN elsewhere"
-    difference = compare(
+    return differs(
         answer | {name: np.nan_to_num(answer[name]) for name in nan},
         expected | {name: np.nan_to_num(expected[name]) for name in nan},
+        tolerance_ratio,
     )
-    if difference.undecidable:
-        return difference.undecidable
-    if not difference.ratio <= tolerance_ratio:
-        return f"output {difference.output} differs by {difference.ratio:.2g} of its largest value"
-    return None
 
 
 def _free(path: Path, shown: str, session: Any, bounds: dict[str, int], batch: int) -> str | None:
@@ -261,14 +258,20 @@ def _free(path: Path, shown: str, session: Any, bounds: dict[str, int], batch: i
         Freed(model, run_exposed(model, arrays, path.parent), batch, static).run()
         onnx.save(model, trial)
         freed = _open(trial, shown)
-        for rows in PROVED_AT:
-            asked = noise(freed, bounds, rows)
-            expected = by_calls(_as_freed(session, freed), asked, batch)
-            if reason := _differs(_ask(freed, asked), expected, _tolerance_ratio(model)):
-                return f"at batch {rows} {reason}"
+        tolerance_ratio = _tolerance_ratio(model)
+        reason = proof(
+            _as_freed(session, freed),
+            partial(_ask, freed),
+            partial(noise, freed, bounds),
+            batch,
+            partial(_differs, tolerance_ratio=tolerance_ratio),
+            tolerance_ratio,
+        )
     except (BatchStuckError, _RefusedError, InputError) as error:
+        reason = str(error)
+    if reason is not None:
         trial.unlink(missing_ok=True)
-        return str(error)
+        return reason
     path.rename(path.with_name(ORIGINAL))
     trial.rename(path)
     return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,9 @@ from inferbench_tasks.contracts.models import noise_like
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import FORMATS, Predict
 from inferbench_tasks.formats.calls import by_calls
-from inferbench_tasks.formats.check import compare
-from inferbench_tasks.modelrepo import onnx_file
+from inferbench_tasks.modelrepo import onnx_file, proving
+from inferbench_tasks.modelrepo.loudness import differs
 
-PROVED_AT = onnx_file.PROVED_AT
-_FREED = f"was made free, and proved at batch {', '.join(map(str, PROVED_AT))}"
 #: Beside a model whose batch was made free: the file as it came, and its batch.
 RECORD = "original.json"
 
@@ -67,24 +66,21 @@ def artifact(form: str, path: Path, tensors: Tensors) -> ModelArtifact:
 
 def proof(whole: Predict, freed: Predict, inputs: tuple[TensorSpec, ...], batch: int) -> str | None:
     """None where ``freed`` answers made-up samples as ``whole`` does, ``batch`` in each call; else what differs."""
-    rng = np.random.default_rng(0)
-    for rows in PROVED_AT:
-        samples = {spec.name: noise_like(spec, rows, rng) for spec in inputs}
-        try:
-            difference = compare(freed(samples), by_calls(whole, samples, batch))
-        except Exception as error:  # noqa: BLE001 - whatever a runtime raises is a reason
-            return f"at batch {rows} {' '.join(str(error).split())[-300:]}"
-        if difference.undecidable:
-            return f"at batch {rows} {difference.undecidable}"
-        if not difference.ratio <= onnx_file.TOLERANCE_RATIO:
-            return f"at batch {rows} output {difference.output} differs by {difference.ratio:.2g} of its largest value"
-    return None
+
+    def noise(rows: int) -> Arrays:
+        rng = np.random.default_rng(0)
+        return {spec.name: noise_like(spec, rows, rng) for spec in inputs}
+
+    tolerance_ratio = onnx_file.TOLERANCE_RATIO
+    within = partial(differs, tolerance_ratio=tolerance_ratio)
+    return proving.proof(whole, freed, noise, batch, within, tolerance_ratio)
 
 
 def outcome(tensors: Tensors, reason: str | None, notes: tuple[str, ...] = ()) -> onnx_file.Adapted:
     """Of a file for one batch. ``reason``: why it stays so, None: it was made free; ``notes``: what else was done."""
-    became = _FREED if reason is None else f"can't be made free: {reason}"
-    said = (*notes, f"the batch of {tensors.batch} {became}")
+    assert tensors.batch is not None
+    kept = f"the batch of {tensors.batch} can't be made free: {reason}"
+    said = (*notes, proving.freed_note(tensors.batch) if reason is None else kept)
     batch = None if reason is None else tensors.batch
     return onnx_file.Adapted(tensors.inputs, tensors.outputs, batch, said)
 

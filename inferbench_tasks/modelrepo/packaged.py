@@ -25,6 +25,7 @@ class PackagedModel(OneFramework):
 
     framework = "onnx"
     only = "comes as ONNX; leave framework out"
+    recipe = 2
 
     def __init__(self, name: str, framework: str | None = None) -> None:
         super().__init__(name, framework)

@@ -52,6 +52,16 @@ def dense(batch: int | str, opset: int = 17) -> Any:
     return graph([N("MatMul", ["x", "w"], ["y"])], [x(batch, 4)], [y(batch, 3)], opset, 8, w=weights(4, 3))
 
 
+def decibels(batch: int | str) -> Any:
+    """Levels, none of them more than 80 dB below the loudest of all samples."""
+    nodes = [
+        N("Mul", ["x", "x"], ["p"]), N("Max", ["p", "least"], ["q"]), N("Log", ["q"], ["l"]),
+        N("ReduceMax", ["l"], ["m"], keepdims=0), N("Sub", ["m", "range"], ["floor"]), N("Max", ["l", "floor"], ["y"]),
+    ]  # fmt: skip
+    least, most = np.array(1e-10, np.float32), np.array(18.4, np.float32)
+    return graph(nodes, [x(batch, 4)], [y(batch, 4)], least=least, range=most)
+
+
 def reshaped(batch: int, shape: list[int], wanted: list[int]) -> Any:
     """A Reshape to a constant, then something that would notice mixed rows."""
     nodes = [N("Reshape", ["x", "s"], ["h"]), N("Softmax", ["h"], ["z"], axis=-1), N("Flatten", ["z"], ["y"])]
@@ -240,6 +250,10 @@ CASES: dict[str, tuple[Callable[[], Any], int | str]] = {
     "Resize to sizes": (lambda: resized(1), ANY),
     "Expand to sizes": (
         lambda: one("Expand", [x(1, 1, 4)], [y(1, 3, 4)], names="x s", s=np.array([1, 3, 4])), ANY),
+    "a Slice to the batch": (
+        lambda: one("Slice", [x(8, 4)], [y(8, 4)], names="x s e s", s=np.array([0]), e=np.array([8])), 8),
+    "decibels below the loudest, batch of 1": (lambda: decibels(1), 1),
+    "decibels below the loudest": (lambda: decibels("n"), 1),
     "a constant for each row": (
         lambda: one("Add", [x(2, 4)], [y(2, 4)], names="x c", c=weights(2, 4)), 2),
     "an output without a batch axis at 1": (lambda: squeezed(1), ANY),

@@ -61,7 +61,7 @@ def _one(answer: Any, size: int) -> Any:
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_odd_graph(tmp_path: Path, name: str) -> None:
-    """Right at batch 1, 2 and 7, or right at its own, or refused with what is in the way."""
+    """Right at batch 1, 2, 7 and 19, or right at its own, or refused with what is in the way."""
     becomes = CASES[name][1]
     if isinstance(becomes, str) and becomes != "free":
         with pytest.raises(InferBenchError, match=f"(?s){becomes}"):
@@ -71,7 +71,7 @@ def test_an_odd_graph(tmp_path: Path, name: str) -> None:
     fixed = None if becomes == "free" else int(becomes)
     assert model.batch_size == fixed, model.adapted
     predict = FORMATS.load("onnx")().open(model)
-    for rows in (1, 2, 7) if fixed is None else (fixed,):
+    for rows in (1, 2, 7, 19) if fixed is None else (fixed,):
         rng = np.random.default_rng(rows)
         samples = {spec.name: noise_like(spec, rows, rng, SIZE) for spec in model.inputs}
         answer = predict(samples)
