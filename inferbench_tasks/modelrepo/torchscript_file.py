@@ -30,16 +30,20 @@ def adapt(path: Path, tensors: Tensors) -> Adapted:
     freed = Tensors(tensors.inputs, tensors.outputs, None)
     form = TorchScriptFormat()
     whole = form.open(artifact("torchscript", original, tensors))
-    try:
-        _write_free(original, path, tensors.batch)
-        reason = proof(whole, form.open(artifact("torchscript", path, freed)), tensors.inputs, tensors.batch)
-    except (RuntimeError, InputError) as error:
-        reason = " ".join(str(error).split())[-300:]
-    if reason is None:
-        keep_original(path, original, tensors.batch)
-    else:
-        original.replace(path)
-    return outcome(tensors, reason)
+    reasons: list[str] = []
+    for everywhere in (False, True) if tensors.batch > 1 else (False,):
+        try:
+            _write_free(original, path, tensors.batch, everywhere)
+            predict = form.open(artifact("torchscript", path, freed))
+            reason = proof(whole, predict, tensors.inputs, tensors.batch)
+        except (RuntimeError, InputError) as error:
+            reason = " ".join(str(error).split())[-300:]
+        if reason is None:
+            keep_original(path, original, tensors.batch)
+            return outcome(tensors, None)
+        reasons.append(reason)
+    original.replace(path)
+    return outcome(tensors, reasons[0])
 
 
 def operators(path: Path) -> dict[str, int]:
@@ -67,8 +71,11 @@ def _load(path: Path) -> Any:
         return torch.jit.load(str(path), map_location="cpu").eval()
 
 
-def _write_free(source: Path, path: Path, batch: int) -> None:
-    """Where a shape begins with the batch as a number, the first input's own size takes its place."""
+def _write_free(source: Path, path: Path, batch: int, everywhere: bool) -> None:
+    """Where a shape begins with the batch as a number, the first input's own size takes its place.
+
+    ``everywhere``: inside a shape, too, where another size may be that number by chance, as of four heads.
+    """
     import torch
 
     with warnings.catch_warnings():
@@ -83,7 +90,7 @@ def _write_free(source: Path, path: Path, batch: int) -> None:
         for node in _all(graph):
             place = _SHAPES.get(node.kind())
             if place is not None:
-                _free_shape(graph, node, place, rows, batch)
+                _free_shape(graph, node, place, rows, batch, everywhere)
         torch._C._jit_pass_lint(graph)
         torch.jit.save(module, str(path))
 
@@ -100,7 +107,7 @@ def _rows(graph: Any, first: Any) -> Any:
     return rows
 
 
-def _free_shape(graph: Any, node: Any, place: int, rows: Any, batch: int) -> None:
+def _free_shape(graph: Any, node: Any, place: int, rows: Any, batch: int, everywhere: bool) -> None:
     shape = node.inputsAt(place)
     maker = shape.node()
     if maker.kind() == "prim::ListConstruct":
@@ -110,7 +117,7 @@ def _free_shape(graph: Any, node: Any, place: int, rows: Any, batch: int) -> Non
         sizes, parts = shape.toIValue(), None
     else:
         return
-    places = [at for at, size in enumerate(sizes) if size == batch and (at == 0 or batch > 1)]
+    places = [at for at, size in enumerate(sizes) if size == batch and (at == 0 or everywhere)]
     if not places:
         return
     graph.setInsertPoint(node)

@@ -198,6 +198,7 @@ def traced(kind: str, batch: int) -> Any:
     [
         ("view", 1, FREED),
         ("view", 4, FREED),
+        ("heads", 4, FREED),
         ("moved", 4, FREED),
         ("cut", 8, "can't be made free: at batch 17 output y has shape [8, 8]"),
         (
