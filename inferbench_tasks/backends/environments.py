@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 COMPLETE = "complete"
 INSTALL_TIMEOUT_S = 1800
 LOCKS = Path(__file__).with_name("locks")
-#: PyTorch's build for CPUs, which PyPI does not have: its hash (that of ``constraints.torch.txt``), and its own index.
+#: PyTorch's build for CPUs, with its hash (that of ``constraints.torch.txt``). PyPI does not have it: whoever
+#: installs it tells pip where it is (``PIP_EXTRA_INDEX_URL``, ``PIP_FIND_LINKS``, pip's configuration).
 CPU_TORCH = LOCKS / "torch_cpu.txt"
-CPU_TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 #: 0: an environment is made of what the index has for its requirements, whatever the hashes.
 REQUIRE_HASHES = "INFERBENCH_REQUIRE_HASHES"
 
@@ -135,13 +135,10 @@ class Environment:
         return [*self._torch(), ["--no-deps", "--require-hashes", "--requirement", str(self.lock)]]
 
     def _torch(self) -> list[list[str]]:
-        """An index that is not to be reached is given up soon: pip may know a folder that has it."""
         if not self.cpu_torch:
             return []
         what = ["--require-hashes", "--requirement", str(CPU_TORCH)] if self._locked() else pins(CPU_TORCH)
-        return [
-            ["--no-deps", "--retries", "1", "--timeout", "30", "--extra-index-url", CPU_TORCH_INDEX, *what]
-        ]
+        return [["--no-deps", *what]]
 
 
 def pins(lock: Path) -> list[str]:

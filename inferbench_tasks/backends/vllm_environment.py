@@ -11,7 +11,6 @@ from inferbench_tasks import settings
 from inferbench_tasks.backends.environments import (
     COMPLETE,
     CPU_TORCH,
-    CPU_TORCH_INDEX,
     LOCKS,
     Environment,
     pins,
@@ -51,12 +50,12 @@ def made() -> bool:
 
 @cache
 def torch_missing() -> str | None:
-    """Why PyTorch's build for CPUs can't be had here; None where pip finds it. Asks pip's own sources and PyTorch's."""
+    """Why PyTorch's build for CPUs can't be had here; None where pip finds it in the sources that it is told of."""
     (pin,) = pins(CPU_TORCH)
     name, _, version = pin.partition("==")
     command = [
         sys.executable, "-m", "pip", "--disable-pip-version-check", "--retries", "0", "--timeout", "10",
-        "index", "versions", name, "--extra-index-url", CPU_TORCH_INDEX,
+        "index", "versions", name,
     ]  # fmt: skip
     try:
         process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LOOK_S)
@@ -66,6 +65,6 @@ def torch_missing() -> str | None:
     if there:
         return None
     return (
-        f"pip finds no {pin}: PyPI has no builds for CPUs, and {CPU_TORCH_INDEX} did not answer with one. Put its "
-        "wheel into a folder that pip knows (PIP_FIND_LINKS)"
+        f"pip finds no {pin}: PyPI has no builds for CPUs. Tell pip of PyTorch's own index of them "
+        "(PIP_EXTRA_INDEX_URL), or of a folder with its wheel (PIP_FIND_LINKS)"
     )
