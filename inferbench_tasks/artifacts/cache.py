@@ -33,6 +33,7 @@ MANIFEST = "entry.json"
 _SETTLED_NS = 2_000_000_000
 #: Where less is left after something failed, it failed for want of space, whatever a library said of it.
 _FULL_BYTES = 1 << 20
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def key_of(settings: dict[str, Any]) -> str:
@@ -138,9 +139,13 @@ class ArtifactCache:
                     shutil.rmtree(leftover)  # of a process that was killed; the lock is ours
                 return self._make(folder, settings, make)
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS):
+            if error.errno in _UNWRITABLE and self._has(error.filename):
                 raise self._unwritable(str(error.strerror)) from error
             raise
+
+    def _has(self, path: Any) -> bool:
+        """Whether an error's file is one of the cache's; one without a name is."""
+        return not isinstance(path, str | bytes) or Path(os.fsdecode(path)).is_relative_to(self.root)
 
     def _unwritable(self, cause: str) -> StorageError:
         return StorageError(

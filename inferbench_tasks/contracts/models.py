@@ -73,6 +73,8 @@ class ModelSource(ABC):
     accuracy_reason: str | None = None
     #: Where ``make`` has put the model, once that is known.
     folder: Path | None = None
+    #: The optional part of InferBench that making it needs beside its framework's; installed before it is made.
+    extra: str | None = None
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:

@@ -47,6 +47,7 @@ class LlamaRandom(OneFramework):
     licence = "weights are random; vocabulary Apache-2.0"
     accuracy_reason = RANDOM_WEIGHTS
     package = PACKAGE
+    extra = "llm"
 
     def __init__(self, name: str, framework: str | None = None) -> None:
         super().__init__(name, framework)

@@ -123,7 +123,10 @@ def execute_node(
         # Once the device is taken, the node that gives it back follows whatever fails, and ends the job.
         ended = node.last or node.opens or node.lease is None
         state: Literal["cancelled", "failed"] = "cancelled" if isinstance(error, CancelledError) else "failed"
-        log.exception("stage failed stage=%s job=%s", stage, job_index)
+        if state == "cancelled":  # by whoever asked for it: no defect to look for
+            log.info("stage cancelled stage=%s job=%s: %s", stage, job_index, error)
+        else:
+            log.exception("stage failed stage=%s job=%s", stage, job_index)
         invocation.tell(event="end", stage=stage, job=job_index, state=state, error=str(error))
         if run_id is not None:
             db.stage_failed(run_id, stage, attempt, state=state, error=str(error))

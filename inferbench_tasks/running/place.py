@@ -13,6 +13,7 @@ from typing import Any
 
 from inferbench_tasks import extras, sandbox
 from inferbench_tasks.artifacts import safe_files
+from inferbench_tasks.errors import StorageError
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.route import route
 from inferbench_tasks.modelrepo.build import cache_root
@@ -41,14 +42,14 @@ def install(inp: JobInput, ctx: Context) -> None:
 
     Raises MissingExtraError.
     """
-    if not lacks_parts() or not isinstance(inp, StageInput):
+    if not extras.installable() or not isinstance(inp, StageInput):
         return
     source, wish = resolve(inp.job.model, ctx.base_dir), inp.job.convert
     formats = [getattr(source, "format", None), wish.format]
     if formats[0] is not None:
         formats += [hop.target for hop in route(formats[0], wish.format, wish.precision, source.framework)]
     parts = [FORMATS.load(kind).extra for kind in formats if kind]
-    for part in sorted({source.framework, *filter(None, parts)} & extras.names()):
+    for part in sorted({source.framework, *filter(None, [source.extra, *parts])} & extras.names()):
         extras.require(part)
 
 
@@ -95,8 +96,12 @@ class Place:
             for name, place in PLACES.items():
                 variables.setdefault(name, str(Path.home() / place))
             also.append("NETRC")
-            writes.append(Path(variables["XDG_CACHE_HOME"]))
-            writes += _named("UV_CACHE_DIR", "PIP_CACHE_DIR")
+            caches = [Path(variables["XDG_CACHE_HOME"]), *_named("UV_CACHE_DIR", "PIP_CACHE_DIR")]
+            for (
+                folder
+            ) in caches:  # nobody may make what is not there from within: a home that is new has none
+                _make(folder)
+            writes += caches
             reads += _named("PIP_CONFIG_FILE", "PIP_CERT", "UV_CONFIG_FILE", "SSL_CERT_FILE", "SSL_CERT_DIR")
             reads += [Path(part) for name in ("PIP_FIND_LINKS", "UV_FIND_LINKS") for part in _links(name)]
             reads += [Path.home() / name for name in INSTALLERS]
@@ -131,6 +136,16 @@ class Place:
     def reaching(self, temporary: str) -> sandbox.Reach:
         """With a folder for temporary files."""
         return replace(self.reach, writes=(*self.reach.writes, temporary))
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"Packages are fetched into {folder}, which can't be made: {error.strerror}. Set XDG_CACHE_HOME to a "
+            "folder that can be written"
+        ) from error
 
 
 def _named(*names: str) -> list[Path]:

@@ -98,6 +98,18 @@ def test_no_space_is_a_storage_error(tmp_path: Path) -> None:
         ArtifactCache(tmp_path).get(SETTINGS, make)
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_only_what_the_cache_can_not_write_is_called_so(tmp_path: Path, inside: bool) -> None:
+    """A lock of an environment that a sandbox may not write said that the cache was the trouble."""
+    path = tmp_path / "cache" / "x" if inside else tmp_path / ".venv.lock"
+
+    def make(folder: Path) -> dict[str, Any]:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    with pytest.raises(StorageError if inside else PermissionError):
+        ArtifactCache(tmp_path / "cache").get(SETTINGS, make)
+
+
 def test_no_space_is_told_whatever_a_library_calls_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
