@@ -10,7 +10,7 @@ from inferbench_tasks import extras
 from inferbench_tasks.errors import StorageError
 from inferbench_tasks.running import place
 from inferbench_tasks.stages.base import Context, StageInput
-from inferbench_tasks.submission.serving import JobSpec
+from inferbench_tasks.submission.schema import JobSpec
 
 
 def order(model: str = "digits", kind: str = "onnx") -> StageInput:
