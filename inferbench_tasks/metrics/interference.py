@@ -30,10 +30,6 @@ FOREIGN_WARN_RATIO = 0.10
 #: waiting is theirs; without them it is the server's own (more busy threads than cores), and no interference.
 #: At one half every piece of its work took twice as long as it would have alone.
 WAITED_WARN_RATIO, WAITED_QUARANTINE_RATIO = 0.20, 0.50
-#: How much of a reported percentile may be the wait for a core that others caused: as much as may be the sender's
-#: (``loadgen.thresholds``), and what timers and time slices do on a quiet machine anyway: to the typical request half
-#: as much as to a rare one.
-WAIT_RATIO, WAIT_MS, WAIT_P50_MS = 0.25, 1.0, 0.5
 #: What was not watched, as a result names it.
 FOREIGN, WAITS = "foreign CPU", "waits for a core over time"
 #: A clock that moved by more than this share within the window.
@@ -56,7 +52,7 @@ class Interference(Block):
         ``watched``: whether the machine's CPU was recorded over the whole window, and what others used of it or how
         long server and sender waited for it. ``mode``: the user's choice
         (``MODE``), None without one. ``waits_ms``: by the share of requests in per cent that met no more, the wait
-        for a core that others caused, ms; None where it was not recorded. ``sender``: what the sender waited, see
+        for a core that others caused, ms, and its ``mean``; None where it was not recorded. ``sender``: what the sender waited, see
         ``sender_waits``.
         """
         findings: list[dict[str, Any]] = []
@@ -153,33 +149,19 @@ def _cpu(measured: Measured, findings: list[dict[str, Any]], missing: list[str],
 
 def _waits(measured: Measured, findings: list[dict[str, Any]], missing: list[str]) -> dict[str, float] | None:
     """Judge the waits for a core by what they are of the latencies that are reported."""
-    import numpy as np
+    from inferbench_tasks.metrics.wait_shares import wait_shares
+    from inferbench_tasks.metrics.waiting import foreign_waits
 
-    from inferbench_tasks.metrics.waiting import JUDGED, foreign_waits
-
-    window = measured.window
-    waits = foreign_waits(measured.recording, window)
+    waits = foreign_waits(measured.recording, measured.window)
     if waits is None:
         missing.append(WAITS)
         return None
-    answered = window.answered
-    latencies_ms = (window.done_ns - window.intended_ns)[answered] / 1e6
-    if not len(latencies_ms):
+    shares = list(wait_shares(waits, measured.window))
+    if not shares:
         return None
-    sent_ns = window.intended_ns[window.measured]
-    met_ms = {q: waits.met_s(sent_ns, 1 - q) * 1e3 for q in JUDGED}
-    worst: tuple[float, str, float, float] | None = None
-    for q, wait_ms in met_ms.items():
-        latency_ms = float(np.quantile(latencies_ms, q))
-        bound_ms = max(WAIT_P50_MS if q == 0.5 else WAIT_MS, WAIT_RATIO * latency_ms)
-        if worst is None or wait_ms / bound_ms > worst[0]:
-            worst = (wait_ms / bound_ms, f"server or sender waited {wait_ms:.1f} ms or more for a core behind other "
-                     f"processes while {1 - q:.0%} of the requests were sent, and the p{100 * q:g} is "
-                     f"{latency_ms:.1f} ms (at most {bound_ms:.1f} ms of it)", wait_ms, bound_ms)  # fmt: skip
-    assert worst is not None
-    _, text, wait_ms, bound_ms = worst
-    _judge(findings, "foreign_wait", wait_ms, bound_ms / 2, bound_ms, text)
-    return {f"{100 * q:g}": wait_ms for q, wait_ms in met_ms.items()}
+    worst = max(shares, key=lambda share: share.wait_ms / share.bound_ms)
+    _judge(findings, "foreign_wait", worst.wait_ms, worst.bound_ms / 2, worst.bound_ms, str(worst))
+    return {share.name.removeprefix("p"): share.wait_ms for share in shares}
 
 
 def _clock(measured: Measured, source: str, metric: str, what: str, findings: list[dict[str, Any]]) -> None:

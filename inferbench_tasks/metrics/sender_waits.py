@@ -37,7 +37,7 @@ def what_it_waited(measured: Measured) -> dict[str, float] | None:
     sent_ns = measured.window.intended_ns[measured.window.measured]
     return {
         "typical_ms": waits.typical_s(sent_ns) * 1e3,
-        "p99_ms": waits.longest.met_s(sent_ns, 0.01) * 1e3,
+        "p99_ms": waits.longest.met_s(sent_ns, (0.01,))[0] * 1e3,
         "longest_ms": float(waits.longest.wait_s.max(initial=0.0)) * 1e3,
         "stalled_ratio": waits.held_ratio(SUMMED_STALL_NS / 1e9),
         "waited_ratio": waits.held_ratio(MIN_STALL_NS / 1e9),

@@ -6,6 +6,7 @@ tail. So their share of the CPU says nothing; what a request met says it, beside
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +15,6 @@ from numpy.typing import NDArray
 from inferbench_tasks.loadgen.window import Window
 from inferbench_tasks.monitors.records import Recording, Series
 
-#: The reported percentiles that are judged. Beyond them a single time slice of another process decides.
-JUDGED = (0.50, 0.95, 0.99)
 #: Whose CPU time belongs to a wait, by ticks of 10 ms: what ran within half of this before and after it, s.
 _AROUND_S = 1.0
 #: The groups whose threads a request needs.
@@ -30,24 +29,58 @@ class Waits:
     step_s: NDArray[np.float64]
     wait_s: NDArray[np.float64]
 
-    def met_s(self, sent_ns: NDArray[np.int64], share: float) -> float:
-        """The wait that at least ``share`` of the requests met, s; 0.0 where fewer met any.
+    def met_s(
+        self, sent_ns: NDArray[np.int64], shares: Sequence[float], done_ns: NDArray[np.int64] | None = None
+    ) -> list[float]:
+        """For each of ``shares`` the wait that at least so many of the requests met, s; 0.0 where fewer met any.
 
         A wait of w within a step of length d is met by the requests that were sent in the step, by w/d of them at most.
+        One that lived longer than its step (``done_ns``) met what was waited in all of its life.
         """
         if not len(sent_ns) or not len(self.end_ns):
-            return 0.0
+            return [0.0] * len(shares)
         step = np.searchsorted(self.end_ns, sent_ns)
-        requests = np.bincount(step[step < len(self.end_ns)], minlength=len(self.end_ns))
-        met = requests * np.minimum(1.0, self.wait_s / self.step_s)
-        longest_first = np.argsort(-self.wait_s, kind="stable")
-        enough = np.cumsum(met[longest_first]) >= share * len(sent_ns)
-        return float(self.wait_s[longest_first][np.argmax(enough)]) if enough.any() else 0.0
+        known = step < len(self.end_ns)
+        long = known & (False if done_ns is None else done_ns - sent_ns > self._lengths_ns(step))
+        requests = np.bincount(step[known & ~long], minlength=len(self.end_ns))
+        waits_s, met = self.wait_s, requests * np.minimum(1.0, self.wait_s / self.step_s)
+        if done_ns is not None and long.any():
+            waits_s = np.concatenate((waits_s, self.within_s(sent_ns[long], done_ns[long])))
+            met = np.concatenate((met, np.ones(int(long.sum()))))
+        longest_first = np.argsort(-waits_s, kind="stable")
+        reached = np.cumsum(met[longest_first])
+        return [
+            float(waits_s[longest_first][np.argmax(enough)]) if enough.any() else 0.0
+            for enough in (reached >= share * len(sent_ns) for share in shares)
+        ]
+
+    def within_s(self, start_ns: NDArray[np.int64], end_ns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What was waited from each start to its end, s: never more than the time between them.
+
+        A wait shows whole in the step in which it ended, so one that is longer than the step began before it.
+        """
+        if not len(self.end_ns):
+            return np.zeros(len(start_ns))
+        at_ns = np.concatenate(([self.end_ns[0] - round(self.step_s[0] * 1e9)], self.end_ns))
+        ended_ns = np.concatenate(([0], np.cumsum(np.rint(self.wait_s * 1e9).astype(np.int64))))
+        # Of the waits that ended by a later moment only the time since then was still to come.
+        waited_ns = at_ns + np.maximum.accumulate((ended_ns - at_ns)[::-1])[::-1]
+        within: NDArray[np.float64] = np.interp(end_ns, at_ns, waited_ns)
+        within -= np.interp(start_ns, at_ns, waited_ns)
+        return within / 1e9
+
+    def _lengths_ns(self, step: NDArray[np.int64]) -> NDArray[np.float64]:
+        return self.step_s[np.minimum(step, len(self.step_s) - 1)] * 1e9
 
 
 def foreign_waits(recording: Recording, window: Window) -> Waits | None:
-    """The waits in the measured window, as far as others caused them; None where they were not recorded."""
-    return waits_between(recording, window.start_ns, window.end_ns)
+    """The waits until the window's requests were answered, as far as others caused them.
+
+    None where they were not recorded in the window.
+    """
+    longest = longest_waits(recording, window.start_ns, window.end_ns)
+    answered_ns = int(window.done_ns[window.answered].max(initial=window.end_ns))
+    return _of_others(recording, longest, window.start_ns, window.end_ns, answered_ns)
 
 
 def waits_between(recording: Recording, start_ns: int, end_ns: int) -> Waits | None:
@@ -93,7 +126,10 @@ def sender_waits(recording: Recording, window: Window) -> SenderWaits | None:
     return SenderWaits(parts[0], parts[1]) if parts[0] is not None and parts[1] is not None else None
 
 
-def _of_others(recording: Recording, steps: Series | None, start_ns: int, end_ns: int) -> Waits | None:
+def _of_others(
+    recording: Recording, steps: Series | None, start_ns: int, end_ns: int, until_ns: int = 0
+) -> Waits | None:
+    """Of the steps that end in (start, end], or later until ``until_ns`` as far as they were recorded."""
     used = [recording.get("host", "cpu_busy_s_total"), recording.get("server", "cpu_s_total")]
     used.append(recording.get("client", "cpu_s_total"))
     if any(one is None or not one.reaches(start_ns, end_ns) for one in used):
@@ -101,7 +137,7 @@ def _of_others(recording: Recording, steps: Series | None, start_ns: int, end_ns
     if steps is None:
         return None
     ends_ns = steps.t_ns
-    inside = np.flatnonzero((ends_ns[1:] > start_ns) & (ends_ns[1:] <= end_ns)) + 1
+    inside = np.flatnonzero((ends_ns[1:] > start_ns) & (ends_ns[1:] <= max(end_ns, until_ns))) + 1
     if not len(inside):
         return None
     wait_s = steps.values[inside]

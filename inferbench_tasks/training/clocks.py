@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inferbench_tasks.metrics.interference import CLOCK_WARN_RATIO, WAIT_RATIO
+from inferbench_tasks.metrics.interference import CLOCK_WARN_RATIO
+from inferbench_tasks.metrics.wait_bounds import WAIT_RATIO
 from inferbench_tasks.monitors.gpu import HELD_BACK
 from inferbench_tasks.monitors.records import Recording, Series
 

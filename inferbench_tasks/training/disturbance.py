@@ -17,9 +17,9 @@ from inferbench_tasks.metrics.interference import (
     FOREIGN_WARN_RATIO,
     STEAL_QUARANTINE_RATIO,
     STEAL_WARN_RATIO,
-    WAIT_RATIO,
 )
 from inferbench_tasks.metrics.machine_use import MachineUse, machine_use
+from inferbench_tasks.metrics.wait_bounds import WAIT_RATIO
 from inferbench_tasks.monitors.records import Recording
 from inferbench_tasks.training import clocks
 from inferbench_tasks.training.job import TrainingJob
