@@ -256,6 +256,8 @@ def _read_chunk(stream: StreamText, name: bytes, data: bytes) -> tuple[int, int]
     kind, text = _tokens_of(stream, chunk)
     if stream.answer is not None and kind == CONTENT:
         stream.answer.append(text)
+    if kind != NONE:  # tokens that come after a count are not in it
+        stream.output_tokens = None
     _read_usage(stream, chunk.get("usage"), kind)
     if isinstance(timings := chunk.get("timings"), dict):
         stream.times = ServerTimes.of(timings)
@@ -297,7 +299,7 @@ def _tokens_of(stream: StreamText, chunk: dict[str, Any]) -> tuple[int, str]:
 
 
 def _read_usage(stream: StreamText, usage: Any, kind: int) -> None:
-    """The last usage counts; a server may tell it with every chunk."""
+    """The last usage counts; a server may tell it with every chunk, but one that tokens follow is not of the whole."""
     if not isinstance(usage, dict):
         return
     output = _count(usage.get("completion_tokens"))

@@ -47,8 +47,8 @@ def summarise_tokens(tokens: TokenWindow, each: Each) -> dict[str, Any]:
     output = tokens.tokens_within(window.ok)
     if output is None:
         reasons["output_tokens_per_s"] = (
-            "nobody counted the tokens of every answer: the server tells no `usage`, and there is no tokenizer that "
-            "knows its text and finds a token for each chunk"
+            "nobody counted the tokens of every answer: the server tells no `usage` at its end, and there is no "
+            "tokenizer that knows its text and finds a token for each chunk"
         )
     prompted = (
         window.ok & (tokens.first_token_ns > window.start_ns) & (tokens.first_token_ns <= window.end_ns)
@@ -65,7 +65,8 @@ def summarise_tokens(tokens: TokenWindow, each: Each) -> dict[str, Any]:
         )
     elif uncounted := int((answered & ~tokens.counted).sum()):
         reasons["tpot_ms"] = (
-            f"of {uncounted} of {int(answered.sum())} answers nobody counted the tokens: no `usage`, no tokenizer"
+            f"of {uncounted} of {int(answered.sum())} answers nobody counted the tokens: no `usage` at the end, no "
+            "tokenizer"
         )
     thought = answered & (tokens.first_output_ns < 0) & (tokens.first_token_ns >= 0)
     if thought.any() and (tokens.first_output_ns[answered] >= 0).any():

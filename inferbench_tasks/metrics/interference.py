@@ -52,8 +52,8 @@ class Interference(Block):
         ``watched``: whether the machine's CPU was recorded over the whole window, and what others used of it or how
         long server and sender waited for it. ``mode``: the user's choice
         (``MODE``), None without one. ``waits_ms``: by the share of requests in per cent that met no more, the wait
-        for a core that others caused, ms, and its ``mean``; None where it was not recorded. ``sender``: what the sender waited, see
-        ``sender_waits``.
+        for a core that others caused, ms, and its ``mean``; None where it was not recorded. ``sender``: what the
+        sender waited, see ``sender_waits``.
         """
         findings: list[dict[str, Any]] = []
         missing: list[str] = []

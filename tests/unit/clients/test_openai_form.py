@@ -71,6 +71,20 @@ def test_several_answers_to_one_request_are_none(indices: tuple[int, ...]) -> No
     assert stream.problem is not None and stream.problem[0] == "stream_choices"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        A + usage(2) + B + END + DONE,  # in the middle: of two chunks of two tokens the first one's
+        usage(0) + A + B + END + DONE,  # in front, for the prompt
+        chunk({"content": "a"}, usage={"prompt_tokens": 9, "completion_tokens": 2}) + B + END + DONE,
+    ],
+)
+def test_usage_that_tokens_follow_is_not_of_the_whole(body: bytes) -> None:
+    """Tokens that come after a count are not in it: N is not known then; those of the prompt are."""
+    stream = read_stream(body)
+    assert (stream.problem, stream.output_tokens, stream.prompt_tokens) == (None, None, 9)
+
+
 def test_usage_that_comes_with_each_chunk_tells_the_first_ones_tokens() -> None:
     """The last usage counts as the whole's, the one with the first token chunk as that chunk's."""
     body = chunk({"role": "assistant"}, usage={"completion_tokens": 0})
