@@ -69,7 +69,7 @@ def summarise_tokens(tokens: TokenWindow, each: Each) -> dict[str, Any]:
             "tokenizer"
         )
     thought = answered & (tokens.first_output_ns < 0) & (tokens.first_token_ns >= 0)
-    if thought.any() and (tokens.first_output_ns[answered] >= 0).any():
+    if thought.any():
         reasons["ttft_output_ms"] = (
             f"{int(thought.sum())} of {int(answered.sum())} answers ended while they reasoned: they count as if they "
             "had failed"
@@ -114,7 +114,9 @@ def summarise_tokens(tokens: TokenWindow, each: Each) -> dict[str, Any]:
 def _times(tokens: TokenWindow) -> dict[str, Any]:
     window = tokens.window
     first, last, output = tokens.first_token_ns, tokens.last_token_ns, tokens.first_output_ns
-    reasoned = window.answered & (output >= 0) & (output != first)
+    reasoned = (
+        window.answered & (first >= 0) & (output != first)
+    )  # those that never came to an end of it, too
     tpot = tokens.tpot_ns
     return {
         "ttft_ms": _from(tokens, first - window.intended_ns, first >= 0),
@@ -208,10 +210,12 @@ def _goodness(tokens: TokenWindow, each: Each, reasons: dict[str, str]) -> dict[
     if undecided:
         reasons["good_ratio"] = f"of {undecided} answers the time per token is not known, which has a bound"
         return {"each": bounds, **nothing, "kept_ratio": {**ratios, "tpot_ms": None}}
-    good = answered.copy()
+    every = window.ok.copy()
     for name in bounds:
-        good &= kept[name]
-    count, made = int(good.sum()), tokens.tokens_within(good)
+        every &= kept[name]
+    good = every & answered
+    # As output_tokens_per_s: of all good answers that the window has tokens of, due in it or in the warm-up.
+    count, made = int(good.sum()), tokens.tokens_within(every)
     return {
         "each": bounds,
         "good": count,

@@ -191,6 +191,16 @@ def test_goodness_is_of_all_that_were_due() -> None:
     assert summary["output_tokens_per_s"] == pytest.approx(7 / 10)  # good answers', as throughput is
 
 
+def test_good_tokens_are_all_tokens_where_all_answers_are_good() -> None:
+    """An answer that the warm-up asked for has two of its four tokens in the window: good ones are in both rates."""
+    streams = [stream([100, 900, 1100, 1900], 4), stream([100, 200], 2)]
+    kept = figures(*streams, each=Each(ttft_ms=500), intended_s=[9.0, 12.0])
+    assert kept["good_tokens_per_s"] == kept["output_tokens_per_s"] == pytest.approx(4 / 10)
+    broken = figures(*streams, each=Each(tpot_ms=300), intended_s=[9.0, 12.0])
+    assert broken["good_tokens_per_s"] == pytest.approx(2 / 10)
+    assert (broken["good"], broken["good_ratio"]) == (1, 1.0)  # of those due in the window
+
+
 def test_percentiles_that_failures_belong_to_are_withheld() -> None:
     """As those of whole answers."""
     many = [stream([100, 110], 2) for _ in range(20)]
@@ -222,6 +232,20 @@ def test_answers_that_end_while_they_reason_are_no_fast_ones() -> None:
     assert summary["ttft_output_ms"]["mean"] is None  # 80 ms, and at least 470 ms with those that gave none
     assert summary["reasons"]["ttft_output_ms"].startswith("10 of 22 answers ended while they reasoned")
     assert summary["ttft_ms"]["p50"] == pytest.approx(50)
+
+
+@pytest.mark.parametrize("plain", [0, 12])
+def test_answers_that_all_end_while_they_reason_say_so(plain: int) -> None:
+    """With too few tokens asked for no answer that reasons gets to its first word: null, and why, also beside answers
+    that don't reason."""
+    spread = list(np.linspace(11, 19, 12 + plain))
+    tokens = tokens_of(*(stream([50, 900], 2) for _ in spread), intended_s=spread)
+    tokens.first_output_ns[:12] = -1
+    summary = summarise_tokens(tokens, Each())
+    assert summary["ttft_output_ms"]["count"] == plain and summary["ttft_output_ms"]["p50"] is None
+    assert summary["reasons"]["ttft_output_ms"].startswith(
+        f"12 of {12 + plain} answers ended while they reasoned"
+    )
 
 
 def test_a_few_tokens_of_one_moment_are_no_time_per_token_of_nothing() -> None:
