@@ -15,12 +15,13 @@ FILE = "pace.json"
 class StandInSource(ModelSource):
     """What ``model: {kind: llm_stand_in}`` resolves to."""
 
-    name = "llm-stand-in"
     framework = "llm_stand_in"
     task = "text-generation"
 
     def __init__(self, spec: StandInModel) -> None:
         self._spec = spec
+        #: One with faults is another thing wherever models are told apart by their names.
+        self.name = "llm-stand-in" if spec.faults is None else "llm-stand-in-with-faults"
 
     def settings(self) -> dict[str, Any]:
         return self._spec.model_dump(mode="json")

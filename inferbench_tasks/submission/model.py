@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from inferbench_tasks.contracts.spec import FUNCTION_PATTERN, Count, RelativePath, Slug, Spec
+from inferbench_tasks.contracts.stand_in_faults import StandInFaults
 
 Framework = Literal["torch", "tensorflow"]
 Dim = Annotated[int, Field(ge=1, le=65_536)]
@@ -103,6 +104,14 @@ class StandInModel(Spec):
     """Tokens that come together."""
     slots: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Requests that are served at once, the others wait; all unless given."""
+    faults: StandInFaults | None = None
+    """What goes wrong with it; every result names it."""
+
+    @model_serializer(mode="wrap")
+    def _without_no_faults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Stand-ins that nothing goes wrong with are what they were before there were faults, digests included."""
+        fields: dict[str, Any] = dump(self)
+        return {k: v for k, v in fields.items() if v is not None or k != "faults"}
 
 
 class Training(Spec):

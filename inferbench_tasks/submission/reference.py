@@ -22,6 +22,7 @@ from pydantic_core import PydanticUndefined
 
 from inferbench_tasks.arrivals.base import ARRIVALS
 from inferbench_tasks.contracts.spec import PATTERNS, SLUG_PATTERN, Spec
+from inferbench_tasks.contracts.stand_in_faults import StandInFaults, WrongAnswers
 from inferbench_tasks.submission.base import LEAST_BLOCKS, MOST_BLOCKS, USUAL_BLOCKS, SubmissionBase
 from inferbench_tasks.submission.digest import LABELS
 from inferbench_tasks.submission.document import MAX_BYTES
@@ -83,6 +84,8 @@ PARENTS = {
     "batching": "serve",
     "arrivals": "load",
     "training": "model",
+    "faults": "model",
+    "answers": "modelfaults",
 }
 
 SWEEP = f"""\
@@ -220,7 +223,10 @@ def _models() -> str:
             f"{name}: {choices(model, name)[0]}" for name in DISCRIMINATORS if choices(model, name)
         )
         parts += [f"### {title}", summary_of(model), _table(model)]
-    return "\n\n".join([*parts, _section("model.training", Training)])
+    sections = (
+        ("model.training", Training), ("model.faults", StandInFaults), ("model.faults.answers", WrongAnswers),
+    )  # fmt: skip
+    return "\n\n".join([*parts, *(_section(path, model) for path, model in sections)])
 
 
 def _lengths() -> list[str]:

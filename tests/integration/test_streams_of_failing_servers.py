@@ -129,6 +129,58 @@ def kill_amid(server: StandIn) -> None:
     os.kill(server.pid, signal.SIGKILL)
 
 
+@pytest.mark.parametrize(
+    ("faults", "expected"),
+    [
+        ('{"dies_after_answers": 21}', None),
+        ('{"answers": {"kind": "error_event", "every": 4}}', {OK: 45, "stream_error": 15}),
+        ('{"answers": {"kind": "cut", "every": 4}}', {OK: 45, "reset": 15}),
+        ('{"answers": {"kind": "stall", "every": 4, "stall_ms": 3000}}', {OK: 60}),
+    ],
+)
+def test_faults_that_a_submission_can_ask_for(
+    tmp_path: Path, faults: str, expected: dict[str, int] | None
+) -> None:
+    """Of 60 requests so many end so as the fault says, by the stand-in's own word; what is good follows of it."""
+    each = Each(ttft_ms=60_000, latency_ms=2_900)
+    with stand_in(tmp_path, "--pace", "ttft_ms=50,gap_ms=20", "--faults", faults) as server:
+        plan = plan_of(server.url, tmp_path)
+        outcome = apply_load(plan, tmp_path / "samples.parquet")
+        log = server.log()
+    tokens = token_figures(plan, outcome, each)
+    status, names = codes(outcome.table(), "status")
+    ends = Counter(names[code] for code in status)
+    if expected is None:
+        assert len(log) == ends[OK] == tokens["good"] == 21
+        assert ends.keys() == {OK, "reset", "connection"} and ends.total() == 60
+        return
+    wrong = [entry for entry in log if entry["fault"] != "none" or entry["stall_ms"]]
+    assert ends == expected and (len(log), len(wrong)) == (60, 15)
+    assert (tokens["good"], tokens["good_ratio"]) == (45, 0.75)
+
+
+def test_a_server_that_loads_again_amid_the_load(tmp_path: Path) -> None:
+    """503 from its start, and again after twenty answers: those that came then are failures, each by the stand-in's own
+    word, and the others are good.
+    """
+    faults = json.dumps({"loading_s": 0.5, "reloads_after_answers": 20})
+    with stand_in(tmp_path, "--pace", "ttft_ms=50,gap_ms=20", "--faults", faults) as server:
+        probe = OpenAIProbe(
+            Endpoint(protocol="openai", host="127.0.0.1", port=server.port, model_name="stand-in"), 5
+        )
+        try:
+            assert probe.live() and not probe.ready()
+            while not probe.ready():
+                time.sleep(0.01)
+        finally:
+            probe.close()
+        outcome, tokens, ends = loaded(plan_of(server.url, tmp_path), tmp_path)
+        refused = sum(entry["fault"] == "loading" for entry in server.log())
+    assert refused >= 10 and ends == {OK: 60 - refused, "http_5xx": refused}
+    assert "Loading model" in outcome.applied.explanations["http_5xx"]
+    assert tokens["good"] == 60 - refused and tokens["good_ratio"] == (60 - refused) / 60
+
+
 def children() -> set[str]:
     """Processes that this one started and that are there."""
     return set(Path("/proc/self/task").joinpath(str(os.getpid()), "children").read_text().split())

@@ -12,10 +12,15 @@ import signal
 import socket
 import ssl
 import sys
+import time
 from pathlib import Path
 
+from pydantic import ValidationError
+
+from inferbench_tasks.contracts.stand_in_faults import StandInFaults
 from inferbench_tasks.servers.llm_stand_in.answer import NO_MODEL
 from inferbench_tasks.servers.llm_stand_in.connection import Connection, Server
+from inferbench_tasks.servers.llm_stand_in.course import Course
 from inferbench_tasks.servers.llm_stand_in.pace import MODEL, Pace, pace_of
 
 
@@ -28,6 +33,9 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument(
         "--pace", default="", help="ttft_ms=50,gap_ms=10,tokens_per_chunk=1,... for every request"
+    )
+    parser.add_argument(
+        "--faults", help="JSON: what goes wrong with the server, as a submission's model.faults"
     )
     parser.add_argument("--slots", type=int, default=0, help="requests served at once; 0: all")
     parser.add_argument("--log", type=Path, help="a line of JSON for each request: what was written when")
@@ -44,6 +52,10 @@ def main() -> int:
     except ValueError as error:
         parser.error(f"--pace: {error}")
     assert pace is not None
+    try:
+        faults = StandInFaults.model_validate_json(options.faults) if options.faults else None
+    except ValidationError as error:
+        parser.error(f"--faults: {error}")
     key = os.environ.get(options.api_key_env, "") if options.api_key_env else None
     slots = asyncio.Semaphore(options.slots) if options.slots else None
     log = open(options.log, "ab") if options.log else None  # noqa: SIM115 - as long as the process
@@ -51,7 +63,7 @@ def main() -> int:
     if options.certificate:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(options.certificate)
-    server = Server(pace, slots, key, log)
+    server = Server(pace, slots, key, log, Course(faults, time.monotonic_ns()))
     asyncio.run(_serve(server, options.host, options.port, tls, until_signal=options.until_signal))
     return 0
 

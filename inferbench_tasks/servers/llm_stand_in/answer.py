@@ -54,7 +54,8 @@ def pieces_of(asked: Asked, pace: Pace) -> list[Piece]:
     pieces = [Piece(0.0, form.chunk({"role": "assistant"}))] if pace.role and asked.chat else []
     sent = 0
     for index, count in enumerate(counts):
-        due_ms = pace.ttft_ms + index * pace.gap_ms
+        stalled_ms = pace.stall_ms if index >= max(1, len(counts) // 2) else 0.0
+        due_ms = pace.ttft_ms + index * pace.gap_ms + stalled_ms
         data = form.tokens(sent, count)
         sent += count
         if index == len(counts) // 2:

@@ -19,6 +19,7 @@ from inferbench_tasks.servers.llm_stand_in.answer import (
     pieces_of,
     whole_answer,
 )
+from inferbench_tasks.servers.llm_stand_in.course import Course
 from inferbench_tasks.servers.llm_stand_in.pace import MODEL, Pace, pace_of
 
 _MOST_BYTES = 16 << 20
@@ -33,6 +34,7 @@ class Server:
     slots: asyncio.Semaphore | None = None
     key: str | None = None
     log: IO[bytes] | None = None
+    course: Course = field(default_factory=lambda: Course(None, 0))
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def write_log(self, entry: dict[str, Any]) -> None:
@@ -92,7 +94,9 @@ class Connection(asyncio.Protocol):
         key = self._server.key
         sent = self._headers.get(b"authorization", b"").removeprefix(b"Bearer ").decode(errors="replace")
         path = self._url.partition(b"?")[0]
-        if path == b"/health":
+        if self._server.course.loading(self._received_ns):
+            self._refuse_while_loading()
+        elif path == b"/health":
             self._json(200, {"status": "ok", "server": NO_MODEL})
         elif key is not None and sent != key:
             self._error(401, f"Incorrect API key provided: {sent}. {NO_MODEL}")
@@ -105,6 +109,13 @@ class Connection(asyncio.Protocol):
         else:
             self._error(404, f"there is no {path.decode(errors='replace')[:80]}")
 
+    def _refuse_while_loading(self) -> None:
+        self._error(503, f"Loading model. {NO_MODEL}")
+        if self._url.partition(b"?")[0].endswith(b"/completions"):
+            ended_ns = time.monotonic_ns()
+            entry = {"received_ns": self._received_ns, "ended_ns": ended_ns, "fault": "loading", "chunks": []}
+            self._server.write_log(entry)
+
     async def _complete(self, *, chat: bool) -> None:
         try:
             asked = read_request(bytes(self._body), chat=chat)
@@ -115,9 +126,10 @@ class Connection(asyncio.Protocol):
         if pace is None:
             self._error(404, f"there is no model {asked.model[:80]!r}; this is {MODEL}: {NO_MODEL}")
             return
+        pace = self._server.course.next_pace(pace)
         entry: dict[str, Any] = {
             "received_ns": self._received_ns, "model": asked.model, "prompt_tokens": asked.prompt_tokens,
-            "output_tokens": asked.output_tokens, "fault": pace.fault, "chunks": [],
+            "output_tokens": asked.output_tokens, "fault": pace.fault, "stall_ms": pace.stall_ms, "chunks": [],
         }  # fmt: skip
         try:
             if self._server.slots is None:
@@ -128,6 +140,7 @@ class Connection(asyncio.Protocol):
         finally:
             entry["ended_ns"] = time.monotonic_ns()
             self._server.write_log(entry)
+        self._server.course.answered(time.monotonic_ns())
 
     async def _serve(self, asked: Asked, pace: Pace, entry: dict[str, Any]) -> None:
         began_ns = entry["began_ns"] = time.monotonic_ns()

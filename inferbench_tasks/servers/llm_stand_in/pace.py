@@ -22,7 +22,8 @@ class Pace(BaseModel):
     ``comments`` (between the events), ``done`` (a last ``[DONE]``), ``chunked`` (else the body ends with the
     connection) and ``split`` (write so many bytes at a time) are forms of the same stream, which a client has to
     read alike. ``keep: false``: the connection is closed after the answer, without a word before. ``timings``: the
-    last chunk tells the server's own times, as llama.cpp's does, with the queue's. Faults: ``buffered`` keeps the
+    last chunk tells the server's own times, as llama.cpp's does, with the queue's. ``stall_ms``: so much
+    more before the chunk in the middle of a stream. Faults: ``buffered`` keeps the
     chunks until the last is due, ``burst`` writes them one by one then.
     """
 
@@ -42,6 +43,7 @@ class Pace(BaseModel):
     keep: bool = True
     split: Annotated[int, Field(ge=0)] = 0
     timings: bool = True
+    stall_ms: Annotated[float, Field(ge=0)] = 0.0
     fault: Fault = "none"
 
     def chunks(self, tokens: int) -> list[int]:
