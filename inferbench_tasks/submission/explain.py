@@ -36,18 +36,31 @@ def explain(
     """
     find: FindSlot = cache(lambda path: find_slot(data, path, schema))
     messages: dict[FieldPath, str] = {}
+    types: dict[FieldPath, str] = {}
     for number, item in enumerate(error.errors(include_url=False)):
         path = _path(item["loc"], data, find, missing=item["type"] == "missing")
         if item["type"] in ("union_tag_invalid", "union_tag_not_found"):
             path, message = _unknown_kind(path, data, find, hints=number < MAX_PROBLEMS)
         else:
             message = _message(item, path, data, schema, find, source.get(path), hints=number < MAX_PROBLEMS)
-        messages.setdefault(path, message)
+        # Each member of a union refuses the value; the one that has words of its own knew its kind.
+        if path not in messages or item["type"] == "value_error" != types[path]:
+            messages[path], types[path] = message, item["type"]
+    for path in _of_what_is_inside(types):
+        del messages[path]
     misspelt: dict[FieldPath, list[str]] = {}
     for path, text in messages.items():
         if text.startswith("unknown key; did you mean "):
             misspelt.setdefault(path[:-1], []).append(text)
     return [(path, text) for path, text in messages.items() if not _is_meant(path, text, misspelt)]
+
+
+def _of_what_is_inside(types: Mapping[FieldPath, str]) -> list[FieldPath]:
+    """Lists and mappings that were refused only because something in them, which has a message of its own, was: the
+    list became too short without it, or the mapping is not what another member of a union takes.
+    """
+    around = {path[:end] for path in types for end in range(len(path))}
+    return [path for path in around & types.keys() if types[path].endswith(("too_short", "_type"))]
 
 
 def _is_meant(path: FieldPath, message: str, misspelt: dict[FieldPath, list[str]]) -> bool:
@@ -124,7 +137,8 @@ def _message(
         return f"missing{allowed}"
     if slot is None:
         return f"{item['msg']}; got {show(value)}"
-    return f"must be {slot.describe()}; got {written or show(value)}{_remedy(slot, value, written) if hints else ''}"
+    got = f"a list of {len(value):,}" if kind == "too_long" else written or show(value)
+    return f"must be {slot.describe()}; got {got}{_remedy(slot, value, written) if hints else ''}"
 
 
 def _unknown_key(

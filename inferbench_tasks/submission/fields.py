@@ -74,10 +74,9 @@ class Slot:
     def describe(self) -> str:
         """What is allowed here, in words that follow "must be"."""
         name, by_kind = kinds_at(self, None)
-        if by_kind:
-            return f"a mapping with {name} (one of: {', '.join(by_kind)}) and what that needs"
-        texts = [text for member in self.members() if (text := _describe(member))]
-        return " or ".join(dict.fromkeys(texts))
+        mapping = f"a mapping with {name} (one of: {', '.join(by_kind)}) and what that needs"
+        texts = [mapping if by_kind and member.models() else _describe(member) for member in self.members()]
+        return " or ".join(dict.fromkeys(filter(None, texts)))
 
 
 def slot_of(field: FieldInfo) -> Slot:
@@ -162,8 +161,7 @@ def _describe(slot: Slot) -> str:
     if isinstance(annotation, type) and issubclass(annotation, str):
         return _text(slot)
     if origin in (tuple, list):
-        most = slot.bound("max_length")
-        return f"a list{f' of at most {most:,}' if most else ''}, each {Slot.of(get_args(annotation)[0]).describe()}"
+        return f"a list{_length(slot)}, each {Slot.of(get_args(annotation)[0]).describe()}"
     if len(models := slot.models()) == 1:
         return f"a mapping with the keys {', '.join(models[0].model_fields)}"
     return "a mapping"
@@ -180,6 +178,13 @@ def _range(slot: Slot) -> str:
         if bound is not None
     ]
     return (" " + " and ".join(parts)).replace("and of ", "and ") if parts else ""
+
+
+def _length(slot: Slot) -> str:
+    low, high = slot.bound("min_length"), slot.bound("max_length")
+    if low and high:
+        return f" of {low:,} to {high:,}"
+    return f" of at least {low:,}" if low else f" of at most {high:,}" if high else ""
 
 
 def _text(slot: Slot) -> str:

@@ -6,11 +6,9 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from inferbench_tasks.contracts.spec import Spec
+from inferbench_tasks.contracts.spec import AXIS_PATTERN, Spec
 from inferbench_tasks.submission.token_lengths import Lognormal, Normal, Uniform
 
-#: ``input_ids.1``: an input's name and the number of its axis, the batch being 0.
-AXIS_PATTERN = r"^.+\.[1-9][0-9]?$"
 Axis = Annotated[str, Field(pattern=AXIS_PATTERN, max_length=300)]
 _MOST = 1_000_000
 SizeLaw = Annotated[Uniform | Normal | Lognormal, Field(discriminator="kind")]
