@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from inferbench_tasks.artifacts.plain_file import read_plain
 from inferbench_tasks.errors import InputError
 
 Text = Annotated[str, Field(min_length=1, max_length=500)]
@@ -109,8 +110,6 @@ def parse_corpus(text: str, name: str) -> Corpus:
 
 def _read(path: Path) -> str:
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"{path} is larger than a corpus may be (1 MiB)", field="corpus")
-        return path.read_text("utf-8")
+        return read_plain(path, _MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} can't be read: {error}", field="corpus") from error

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from inferbench_tasks.artifacts.plain_file import check_plain
 from inferbench_tasks.errors import InputError
 
 MAGIC = b"GGUF"
@@ -105,6 +106,7 @@ def read_gguf(path: Path, name: str | None = None) -> GgufFile:
     ``name``: what it is called in words, where that is not its own name.
     """
     try:
+        check_plain(path)
         with path.open("rb") as file:
             return _Reader(file, path.stat().st_size, name or path.name).read()
     except OSError as error:

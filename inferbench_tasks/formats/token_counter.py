@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from inferbench_tasks.artifacts.plain_file import check_plain, read_plain
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
 from inferbench_tasks.formats.gguf_file import MAGIC, read_gguf
@@ -29,22 +30,18 @@ class JsonTokenizer:
     def __init__(self, path: Path) -> None:
         """InputError where the file is none."""
         try:
-            if (size := path.stat().st_size) > _MOST_BYTES:
-                raise InputError(
-                    f"{path}: {size:,} bytes are no tokenizer's; at most {_MOST_BYTES:,} are read"
-                )
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} can't be read: {error}") from error
+            text = read_plain(path, _MOST_BYTES).decode()
+        except OSError as error:
+            raise _refused(path, error) from error
+        except UnicodeDecodeError as error:
+            raise _refused(path, "it is no text in UTF-8") from error
         require("llm")
         from tokenizers import Tokenizer as Made
 
         try:
             self._tokenizer: Any = Made.from_str(text)
         except Exception as error:  # the library raises Exception itself
-            raise InputError(
-                f"{path} is neither a GGUF file nor a tokenizer.json of `tokenizers`: {str(error)[:200]}"
-            ) from error
+            raise _refused(path, str(error)[:200]) from error
         # Some files say how inputs of a training were cut and filled up: a count would end there.
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
@@ -58,8 +55,13 @@ def token_counter(path: str | Path) -> TokenCounter:
     """Of a file of either form. InputError where it holds no tokenizer, or one whose texts can't be counted here."""
     path = Path(path)
     try:
+        check_plain(path)
         with path.open("rb") as file:
             begin = file.read(len(MAGIC))
     except OSError as error:
-        raise InputError(f"{path} can't be read: {error}") from error
+        raise _refused(path, error) from error
     return Tokenizer(read_gguf(path).fields) if begin == MAGIC else JsonTokenizer(path)
+
+
+def _refused(path: Path, reason: object) -> InputError:
+    return InputError(f"{path} can't be read as a GGUF file or a tokenizer.json of `tokenizers`: {reason}")

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from inferbench_tasks.artifacts.plain_file import read_plain
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.extras import require
@@ -29,11 +30,7 @@ class Tokenizer:
 
         path = Path(path)
         try:
-            if path.stat().st_size > MAX_FILE_BYTES:
-                raise InputError(f"The tokenizer {path} has more than {MAX_FILE_BYTES} bytes")
-            self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
-        except InputError:
-            raise
+            self._tokenizer = tokenizers.Tokenizer.from_str(read_plain(path, MAX_FILE_BYTES).decode())
         except Exception as error:
             raise InputError(f"The tokenizer {path} can't be read: {error}") from error
         self._tokenizer.enable_truncation(max_tokens)

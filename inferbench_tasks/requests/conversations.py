@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from inferbench_tasks.artifacts.plain_file import read_plain
 from inferbench_tasks.errors import InputError
 
 #: A turn: the messages that are new in it; the last one is the user's.
@@ -39,9 +40,7 @@ def read_numbered(path: Path, where: str) -> list[tuple[int, list[Turn]]]:
     was asked for and the line, for what is no conversation, has no text, or no turn of a user.
     """
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise InputError(f"{where}: {path.name} has more than {_MOST_BYTES >> 20} MiB")
-        lines = path.read_bytes().splitlines()
+        lines = read_plain(path, _MOST_BYTES).splitlines()
     except OSError as error:
         raise InputError(f"{where}: {path} can't be read: {error}") from error
     conversations = [

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import Field, model_validator
 
+from inferbench_tasks.artifacts.plain_file import read_plain
 from inferbench_tasks.contracts.spec import Spec
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.registry import Registry
@@ -25,6 +26,8 @@ Mean = Annotated[float, Field(ge=1, le=1_000_000)]
 INPUT_TOKENS, OUTPUT_TOKENS = 200, 64
 #: The most that any length may be, and what a law that nobody cut has for its own.
 _UNBOUNDED = 1_000_000
+#: Of a file of lengths.
+_MOST_BYTES = 256 << 20
 
 
 class Lengths(Spec):
@@ -164,7 +167,7 @@ class Empirical(Lengths):
         import numpy as np
 
         try:
-            lines = Path(self.path).read_text().splitlines()
+            lines = read_plain(Path(self.path), _MOST_BYTES).decode().splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"The lengths in {self.path} can't be read: {error}") from error
         first = 1

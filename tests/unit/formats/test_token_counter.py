@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.formats.gguf_file import read_gguf
 from inferbench_tasks.formats.gguf_tokenizer import not_counted
 from inferbench_tasks.formats.token_counter import token_counter
 from inferbench_tasks.loadgen.payloads import read_inputs
@@ -92,14 +94,17 @@ def test_prompts_are_as_long_as_any_tokenizer_counts_them(
     assert len(tokens) == 20 and whole - short <= min(tokens) <= max(tokens) <= whole
 
 
+_ALLOWED = "can't be read as a GGUF file or a tokenizer.json of `tokenizers`: "
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"{}", "neither a GGUF file nor a tokenizer.json"),
-        (b"", "neither a GGUF file nor a tokenizer.json"),
-        (b"\xff\xfe", "can't be read"),
+        (b"{}", _ALLOWED),
+        (b"", _ALLOWED),
+        (b"\xff\xfe", _ALLOWED + "it is no text in UTF-8"),
         (b"GGUF", "cut off"),
-        (None, "can't be read"),
+        (None, _ALLOWED),
     ],
 )
 def test_what_is_no_tokenizer_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
@@ -110,3 +115,16 @@ def test_what_is_no_tokenizer_is_refused(tmp_path: Path, content: bytes | None, 
     with pytest.raises(InputError, match=message) as refused:
         token_counter(path)
     assert "t.json" in str(refused.value)
+
+
+@pytest.mark.parametrize("read", [token_counter, read_gguf])
+def test_what_is_no_plain_file_is_refused_unread(tmp_path: Path, read: Callable[[Path], Any]) -> None:
+    """A device would fill the memory, a pipe be waited for: both say that they have no bytes."""
+    os.mkfifo(tmp_path / "pipe")
+    for path, reason in (
+        (Path("/dev/zero"), "no plain file"),
+        (tmp_path / "pipe", "no plain file"),
+        (tmp_path, "a folder"),
+    ):
+        with pytest.raises(InputError, match=f"can't be read.*: it is {reason}"):
+            read(path)

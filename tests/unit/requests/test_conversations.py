@@ -95,6 +95,8 @@ def test_a_file_without_any_is_told(tmp_path: Path) -> None:
         read_conversations(talks(tmp_path, "", " "), "requests.path")
     with pytest.raises(InputError, match="requests.path: .* can't be read"):
         read_conversations(tmp_path / "none", "requests.path")
+    with pytest.raises(InputError, match="--conversations: /dev/zero can't be read: it is no plain file"):
+        read_conversations(Path("/dev/zero"), "--conversations")
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,8 @@ def test_empirical_lengths_are_the_files(tmp_path: Path) -> None:
         draw(f"empirical:path={tmp_path}/b.txt")
     with pytest.raises(InputError, match="no column 'other'"):
         draw(f"empirical:path={tmp_path}/a.csv,column=other")
+    with pytest.raises(InputError, match="can't be read: it is no plain file"):
+        draw("empirical:path=/dev/zero")
 
 
 @pytest.mark.parametrize(
