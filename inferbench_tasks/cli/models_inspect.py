@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
 import typer
+from pydantic import ValidationError
 
 from inferbench_tasks import settings
 from inferbench_tasks.backends.base import BACKENDS, Backend
 from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
-from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.route import possible_precisions, route
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
+from inferbench_tasks.problem import dotted
 from inferbench_tasks.running.perform import perform
 from inferbench_tasks.stages import inspection
 from inferbench_tasks.stages.base import Context
-from inferbench_tasks.submission.schema import JobSpec
+from inferbench_tasks.submission.explain import explain
+from inferbench_tasks.submission.schema import JobSpec, Submission
 
 #: The rest of a submission of a language model.
 _PROMPTS = (
@@ -42,6 +47,15 @@ def inspect(
     signature: str | None = typer.Option(
         None, "--signature", help="Of a SavedModel: which of its signatures."
     ),
+    module: Path | None = typer.Option(
+        None,
+        "--module",
+        metavar="FILE",
+        help="Of .safetensors: the Python file that builds the network; it is run.",
+    ),
+    factory: str | None = typer.Option(
+        None, "--factory", help="The function of --module that returns the network; `build` unless given."
+    ),
     output: OutputFormat = OUTPUT,
 ) -> None:
     """Say what a model file takes, gives and costs, what runs it here, what is refused, and a submission to run.
@@ -49,7 +63,12 @@ def inspect(
     The file is read in a child process in the sandbox, as a run does; a file that can't be served is refused with the
     reason and what helps. FLOPs are per sample; operators that can't be counted are named, and leave them unknown.
     """
-    document = inspected(file, signature)
+    fields = {
+        "signature": signature,
+        "module": _beside(file, module) if module is not None else None,
+        "factory": factory,
+    }
+    document = inspected(file, {name: value for name, value in fields.items() if value is not None})
     if output is not OutputFormat.table:
         emit(document, output)
         return
@@ -65,27 +84,56 @@ def inspect(
     typer.echo(submission)
 
 
-def inspected(file: Path, signature: str | None = None) -> dict[str, Any]:
-    """All that is said of a file, as plain data. Raises the InferBenchError that a run would fail with."""
+def inspected(file: Path, fields: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+    """All that is said of a file, as plain data. Raises the InferBenchError that a run would fail with.
+
+    ``fields``: of a submission's ``model``, beside the path.
+    """
     path = file.absolute()
-    job = JobSpec.model_validate(
-        {
-            "name": "inspect",
-            "model": {"kind": "file", "path": path.name, "signature": signature},
-            "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}},
-        }
-    )
+    job = _job(path, fields)
     run_id = f"inspect-{uuid4().hex[:12]}"
     ctx = Context(data_dir=settings.writable(settings.data_dir()), base_dir=path.parent)
     try:
         found = perform(inspection, inspection.Input(run_id=run_id, job_id="inspect", job=job), ctx)
     finally:
         shutil.rmtree(ctx.data_dir / "runs" / run_id, ignore_errors=True)
-    return described(found.model, found.operators, path, signature)
+    return described(found.model, found.operators, path, fields)
+
+
+def _job(path: Path, fields: Mapping[str, str]) -> JobSpec:
+    if not path.name:
+        raise InputError(f"{path} is no model's file or folder", field="model.path")
+    if path.suffix.lower() == ".safetensors" and "module" not in fields:
+        raise InputError(
+            f"{path.name} has weights and no network; name the Python file that builds it (--module net.py), or "
+            "export the model to ONNX",
+            field="model.path",
+        )
+    job = {
+        "name": "inspect",
+        "model": {"kind": "file", "path": path.name, **fields},
+        "load": {"arrivals": {"kind": "constant", "rate_rps": 1.0}},
+    }
+    try:
+        return JobSpec.model_validate(job)
+    except ValidationError as error:
+        at, words = explain(error, job, Submission)[0]
+        raise InputError(words, field=dotted(at)) from error
+
+
+def _beside(file: Path, module: Path) -> str:
+    """The module's path from the folder of the weights, as a submission there names it."""
+    folder = file.absolute().parent
+    try:
+        return module.absolute().relative_to(folder).as_posix()
+    except ValueError:
+        raise InputError(
+            f"{module} is not below {folder}, the folder of {file.name}; put it there", field="--module"
+        ) from None
 
 
 def described(
-    model: ModelArtifact, operators: dict[str, int], path: Path, signature: str | None = None
+    model: ModelArtifact, operators: dict[str, int], path: Path, fields: Mapping[str, str]
 ) -> dict[str, Any]:
     """A model's facts, the backends that serve it, and a submission."""
     runs, refused = _runs(model)
@@ -120,7 +168,7 @@ def described(
         "operators": operators,
         "runs": runs,
         "refused": refused,
-        "submission": submission(model, path, runs, signature),
+        "submission": submission(model, path, runs, fields),
     }
 
 
@@ -186,13 +234,13 @@ def _runs(model: ModelArtifact) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def submission(
-    model: ModelArtifact, path: Path, runs: list[dict[str, Any]], signature: str | None = None
+    model: ModelArtifact, path: Path, runs: list[dict[str, Any]], fields: Mapping[str, str]
 ) -> str:
     """A submission as YAML for the first backend that runs the model here."""
     usual = {"backend": "onnxruntime", "format": "onnx"}
     able = [row for row in runs if row["here"] == "yes"]
     here = next((row for row in able if row["backend"] == usual["backend"]), able[0] if able else usual)
-    chosen = f", signature: {json.dumps(signature, ensure_ascii=False)}" if signature else ""
+    chosen = "".join(f", {name}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items())
     lines = [
         f"name: {model.name.lower().replace('_', '-')[:60]}",
         f"model: {{kind: file, path: {json.dumps(path.name, ensure_ascii=False)}{chosen}}}",

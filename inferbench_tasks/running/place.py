@@ -6,6 +6,7 @@ import os
 import site
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 from inferbench_tasks import extras, sandbox
 from inferbench_tasks.artifacts import safe_files
-from inferbench_tasks.errors import StorageError
+from inferbench_tasks.errors import InputError, StorageError
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.formats.route import route
 from inferbench_tasks.modelrepo.build import cache_root
@@ -47,7 +48,9 @@ def install(inp: JobInput, ctx: Context) -> None:
     source, wish = resolve(inp.job.model, ctx.base_dir), inp.job.convert
     formats = [getattr(source, "format", None), wish.format]
     if formats[0] is not None:
-        formats += [hop.target for hop in route(formats[0], wish.format, wish.precision, source.framework)]
+        # An order to look at a model converts nothing; the stage that does says what is not possible.
+        with suppress(InputError):
+            formats += [hop.target for hop in route(formats[0], wish.format, wish.precision, source.framework)]
     parts = [FORMATS.load(kind).extra for kind in formats if kind]
     for part in sorted({source.framework, *filter(None, [source.extra, *parts])} & extras.names()):
         extras.require(part)
@@ -97,9 +100,7 @@ class Place:
                 variables.setdefault(name, str(Path.home() / place))
             also.append("NETRC")
             caches = [Path(variables["XDG_CACHE_HOME"]), *_named("UV_CACHE_DIR", "PIP_CACHE_DIR")]
-            for (
-                folder
-            ) in caches:  # nobody may make what is not there from within: a home that is new has none
+            for folder in caches:  # nobody may make them from within, and a home that is new has none
                 _make(folder)
             writes += caches
             reads += _named("PIP_CONFIG_FILE", "PIP_CERT", "UV_CONFIG_FILE", "SSL_CERT_FILE", "SSL_CERT_DIR")

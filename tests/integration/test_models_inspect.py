@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from inferbench_tasks.cli.main import app
+from inferbench_tasks.cli.models_inspect import inspected
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.running.cluster_abilities import of_cluster_here
 from inferbench_tasks.submission.reader import read_submission
 from tests.contract.odd_graphs import CASES
@@ -85,3 +89,29 @@ def test_a_language_model_is_told_with_a_submission_that_runs_it(tmp_path: Path,
     (tmp_path / "s.yaml").write_text(document["submission"])
     submission = read_submission(tmp_path / "s.yaml", of_cluster_here(tmp_path / "data"))
     assert submission.name == "m" and "llama_cpp" in document["submission"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("w.safetensors", "name the Python file that builds it (--module net.py)"),
+        ("/", "is no model's file or folder"),
+        (os.fsdecode(b"m\xff.onnx"), "must be a path below the submission's folder"),
+        ("nothing.onnx", "is not there"),
+    ],
+)
+def test_what_is_no_model_is_refused_as_bad_input(tmp_path: Path, name: str, words: str) -> None:
+    """Weights without a network, a folder without a name, a name that is no text, a missing file: told, not traced."""
+    if name != "nothing.onnx" and name != "/":
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match=re.escape(words)) as caught:
+        inspected(tmp_path / name)
+    assert caught.value.field == "model.path"
+
+
+def test_a_module_elsewhere_is_refused(tmp_path: Path) -> None:
+    """A submission names the module from the weights' folder, so it has to be below that."""
+    (tmp_path / "weights").mkdir()
+    arguments = [str(tmp_path / "weights" / "w.safetensors"), "--module", str(tmp_path / "net.py")]
+    result = CliRunner().invoke(app, ["models", "inspect", *arguments])
+    assert isinstance(result.exception, InputError) and "put it there" in str(result.exception)
