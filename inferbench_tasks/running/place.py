@@ -50,7 +50,9 @@ def install(inp: JobInput, ctx: Context) -> None:
     if formats[0] is not None:
         # An order to look at a model converts nothing; the stage that does says what is not possible.
         with suppress(InputError):
-            formats += [hop.target for hop in route(formats[0], wish.format, wish.precision, source.framework)]
+            formats += [
+                hop.target for hop in route(formats[0], wish.format, wish.precision, source.framework)
+            ]
     parts = [FORMATS.load(kind).extra for kind in formats if kind]
     for part in sorted({source.framework, *filter(None, [source.extra, *parts])} & extras.names()):
         extras.require(part)
