@@ -182,9 +182,11 @@ def choose(views: Sequence[RunView], judge: JudgedRuns) -> Advice:
         low, high = cpus[0][0], cpus[-1][0]
         cheap, dear = tied[cpus[0][1]], tied[cpus[-1][1]]
         frugal = [v for _, i in cpus if (v := tied[i]) is cheap or not judge.differ(cheap, v, CPU)]
-        more = f"{dear.label} needs {high:.3g} ms ({high / low:.1f} times as much)."
+        more = f"{dear.label} needs {number(high)} ms ({high / low:.1f} times as much)."
         if len(frugal) == 1:
-            sentences.append(f"Use {cheap.label}: its server needs {low:.3g} ms of CPU per sample, {more}")
+            sentences.append(
+                f"Use {cheap.label}: its server needs {number(low)} ms of CPU per sample, {more}"
+            )
             price = _latency_price(cheap, tied, judge)
             return Advice(
                 cheap, (*sentences, *doubt(*(view.summary for view in tied)), price), CPU, tuple(tied)
@@ -193,7 +195,7 @@ def choose(views: Sequence[RunView], judge: JudgedRuns) -> Advice:
             sentences.append("CPU per sample does not differ beyond noise.")
         else:
             sentences.append(
-                f"{len(frugal)} of these need the least CPU per sample, {low:.3g} ms within noise; {more}"
+                f"{len(frugal)} of these need the least CPU per sample, {number(low)} ms within noise; {more}"
             )
         tied = frugal
     quantile = common_quantile(tied)
@@ -251,5 +253,5 @@ def _latency_price(leader: RunView, tied: Sequence[RunView], judge: JudgedRuns) 
 
 def _figures(view: RunView) -> str:
     quantile = common_quantile([view])
-    latency = f", {quantile} {view.figure(f'e2e_latency_ms.{quantile}'):.3g} ms" if quantile else ""
+    latency = f", {quantile} {number(view.figure(f'e2e_latency_ms.{quantile}'))} ms" if quantile else ""
     return f"{number(_samples(view), 4)} samples/s{latency}"

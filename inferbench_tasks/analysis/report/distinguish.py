@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from inferbench_tasks.analysis.certainty import MOST_RUNS, length_to_settle, runs_to_settle
+from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.figures import FIGURES
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ def _some(names: Sequence[str]) -> str:
 def with_interval(view: RunView, quantile: str) -> str:
     """``1.85 ms (1.7 to 2)``."""
     bounds = interval(view, quantile)
-    return f"{value(view, quantile):.3g} ms" + (
-        "" if bounds is None else f" ({bounds[0]:.3g} to {bounds[1]:.3g})"
+    return f"{number(value(view, quantile))} ms" + (
+        "" if bounds is None else f" ({number(bounds[0])} to {number(bounds[1])})"
     )
 
 

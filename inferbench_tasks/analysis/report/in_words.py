@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.analysis.report.paired import NONE_SHOWN
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
@@ -49,7 +50,7 @@ def _without_ratio(one: str, place: int, rows: list[dict[str, Any]], first: list
 
 
 def _value(figure: Figure, value: float | None) -> str:
-    return "none" if value is None else f"{figure.displayed(value):.3g} {figure.shown_unit}".rstrip()
+    return "none" if value is None else f"{number(figure.displayed(value))} {figure.shown_unit}".rstrip()
 
 
 def _sentence(differences: list[tuple[str, dict[str, Any]]]) -> str:

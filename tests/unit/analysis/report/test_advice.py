@@ -32,6 +32,12 @@ def test_equal_throughput_is_decided_by_cpu_and_says_the_price() -> None:
     assert "The price is latency: p99" in advice.text
 
 
+def test_latencies_of_seconds_are_told_in_whole_milliseconds() -> None:
+    """Whole answers of language models take seconds: 2,1xx ms, not 2.1e+03."""
+    text = advise([view(records(2109.0, noise=0.01), job=NO_SLO)]).text
+    assert " 2,1" in text and "e+0" not in text
+
+
 def test_a_run_that_is_not_valid_is_never_recommended() -> None:
     """The fastest run is left out when it is invalid, and that is said."""
     good, bad = view(records(10.0), "r.000"), view(records(1.0), "r.001", "invalid: the client stalled")
