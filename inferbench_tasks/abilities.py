@@ -78,6 +78,10 @@ class InstalledAbilities:
         """What can't be combined in a job, as its pipeline says."""
         return PIPELINES.load(spec.kind).findings(spec, self)
 
+    def file_findings(self, spec: JobBase, base_dir: Path) -> Sequence[Finding]:
+        """As the job's pipeline reads them."""
+        return PIPELINES.load(spec.kind).file_findings(spec, base_dir, self)
+
     def backend(self, name: str) -> type[Backend]:
         """The backend's class, which carries its abilities."""
         return BACKENDS.load(name)

@@ -95,6 +95,10 @@ class Pipeline(Generic[SpecT]):
         """What is impossible about a job although each of its values is allowed."""
         return ()
 
+    def file_findings(self, spec: SpecT, base_dir: Path, abilities: Abilities) -> Sequence[Finding]:
+        """What is wrong with the contents of the files that a job names; they are there, below ``base_dir``."""
+        return ()
+
     def warnings(self, spec: SpecT) -> dict[str, str]:
         """What will run although it can't answer what is asked: a name for each -> the message."""
         return {}

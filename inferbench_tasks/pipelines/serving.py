@@ -11,6 +11,7 @@ from inferbench_tasks.arrivals.max_rate import MaxRate
 from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.output import OutputFormat
 from inferbench_tasks.pipelines.base import PARAMETERS, Parameter, Pipeline
+from inferbench_tasks.pipelines.serving_files import file_findings
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.check import check, unknown_names
 from inferbench_tasks.submission.finding import Finding
@@ -71,6 +72,11 @@ class ServingPipeline(Pipeline[JobSpec]):
     def findings(self, spec: JobSpec, abilities: Abilities) -> Sequence[Finding]:
         """The problems that ``submission.check`` sees in a job."""
         return check(spec, abilities)
+
+    def file_findings(self, spec: JobSpec, base_dir: Path, abilities: Abilities) -> Sequence[Finding]:
+        """Conversations that are none, language models that are none or too small."""
+        backend = abilities.backend(spec.serve.backend)
+        return tuple(file_findings(spec, base_dir, backend.slot_tokens))
 
     def warnings(self, spec: JobSpec) -> dict[str, str]:
         """An objective on a percentile, or a share of failures, of too few requests."""

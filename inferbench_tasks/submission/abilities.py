@@ -60,7 +60,7 @@ class KnownManifests(Protocol):
 
 
 class Abilities(Protocol):
-    """What submissions are checked against; asking starts, reads and installs nothing."""
+    """What submissions are checked against; asking starts and installs nothing, and reads no file that is not named."""
 
     @property
     def kinds(self) -> Names:
@@ -74,6 +74,9 @@ class Abilities(Protocol):
 
     def findings(self, spec: JobBase) -> Sequence[Finding]:
         """What is impossible about a job; empty when nothing is."""
+
+    def file_findings(self, spec: JobBase, base_dir: Path) -> Sequence[Finding]:
+        """What is wrong with the contents of the files that a possible job names, which are there."""
 
     @property
     def backends(self) -> Names:

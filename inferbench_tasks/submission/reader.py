@@ -199,9 +199,11 @@ def _beyond_the_schema(
         files: dict[str, Problem] = {}
         for job in jobs:
             findings = [*missing_files(job.spec, base_dir), *changed_files(job.spec, digests)]
+            if not problems and not findings:
+                findings += abilities.file_findings(job.spec, base_dir)
             for finding in findings:
                 field = finding.fields[0]
-                swept = next((p for p in job.point if contains(p, field)), None)
+                swept = next((p for p in job.point if contains(p, field) or contains(field, p)), None)
                 place: FieldPath = ("sweep", swept) if swept else parts(field)
                 files.setdefault(finding.message, Problem(document.file, *locate(place), finding.message))
         problems += files.values()
