@@ -90,8 +90,8 @@ def chart(data: list[dict[str, Any]], *, title: str, xaxis: Any, yaxis: Any, **l
         "data": data,
         "layout": {
             "title": {"text": text(title), "x": 0, "xanchor": "left", "font": {"size": 15}},
-            "xaxis": _ticked(xaxis, _numbers(data, "x")),
-            "yaxis": _ticked(yaxis, _numbers(data, "y")),
+            "xaxis": _ticked(xaxis, _numbers([*data, *_bounds(layout, "x")], "x")),
+            "yaxis": _ticked(yaxis, _numbers([*data, *_bounds(layout, "y")], "y")),
             "font": {"family": "system-ui, sans-serif", "size": 12, "color": "#222"},
             "paper_bgcolor": "white",
             "plot_bgcolor": "white",
@@ -117,6 +117,12 @@ def chart(data: list[dict[str, Any]], *, title: str, xaxis: Any, yaxis: Any, **l
 def _numbers(data: list[dict[str, Any]], along: str) -> list[float]:
     values = (value for trace in data for value in _listed(trace.get(along)))
     return [float(value) for value in values if isinstance(value, (int, float)) and value > 0]
+
+
+def _bounds(layout: dict[str, Any], along: str) -> list[dict[str, Any]]:
+    """The values of lines at bounds, as if they were data: an axis reaches to them."""
+    shapes = layout.get("shapes") or ()
+    return [{along: [shape[f"{along}0"]]} for shape in shapes if shape.get(f"{along}ref") != "paper"]
 
 
 def _listed(values: Any) -> Iterable[Any]:

@@ -35,7 +35,7 @@ def ttft_against_rate(views: Sequence[RunView]) -> Chart | None:
     if not data:
         return None
     objectives = {view.figure("tokens.each.ttft_ms") for view in views} - {None}
-    shapes += [bound(value, f"SLO TTFT {value:g} ms", along="y") for value in sorted(objectives)]
+    shapes += [_objective(value) for value in sorted(objectives)]
     return chart(
         data,
         title="Time to the first token against the rate (knee: the highest rate that kept the objective)",
@@ -63,7 +63,7 @@ def _trace(
         {
             "type": "scatter",
             "mode": mode,
-            "name": f"{text(curve.label)}, {name}",
+            "name": f"{text(curve.label)}, {name}" if curve.label else name,
             "x": [rate_of(view) for view, _ in there],
             "y": [value for _, value in there],
             "customdata": ["" if view.valid else f" ({text(view.state)})" for view, _ in there],
@@ -77,6 +77,13 @@ def _trace(
             **more,
         }
     ]
+
+
+def _objective(value_ms: float) -> dict[str, Any]:
+    """The objective's line, its word below it: it often is the chart's upper end."""
+    shape = bound(value_ms, f"SLO TTFT {value_ms:g} ms", along="y")
+    shape["label"]["yanchor"] = "top"
+    return shape
 
 
 def _unknown_at(view: RunView) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,9 +13,13 @@ if TYPE_CHECKING:
     from inferbench_tasks.analysis.report.runs import RunView
 
 
+#: The rate's part of a run's label, and the comma beside it.
+_RATE = re.compile(r"(?:[\w.]*\.)?\brate_rps [^,]+(?:, )?")
+
+
 @dataclass(frozen=True)
 class Curve:
-    """One configuration under several rates, the lowest first."""
+    """One configuration under several rates, the lowest first. ``label``: without the rate; "" of the only one."""
 
     label: str
     views: tuple[RunView, ...]
@@ -27,13 +32,16 @@ def rate_of(view: RunView) -> float | None:
 
 
 def curves(views: Sequence[RunView]) -> list[Curve]:
-    """The configurations that were measured at two rates at least, each named by its first run."""
+    """The configurations that were measured at two rates at least, each named by its first run, without the rate."""
     groups: dict[str, list[RunView]] = {}
     for view in views:
         if rate_of(view) is not None:
             groups.setdefault(configuration(view), []).append(view)
     return [
-        Curve(group[0].label, tuple(sorted(group, key=lambda view: rate_of(view) or 0.0)))
+        Curve(
+            _RATE.sub("", group[0].label).removesuffix(", "),
+            tuple(sorted(group, key=lambda view: rate_of(view) or 0.0)),
+        )
         for group in groups.values()
         if len({rate_of(view) for view in group}) > 1
     ]

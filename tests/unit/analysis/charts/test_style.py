@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from inferbench_tasks.analysis.charts.style import LOG_TICKS, axis, chart, close_ticks
+from inferbench_tasks.analysis.charts.style import LOG_TICKS, axis, bound, chart, close_ticks
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,16 @@ def test_values_between_two_ticks_of_a_logarithm_have_closer_ones(
     )
     assert drawn["layout"]["yaxis"]["tickvals"] == pytest.approx(ticks)
     assert len(drawn["layout"]["yaxis"]["ticktext"]) == len(ticks)
+
+
+def test_a_bound_is_on_the_axis_that_the_ticks_are_of() -> None:
+    """42.9 to 43.2 ms below a bound of 70: ticks every 0.05 ms would lie on each other."""
+    drawn = chart(
+        [{"x": [20, 30], "y": [42.9, 43.2]}], title="", xaxis=axis("x"), yaxis=axis("y", log=True),
+        shapes=[bound(70.0, "SLO", along="y"), bound(25.0, "knee")],
+    )  # fmt: skip
+    ticks = drawn["layout"]["yaxis"]["tickvals"]
+    assert ticks[0] <= 42.9 and ticks[-1] >= 70 and min(b - a for a, b in itertools.pairwise(ticks)) >= 5
 
 
 def test_any_two_values_have_two_ticks_around_them() -> None:

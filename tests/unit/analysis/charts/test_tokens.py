@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from inferbench_tasks.analysis.charts import token_groups, token_rates, tokens
+from inferbench_tasks.analysis.labels import name_by_difference
 from inferbench_tasks.analysis.report import language, server_side
 from inferbench_tasks.analysis.report.compose import html
 from inferbench_tasks.analysis.report.knee import Knee, curves
@@ -74,11 +75,24 @@ def test_the_knee_is_the_last_rate_before_the_first_that_broke(
     (curve,) = curves(views[::-1])
     found = Knee.of(curve)
     assert (found.rate_rps if found else None) == knee
-    drawn = token_rates.ttft_against_rate(views)
+    drawn = token_rates.ttft_against_rate(named(*views))
     assert drawn is not None
     labels = [shape["label"]["text"] for shape in drawn["layout"]["shapes"]]
     assert labels == ([f"knee {knee:.3g}/s"] if knee else []) + ["SLO TTFT 300 ms"]
-    assert [trace["x"] for trace in drawn["data"]] == [[1, 2, 4, 8]] * 2
+    assert [(trace["name"], trace["x"]) for trace in drawn["data"]] == [
+        (name, [1, 2, 4, 8]) for name in ("p50", "p99")
+    ]
+
+
+def test_curves_are_named_without_the_rate() -> None:
+    """By what tells one configuration from the other; a curve has all rates, and is not called by the first."""
+    views = [streaming(f"r{n}", rate, 1.0) for n, rate in enumerate([1, 2, 1, 2])]
+    for slots, one in zip([1, 1, 2, 2], views, strict=True):
+        one.job["serve"] = {**one.job["serve"], "slots": slots}
+    name_by_difference(views)
+    assert [curve.label for curve in curves(views)] == ["slots 1", "slots 2"]
+    name_by_difference(views[:2])
+    assert [curve.label for curve in curves(views[:2])] == [""]
 
 
 def test_what_is_not_known_of_a_rate_is_drawn_as_that() -> None:
