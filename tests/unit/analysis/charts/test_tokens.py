@@ -128,6 +128,20 @@ def test_a_backlog_that_grew_broke_the_objective() -> None:
     assert Knee.of(curves(free)[0]) is None
 
 
+@pytest.mark.parametrize(
+    ("verdict", "broken", "kept"),
+    [("valid", 2.0, 4.0), ("disturbed: by others", None, 4.0), ("invalid: late", None, None)],
+)
+def test_what_others_broke_is_no_knee(verdict: str, broken: float | None, kept: float | None) -> None:
+    """A disturbed run shows by its lower bound that it kept the objective, and not that it broke it; an invalid one
+    shows neither."""
+    third = streaming("c", 4, 0.5, verdict=verdict)
+    first, second, last = streaming("a", 1, 1.0), streaming("b", 2, 1.0), streaming("d", 8, 0.1)
+    assert Knee.of(curves([first, second, third])[0]) == (Knee(broken) if broken else None)
+    third = streaming("c", 4, 1.0, verdict=verdict)
+    assert Knee.of(curves([first, second, third, last])[0]) == (Knee(kept) if kept else None)
+
+
 def test_the_front_is_a_step_function() -> None:
     """Up to 30 tokens/s each there are 90, from there to 50 there are 60; what others beat is not on it."""
     assert tokens.step_function([(50, 60), (30, 90), (20, 80), (50, 40), (40, 60)]) == [(30, 90), (50, 60)]
