@@ -110,12 +110,12 @@ def _precision(spec: BricksJob, abilities: Abilities) -> Iterator[Finding]:
 
 
 def _shapes(spec: BricksJob) -> Iterator[Finding]:
-    """Sizes that a built-in model's inputs can't have. Files are read by no one before they are in the sandbox: theirs
-    are told when they are cut."""
+    """Sizes that a built-in model's inputs can't have, or that it leaves open. Files are read by no one before they are
+    in the sandbox: theirs are told when they are cut."""
     if isinstance(spec.models, CorpusSpec):
         return
     for at, entry in enumerate(spec.models):
-        if not entry.shapes or not isinstance(entry.model, ZooModel):
+        if not isinstance(entry.model, ZooModel):
             continue
         try:
             if (signature := resolve(entry.model, Path()).signature()) is not None:

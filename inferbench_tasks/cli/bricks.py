@@ -32,7 +32,7 @@ app = typer.Typer(
     help="Bricks: the sequences of layers that a model is made of, and that recur within it and in others.",
 )
 MODEL = typer.Argument(
-    ..., metavar="MODEL", help="A built-in model's name, or the path of a model's file or folder."
+    ..., metavar="MODEL", help="A built-in model's name, NAME@VERSION, or a model's file or folder."
 )
 VIEW = typer.Option(
     "runtime",

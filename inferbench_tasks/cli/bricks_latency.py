@@ -38,20 +38,19 @@ def predict_latency(
     from inferbench_tasks.perfdb.store import PerfDB
     from inferbench_tasks.running.child import keeping
 
+    chosen = [named(model, framework) for model in models]  # one that is none is told before any is timed
     rows: list[dict[str, Any]] = []
     failed: list[str] = []
     with progress() as bar, PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db, keeping():
         settings_of(db, wish.device)  # an unknown one is told before a model is made
         task = bar.add_task("preparing", total=None)
-        for model in models:
+        for model, one in zip(models, chosen, strict=True):
 
             def tell(what: str, done: float, of: float | None, model: str = model) -> None:
                 bar.update(task, description=f"{model}: {what}", completed=done, total=of)
 
             try:
-                with asked(
-                    named(model, framework), lambda done, of, what: tell(what, done, of), precision
-                ) as (common, ctx):
+                with asked(one, lambda done, of, what: tell(what, done, of), precision) as (common, ctx):
                     cut = partial(_cut, common, ctx)
                     rows.append(
                         _stored(db, cut, threads, wish)

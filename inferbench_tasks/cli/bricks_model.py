@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from inferbench_tasks.contracts.handles import ModelArtifact
     from inferbench_tasks.contracts.spec import Spec
     from inferbench_tasks.stages.base import Context, Progress
+    from inferbench_tasks.submission.model import ModelSpec
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,11 @@ class Named:
 
 
 def named(model: str, framework: str | None) -> Named:
-    """A built-in model by its name, or a file or folder by its path. InputError where it is neither."""
+    """A built-in model by its name, one with versions by NAME@VERSION, or a file or folder by its path.
+
+    A whole number is a version of the model repository, ``1.2.0`` or a constraint (``^1.2``) one of a model's manifest.
+    InputError where it is none of these.
+    """
     from pydantic import ValidationError
 
     from inferbench_tasks.modelrepo.resolve import resolve
@@ -38,13 +43,14 @@ def named(model: str, framework: str | None) -> Named:
     from inferbench_tasks.submission.model import FileModel, ZooModel
 
     path = Path(model).expanduser()
-    spec: FileModel | ZooModel
+    name, at, version = model.partition("@")
+    spec: Spec
     try:
-        if model not in ZOO and (path.exists() or path.suffix):
-            if framework is not None:
-                raise InputError(
-                    "a file has the framework that it has; leave --framework out", field="framework"
-                )
+        if at and path.name == model and not path.exists():
+            _own_framework(framework, "a registered model")
+            spec, base = _versioned(name, version), path
+        elif model not in ZOO and (path.exists() or path.suffix):
+            _own_framework(framework, "a file")
             file = path.resolve()
             spec, base = FileModel(kind="file", path=file.name), file.parent
         else:
@@ -53,7 +59,26 @@ def named(model: str, framework: str | None) -> Named:
         return Named(resolve(spec, base).name, spec, base)
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise InputError(f"{model} is no model: {problems}") from None
+        raise InputError(f"{model} is no model: {problems}", field="model") from None
+
+
+def _own_framework(framework: str | None, what: str) -> None:
+    if framework is not None:
+        raise InputError(f"{what} has the framework that it has; leave --framework out", field="framework")
+
+
+def _versioned(name: str, version: str) -> ModelSpec:
+    """What a submission would say for it."""
+    from pydantic import TypeAdapter
+
+    from inferbench_tasks.abilities import INSTALLED
+    from inferbench_tasks.submission.model import ModelSpec, RegistryModel
+
+    if version.isascii() and version.isdigit():
+        return RegistryModel.model_validate({"kind": "registry", "name": name, "version": int(version)})
+    manifest = INSTALLED.manifests().manifest("model", name, version)
+    source: ModelSpec = TypeAdapter(ModelSpec).validate_python(INSTALLED.source_of(manifest, Path.cwd()))
+    return source
 
 
 @contextmanager

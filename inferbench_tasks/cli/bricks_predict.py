@@ -24,7 +24,7 @@ from inferbench_tasks.output import OUTPUT, OutputFormat
 MODELS = typer.Argument(
     ...,
     metavar="MODEL...|FILE.yaml",
-    help="Built-in models, or paths of models' files or folders; or one serving submission.",
+    help="Built-in models, NAME@VERSION, or models' files or folders; or one serving submission.",
 )
 DEVICE = typer.Option(
     "", "--device", help="Part of a processor's name: from what is stored of it alone; nothing is timed."

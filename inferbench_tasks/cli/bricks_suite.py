@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from inferbench_tasks.brick_jobs.cutting import CutModel, ToMeasure
 
 MODELS = typer.Argument(
-    ..., metavar="MODEL...", help="Built-in models, or paths of models' files or folders."
+    ..., metavar="MODEL...", help="Built-in models, NAME@VERSION, or models' files or folders."
 )
 DUMMIES = typer.Option(
     0, "--dummies", min=0, max=1000, help="So many models that are drawn near these, beside them."

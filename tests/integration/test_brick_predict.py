@@ -177,3 +177,36 @@ def test_bricks_that_nobody_measured_are_estimated_and_said_to_be(
     assert next(iter(row)) == "warning" and f"only {1 - share:.0%} of this time is measured" in row["warning"]
     assert err.splitlines()[0].startswith("ours: only") and "families that were held back" in err
     assert sum(line.get("estimated", 0) for line in row["by_operators"]) == one.parts.count(absent.identity)
+
+
+def test_a_registered_model_is_named_with_its_version(
+    model: Path, perfdb: PerfDB, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is the file that was registered; a version that there is not is refused, and so is one of no manifest."""
+
+    def inferbench(*arguments: str) -> int:
+        with pytest.raises(SystemExit) as end:
+            main(list(arguments))
+        return int(end.value.code or 0)
+
+    assert inferbench("models", "register", "ours", "--file", str(model)) == 0
+    capsys.readouterr()
+    assert inferbench("bricks", "decompose", "ours@1", "--view", "source", "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["model"], found["layers"]) == ("ours", 9)
+    assert inferbench("bricks", "decompose", "ours@2") == 2
+    assert "ours" in capsys.readouterr().err
+    assert inferbench("bricks", "decompose", "ours@^1.0") == 2
+    assert "ours" in capsys.readouterr().err
+    assert inferbench("bricks", "decompose", "ours@1", "--framework", "torch") == 2
+    assert "leave --framework out" in capsys.readouterr().err
+
+
+def test_a_name_that_is_none_is_told_before_others_are_timed(
+    model: Path, perfdb: PerfDB, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, and nothing is stored of the model that stands before it."""
+    assert predict(str(model), "resnet51") == 2
+    assert "resnet51" in capsys.readouterr().err
+    assert not perfdb.collection("brick_results").count_documents({})
+    assert not perfdb.collection("decompositions").count_documents({})

@@ -80,6 +80,10 @@ def test_what_is_wrong_is_said_with_its_line(more: str, said: str, tmp_path: Pat
             "models: [{model: {kind: zoo, name: digits}, shapes: {input: [8, 8]}}]",
             "x.yaml:3: models.0.shapes: input takes [64], not [8, 8]",
         ),
+        (
+            "models: [{model: {kind: zoo, name: all-minilm-l6-v2}}]",
+            "x.yaml:3: models.0.shapes: the input input_ids has the open sizes [-1]; fix them by",
+        ),
         ("models: [{model: {kind: zoo, name: digit}}]", "unknown zoo model 'digit'; did you mean 'digits'?"),
         (
             "models: [{model: {kind: zoo, name: digits}, copy: 2}]",
