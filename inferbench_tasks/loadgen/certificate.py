@@ -18,6 +18,7 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.loadgen.client_share import ClientShare, client_shares, withheld
 from inferbench_tasks.loadgen.closed_loop_checks import closed_loop_checks
 from inferbench_tasks.loadgen.completeness import completeness_checks
+from inferbench_tasks.loadgen.connection_waits import waits_ms, waits_warning, with_waits
 from inferbench_tasks.loadgen.evidence import Check, ClosedPlan, OpenPlan, ShardUsage
 from inferbench_tasks.loadgen.open_loop_checks import open_loop_checks
 from inferbench_tasks.loadgen.pacing import ascending
@@ -78,6 +79,11 @@ def certify(
         raise InputError("A certificate needs the usage of every sender (shards); none was given")
     limits = thresholds or Thresholds()
     window = Window.of(table, measure_start_ns, measure_end_ns)
+    asked = plan.connections if isinstance(plan, OpenPlan) else None
+    window = with_waits(window, asked)
+    # Whether a request that is sent late, or whose answer is seen late, holds up the ones behind it.
+    waits = waits_ms(window)
+    waited_for = isinstance(plan, ClosedPlan) or bool(waits)
     p50_ms = _send_latency_p50_ms(window)
     paced = not isinstance(plan, OpenPlan) or plan.paced
     shares = client_shares(window, shards, limits, paced=paced)
@@ -85,7 +91,7 @@ def certify(
         *_record_checks(window),
         *completeness_checks(table, window, plan, shards),
         *_client_checks(shards, limits),
-        *([_stalled_check(shards, limits, closed=isinstance(plan, ClosedPlan))] if paced else []),
+        *([_stalled_check(shards, limits, waited_for=waited_for)] if paced else []),
         *_median_check(shares),
         *_failure_checks(window, limits),
     ]
@@ -109,10 +115,14 @@ def certify(
         more, measured = closed_loop_checks(window, plan, limits)
     checks += more
     figures |= measured
+    figures |= waits
+    warnings = _warnings(backlog, answered=p50_ms is not None)
+    if asked is not None and waits:
+        warnings.append(waits_warning(waits, sum(asked)))
     return Certificate(
         valid=all(check.ok for check in checks),
         reasons=[check.against() for check in checks if not check.ok],
-        warnings=_warnings(backlog, answered=p50_ms is not None),
+        warnings=warnings,
         withheld=withheld(shares),
         checks=checks,
         figures=figures,
@@ -171,15 +181,15 @@ def _stalled_ratio(usage: ShardUsage) -> float:
     return stalled_ns / 1e9 / usage.wall_s if usage.wall_s > 0 else 0.0
 
 
-def _stalled_check(shards: Sequence[ShardUsage], limits: Thresholds, *, closed: bool) -> Check:
+def _stalled_check(shards: Sequence[ShardUsage], limits: Thresholds, *, waited_for: bool) -> Check:
     """Many short stalls are as bad as a long one."""
     worst = max(shards, key=_stalled_ratio)
     ratio = _stalled_ratio(worst)
-    limit = limits.stalled_ratio if closed else limits.stalled_ratio_open
+    limit = limits.stalled_ratio if waited_for else limits.stalled_ratio_open
     return Check.at_most(
         "client_stalled", ratio, limit, "ratio",
         f"the sender of shard {worst.shard} was held up for {ratio:.1%} of the window in all (at most {limit:.1%}): "
-        f"answers waited for it{', and so did the next requests' if closed else ''}",
+        f"answers waited for it{', and so did the next requests' if waited_for else ''}",
     )  # fmt: skip
 
 

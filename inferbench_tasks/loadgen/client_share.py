@@ -69,7 +69,7 @@ def client_shares(
     good = window.answered
     intended_ns, sent_ns = taken(window.intended_ns, good), taken(window.sent_ns, good)
     held = Stalls(taken(window.shard, good), shards)
-    from_ns = sent_ns if paced else intended_ns
+    from_ns = taken(window.left_ns, good) if paced else intended_ns
     shares: list[ClientShare] = []
     for series, start_ns, stamped in (
         ("e2e_latency_ms", intended_ns, taken(window.done_ns, good)),

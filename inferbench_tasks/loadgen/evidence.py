@@ -29,6 +29,8 @@ class OpenPlan:
     timeout_ns: int | None = None
     #: Of conversations, see ``LoadPlan.turn_step``.
     turn_step: int = 0
+    #: Of each sender, with one request at a time on each, where the user asked for so many; None: nobody did.
+    connections: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

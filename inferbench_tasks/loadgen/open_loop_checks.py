@@ -54,7 +54,7 @@ def open_loop_checks(
 def _lateness(
     window: Window, was_sent: NDArray[np.bool_], p50_ms: float, limits: Thresholds
 ) -> tuple[list[Check], dict[str, Any]]:
-    late_ms = (window.sent_ns - window.intended_ns)[was_sent] / 1e6
+    late_ms = (window.left_ns - window.intended_ns)[was_sent] / 1e6
     p50, p99 = (float(v) for v in np.quantile(late_ms, [0.5, 0.99], method="inverted_cdf"))
     worst, earliest = float(late_ms.max()), float(late_ms.min())
     p50_limit = max(limits.lateness_p50_ms, limits.lateness_p50_latency_ratio * p50_ms)
@@ -84,10 +84,13 @@ def _lateness(
 
 
 def _client_share(window: Window, limits: Thresholds) -> tuple[list[Check], dict[str, Any]]:
-    """How much of each reported percentile is the sender's own lateness; the worst of them is judged."""
+    """How much of each reported percentile is the sender's own lateness; the worst of them is judged.
+
+    What requests wait for connections of which the user asked for so few is in neither side's.
+    """
     good = window.answered
     e2e = percentiles((window.done_ns - window.intended_ns)[good] / 1e6)
-    send = percentiles((window.done_ns - window.sent_ns)[good] / 1e6)
+    send = percentiles((window.done_ns - window.left_ns)[good] / 1e6)
     rows = [
         (a - b - max(limits.client_share_ms, limits.client_share_ratio * b), NAMES[q], a, b)
         for q in e2e
@@ -110,7 +113,7 @@ def _rate(
     window: Window, was_sent: NDArray[np.bool_], planned: NDArray[np.int64], limits: Thresholds
 ) -> tuple[list[Check], dict[str, Any]]:
     """Requests that left within the window; one at its edge may always miss it."""
-    in_time = int(np.count_nonzero(window.sent_ns[was_sent] < window.end_ns))
+    in_time = int(np.count_nonzero(window.left_ns[was_sent] < window.end_ns))
     error = max(0, abs(len(planned) - in_time) - 1) / max(1, len(planned))
     rate = in_time / window.duration_s
     check = Check.at_most(
@@ -127,7 +130,7 @@ def _gaps(
     slack_ms = max(limits.gap_slack_ms, limits.gap_slack_latency_ratio * p50_ms)
     # Of the requests that were sent: those that were not are counted as dropped.
     distance = gap_distance(
-        taken(window.intended_ns, was_sent), taken(window.sent_ns, was_sent), slack_ms * 1e6
+        taken(window.intended_ns, was_sent), taken(window.left_ns, was_sent), slack_ms * 1e6
     )
     if distance is None:
         return [], {"gap_distance": None}

@@ -102,6 +102,9 @@ class LoadPlan(_Data):
     #: Of all shards together.
     connections: int
     initial_connections: int
+    #: Whether the user asked for so many, each with one request at a time, and requests come by a schedule: what they
+    #: wait for one is a queue of the load.
+    connections_asked: bool = False
     max_error_ratio: float = 1.0
     #: The load ends early when more requests than this are in flight or waiting.
     max_backlog: int | None = None
@@ -163,6 +166,13 @@ class LoadPlan(_Data):
     def path(self) -> Path:
         """Where the plan itself lies."""
         return Path(self.folder) / "plan.json"
+
+    @property
+    def asked_connections(self) -> tuple[int, ...] | None:
+        """Of each shard, where the user asked for a number."""
+        if not self.connections_asked:
+            return None
+        return tuple(max(1, self.share(self.connections, shard)) for shard in range(self.shards))
 
     def share(self, total: int, shard: int) -> int:
         """A shard's part of a number that belongs to all shards together."""

@@ -117,6 +117,7 @@ def prepare(
         shards=shards,
         connections=connections,
         initial_connections=first,
+        connections_asked=spec.connections is not None and not users and endpoint.protocol in _HTTP,
         max_error_ratio=spec.max_error_ratio,
         max_backlog=max_backlog,
         max_in_flight=None if arrivals.paced else _OFFLINE_IN_FLIGHT,
@@ -191,6 +192,7 @@ def promised(
         shards=plan.shards,
         first_request_id=segment.first_request_id,
         timeout_ns=plan.timeout_ns,
+        connections=plan.asked_connections if segment.paced else None,
     )
 
 

@@ -129,17 +129,20 @@ def _queued(side: ServerSide, told: NDArray[np.bool_]) -> bool:
 def _parts(side: ServerSide, told: NDArray[np.bool_], beyond_ns: NDArray[np.int64]) -> dict[str, Any]:
     """Means of what the time to the first token consists of, ms; they add up to ``ttft_ms``, of ``requests``.
 
-    ``client_ms``: from the intended moment to the send. ``server_queue_ms``: None where the server does not tell it;
+    ``client_ms``: from the intended moment to the send, less ``connection_ms``: the wait for a connection of which the
+    user asked for so few; not there where nobody did. ``server_queue_ms``: None where the server does not tell it;
     it is in ``between_ms`` then, what neither side accounts for: network, the server's reading and writing, its queue.
     ``impossible``: of how many the server's own time is longer by ``IMPOSSIBLE_MS`` than from the send to the token.
     """
     window, first = side.tokens.window, side.tokens.first_token_ns
+    waits_ns = window.connection_wait_ns
     return {
         "requests": int(told.sum()),
         "good": int(window.answered.sum()),
         "impossible": int((beyond_ns[told] < -IMPOSSIBLE_MS * _NS_PER_MS).sum()),
         "ttft_ms": _mean_ms(first - window.intended_ns, told),
-        "client_ms": _mean_ms(window.sent_ns - window.intended_ns, told),
+        "client_ms": _mean_ms(window.left_ns - window.intended_ns, told),
+        **({} if waits_ns is None else {"connection_ms": _mean_ms(waits_ns, told)}),
         "server_queue_ms": _mean_ms(side.queue_us * _NS_PER_US, told) if _queued(side, told) else None,
         "server_prompt_ms": _mean_ms(side.prompt_us * _NS_PER_US, told),
         "between_ms": _mean_ms(beyond_ns, told),

@@ -17,6 +17,7 @@ from inferbench_tasks.contracts.handles import Endpoint
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.token_counter import token_counter
 from inferbench_tasks.loadgen.certificate import Certificate
+from inferbench_tasks.loadgen.connection_waits import with_waits
 from inferbench_tasks.loadgen.mlperf_endpoints import endpoints_point
 from inferbench_tasks.loadgen.outcome import Outcome
 from inferbench_tasks.loadgen.payloads import read_inputs
@@ -194,6 +195,7 @@ def token_figures(
     """The figures of a load's streams, without those that the client or, by its certificate, the load's length made."""
     assert outcome.streams is not None
     window = Window.of(outcome.table(for_figures=True), outcome.measure_start_ns, outcome.measure_end_ns)
+    window = with_waits(window, plan.asked_connections if plan.segments[-1].paced else None)
     streams, _ = read_table(outcome.streams.streams_path, STREAMS_JUDGED)
     chunks, _ = read_table(outcome.streams.chunks_path, CHUNKS)
     tokens = TokenWindow.of(window, streams, chunks)

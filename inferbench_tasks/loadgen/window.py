@@ -57,6 +57,9 @@ class Window:
     measured: NDArray[np.bool_]
     #: The records whose label and whose intended time disagree about the window.
     mislabelled: int
+    #: What each request waited for a connection of which the user asked for so few (``connection_waits``); None where
+    #: nobody did, so that whatever it waits before its send is the client's doing.
+    connection_wait_ns: NDArray[np.int64] | None = None
 
     @classmethod
     def of(cls, table: pa.Table, start_ns: int, end_ns: int) -> Window:
@@ -106,6 +109,11 @@ class Window:
         return (self.end_ns - self.start_ns) / NS_PER_S
 
     @property
+    def left_ns(self) -> NDArray[np.int64]:
+        """The send, less what it waited for a connection by the user's wish: what is late of it is the client's."""
+        return self.sent_ns if self.connection_wait_ns is None else self.sent_ns - self.connection_wait_ns
+
+    @property
     def completed(self) -> NDArray[np.bool_]:
         """The good answers that arrived within the window."""
         return self.ok & (self.done_ns > self.start_ns) & (self.done_ns <= self.end_ns)
@@ -132,9 +140,12 @@ class Window:
         return self.error_counts().get(DROPPED, 0)
 
     def in_flight_at(self, times_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Requests sent and not yet done at each time; those that never ended stay in flight."""
+        """Requests sent and not yet done at each time; those that never ended stay in flight.
+
+        Those that wait for a connection by the user's wish are among them: theirs is a queue before the server.
+        """
         was_sent = self.sent_ns >= 0
-        sent_ns = np.sort(taken(self.sent_ns, was_sent))
+        sent_ns = np.sort(taken(self.left_ns, was_sent))
         done_ns = np.sort(taken(self.done_ns, was_sent & (self.done_ns >= 0)))
         in_flight: NDArray[Any] = np.searchsorted(sent_ns, times_ns, "right") - np.searchsorted(
             done_ns, times_ns, "right"

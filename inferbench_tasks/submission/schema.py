@@ -219,7 +219,8 @@ class LoadSpec(Spec):
     shards: Annotated[int, Field(ge=1, le=64)] | Literal["auto"] = "auto"
     """Processes that send; ``auto`` chooses by the rate and the cores."""
     connections: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """The most connections of all shards together; chosen by the load unless given."""
+    """The most connections of all shards together; chosen by the load unless given. Over HTTP each carries one request
+    at a time: in an open loop requests wait for so many as for so many users, and that counts in their times."""
     max_error_ratio: Annotated[float, Field(ge=0, le=1)] = 0.5
     """The load ends early once a larger share of its requests has failed."""
     expect: Literal["overload"] | None = None

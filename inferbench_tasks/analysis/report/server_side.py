@@ -11,6 +11,7 @@ from inferbench_tasks.analysis.report.runs import RunView
 _MOST = 0.5
 _PLACES = {
     "client_ms": "the client's wait before the send",
+    "connection_ms": "the wait for a connection of which so many were asked for",
     "server_queue_ms": "the server's queue",
     "server_prompt_ms": "the server's work on the prompt",
     "between_ms": "neither: the network, the server's reading and writing",
@@ -19,6 +20,7 @@ _PLACES = {
 
 _SHORT = {
     "client_ms": "the client's wait",
+    "connection_ms": "the wait for a connection",
     "server_queue_ms": "the server's queue",
     "server_prompt_ms": "the server's work on the prompt",
     "between_ms": "what neither accounts for",
@@ -70,7 +72,7 @@ def _first_token(parts: dict[str, Any]) -> str:
     names = dict(_PLACES)
     if parts["server_queue_ms"] is None:
         names["between_ms"] += " and its queue, which it does not tell"
-    known = {name: parts[name] for name in names if parts[name] is not None}
+    known = {name: value for name in names if (value := parts.get(name)) is not None}
     listed = ", ".join(f"{number(value)} ms {names[name]}" for name, value in known.items())
     name, most = max(known.items(), key=lambda item: item[1])
     goes = f"most of it is {_SHORT[name]}" if most > _MOST * whole else "no part has most of it"

@@ -82,6 +82,51 @@ def texts(certificate: Certificate) -> list[str]:
     return [reason.text for reason in certificate.reasons]
 
 
+def _one_by_one(planned: NDArray[np.int64], service_ms: float, late_ns: int = 0) -> NDArray[np.int64]:
+    """When each leaves of one connection: as soon as the one before it is answered, and so much later."""
+    sent_ns, free_ns = [], 0
+    for moment in planned.tolist():
+        sent_ns.append(max(moment, free_ns) + late_ns)
+        free_ns = sent_ns[-1] + int(service_ms * MS)
+    return np.array(sent_ns)
+
+
+def test_a_wait_for_the_connection_that_was_asked_for_is_no_delay_of_the_client() -> None:
+    """Half the time busy by 50 ms each: waits of hundreds of ms are the load's with one connection, else the client's;
+    they are told, and no figure is withheld for them.
+    """
+    planned = _poisson(10, 20)
+    sent_ns = _one_by_one(planned, 50)
+    asked = _open(planned, sent_ns, service_ms=50, plan=OpenPlan(planned, connections=(1,)))
+    assert asked.valid, texts(asked)
+    assert asked.withheld == {}
+    assert asked.figures["connection_wait_max_ms"] == pytest.approx(float((sent_ns - planned).max() / 1e6))
+    assert ["one of 1 connection that were asked for" in text for text in asked.warnings] == [True]
+    nobody = _open(planned, sent_ns, service_ms=50)
+    assert {"lateness_p99", "client_share"} <= _failed(nobody)
+    assert "connection_wait_max_ms" not in nobody.figures
+
+
+def test_a_client_that_is_late_though_its_connection_is_free_is_found() -> None:
+    """20 ms at each send, which queue up with the service: only the wait for answers is the load's."""
+    planned = _poisson(10, 20)
+    late = _open(
+        planned, _one_by_one(planned, 50, 20 * MS), service_ms=50, plan=OpenPlan(planned, connections=(1,))
+    )
+    assert "lateness_p50" in _failed(late)
+    assert late.figures["lateness_p50_ms"] == pytest.approx(20)
+
+
+def test_a_queue_before_one_connection_that_grows_is_a_backlog() -> None:
+    """10 requests/s of half a second each: latencies depend on the load's length, though one is in flight at once."""
+    planned = START + np.arange(200) * S // 10
+    certificate = _open(
+        planned, _one_by_one(planned, 500), service_ms=500, plan=OpenPlan(planned, connections=(1,))
+    )
+    assert certificate.figures["growing_backlog"] is not None
+    assert certificate.figures["rate_error_ratio"] == 0
+
+
 @pytest.mark.parametrize("rate_rps", [5, 50, 500, 5000])
 def test_plain_scheduling_noise_is_valid(rate_rps: float) -> None:
     """Lateness as timers have it on a busy machine passes at any rate, and no check is skipped silently."""
