@@ -9,6 +9,8 @@ from inferbench_tasks.analysis.report.runs import RunView
 
 #: A part that has more than half of the time is where it goes.
 _MOST = 0.5
+#: Servers tell their times to a microsecond.
+_SAME_MS = 0.001
 _PLACES = {
     "client_ms": "the client's wait before the send",
     "connection_ms": "the wait for a connection of which so many were asked for",
@@ -85,5 +87,7 @@ def _later_tokens(view: RunView) -> str | None:
     )
     if own is None or ours is None or beyond is None:
         return None
-    more = "more" if beyond >= 0 else "less"
-    return f"Each later token took the server {number(own)} ms (mean); the client saw {number(abs(beyond))} ms {more}."
+    told = f"Each later token took the server {number(own)} ms (mean); the client saw"
+    if abs(beyond) < _SAME_MS:
+        return f"{told} the same, to {_SAME_MS:g} ms."
+    return f"{told} {number(abs(beyond))} ms {'more' if beyond >= 0 else 'less'}."

@@ -264,7 +264,9 @@ def test_where_the_first_token_s_time_goes(
     assert server_side.verdict(streaming("a", 1, 1.0)) is None
 
 
-@pytest.mark.parametrize(("beyond", "says"), [(0.5, "0.5 ms more."), (-0.04, "0.04 ms less.")])
+@pytest.mark.parametrize(
+    ("beyond", "says"), [(0.5, "0.5 ms more."), (-0.04, "0.04 ms less."), (-6.7e-4, "the same, to 0.001 ms.")]
+)
 def test_later_tokens_are_the_servers_and_the_clients(beyond: float, says: str) -> None:
     """A server whose clock runs on after the last token has been longer at it than the client saw: said as such."""
     parts = {
