@@ -28,6 +28,11 @@ _PIECE_READS = 4096
 #: What is kept of an answer that is no stream: enough for the server's words.
 _WORDS_BYTES = 4096
 TOO_LARGE = "stream_too_large"
+#: What is told once of a server that closes kept connections.
+CLOSES_KEPT = (
+    "kept_connection",
+    "the server closes connections that it promised to keep: requests were sent again, each on its own",
+)
 
 
 class StreamConnection(HttpConnection, StampedProtocol):
@@ -189,6 +194,5 @@ class OpenAIClient(HttpClient):
         self.closes_kept = True
         for connection in [idle for idle in self._idle if isinstance(idle, StreamConnection) and idle.kept]:
             connection.drop()
-        text = "the server closes connections that it promised to keep: requests were sent again, each on its own"
-        self.explain("kept_connection", text)
+        self.explain(*CLOSES_KEPT)
         self._sink.again(call)

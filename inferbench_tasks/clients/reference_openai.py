@@ -12,13 +12,15 @@ import httpx
 
 from inferbench_tasks.clients.answers import Outputs
 from inferbench_tasks.clients.base import CONNECTION, OK, RECONNECT_DELAY_S, RESET, Call, Payload
-from inferbench_tasks.clients.openai import TOO_LARGE
+from inferbench_tasks.clients.openai import CLOSES_KEPT, TOO_LARGE
 from inferbench_tasks.clients.openai_form import without_key
 from inferbench_tasks.clients.stamped_transport import NOT_STAMPED
 from inferbench_tasks.clients.tasks import TaskClient, knock
 
 _OWN_HEADERS = ("host", "content-length")
 _WORDS_BYTES = 4096
+#: An attempt's end that is no answer's: a kept connection that the server had closed.
+_CLOSED = "closed"
 
 
 class ReferenceOpenAIClient(TaskClient):
@@ -33,8 +35,7 @@ class ReferenceOpenAIClient(TaskClient):
         self._scheme = "https" if target.tls else "http"
         self._key = target.key()
         self._client: httpx.AsyncClient | None = None
-        self._answered = False
-        self._reset = ""
+        self._closes_kept = False
 
     async def open(self, connections: int) -> None:
         await knock(self.settings)
@@ -50,23 +51,28 @@ class ReferenceOpenAIClient(TaskClient):
 
     async def exchange(self, call: Call) -> tuple[str, bytes | Outputs]:
         status, answer = await self._attempt(call)
-        more = min(self.settings.connections, 4) if self._answered else 0
-        while status == RESET and call.first_byte_ns < 0 and more:
-            # Kept connections that the server closed, of which httpx does not say that they were.
-            more -= 1
+        while status == _CLOSED:
+            # As the fast client: sent again, and from now on no connection is used twice.
+            self._closes_kept = True
+            self._explain(*CLOSES_KEPT)
             call.sent_ns = time.monotonic_ns()
             status, answer = await self._attempt(call)
-        self._answered |= status == OK
-        if status == RESET:
-            self._explain(RESET, self._reset)
         return status, answer
 
     async def _attempt(self, call: Call) -> tuple[str, bytes | Outputs]:
         url, headers, body = self._request(call.payload)
         assert self._client is not None
         reads, kept = array.array("q"), bytearray()
+        dialled = False
+
+        async def trace(event: str, _: dict[str, Any]) -> None:
+            nonlocal dialled
+            dialled |= event == "connection.connect_tcp.started"
+
         try:
-            async with self._client.stream("POST", url, content=body, headers=headers) as response:
+            async with self._client.stream(
+                "POST", url, content=body, headers=headers, extensions={"trace": trace}
+            ) as response:
                 call.first_byte_ns = time.monotonic_ns()
                 if response.status_code != 200:
                     status = f"http_{response.status_code // 100}xx"
@@ -92,7 +98,9 @@ class ReferenceOpenAIClient(TaskClient):
             await asyncio.sleep(RECONNECT_DELAY_S)  # a dead server is not hammered
             return CONNECTION, b""
         except (httpx.HTTPError, OSError) as error:
-            self._reset = str(error) or type(error).__name__
+            if call.first_byte_ns < 0 and not dialled:
+                return _CLOSED, b""
+            self._explain(RESET, str(error) or type(error).__name__)
             return RESET, b""
         finally:
             if self.settings.streams is not None and kept:
@@ -116,4 +124,6 @@ class ReferenceOpenAIClient(TaskClient):
         first, *lines = head.decode().split("\r\n")
         pairs = (line.split(": ", 1) for line in lines)
         headers = {name: value for name, value in pairs if name.lower() not in _OWN_HEADERS}
+        if self._closes_kept:
+            headers["Connection"] = "close"
         return f"{self._scheme}://{self.settings.endpoint.url}{first.split()[1]}", headers, body

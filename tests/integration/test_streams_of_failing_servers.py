@@ -34,12 +34,12 @@ EACH = Each(ttft_ms=60_000)
 ENDS = {OK, "reset", "connection"}
 
 
-def plan_of(url: str, folder: Path, **options: Any) -> Any:
+def plan_of(url: str, folder: Path, arrivals: str = "constant:40", **options: Any) -> Any:
     """Of a load without the client's ceiling, which goes on whatever fails."""
     fields = {"duration_s": 1.5, "warmup_s": 0.0, "timeout_ms": 10_000.0, "max_error_ratio": 1.0, "shards": 1}
     tokens = TokenOptions(output_tokens={"kind": "fixed", "value": 12}, each=EACH)
     asked = standalone.Asked(
-        url=url, arrivals="constant:40", options={**fields, **options}, model="stand-in", protocol="openai",
+        url=url, arrivals=arrivals, options={**fields, **options}, model="stand-in", protocol="openai",
         tokens=tokens,
     )  # fmt: skip
     return standalone.plan(asked, folder)
@@ -56,14 +56,22 @@ Answer = Callable[[str, str], tuple[int, bytes]]
 
 
 @contextmanager
-def answering(answer: Answer) -> Iterator[str]:
-    """A server that answers each path, and the key it was sent, with a status and a body."""
+def answering(answer: Answer, *, once: bool = False, closed: list[str] | None = None) -> Iterator[str]:
+    """A server that answers each path, and the key it was sent, with a status and a body; ``once``: on each connection,
+    which it closes at the next request. What was closed so is put into ``closed``."""
+    dropped = [] if closed is None else closed
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        used = False
 
         def _answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            if once and self.used:
+                self.close_connection = True
+                dropped.append(self.path)
+                return
+            self.used = True
             status, body = answer(self.path, self.headers.get("Authorization", "").removeprefix("Bearer "))
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
@@ -95,6 +103,19 @@ def stream(*, usage: bool = True) -> bytes:
     if usage:
         end["usage"] = {"prompt_tokens": 3, "completion_tokens": 6}
     return b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in [*chunks, end])
+
+
+@pytest.mark.parametrize("client", ["fast", "reference"])
+def test_a_server_that_closes_a_kept_connection_at_the_next_request(tmp_path: Path, client: str) -> None:
+    """Requests that it gave no answer are sent again, that is told, and from then on each has a connection of its own:
+    no failure, and none but the first waited for a dead one, whatever the client."""
+    closed: list[str] = []
+    with answering(lambda path, key: (200, stream()), once=True, closed=closed) as url:
+        plan = plan_of(url, tmp_path, arrivals="closed_loop:1", max_requests=20, client=client)
+        outcome, _, ends = loaded(plan, tmp_path)
+    assert ends.keys() == {OK} and ends.total() >= 8
+    assert set(outcome.applied.explanations) == {"kept_connection"}
+    assert 1 <= len(closed) <= 2
 
 
 @pytest.mark.parametrize("client", ["fast", "reference"])
