@@ -109,8 +109,8 @@ def _session(
             continue
         night.disturbed = why_not(session, method)
         if night.disturbed is None:
-            session = session.at(results.set_base_ns(session.base_ns))
             name = f"night-{uuid.uuid4().hex[:12]}"
+            session = results.at_base(session, name)
             for one in todo:
                 timed = session.timed[one.item.name]
                 results.put(result_of(one, timed, results.setting, method, name, None))

@@ -53,9 +53,9 @@ def measure(
         )
         raise StageError(f"{what}: {error.why}") from error
     disturbed = why_not(session, method)
-    if disturbed is None:
-        session = session.at(results.set_base_ns(session.base_ns))
     name = f"predict-{uuid.uuid4().hex[:12]}"
+    if disturbed is None:
+        session = results.at_base(session, name)
     fresh = {
         one.item.name: result_of(one, session.timed[one.item.name], results.setting, method, name, disturbed)
         for one in missing

@@ -1,8 +1,9 @@
 """Bricks' times in PerfDB: written once, found by setting and identity; the same protocol as the files' store.
 
 ``brick_levels`` has one document for each setting, with the references' times that all times of it are relative to;
-``brick_results`` one for each session that measured a brick or a whole model; ``decompositions`` one for each model
-that was cut, at each granularity: its bricks in order, and what each of them takes from.
+``brick_references`` one for each session that counted, with these as they were then; ``brick_results`` one for each
+session that measured a brick or a whole model; ``decompositions`` one for each model that was cut, at each granularity:
+its bricks in order, and what each of them takes from.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pymongo.errors import DuplicateKeyError
 
 from inferbench_tasks.brick_jobs.cutting import CutModel, ToMeasure
 from inferbench_tasks.bricks.measure.method import Method, Setting
-from inferbench_tasks.bricks.measure.session import Timed
+from inferbench_tasks.bricks.measure.session import Session, Timed
 from inferbench_tasks.bricks.results import WHOLE, Result, setting_id
 from inferbench_tasks.bricks.views import view_of
 from inferbench_tasks.perfdb.documents import utc_now
@@ -24,6 +25,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain, to_stored
 
 RESULTS, LEVELS, DECOMPOSITIONS = "brick_results", "brick_levels", "decompositions"
+REFERENCES = "brick_references"
 
 
 def of_precision(precision: str) -> str | dict[str, list[str | None]]:
@@ -65,6 +67,24 @@ class PerfDBResults:
 
         self._db.retrying(insert, "writing bricks' level")
         return self.base_ns() or base_ns
+
+    def at_base(self, session: Session, name: str) -> Session:
+        """A session that counts, at this setting's base; what its references took is kept under its name."""
+        self.put_references(name, session.references_ns)
+        return session.at(self.set_base_ns(session.base_ns))
+
+    def put_references(
+        self, session: str, references_ns: Mapping[str, float], measured_at: datetime | None = None
+    ) -> None:
+        """Keep what the references took in a session, once."""
+        where = {"setting_id": self._id, "session": session}
+        values = {"references_ns": dict(references_ns), "measured_at": measured_at or utc_now()}
+        self._db.retrying(
+            lambda: self._db.collection(REFERENCES).update_one(
+                where, {"$setOnInsert": to_stored(values)}, upsert=True
+            ),
+            "writing a session's references",
+        )
 
     def get(self, identity: str) -> Result | None:
         """The newest of a brick, or of a whole model, with its raw times."""

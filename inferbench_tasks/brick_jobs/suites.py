@@ -121,6 +121,8 @@ def taken_in(answer: Answer, db: PerfDB, device: str = "") -> dict[str, Any]:
                 field="results",
             )
     base = results.set_base_ns(base)
+    for number, session in enumerate(sessions):
+        results.put_references(_session_name(answer, number), session.references_ns, at)
     made = [
         result
         for number, session in enumerate(sessions)
@@ -141,7 +143,7 @@ def _results(
 ) -> Iterator[Result]:
     """What one session tells of the owner's bricks. A file that is taken in twice is stored once: its session's name is
     of what it says."""
-    of = f"suite-{answer.suite[:12]}-{answer.sha256[:12]}/{number}"
+    of = _session_name(answer, number)
     for name, timed in session.timed.items():
         for identity in known[name]["identities"]:
             yield Result(
@@ -150,6 +152,10 @@ def _results(
                 rounds_ns={state: tuple(times) for state, times in timed.rounds_ns.items()},
                 raw_ns={state: tuple(tuple(each) for each in rounds) for state, rounds in timed.raw_ns.items()},
             )  # fmt: skip
+
+
+def _session_name(answer: Answer, number: int) -> str:
+    return f"suite-{answer.suite[:12]}-{answer.sha256[:12]}/{number}"
 
 
 def _networks(db: PerfDB, suite: str) -> list[dict[str, Any]]:

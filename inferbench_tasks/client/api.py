@@ -169,6 +169,11 @@ class InferBench:
         rows: list[Answer] = self._get("/bricks/gaps", device=device)["items"]
         return rows
 
+    def brick_drift(self, device: str = "") -> list[Answer]:
+        """How fast each device was, session after session of bricks: ``level_ratio``, ``changes``, ``points``."""
+        rows: list[Answer] = self._get("/bricks/drift", device=device)["items"]
+        return rows
+
     def brick_shared(self, device: str = "") -> list[Answer]:
         """What each two models have in common: ``model``, ``other``, ``jaccard_ratio``."""
         rows: list[Answer] = self._get("/bricks/shared", device=device)["items"]

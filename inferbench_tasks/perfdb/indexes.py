@@ -158,6 +158,10 @@ def indexes() -> dict[str, list[IndexModel]]:
             IndexModel([("whole", 1), ("usable", 1), ("measured_at", DESCENDING)], name="measured"),
             IndexModel([("key", 1), ("measured_at", DESCENDING)], name="key"),
         ],
+        "brick_references": [
+            IndexModel([("setting_id", 1), ("session", 1)], unique=True, name="written_once"),
+            IndexModel([("setting_id", 1), ("measured_at", DESCENDING)], name="newest"),
+        ],
         "brick_suites": [IndexModel([("suite", 1), ("name", 1)], unique=True, name="network")],
         "decompositions": [
             IndexModel([("whole", 1), ("granularity", 1)], name="whole"),

@@ -92,7 +92,7 @@ def run(inp: Input, ctx: Context) -> Output:
                     continue
                 disturbed = why_not(session, method)
                 if disturbed is None:
-                    session = session.at(results.set_base_ns(session.base_ns))
+                    session = results.at_base(session, name)
                 for one in todo:
                     results.put(result_of(one, session.timed[one.item.name], here, method, name, disturbed))
                     stored.append(one.item.name)

@@ -6,7 +6,7 @@ import glob
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,8 @@ class Timed:
 
 @dataclass(frozen=True)
 class Session:
-    """``quiet``: whether there were as many good rounds as wanted; ``base_ns``: what the levels are relative to."""
+    """``quiet``: whether there were as many good rounds as wanted; ``base_ns``: what the levels are relative to;
+    ``references_ns``: what the references took here, the median of the rounds that are used."""
 
     quiet: bool
     rounds: int
@@ -49,6 +50,7 @@ class Session:
     levels: list[float]
     base_ns: dict[str, float]
     timed: dict[str, Timed]
+    references_ns: dict[str, float] = field(default_factory=dict)
 
     def at(self, base_ns: Mapping[str, float]) -> Session:
         """The same relative to another base: each time is divided by this one's level at that base."""
@@ -161,9 +163,10 @@ def judged(
     good = [one for one in rounds if one["good"]]
     quiet = len(good) >= method.rounds
     used = good[: method.rounds] if quiet else rounds
+    names = used[0]["references_ns"]
+    references_ns = {n: sorted(one["references_ns"][n] for one in used)[len(used) // 2] for n in names}
     if base_ns is None:
-        names = used[0]["references_ns"]
-        base_ns = {n: sorted(one["references_ns"][n] for one in used)[len(used) // 2] for n in names}
+        base_ns = references_ns
     levels = [level_of(one["references_ns"], base_ns) for one in used]
     timed = {}
     for name, states in used[0]["times"].items():
@@ -175,7 +178,7 @@ def judged(
             },
             raw,
         )
-    return Session(quiet, len(rounds), len(good), levels, dict(base_ns), timed)
+    return Session(quiet, len(rounds), len(good), levels, dict(base_ns), timed, references_ns)
 
 
 def _sweep_bytes(core: int) -> int:

@@ -19,6 +19,7 @@ from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, plain, table
 from inferbench_tasks.provider.api.problems import blame, not_found
 from inferbench_tasks.provider.api.runs import Limit, Offset
+from inferbench_tasks.regression.machines import drifts
 
 router = APIRouter(tags=["bricks"], prefix="/bricks")
 Text = Annotated[str, Query(max_length=300)]
@@ -55,6 +56,14 @@ def gaps(request: Request, db: Store, device: Device = "", format: Format = None
     with blame("device"):
         rows = queries.gaps(db, device)
     return table(request, format, rows, name="brick-gaps")
+
+
+@router.get("/drift", summary="How fast each device was, session after session of bricks")
+def drift(request: Request, db: Store, device: Device = "", format: Format = None) -> Response:
+    """A line for each setting that anything was measured at: ``level_ratio``, what the reference bricks took in the
+    newest session over its first (1.1: a tenth slower), the same of each (``references``) and of each session
+    (``points``), and its ``changes``, by E-Divisive at 1%."""
+    return table(request, format, plain(drifts(db, device)), name="brick-drift")
 
 
 @router.get("/shared", summary="What each two models have in common")

@@ -110,7 +110,9 @@ def runs(
 
 @router.get("/regression", response_class=HTMLResponse)
 def regression(db: Store, name: Annotated[str, Query(max_length=100)] = "") -> HTMLResponse:
-    """The nightly series with their change points."""
+    """The nightly series with their change points, and how fast the machines themselves were."""
+    from inferbench_tasks.bricks.measure.levels import LEVEL_RATIO
+    from inferbench_tasks.regression.machines import drifts
     from inferbench_tasks.regression.report import chart
 
     state = regression_now(db)
@@ -124,6 +126,8 @@ def regression(db: Store, name: Annotated[str, Query(max_length=100)] = "") -> H
         names=sorted({s["name"] for s in state["series"]}),
         charts=[{"title": _title(s), "chart": leading(chart(s), s)} for s in series[:MOST_CHARTS]],
         more=len(series) > MOST_CHARTS,
+        machines=drifts(db),
+        level_percent=LEVEL_RATIO * 100,
     )
 
 

@@ -1,0 +1,67 @@
+"""How fast each device itself was, session after session of bricks: what changes there is the machine's, no model's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from inferbench_tasks.brick_jobs.queries import find
+from inferbench_tasks.brick_jobs.store import LEVELS, REFERENCES
+from inferbench_tasks.bricks.measure.levels import level_of
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import to_plain
+from inferbench_tasks.regression.changepoint import change_points
+
+#: The newest sessions of a setting that are looked at, and the settings, those that were begun last.
+MOST_SESSIONS, MOST_SETTINGS = 60, 20
+
+
+def drifts(db: PerfDB, device: str = "") -> list[dict[str, Any]]:
+    """A row for each setting with its sessions: the level of each over the setting's first, and where it changed.
+
+    ``device``: part of the processor's name. ``level_ratio``: 1.1 is a tenth slower than when its times began;
+    ``references``: the same of each reference in the newest session; ``changes``: E-Divisive at 1% over the levels.
+    """
+    rows = []
+    levels = find(db, LEVELS, {}, {"references_ns": 1, "setting": 1}, [("created_at", -1)])
+    chosen = [one for one in levels if device.lower() in one["setting"]["processor"].lower()]
+    for level in map(to_plain, chosen[:MOST_SETTINGS]):
+        where = {"setting_id": level["_id"]}
+        newest = find(db, REFERENCES, where, {}, [("measured_at", -1)], MOST_SESSIONS)
+        if newest:
+            sessions = [to_plain(one) for one in reversed(newest)]
+            rows.append(_row(level["setting"], level["references_ns"], sessions))
+    return rows
+
+
+def _row(
+    setting: Mapping[str, Any], base_ns: Mapping[str, float], sessions: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    points = [
+        {
+            "session": one["session"],
+            "measured_at": one["measured_at"],
+            "level_ratio": level_of(one["references_ns"], base_ns),
+        }
+        for one in sessions
+    ]
+    changes = change_points([point["level_ratio"] for point in points])
+    last = sessions[-1]["references_ns"]
+    return {
+        "device": setting["processor"],
+        **{name: setting[name] for name in ("instruction_set", "cores", "threads", "runtime", "version")},
+        "sessions": len(points),
+        "newest_at": points[-1]["measured_at"],
+        "level_ratio": points[-1]["level_ratio"],
+        "references": {name: last[name] / ns for name, ns in base_ns.items()},
+        "changes": [
+            {
+                "session": points[one.index]["session"],
+                "measured_at": points[one.index]["measured_at"],
+                "change_percent": (one.after / one.before - 1) * 100,
+                "p_value": one.p_value,
+            }
+            for one in changes
+        ],
+        "points": points,
+    }
