@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from pydantic import ValidationError
 
 from inferbench_tasks import settings
 from inferbench_tasks.backends.base import BACKENDS, Backend
+from inferbench_tasks.cli.inspected_submission import free_axes, made_up, size_of, submission, texts
 from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
 from inferbench_tasks.errors import InferBenchError, InputError
 from inferbench_tasks.formats.base import FORMATS
@@ -26,20 +26,6 @@ from inferbench_tasks.stages import inspection
 from inferbench_tasks.stages.base import Context
 from inferbench_tasks.submission.explain import explain
 from inferbench_tasks.submission.schema import JobSpec, Submission
-
-#: The rest of a submission of a language model.
-_PROMPTS = (
-    "convert: {format: gguf}",
-    "serve: {backend: llama_cpp, slots: 2, context_tokens: 1024}",
-    "requests:",
-    "  kind: prompts",
-    "  input_tokens: {kind: uniform, min: 50, max: 200}",
-    "  output_tokens: {kind: fixed, value: 64}",
-    "load:",
-    "  protocol: openai",
-    "  arrivals: {kind: closed_loop, concurrency: 1}",
-    "  duration_s: 60",
-)
 
 
 def inspect(
@@ -141,16 +127,16 @@ def described(
     if size is not None:
         refused.append(f"serve.batching: leave it out, each call has {size} sample(s)")
         refused.append(f"load.batch_size: has to be {size}")
-    if _texts(model):
+    if texts(model):
         refused.append(
             "made-up requests for text: give requests: {kind: files, path: texts.txt or samples.npz}"
         )
-    if not _made_up(model):
+    if not made_up(model):
         refused.append(
             "made-up requests: the model refuses them; give requests: {kind: files, path: samples.npz}"
             + (
-                f", or sizes that it takes: requests: {{kind: random, sizes: [{_size(model)}]}}"
-                if _free(model)
+                f", or sizes that it takes: requests: {{kind: random, sizes: [{size_of(model)}]}}"
+                if free_axes(model)
                 else ""
             )
         )
@@ -175,25 +161,6 @@ def described(
 def _shown(spec: TensorSpec, size: int | None) -> dict[str, Any]:
     row = spec.model_dump(mode="json")
     return {**row, "shape": [-1 if size is None else size, *spec.shape]}
-
-
-def _texts(model: ModelArtifact) -> bool:
-    return any(spec.dtype == "str" for spec in model.inputs)
-
-
-def _made_up(model: ModelArtifact) -> bool:
-    """Whether the model takes noise, with 16 for each of its free sizes."""
-    return not (model.costs_reason or "").startswith("The model can't be run")
-
-
-def _free(model: ModelArtifact) -> list[str]:
-    """The free axes of the inputs, as ``requests.sizes`` names them; the batch is axis 0."""
-    return [f"{spec.name}.{at}" for spec in model.inputs for at, n in enumerate(spec.shape, 1) if n == -1]
-
-
-def _size(model: ModelArtifact) -> str:
-    """A number for the free axes, as YAML."""
-    return f"{{axes: {json.dumps(_free(model), ensure_ascii=False)}, size: 16}}"
 
 
 def _runs(model: ModelArtifact) -> tuple[list[dict[str, Any]], list[str]]:
@@ -231,41 +198,3 @@ def _runs(model: ModelArtifact) -> tuple[list[dict[str, Any]], list[str]]:
                 }
             )
     return rows, refused
-
-
-def submission(
-    model: ModelArtifact, path: Path, runs: list[dict[str, Any]], fields: Mapping[str, str]
-) -> str:
-    """A submission as YAML for the first backend that runs the model here."""
-    usual = {"backend": "onnxruntime", "format": "onnx"}
-    able = [row for row in runs if row["here"] == "yes"]
-    here = next((row for row in able if row["backend"] == usual["backend"]), able[0] if able else usual)
-    chosen = "".join(f", {name}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items())
-    lines = [
-        f"name: {model.name.lower().replace('_', '-')[:60]}",
-        f"model: {{kind: file, path: {json.dumps(path.name, ensure_ascii=False)}{chosen}}}",
-    ]
-    if not FORMATS.load(model.format).tensors:
-        return "\n".join([*lines, *_PROMPTS]) + "\n"
-    if _texts(model):
-        lines.append("requests: {kind: files, path: texts.txt}  # a text in each line")
-    elif not _made_up(model):
-        lines.append(
-            "requests: {kind: files, path: samples.npz}  # an array for each input, the first axis counts samples"
-        )
-    elif _free(model) and not _texts(model):
-        lines += [
-            "requests:",
-            "  kind: random",
-            f"  sizes: [{_size(model)}]  # or a law: {{kind: uniform, min: 8, max: 64}}",
-        ]
-    lines += [
-        f"convert: {{format: {here['format']}}}",
-        f"serve: {{backend: {here['backend']}}}",
-        "load:",
-        "  arrivals: {kind: poisson, rate_rps: 20}",
-        "  duration_s: 30",
-    ]
-    if (model.batch_size or 1) > 1:
-        lines.append(f"  batch_size: {model.batch_size}")
-    return "\n".join(lines) + "\n"

@@ -16,25 +16,27 @@ import numpy as np
 
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.contracts.handles import TensorSpec
-from inferbench_tasks.contracts.models import noise_like
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats import onnx_edges
 from inferbench_tasks.formats.base import Predict
 from inferbench_tasks.formats.calls import by_calls
 from inferbench_tasks.formats.exposed import run_exposed
 from inferbench_tasks.formats.index_bounds import index_bounds
-from inferbench_tasks.formats.macs import all_nodes, attribute, operator
+from inferbench_tasks.formats.macs import all_nodes, operator
 from inferbench_tasks.formats.onnx import open_session, signature
 from inferbench_tasks.formats.onnx_batch import BatchStuckError, Freed
-from inferbench_tasks.modelrepo.loudness import differs, mixes
+from inferbench_tasks.modelrepo.onnx_proof import (
+    RefusedError,
+    answers_differ,
+    ask,
+    mixed,
+    noise,
+    tolerance_of,
+)
 from inferbench_tasks.modelrepo.proving import PROVED_AT, freed_note, proof
 
 #: The file as it came, where its batch was made free.
 ORIGINAL = "original.onnx"
-TOLERANCE_RATIO = 1e-4
-#: Where values are rounded inside, sums in another order may fall on the other side.
-ROUNDED_RATIO = 2e-2
-SIZE = 16
 DRAWING = {
     "RandomNormal",
     "RandomNormalLike",
@@ -42,12 +44,6 @@ DRAWING = {
     "RandomUniformLike",
     "Multinomial",
     "Bernoulli",
-}
-SCALES_OF_A_BATCH = {
-    "DynamicQuantizeLinear",
-    "DynamicQuantizeMatMul",
-    "DynamicQuantizeLSTM",
-    "MatMulIntegerToFloat",
 }
 
 
@@ -94,7 +90,7 @@ def adapt(path: Path, shown: str) -> Adapted:
             onnx.save(model, path)
             session = _open(path, shown)
             notes += repaired
-        if reason := _mixed(model, session, bounds):
+        if reason := mixed(model, session, bounds):
             notes += [reason, *_frame(model, session, path)]
             batch = 1
     elif (
@@ -135,58 +131,6 @@ def _open(path: Path, shown: str) -> Any:
         ) from error
 
 
-def noise(session: Any, bounds: dict[str, int], rows: int | None) -> Arrays:
-    """Made-up inputs: ``rows`` along the first axis; as the session's inputs are shaped themselves if None."""
-    rng = np.random.default_rng(0)
-    arrays: Arrays = {}
-    for spec, value in zip(signature(session)[0], session.get_inputs(), strict=True):
-        spec = spec.model_copy(update={"below": bounds.get(spec.name)})
-        if rows is None:
-            sizes = tuple(size if isinstance(size, int) else -1 for size in value.shape)
-            arrays[spec.name] = noise_like(spec.model_copy(update={"shape": sizes}), 1, rng, SIZE)[0]
-        else:
-            arrays[spec.name] = noise_like(spec, rows, rng, SIZE)
-    return arrays
-
-
-def _ask(session: Any, arrays: Arrays) -> Arrays:
-    names = [value.name for value in session.get_outputs()]
-    try:
-        return dict(zip(names, session.run(names, arrays), strict=True))
-    except Exception as error:  # whatever a runtime raises is a reason
-        raise _RefusedError(" ".join(str(error).split())[:300]) from error
-
-
-class _RefusedError(Exception):
-    """The model could not be run on made-up inputs."""
-
-
-def _mixed(model: Any, session: Any, bounds: dict[str, int]) -> str | None:
-    """Why free first axes are no batch axes; None if they are, or where that only real inputs can show."""
-    if SCALES_OF_A_BATCH & {node.op_type for node in model.graph.node}:
-        return None  # rows do influence each other then, within the tolerance that the submission allows
-    try:
-        arrays = noise(session, bounds, max(PROVED_AT))
-        together = _ask(session, arrays)
-        for row in range(2):
-            alone = _ask(session, {name: array[row : row + 1] for name, array in arrays.items()})
-            expected = {name: _row(array, row) for name, array in together.items()}
-            # Made-up inputs may make little differences large; those of real ones are looked at more closely later.
-            if reason := _differs(alone, expected, ROUNDED_RATIO):
-                return f"the free first axis is no batch axis: {reason}"
-        if reason := mixes(partial(_ask, session), arrays, ROUNDED_RATIO):
-            return f"the free first axis is no batch axis: {reason}"
-    except InputError:  # no noise for text
-        return None
-    except _RefusedError:
-        try:
-            _ask(session, noise(session, bounds, 1))
-        except (InputError, _RefusedError):
-            return None  # it wants other inputs than these: the real ones will show
-        return "the free first axis is no batch axis: the model refuses more than one row"
-    return None
-
-
 def _keep_axes(model: Any, session: Any, bounds: dict[str, int], folder: Path) -> list[str]:
     """A Squeeze of all axes of 1 takes the batch's too where there is one sample: it gets the others' numbers."""
     blind = [n for n in model.graph.node if operator(n) == "Squeeze" and len(n.input) < 2 and not n.attribute]
@@ -207,42 +151,6 @@ def _keep_axes(model: Any, session: Any, bounds: dict[str, int], folder: Path) -
     return notes
 
 
-def _tolerance_ratio(model: Any) -> float:
-    from onnx import TensorProto
-
-    halves = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
-    kinds = {tensor.data_type for tensor in model.graph.initializer}
-    kinds |= {value.type.tensor_type.elem_type for value in model.graph.input}
-    rounds = any(
-        node.op_type == "QuantizeLinear" or _casts_to(node, halves) for node in all_nodes(model.graph)
-    )
-    return ROUNDED_RATIO if rounds or kinds & set(halves) else TOLERANCE_RATIO
-
-
-def _casts_to(node: Any, kinds: tuple[int, ...]) -> bool:
-    return node.op_type == "Cast" and attribute(node, "to", 0) in kinds
-
-
-def _row(array: Any, row: int) -> Any:
-    return array[row : row + 1] if isinstance(array, np.ndarray) and array.ndim else array
-
-
-def _differs(answer: Arrays, expected: Arrays, tolerance_ratio: float) -> str | None:
-    """Where two answers differ beyond what another order of sums may. Made-up inputs may lead to NaN: in both, then."""
-    nan = {
-        name
-        for name, a in expected.items()
-        if isinstance(a, np.ndarray) and a.dtype.kind == "f" and np.isnan(a).any()
-    }
-    if any(not np.array_equal(np.isnan(answer[name]), np.isnan(expected[name])) for name in nan):
-        return "it answers NaN elsewhere"
-    return differs(
-        answer | {name: np.nan_to_num(answer[name]) for name in nan},
-        expected | {name: np.nan_to_num(expected[name]) for name in nan},
-        tolerance_ratio,
-    )
-
-
 def _free(path: Path, shown: str, session: Any, bounds: dict[str, int], batch: int) -> str | None:
     """Write the model with a free batch, the file as it was beside it; None, or why that is not possible."""
     import onnx
@@ -258,16 +166,16 @@ def _free(path: Path, shown: str, session: Any, bounds: dict[str, int], batch: i
         Freed(model, run_exposed(model, arrays, path.parent), batch, static).run()
         onnx.save(model, trial)
         freed = _open(trial, shown)
-        tolerance_ratio = _tolerance_ratio(model)
+        tolerance_ratio = tolerance_of(model)
         reason = proof(
             _as_freed(session, freed),
-            partial(_ask, freed),
+            partial(ask, freed),
             partial(noise, freed, bounds),
             batch,
-            partial(_differs, tolerance_ratio=tolerance_ratio),
+            partial(answers_differ, tolerance_ratio=tolerance_ratio),
             tolerance_ratio,
         )
-    except (BatchStuckError, _RefusedError, InputError) as error:
+    except (BatchStuckError, RefusedError, InputError) as error:
         reason = str(error)
     if reason is not None:
         trial.unlink(missing_ok=True)
@@ -300,7 +208,7 @@ def _as_freed(session: Any, freed: Any) -> Predict:
     ranks = {value.name: len(value.shape) for value in freed.get_outputs()}
 
     def predict(arrays: Arrays) -> Arrays:
-        answers = _ask(session, arrays)
+        answers = ask(session, arrays)
         return {name: a[np.newaxis] if a.ndim == ranks[name] - 1 else a for name, a in answers.items()}
 
     return predict

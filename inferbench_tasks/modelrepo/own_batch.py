@@ -19,7 +19,7 @@ from inferbench_tasks.contracts.models import noise_like
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.base import FORMATS, Predict
 from inferbench_tasks.formats.calls import by_calls
-from inferbench_tasks.modelrepo import onnx_file, proving
+from inferbench_tasks.modelrepo import onnx_file, onnx_proof, proving
 from inferbench_tasks.modelrepo.loudness import differs
 
 #: Beside a model whose batch was made free: the file as it came, and its batch.
@@ -71,7 +71,7 @@ def proof(whole: Predict, freed: Predict, inputs: tuple[TensorSpec, ...], batch:
         rng = np.random.default_rng(0)
         return {spec.name: noise_like(spec, rows, rng) for spec in inputs}
 
-    tolerance_ratio = onnx_file.TOLERANCE_RATIO
+    tolerance_ratio = onnx_proof.TOLERANCE_RATIO
     within = partial(differs, tolerance_ratio=tolerance_ratio)
     return proving.proof(whole, freed, noise, batch, within, tolerance_ratio)
 
