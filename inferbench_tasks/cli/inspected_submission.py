@@ -9,20 +9,7 @@ from typing import Any
 
 from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.formats.base import FORMATS
-
-#: The rest of a submission of a language model.
-_PROMPTS = (
-    "convert: {format: gguf}",
-    "serve: {backend: llama_cpp, slots: 2, context_tokens: 1024}",
-    "requests:",
-    "  kind: prompts",
-    "  input_tokens: {kind: uniform, min: 50, max: 200}",
-    "  output_tokens: {kind: fixed, value: 64}",
-    "load:",
-    "  protocol: openai",
-    "  arrivals: {kind: closed_loop, concurrency: 1}",
-    "  duration_s: 60",
-)
+from inferbench_tasks.formats.gguf_file import read_gguf
 
 
 def submission(
@@ -38,7 +25,7 @@ def submission(
         f"model: {{kind: file, path: {json.dumps(path.name, ensure_ascii=False)}{chosen}}}",
     ]
     if not FORMATS.load(model.format).tensors:
-        return "\n".join([*lines, *_PROMPTS]) + "\n"
+        return "\n".join([*lines, *_prompts(path)]) + "\n"
     if texts(model):
         lines.append("requests: {kind: files, path: texts.txt}  # a text in each line")
     elif not made_up(model):
@@ -61,6 +48,24 @@ def submission(
     if (model.batch_size or 1) > 1:
         lines.append(f"  batch_size: {model.batch_size}")
     return "\n".join(lines) + "\n"
+
+
+def _prompts(path: Path) -> list[str]:
+    """The rest of a submission of a language model, of lengths that it was made for."""
+    context_tokens = min(1024, read_gguf(path).context_tokens or 1024)
+    longest = min(200, context_tokens // 2)
+    return [
+        "convert: {format: gguf}",
+        f"serve: {{backend: llama_cpp, slots: 2, context_tokens: {context_tokens}}}",
+        "requests:",
+        "  kind: prompts",
+        f"  input_tokens: {{kind: uniform, min: {min(50, longest)}, max: {longest}}}",
+        f"  output_tokens: {{kind: fixed, value: {min(64, context_tokens // 4)}}}",
+        "load:",
+        "  protocol: openai",
+        "  arrivals: {kind: closed_loop, concurrency: 1}",
+        "  duration_s: 60",
+    ]
 
 
 def texts(model: ModelArtifact) -> bool:

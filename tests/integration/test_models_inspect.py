@@ -76,7 +76,7 @@ def test_files_of_others_are_refused_with_what_helps(tmp_path: Path, ending: str
 
 def test_a_language_model_is_told_with_a_submission_that_runs_it(tmp_path: Path, monkeypatch: Any) -> None:
     """Parameters and precision by hand: 16 numbers in f32 and 64 in q4_1; no backend of tensors is offered, and none
-    whose format this file can't become.
+    whose format this file can't become. The submission stays within the model's context of 512 tokens.
     """
     monkeypatch.setenv("INFERBENCH_DATA_DIR", str(tmp_path / "data"))
     path = written(tmp_path)
@@ -88,7 +88,7 @@ def test_a_language_model_is_told_with_a_submission_that_runs_it(tmp_path: Path,
     assert (row["backend"], row["precisions"], row["way"]) == ("llama_cpp", "q4_1", "gguf")
     (tmp_path / "s.yaml").write_text(document["submission"])
     submission = read_submission(tmp_path / "s.yaml", of_cluster_here(tmp_path / "data"))
-    assert submission.name == "m" and "llama_cpp" in document["submission"]
+    assert submission.name == "m" and "llama_cpp, slots: 2, context_tokens: 512" in document["submission"]
 
 
 @pytest.mark.parametrize(
