@@ -5,7 +5,7 @@ A key that holds a dot itself can't be told from two keys; documents here have n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 
@@ -22,6 +22,12 @@ def last(path: str) -> str:
 def contains(group: str, path: str) -> bool:
     """Whether ``path`` is ``group`` or lies below it."""
     return path == group or path.startswith(group + ".")
+
+
+def outermost(paths: Iterable[str]) -> list[str]:
+    """Each path once, in their order, without those that lie below another of them."""
+    once = list(dict.fromkeys(paths))
+    return [path for path in once if not any(path != group and contains(group, path) for group in once)]
 
 
 def value_at(document: Any, path: str) -> Any:

@@ -59,6 +59,9 @@ class Figure:
     views: tuple[View, ...] = ("report", "sweep")
     #: Only answers that are streams of tokens have it: it is not offered for runs of others, nor may it bound them.
     streamed: bool = False
+    #: A measure of the answers to the samples of `evaluate`: of other samples it is another figure, which is compared
+    #: with none of these (``perfdb.judged_on``).
+    evaluated: bool = False
     #: Names of earlier versions and short ones; accepted wherever figures are named.
     aliases: tuple[str, ...] = ()
     #: The figure that it stands behind in every list; without one it stands at the end.

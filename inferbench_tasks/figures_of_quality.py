@@ -23,7 +23,7 @@ def _quality(
         name, f"quality.{name}.value", "1" if share or not unit else unit, title, better,
         f"{formula}; over the samples of `evaluate`, asked under load", noun=noun, display_unit="%" if share else None,
         display_factor=100.0 if share else 1.0, interval=f"quality.{name}.ci95", held=held, worsens=False,
-        rate_free=True, views=views,
+        rate_free=True, views=views, evaluated=True,
     )  # fmt: skip
 
 
@@ -57,5 +57,43 @@ QUALITY_FIGURES: tuple[Figure, ...] = (
         "largest_difference_ratio", "Largest difference from the source model", "difference from source",
         "max |answer - source model's| / max |source model's| (answers that are no classes and no vectors)", 34,
         better="lower",
+    ),
+    _quality(
+        "target_spearman", "Spearman's rank correlation with the targets", "Spearman of targets",
+        "correlation of the ranks of answers and targets (answers that are one number)", 35,
+    ),
+    _quality(
+        "exact_match_ratio", "Exact match of answers", "exact match",
+        "samples whose answer, normalised as SQuAD does, is one of the right ones / samples", 36,
+    ),
+    _quality(
+        "answer_f1", "F1 of the answers' words", "answer F1",
+        "mean of the best over right answers of 2 c / (words of answer + of right), c: common words", 37,
+    ),
+    _quality(
+        "word_error_ratio", "Word error rate", "word errors",
+        "insertions, deletions and replacements of words / words of the right texts", 38, better="lower",
+    ),
+    _quality(
+        "character_error_ratio", "Character error rate", "character errors",
+        "insertions, deletions and replacements of characters / characters of the right texts", 39, better="lower",
+    ),
+    _quality(
+        "psnr_db", "Peak signal-to-noise ratio", "PSNR",
+        "mean over pictures of 10 log10(peak^2 / mean squared error), at most 100 dB", 40, unit="dB",
+    ),
+    _quality("ssim", "Structural similarity", "SSIM", "mean over pictures of the index of Z. Wang et al., 2004", 41),
+    _quality(
+        "mean_iou", "Mean intersection over union", "mean IoU",
+        "mean over classes of pixels that both answer and mask name / pixels that either names", 42,
+    ),
+    _quality(
+        "average_precision", "COCO's average precision", "AP",
+        "mean over classes, ten IoU from 0.50 to 0.95 and 101 recalls of the largest precision at that recall or more",
+        43,
+    ),
+    _quality(
+        "average_precision_50", "Average precision at IoU 0.50", "AP50",
+        "mean over classes and 101 recalls of the largest precision at that recall or more, found: IoU >= 0.50", 44,
     ),
 )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 from inferbench_tasks.dotted import flatten
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.perfdb import fields
+from inferbench_tasks.perfdb import fields, judged_on
 from inferbench_tasks.perfdb.documents import ResultDocument
 
 #: Identify a result; they always differ and are shown apart.
@@ -17,9 +17,10 @@ IDENTITY = ("attempt", "job", "invocation", "created")
 def compare(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
     """A row per field: ``field``, and for each run its value under the run's id, then the ratios.
 
-    A figure's ratio is to the first run's figure, None where one of the two was not measured. Settings
-    that are equal in all runs are left out, but for the verdict.
+    A figure's ratio is to the first run's figure, None where one of the two was not measured, or is a measure of the
+    answers to other samples (``evaluated on``). Settings that are equal in all runs are left out, but for the verdict.
     """
+    data = [judged_on.of_document(result.model_dump(include={"extensions"})) for result in results]
     rows = [fields.row(result.model_dump()) for result in results]
     names = [_column(row, rows) for row in rows]
     table = [
@@ -29,12 +30,14 @@ def compare(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
         and (name == "verdict" or any(row[name] != rows[0][name] for row in rows))
     ]
     table += _settings(results, names)
-    for name in FIGURES:
+    if len(set(data)) > 1:
+        table.append({"field": "evaluated on", **dict(zip(names, data, strict=True))})
+    for name, figure in FIGURES.items():
         values = [row.get(name) for row in rows]
         if any(value is not None for value in values):
             ratios = {
-                f"{column} ratio": _ratio(values[0], value)
-                for column, value in zip(names, values, strict=True)
+                f"{column} ratio": None if figure.evaluated and of != data[0] else _ratio(values[0], value)
+                for column, value, of in zip(names, values, data, strict=True)
             }
             ratios.pop(f"{names[0]} ratio")
             table.append({"field": name, **dict(zip(names, values, strict=True)), **ratios})

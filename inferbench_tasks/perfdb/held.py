@@ -19,7 +19,7 @@ from pymongo.change_stream import CollectionChangeStream
 from pymongo.collection import Collection
 from pymongo.errors import OperationFailure, PyMongoError
 
-from inferbench_tasks.dotted import contains
+from inferbench_tasks.dotted import outermost
 from inferbench_tasks.perfdb.fields import Field
 from inferbench_tasks.perfdb.indexes import held_indexes, held_paths
 from inferbench_tasks.perfdb.offered import offered
@@ -112,13 +112,8 @@ class Held:
         if self._changes is not None and self._process == os.getpid():
             self._changes.close()
         results = self._db.collection("results")
-        paths = (*held_paths(), "verdict")
         # MongoDB refuses a path beside the group that it is part of.
-        fields = {
-            f"fullDocument.{path}": 1
-            for path in paths
-            if not any(path != group and contains(group, path) for group in paths)
-        }
+        fields = {f"fullDocument.{path}": 1 for path in outermost((*held_paths(), "verdict"))}
         # Opened before the first reading, so that nothing is missed between the two.
         self._changes = _watch(results, fields)
         self._process = os.getpid()

@@ -13,6 +13,7 @@ from pymongo.database import Database
 
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb import judged_on
 from inferbench_tasks.perfdb.fields import SETTINGS
 
 #: Of results of every kind.
@@ -62,7 +63,11 @@ def held_indexes() -> dict[str, tuple[str, ...]]:
             "device.cores",
             *(figure.field_path for figure in second),
         ),
-        f"held_seldom_to_{seldom[-1].held}": (*_IDENTITY, *(figure.field_path for figure in seldom)),
+        f"held_seldom_to_{seldom[-1].held}": (
+            *_IDENTITY,
+            *(figure.field_path for figure in seldom),
+            *judged_on.PATHS,
+        ),
         "held_load_expected": (*_IDENTITY, *_LOAD),
         "held_software": (*_IDENTITY, "backend.version"),
     }

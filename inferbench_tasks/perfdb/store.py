@@ -20,6 +20,7 @@ from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
 from inferbench_tasks import settings
+from inferbench_tasks.dotted import outermost
 from inferbench_tasks.errors import InputError, PerfDBError
 from inferbench_tasks.perfdb import embedded, indexes
 from inferbench_tasks.perfdb.documents import ResultBase, ResultDocument
@@ -252,7 +253,8 @@ class PerfDB(Lifecycle):
         collection: str = ResultDocument.collection,
     ) -> list[dict[str, Any]]:
         """Like ``find_results``, as stored, only ``fields`` (dotted paths): for tables of many results."""
-        projection = {"_id": 0, **dict.fromkeys(fields, 1)} if fields else {"_id": 0}
+        # MongoDB refuses a path beside the group that it is part of.
+        projection = {"_id": 0, **dict.fromkeys(outermost(fields), 1)} if fields else {"_id": 0}
         where: dict[str, Any] = dict(filter or {})
         if tuple(sort) == tuple(NEWEST_FIRST):
             where = {"$and": [SOME_TIME, where]}

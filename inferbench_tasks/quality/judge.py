@@ -38,13 +38,13 @@ def judge(answered: Answered, names: Iterable[str] = ()) -> Judgement:
     return judgement
 
 
-def require(answered: Answered, names: Iterable[str], dataset: str) -> None:
-    """InputError where one of the named measures can't be had of these answers; it lists those that can."""
+def require(answered: Answered, names: Iterable[str], dataset: str, field: str = "evaluate.measures") -> None:
+    """InputError at ``field`` where one of the named measures can't be had of these; it lists those that can."""
     for name in names:
-        if reason := MEASURES.load(name, "evaluate.measures")().missing(answered):
+        if reason := MEASURES.load(name, field)().missing(answered):
             fitting = [known for known in MEASURES if MEASURES.load(known)().missing(answered) is None]
             raise InputError(
                 f"{name} can't be had on {dataset} with this model: {reason}. Measures that fit: "
                 f"{', '.join(fitting) or 'none'}. See docs/how-to/own-measure.md for what each needs",
-                field="evaluate.measures",
+                field=field,
             )

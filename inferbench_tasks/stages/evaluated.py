@@ -17,6 +17,7 @@ from inferbench_tasks.datasets.about import facts
 from inferbench_tasks.datasets.base import DATASETS, identity, open_dataset
 from inferbench_tasks.datasets.fit import fitted
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.formats.base import FORMATS
 from inferbench_tasks.quality.base import Answered
 from inferbench_tasks.quality.judge import require
@@ -60,16 +61,15 @@ def make(
     reference = prepare.answers(FORMATS.load(model.format)().open(model), arrays, watch, model.batch_size)
     prepare.write(folder, arrays, reference, labels)
     targets = {kind: array[ids] for kind, array in dataset.targets().items()}
-    if spec.measures:
+    bounded = [name for name in (inp.job.slo.bounds() if inp.job.slo else ()) if FIGURES[name].evaluated]
+    if spec.measures or bounded:
         labelled = labels is not None
         meaning = meaning_of(model.task, reference, labelled=labelled)
         reason = model.accuracy_reason or ""
         unlabelled = reason or "the data set has no labels"
-        require(
-            Answered(reference, reference, labels, meaning, unlabelled, targets, reason),
-            spec.measures,
-            dataset.name,
-        )
+        answered = Answered(reference, reference, labels, meaning, unlabelled, targets, reason)
+        require(answered, spec.measures or (), dataset.name)
+        require(answered, bounded, dataset.name, "slo")
     if targets:
         write_archive(folder / TARGETS_FILE, targets)
     np.save(folder / IDS_FILE, ids, allow_pickle=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from inferbench_tasks.arrivals.max_rate import MaxRate
+from inferbench_tasks.figures import FIGURES
 from inferbench_tasks.submission.finding import Finding
 from inferbench_tasks.submission.schema import JobSpec
 
@@ -13,6 +14,7 @@ _HERE = "evaluate"
 
 def evaluate_findings(spec: JobSpec) -> Iterator[Finding]:
     """What an evaluation can't go with."""
+    yield from _bounded(spec)
     if spec.evaluate is None:
         return
     if isinstance(spec.load.arrivals, MaxRate):
@@ -27,3 +29,16 @@ def evaluate_findings(spec: JobSpec) -> Iterator[Finding]:
     if spec.share is not None:
         message = "a model is evaluated while it has its device alone; leave share or evaluate out"
         yield Finding((_HERE, "share"), message)
+
+
+def _bounded(spec: JobSpec) -> Iterator[Finding]:
+    """Bounds on measures that this submission's runs don't have."""
+    for name in spec.slo.bounds() if spec.slo else ():
+        if not FIGURES[name].evaluated:
+            continue
+        if spec.evaluate is None:
+            message = f"{name} is a measure of evaluate, which is not asked for; add `evaluate: {{}}`, or bound another"
+            yield Finding((f"slo.{name}", _HERE), message)
+        elif spec.evaluate.measures is not None and name not in spec.evaluate.measures:
+            message = f"is not among evaluate.measures ({', '.join(spec.evaluate.measures)}); add it there"
+            yield Finding((f"slo.{name}", "evaluate.measures"), message)

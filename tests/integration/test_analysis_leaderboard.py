@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from inferbench_tasks import settings
+from inferbench_tasks.analysis.recommend.candidates import Bound
 from inferbench_tasks.analysis.recommend.leaderboard import any_streamed, leaderboard, usual_figure
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.analysis.recommend.recommender import recommend, usual_objective
@@ -20,9 +21,11 @@ from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OutputFormat
 from inferbench_tasks.perfdb import frames
 from inferbench_tasks.perfdb.comparison import compare
+from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.unit.perfdb.builders import result
+from tests.unit.perfdb.test_judged_on import judged
 
 pytestmark = pytest.mark.integration
 
@@ -366,3 +369,31 @@ def test_shorter_prompts_are_not_on_the_front_of_longer_ones(perfdb: PerfDB) -> 
         "long": 1,
         "slow": 1,
     }
+
+
+def test_measures_of_answers_choose_only_over_the_same_samples(perfdb: PerfDB) -> None:
+    """Ten lucky samples beat nobody: own ranks, an own front, and the recommender asks which samples are meant."""
+    for run in (judged("few", 0.99, 0.2, 10), judged("good", 0.95, 0.01), judged("bad", 0.7, 0.01)):
+        latency = {"p50": 5.0, "p99": 20.0}
+        summary = run.summary.model_dump() | {
+            "e2e_latency_ms": latency,
+            "throughput_rps": 10.0,
+            "accuracy_ratio": 0.9,
+        }
+        perfdb.save_result(ResultDocument.model_validate({**run.model_dump(), "summary": summary}))
+    perfdb.save_result(result("not-evaluated"))
+    rows = leaderboard(perfdb, "top1_ratio", limit=1)
+    assert [(row["run"], row["rank"], row["dataset"]) for row in rows] == [
+        ("few", 1, "10 samples of digits"),
+        ("good", 1, "450 samples of digits"),
+    ]
+    points = {point.run: point for point in scatter(perfdb, "p99_ms", "top1_ratio", "model").points}
+    assert {run: point.front for run, point in points.items()} == {"few": True, "good": True, "bad": False}
+    assert points["good"].y_interval == (0.94, 0.96)
+    bounds = [Bound.parse("top1_ratio>=0.6")]
+    with pytest.raises(InputError, match="judged on 2 sets of samples") as refused:
+        recommend(perfdb, "throughput_rps", bounds, "task=image-classification model=good,few")
+    choice = refused.value.message.splitlines()[-1].strip()
+    assert choice == "extensions.evaluation.dataset=digits extensions.evaluation.samples=450"
+    chosen = recommend(perfdb, "throughput_rps", bounds, f"model=good,few {choice}")
+    assert [row["run"] for row in chosen.top] == ["good"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inferbench_tasks.dotted import contains, flatten, last, parts, set_at, value_at, walk
+from inferbench_tasks.dotted import contains, flatten, last, outermost, parts, set_at, value_at, walk
 
 KEYS = st.text("abc_1", min_size=1, max_size=4)
 NESTED = st.dictionaries(
@@ -44,6 +44,12 @@ def test_a_path_that_leads_nowhere_has_no_value(path: str) -> None:
     """A missing key, and one below a number, a list, a text or null, give None and no error."""
     document = {"a": {"b": {"c": 1}}, "list": [1], "text": "x", "none": None}
     assert value_at(document, path) is None
+
+
+def test_of_a_group_and_its_parts_the_group_is_left() -> None:
+    """Whichever comes first; a name that only begins alike is no part."""
+    paths = ["load.rate", "quality.auc.value", "load", "quality.auc", "quality.auc", "loads"]
+    assert outermost(paths) == ["load", "quality.auc", "loads"]
 
 
 def test_a_document_that_is_no_mapping_has_no_values() -> None:

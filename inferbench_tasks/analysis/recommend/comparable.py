@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from inferbench_tasks.analysis.recommend.candidates import Bound, Candidate
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb import judged_on
 from inferbench_tasks.perfdb.held import Held, Row, configuration, load_of
 
 ACCURACY = "accuracy_ratio"
@@ -63,6 +65,29 @@ def rows_of_one_ground(
             f"{lines}"
         )
     return rows_left
+
+
+def require_one_data(index: Held, rows: Sequence[Row], figures: Sequence[Figure]) -> None:
+    """InputError where measures are asked for, and what matches was judged on different data: it says what picks one.
+
+    Results without the measure are no part of it.
+    """
+    if not (measures := [figure for figure in figures if figure.evaluated]):
+        return
+    has = [index.values(figure.field_path) for figure in measures]
+    parts = [index.values(path) for path in judged_on.PATHS]
+    judged = {
+        tuple(part(row) for part in parts) for row in rows if any(value(row) is not None for value in has)
+    }
+    if len(judged) > 1:
+        lines = [
+            f"  {' '.join(f'{path}={value}' for path, value in zip(judged_on.PATHS, one, strict=True) if value)}"
+            for one in sorted(judged, key=repr)
+        ]
+        raise InputError(
+            f"{', '.join(figure.name for figure in measures)}: the results that match were judged on {len(judged)} "
+            f"sets of samples, between which no measure chooses. Pick one by the query:\n{_some(lines, chr(10))}"
+        )
 
 
 def _grounds(index: Held, rows: Sequence[Row], *, accuracy_bounded: bool) -> dict[Ground, int]:

@@ -2,6 +2,7 @@
 
 An open loop's throughput is what it was offered, and its cost the reciprocal; at a hundredth of the rate any latency is
 low. So the load is part of the group (``perfdb.offered``); for a figure of a request, so is the request's size.
+The data set of a measure of answers is what they were judged on (``perfdb.judged_on``).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from inferbench_tasks.analysis.goodness import PATHS as GOODNESS
 from inferbench_tasks.analysis.stated import needed, stated
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.perfdb import fields
+from inferbench_tasks.perfdb import fields, judged_on
 from inferbench_tasks.perfdb.held import Held, Row, configuration, held, identity, load_of
 from inferbench_tasks.perfdb.offered import is_search, of_requests, offered
 from inferbench_tasks.perfdb.queries import parse
@@ -82,7 +83,8 @@ def leaderboard(
 
 def _best(index: Held, figure: Figure, filter: Any, limit: int) -> list[Row]:
     """The best of each group, best first."""
-    value, task, dataset = (index.values(path) for path in (figure.field_path, "model.task", "model.dataset"))
+    value, task = index.values(figure.field_path), index.values("model.task")
+    data = judged_on.data_of([figure], index.values)
     # One result per configuration on a device: the newest, so that a lucky run of many does not win.
     newest: dict[str, Row] = {}
     for row in index.rows(filter):
@@ -92,7 +94,7 @@ def _best(index: Held, figure: Figure, filter: Any, limit: int) -> list[Row]:
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in newest.values():
         load = of_requests(load_of(row), size(row)) if figure.per_sample else load_of(row)
-        groups.setdefault((task(row) or "", dataset(row) or "", load), []).append(row)
+        groups.setdefault((task(row) or "", data(row), load), []).append(row)
     sign = -1 if figure.higher else 1
     return [row for _, members in sorted(groups.items())
             for row in heapq.nsmallest(limit, members, key=lambda row: sign * value(row))]  # fmt: skip
@@ -102,9 +104,8 @@ def _documents(db: PerfDB, rows: list[Row], figure: Figure, beside: Sequence[str
     """What is shown of these results, in their order."""
     paths = [fields.field(name).path for name in ("run", "attempt", *SHOWN, *beside)]
     paths += ["model.task", "model.dataset", "load", "summary.energy.method", *needed(figure)]
+    paths += [*judged_on.PATHS] if figure.evaluated else []
     paths += [f"summary.{path}" for path in GOODNESS if figure.name in OF_GOOD_ANSWERS]
-    # MongoDB refuses a path beside the group that it is part of.
-    paths = [path for path in dict.fromkeys(paths) if not path.startswith("load.")]
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
     documents = {(d["run_id"], d["attempt"]): to_plain(d) for d in db.find_raw(where, BY_RUN, fields=paths)}
     return [documents[identity(row)] for row in rows if identity(row) in documents]
@@ -121,7 +122,8 @@ def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str
         text = of_requests(offered(load), load.get("batch_size")) if figure.per_sample else offered(load)
         if figure.name in OF_GOOD_ANSWERS:
             text = f"{text}, {good_within(document.get('summary') or {})}"
-        groups.setdefault((model.get("task") or "", model.get("dataset") or "", text), []).append(document)
+        data = judged_on.of_document(document) if figure.evaluated else model.get("dataset") or ""
+        groups.setdefault((model.get("task") or "", data, text), []).append(document)
     rows = []
     for (task, dataset, text), members in sorted(groups.items()):
         rank, leader = 0, of_one_run(0.0)

@@ -20,7 +20,12 @@ from inferbench_tasks.analysis.recommend.candidates import (
     describe,
     per_request_note,
 )
-from inferbench_tasks.analysis.recommend.comparable import ACCURACY, rows_of_one_ground, trade_off
+from inferbench_tasks.analysis.recommend.comparable import (
+    ACCURACY,
+    require_one_data,
+    rows_of_one_ground,
+    trade_off,
+)
 from inferbench_tasks.analysis.recommend.judge import Judge
 from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.analysis.stated import needed
@@ -69,7 +74,8 @@ def recommend(
     """The best configurations by ``objective`` that keep all ``bounds``, from the results that match.
 
     ``load``: of these only those under that load, in the words of ``perfdb.offered``. InputError where what is left is
-    of several tasks, data sets or loads, or of several models whose accuracy nobody measured: it lists what picks one.
+    of several tasks, data sets or loads, or of several models whose accuracy nobody measured, or was judged on several
+    sets of samples where a measure of that is asked for: it lists what picks one.
     """
     figure = FIGURES.ranking(objective)
     names = [
@@ -83,7 +89,9 @@ def recommend(
     runs: dict[str, list[Row]] = {}
     matching = index.rows(parse(query).filter)
     rows = [row for row in matching if figure.rate_free or not is_search(load_of(row))]
-    for row in rows_of_one_ground(index, rows, bounds, load):
+    kept = rows_of_one_ground(index, rows, bounds, load)
+    require_one_data(index, kept, [figure, *(FIGURES.named(bound.figure) for bound in bounds)])
+    for row in kept:
         runs.setdefault(configuration(row), []).append(row)
     runs, earlier = of_newest_version(runs, index.values(_VERSION))
     candidates = [

@@ -15,7 +15,7 @@ from typing import Any
 
 from inferbench_tasks.analysis.certainty import DRIFT_RATIO, Change, of_one_run, pooled_ratio
 from inferbench_tasks.analysis.report import cpu_checks
-from inferbench_tasks.analysis.report.alike import loads_differ, not_alike, unlike
+from inferbench_tasks.analysis.report.alike import judged_on_others, loads_differ, not_alike, unlike
 from inferbench_tasks.analysis.report.in_words import in_words
 from inferbench_tasks.analysis.report.paired import NONE_SHOWN as NONE_SHOWN
 from inferbench_tasks.analysis.report.paired import Blocks
@@ -241,9 +241,13 @@ def _cpu_notes(results: Sequence[ResultDocument]) -> list[str]:
     return notes
 
 
+def _on_pair(first: ResultDocument, other: ResultDocument) -> tuple[str | None, ...]:
+    return not_alike(first, other), loads_differ(first, other), judged_on_others(first, other)
+
+
 def _notes(results: Sequence[ResultDocument], repeats: Repeats) -> list[str]:
     pairs = [(results[0], other) for other in results[1:]]
-    notes = [text for pair in pairs for text in (not_alike(*pair), loads_differ(*pair)) if text]
+    notes = [text for pair in pairs for text in _on_pair(*pair) if text]
     notes = list(dict.fromkeys(notes))
     if len({result.summary.energy.method for result in results} - {None}) > 1:
         notes.append("Their energies were got by different methods, which measure different things.")

@@ -15,9 +15,9 @@ def test_no_index_has_more_fields_than_mongodb_allows() -> None:
 
 
 def test_metrics_that_packages_bring_have_room() -> None:
-    """As many as get indexes, two each, beside MongoDB's own and four that earlier versions made under other names."""
+    """As many as get indexes, two each, beside MongoDB's own and five that earlier versions made under other names."""
     ours = len(indexes()["results"]) - 2 * min(_MOST_BROUGHT, len(FIGURES.brought()))
-    assert ours + 1 + 4 + 2 * _MOST_BROUGHT <= 64
+    assert ours + 1 + 5 + 2 * _MOST_BROUGHT <= 64
 
 
 def test_every_objective_is_held() -> None:
