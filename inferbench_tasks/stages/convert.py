@@ -18,6 +18,7 @@ from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.requests.ragged import is_ragged, rows_of
 from inferbench_tasks.stages import generate
 from inferbench_tasks.stages.base import Context, Stage, StageInput
+from inferbench_tasks.submission.schema import JobSpec
 
 STAGE = Stage(needs=("generate",), in_child=True, retries=1)
 #: Real samples whose answers are compared.
@@ -59,7 +60,7 @@ def without_child(inp: Input, ctx: Context) -> Output | None:
         texts = find_converted(
             source, spec.format, spec.precision, caches(ctx.data_dir, origin, "conversions")
         )
-        return None if texts is None else _of_texts(texts, cached=True)
+        return None if texts is None else _of_texts(inp.job, texts, cached=True)
     if "cpu" not in FORMATS.load(spec.format).devices:
         return run(inp, ctx)
     calibration = _calibration_digest(origin, inp.generate.requests)
@@ -86,7 +87,7 @@ def run(inp: Input, ctx: Context) -> Output:
     if not FORMATS.load(spec.format).tensors:
         cache = caches(data_dir, origin, "conversions")
         texts = convert_model(source, spec.format, spec.precision, cache, watch=watch)
-        return _of_texts(texts.model, cached=texts.cached)
+        return _of_texts(inp.job, texts.model, cached=texts.cached)
     samples, reference = load_reference(inp.generate.requests)
     converted = convert_model(
         source,
@@ -132,8 +133,16 @@ def _sample(arrays: Arrays, row: int) -> Arrays:
     return {name: rows_of(array, [row]) for name, array in arrays.items()}
 
 
-def _of_texts(model: ModelArtifact, *, cached: bool) -> Output:
-    """Of a language model, whose first words ``serve`` compares: no tensors are."""
+def _of_texts(job: JobSpec, model: ModelArtifact, *, cached: bool) -> Output:
+    """Of a language model, whose first words ``serve`` compares: no tensors are.
+
+    With weights that are not the model's it is another model wherever models are told apart by their names.
+    """
+    if job.serve.dummy_weights:
+        reason = "its weights are random (serve.dummy_weights)"
+        model = model.model_copy(
+            update={"name": f"{model.name}-dummy-weights", "accuracy_reason": reason, "accuracy_ratio": None}
+        )
     return Output(model=model, difference_ratio=0.0, tolerance_ratio=0.0, accuracy_ratio=None, cached=cached)
 
 

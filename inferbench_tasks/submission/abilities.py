@@ -42,6 +42,8 @@ class BackendAbilities(Protocol):
     streams: bool
     #: Whether it has slots for streams of tokens.
     slots: bool
+    #: Whether it serves random weights in place of a model's own (``serve.dummy_weights``).
+    dummy_weights: bool
     #: The tokens of a slot unless a submission says otherwise; None where nobody knows.
     slot_tokens: int | None
 

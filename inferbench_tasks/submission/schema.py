@@ -172,6 +172,9 @@ class ServeSpec(Spec):
     """Of a server of language models: the most tokens of a request, prompt and answer together."""
     prefix_cache: bool | None = None
     """Of a server of language models: whether what a prompt begins with is kept for others; it is unless ``false``."""
+    dummy_weights: bool = False
+    """Of ``vllm``: random weights in place of the model's own, which are not read (``--load-format dummy``). What it
+    says means nothing; every result says so, its model's name too."""
     ready_timeout_s: Seconds | None = None
     """How long the server may take until its model answers; 120 unless given, 600 with ``vllm``."""
 
@@ -296,6 +299,7 @@ class JobSpec(JobBase):
         "serve.slots": None,
         "serve.context_tokens": None,
         "serve.prefix_cache": None,
+        "serve.dummy_weights": False,
         "requests.sizes": None,
         "model.signature": None,
         **{f"requests.{name}": None for name in PROMPT_FIELDS},

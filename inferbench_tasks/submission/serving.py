@@ -119,6 +119,9 @@ def _slots(spec: JobSpec, backend: BackendAbilities) -> Iterator[Finding]:
         if getattr(serve, name) is not None and not backend.slots:
             message = f"the backend {serve.backend} has no such setting; leave serve.{name} out"
             yield Finding((f"serve.{name}", "serve.backend"), message)
+    if serve.dummy_weights and not backend.dummy_weights:
+        message = f"the backend {serve.backend} reads the model's own weights; leave it out, or use vllm"
+        yield Finding(("serve.dummy_weights", "serve.backend"), message)
     if backend.slots:
         yield from context_findings(spec, backend.slot_tokens)
 

@@ -20,8 +20,8 @@ from inferbench_tasks.submission.schema import ServeSpec
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def prepared(tmp_path: Path, **spec: Any) -> tuple[Launch, dict[str, Any]]:
-    """What would be started for a ``serve:`` section, with an environment that is made already."""
+def deployment_of(tmp_path: Path, **spec: Any) -> Deployment:
+    """Of a ``serve:`` section, with an environment that is made already."""
     model = tmp_path / "model"
     model.mkdir()
     config = {
@@ -44,10 +44,14 @@ def prepared(tmp_path: Path, **spec: Any) -> tuple[Launch, dict[str, Any]]:
         outputs=(),
     )
     (tmp_path / "server").mkdir()
-    deployment = Deployment(
+    return Deployment(
         "r", artifact, ServeSpec(backend="vllm", **spec), tmp_path / "server", tmp_path / "envs", "openai"
     )
-    ready = Vllm().prepare(deployment)
+
+
+def prepared(tmp_path: Path, **spec: Any) -> tuple[Launch, dict[str, Any]]:
+    """What would be started for it."""
+    ready = Vllm().prepare(deployment_of(tmp_path, **spec))
     for short in ready.launch.leftovers:
         Path(short).unlink()
     return ready.launch, ready.settings
@@ -80,6 +84,22 @@ def test_the_prefix_cache_has_room_of_its_own(tmp_path: Path) -> None:
     assert "--enable-prefix-caching" in launch.argv
     assert (settings["slots"], settings["context_tokens"]) == (4, 4096)
     assert settings["kv_cache_bytes"] == (4 * 32 + 1) * 128 * 192 + (1 << 30)
+
+
+def test_dummy_weights_are_an_option_and_stand_in_every_result(tmp_path: Path) -> None:
+    """In vLLM's command, in the settings and in the label; without them nothing is said."""
+    deployment = deployment_of(tmp_path, dummy_weights=True)
+    backend = Vllm()
+    ready = backend.prepare(deployment)
+    for short in ready.launch.leftovers:
+        Path(short).unlink()
+    argv = ready.launch.argv
+    assert argv[argv.index("--load-format") + 1] == "dummy"
+    assert ready.settings["load_format"] == "dummy" and "DUMMY WEIGHTS" in backend.label()
+    (tmp_path / "own").mkdir()
+    launch, settings = prepared(tmp_path / "own")
+    assert "--load-format" not in launch.argv and "load_format" not in settings
+    assert "DUMMY" not in Vllm().label()
 
 
 def test_more_context_than_the_model_has_is_refused(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ class Narrow:
     streams: bool = False
     server_processors: bool = False
     slots: bool = False
+    dummy_weights: bool = False
     slot_tokens: int | None = None
 
     def levels_of(self, model_format: str) -> tuple[str, ...]:
