@@ -24,6 +24,7 @@ NAMES = frozenset(
             "cleaned",
             "images.txt",
             "invocations",
+            "joined",
             "loads",
             "machine.lease",
             "machine.lock",

@@ -63,6 +63,7 @@ COMMANDS = {
     "clean": ("Remove old files of runs, caches, submissions and logs; results stay.", "clean"),
     "doctor": ("Is this installation closed to who should not get in? Exit 1 on a finding.", "doctor"),
     "worker": ("Serve devices of this machine, until it is stopped; --drain ends it with its job.", "worker"),
+    "tokens": ("By which workers of other hosts join: create, list, revoke.", "tokens"),
     "down": ("End the local system.", "down"),
     "simulate": ("Try scheduling policies on a trace.", "simulate"),
 }

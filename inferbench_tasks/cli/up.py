@@ -9,6 +9,7 @@ import typer
 
 from inferbench_tasks import settings
 from inferbench_tasks.errors import InputError
+from inferbench_tasks.provider.joining.listening import listening
 from inferbench_tasks.provider.system.config import passwords
 from inferbench_tasks.provider.system.local import LocalSystem
 from inferbench_tasks.workers.devices import chosen, find, partitions
@@ -19,7 +20,12 @@ app = typer.Typer()
 @app.command()
 def up(
     workers: int = typer.Option(
-        1, "--workers", "-w", min=1, max=256, help="CPU workers, each with cores of its own."
+        1,
+        "--workers",
+        "-w",
+        min=0,
+        max=256,
+        help="CPU workers, each with cores of its own; 0: those that join.",
     ),
     device: list[str] = typer.Option(
         [], "--device", "-d", help="Workers by device instead: cpu:0-3, gpu:0, ... (repeat it), or auto."
@@ -30,6 +36,9 @@ def up(
     dags: Path | None = typer.Option(None, help="The DAGs folder [dags in the checkout]."),
     submissions: Path | None = typer.Option(
         None, help="The submissions folder [configs/submissions beside it]."
+    ),
+    listen: str | None = typer.Option(
+        None, help="ADDRESS[:PORT] of this host where workers of others may join, by TLS and with a token."
     ),
 ) -> None:
     """Start the whole system here: Airflow, broker, PerfDB, workers; print its URL and, the first time, its logins.
@@ -44,13 +53,16 @@ def up(
             raise InputError(
                 f"The folder {folder} does not exist; name another with --dags or --submissions."
             )
+    if not workers and not device and not listen:
+        raise InputError("--workers 0 leaves nobody to run a job; allowed with --listen.")
+    gateway = listening(listen) if listen else None
     system = LocalSystem(settings.writable(settings.data_dir()))
-    devices = chosen(device) if device else partitions(workers)
+    devices = chosen(device) if device else partitions(workers) if workers else []
     for text in devices:
         find(text)
     first = not (system.home / "passwords.json").exists()
     system.up(
-        dags=dags, submissions=submissions, port=port, workers=devices,
+        dags=dags, submissions=submissions, port=port, workers=devices, gateway=gateway,
         say=lambda text: print(text, file=sys.stderr),
     )  # fmt: skip
     typer.echo(f"url       {system.url()}")
@@ -61,7 +73,11 @@ def up(
     else:
         typer.echo("login     inferbench login")
     typer.echo(f"logs      {system.home / 'logs'}")
-    typer.echo(f"workers   {', '.join(find(text).device_id for text in devices)}")
+    typer.echo(f"workers   {', '.join(find(text).device_id for text in devices) or 'none here'}")
+    if gateway:
+        typer.echo(
+            f"join      {gateway.url}   (`inferbench tokens create NAME`, then there `inferbench worker --join`)"
+        )
     typer.echo("look      inferbench status")
     typer.echo("stop      inferbench down")
 

@@ -18,6 +18,9 @@ from inferbench_tasks.cluster.versions import own
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import say
 from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.provider.joining.leader import Leader
+from inferbench_tasks.provider.joining.token_source import TOKEN, read_token
+from inferbench_tasks.provider.joining.worker_environment import environment
 from inferbench_tasks.provider.system.local import LocalSystem
 from inferbench_tasks.stores.limit import cache_bytes, fetched_bytes
 from inferbench_tasks.workers import drain as draining
@@ -40,6 +43,14 @@ def worker(
         "--cluster",
         help="The cluster that it is of: its trainings have that name, and are compared by it.",
     ),
+    join: str | None = typer.Option(
+        None, metavar="URL", help="The leader on another host, as its `inferbench up --listen` prints it."
+    ),
+    token: str | None = typer.Option(
+        None,
+        metavar="FILE",
+        help=f"With --join: the file of the token (`inferbench tokens create`), - for standard input [{TOKEN}].",
+    ),
     drain: bool = typer.Option(
         False,
         "--drain",
@@ -49,8 +60,8 @@ def worker(
     """Register devices of this machine and run the jobs that are leased to them, until it is stopped.
 
     SIGTERM or Ctrl-C: it takes no further job and ends with the one that it has; a second one ends it at once.
-    Airflow's settings (broker, execution API) come from the environment, else from the local system of the data
-    directory.
+    Airflow's settings (broker, execution API) come from the leader that is joined, else from the environment, else from
+    the local system of the data directory.
     """
     extras.require("cluster")
     data_dir = settings.writable(settings.data_dir())
@@ -58,6 +69,11 @@ def worker(
     if drain:
         _drain(data_dir, device)
         return
+    if token and not join:
+        raise InputError("--token is for --join URL, which is not named.")
+    if join:
+        os.environ.update(_joined(join, token, data_dir))
+        device = device or [AUTO]
     if not device:
         raise InputError(f"No --device is named; allowed are {AUTO}, {FORM}.")
     name, devices = cluster_name(cluster), chosen(device)
@@ -86,6 +102,16 @@ def _serve(text: str, cluster: str, data_dir: Path) -> None:
         hosts.admit(own())
         command = celery_command(device.device_id, device.device_id, 1)
         Agent(device, Cluster(db), command, data_dir, HostReport(hosts, home, facts(), cache_use)).run()
+
+
+def _joined(url: str, token: str | None, data_dir: Path) -> dict[str, str]:
+    """The environment of a worker of that leader, after it was let in."""
+    secret = read_token(token)
+    os.environ.pop(TOKEN, None)  # tasks and servers have no use for it
+    leader = Leader.join(url, secret, data_dir)
+    leader.sync()
+    say(f"joined    {url} as {leader.name}; its token ends on {leader.expires_at}")
+    return environment(leader, data_dir)
 
 
 def _drain(data_dir: Path, devices: list[str]) -> None:

@@ -25,6 +25,7 @@ from inferbench_tasks.perfdb import embedded
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider import metadata_db
 from inferbench_tasks.provider.airflow_command import API_SERVER, DAG_PROCESSOR, EXECUTION, PUBLIC, TRIGGERER
+from inferbench_tasks.provider.joining.listening import GATEWAY, Listening
 from inferbench_tasks.provider.queues import HOST
 from inferbench_tasks.provider.system import broker, own_servers, processes
 from inferbench_tasks.provider.system.config import (
@@ -77,11 +78,13 @@ class LocalSystem:
         return (self.home / "url").read_text().strip()
 
     def up(
-        self, *, dags: Path, submissions: Path, port: int | None, say: Say, workers: Sequence[str] = ("cpu",)
-    ) -> None:
+        self, *, dags: Path, submissions: Path, port: int | None, say: Say, workers: Sequence[str] = ("cpu",),
+        gateway: Listening | None = None,
+    ) -> None:  # fmt: skip
         """Start everything and wait until it is healthy; on failure nothing is left running.
 
-        ``workers``: a device each, as ``inferbench worker --device`` takes it.
+        ``workers``: a device each, as ``inferbench worker --device`` takes it. ``gateway``: where workers of other
+        hosts join.
         """
         extras.require("cluster")
         settings.writable(self.data_dir)
@@ -113,7 +116,8 @@ class LocalSystem:
                 say("preparing the metadata database")
                 self._migrate(env)
                 (self.home / "url").write_text(f"http://127.0.0.1:{port}")
-                parts = self._parts(broker_port, execution_port, workers, say)
+                more = {GATEWAY: gateway.command(self.home, dags, submissions)} if gateway else {}
+                parts = self._parts(broker_port, execution_port, workers, say, more)
                 (self.home / "parts.json").write_text(json.dumps(parts))
                 for name, command in parts.items():
                     say(f"starting {name}")
@@ -129,7 +133,12 @@ class LocalSystem:
                 raise
 
     def _parts(
-        self, broker_port: int, execution_port: int, workers: Sequence[str], say: Say
+        self,
+        broker_port: int,
+        execution_port: int,
+        workers: Sequence[str],
+        say: Say,
+        more: dict[str, list[str]],
     ) -> dict[str, list[str]]:
         """Name -> command, in the order of their start; off the devices' cores where there are others."""
         parts: dict[str, list[str]] = {}
@@ -146,6 +155,7 @@ class LocalSystem:
             *("env", f"{settings.WORKER}=host"),
             *celery_command(HOST, HOST, 2),
         ]
+        parts |= more
         if cores := spare_cores(find(device) for device in workers):
             taskset = ["taskset", "--cpu-list", ",".join(map(str, cores))]
             parts = {name: [*taskset, *command] for name, command in parts.items()}

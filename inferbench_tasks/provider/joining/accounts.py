@@ -1,0 +1,97 @@
+"""The logins of single workers at broker and PerfDB: a user each, which is there as long as its token is in force."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pymongo import MongoClient
+
+from inferbench_tasks.errors import PerfDBError
+from inferbench_tasks.perfdb import credentials, folder, replicaset
+from inferbench_tasks.perfdb.address import DEFAULT_DATABASE
+from inferbench_tasks.perfdb.server_state import ServerState
+from inferbench_tasks.provider.joining.tokens import Token
+
+PREFIX = "worker-"
+TIMEOUT_S = 5.0
+#: What Celery does as a worker, and no more: no settings, no removal of whole databases, no users. Of scripts it runs
+#: those that we have loaded, and brings none: Lua of strangers has been a way into the server (CVE-2025-49844).
+COMMANDS = ("+@all", "-@admin", "-@dangerous", "-@scripting", "+evalsha", "+script|exists", "+info")
+
+
+class Broker:
+    """Users of a Redis. They live in its memory: whoever starts it again has them made again."""
+
+    def __init__(self, url: str) -> None:
+        import redis
+
+        self._client: Any = redis.Redis.from_url(
+            url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, decode_responses=True
+        )
+        self._made: set[str] = set()
+
+    def users(self) -> dict[str, list[str]]:
+        """Workers' users there, with the SHA-256 of their passwords."""
+        names = [name for name in self._client.acl_users() if name.startswith(PREFIX)]
+        return {name: self._client.acl_getuser(name)["passwords"] for name in names}
+
+    def settle(self, active: Sequence[Token]) -> None:
+        """Have these and no others; whose user is removed, is disconnected. Raises ``redis.RedisError``."""
+        self._load_scripts()
+        users = self.users()
+        for token in active:
+            # Once in this process's life in any case: an earlier version may have given it other rights.
+            if token.password_sha256 not in users.pop(token.user, []) or token.user not in self._made:
+                rules = ("reset", "on", f"#{token.password_sha256}", "~*", "&*", *COMMANDS)
+                self._client.execute_command("ACL", "SETUSER", token.user, *rules)
+                self._made.add(token.user)
+        for name in users:
+            self._client.acl_deluser(name)
+
+    def _load_scripts(self) -> None:
+        from kombu.transport.redis import REFRESH_BINDING, SWEEP_BINDINGS
+        from redis.lock import Lock
+
+        locks = (Lock.LUA_RELEASE_SCRIPT, Lock.LUA_EXTEND_SCRIPT, Lock.LUA_REACQUIRE_SCRIPT)
+        scripts = (*locks, REFRESH_BINDING, SWEEP_BINDINGS)
+        known = self._client.script_exists(*(hashlib.sha1(s.encode()).hexdigest() for s in scripts))  # noqa: S324 - Redis's
+        for script, loaded in zip(scripts, known, strict=True):
+            if not loaded:
+                self._client.script_load(script)
+
+
+class Database:
+    """Users of the embedded PerfDB of a data directory: they read and write its one database."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._folder = folder.place(data_dir)
+
+    def port(self) -> int:
+        """Where its server listens on loopback; PerfDBError where it never ran."""
+        if (state := ServerState.read(self._folder)) is None:
+            raise PerfDBError("PerfDB does not run")
+        return state.port
+
+    def admit(self, token: Token, password: str) -> None:
+        """Make the user, or give it that password. Raises PyMongoError."""
+        with self._client() as client:
+            exists = client.admin.command("usersInfo", token.user)["users"]
+            client.admin.command(
+                "updateUser" if exists else "createUser", token.user, pwd=password,
+                roles=[{"role": "readWrite", "db": DEFAULT_DATABASE}], mechanisms=["SCRAM-SHA-256"],
+            )  # fmt: skip
+
+    def settle(self, active: Sequence[Token]) -> None:
+        """Remove the users of all other tokens. Raises PyMongoError."""
+        names = {token.user for token in active}
+        with self._client() as client:
+            users = [u["user"] for u in client.admin.command("usersInfo", 1)["users"]]
+            for user in users:
+                if user.startswith(PREFIX) and user not in names:
+                    client.admin.command("dropUser", user)
+
+    def _client(self) -> MongoClient[dict[str, Any]]:
+        return replicaset.direct(self.port(), TIMEOUT_S, credentials.read(self._folder))

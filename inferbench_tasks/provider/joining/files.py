@@ -1,0 +1,72 @@
+"""DAG files and submissions on their way to workers: an archive that is sent when something in it has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tarfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from inferbench_tasks.errors import InputError
+
+#: All files together. What is larger (models, data sets) travels as artifacts.
+MOST_BYTES = 256 * 1024 * 1024
+DAGS, SUBMISSIONS = "dags", "submissions"
+#: As a data directory has them: there they are links to what came.
+SUBMITTED, PARTS = "submitted", "parts"
+
+
+Entry = tuple[str, Path]
+"""Name in the archive, and the file."""
+
+
+def of_folder(name: str, folder: Path) -> Iterator[Entry]:
+    """Each regular file below; nothing hidden, no bytecode, no links out of the folder."""
+    for path in sorted(folder.rglob("*")):
+        parts = path.relative_to(folder).parts
+        hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
+        if not hidden and path.is_file() and path.resolve().is_relative_to(folder.resolve()):
+            yield "/".join((name, *parts)), path.resolve()
+
+
+def mark(entries: Iterable[Entry]) -> str:
+    """What changes when a file appears, goes, or is written."""
+    lines = []
+    for name, path in entries:
+        state = path.stat()
+        lines.append(f"{name} {state.st_size} {state.st_mtime_ns}")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def write(entries: Sequence[Entry], archive: IO[bytes]) -> None:
+    """A tar of the files; InputError where they are too large."""
+    total = sum(path.stat().st_size for _, path in entries)
+    if total > MOST_BYTES:
+        raise InputError(
+            f"DAGs and submissions have {total / 1e6:.0f} MB; workers of other hosts get at most "
+            f"{MOST_BYTES / 1e6:.0f} MB. Keep models and data sets elsewhere: they travel as artifacts."
+        )
+    with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as tar:
+        for name, path in entries:
+            tar.add(path, name, recursive=False)
+
+
+def unpack(archive: IO[bytes], folder: Path) -> None:
+    """Make ``folder`` hold what the archive holds, file by file: a task that reads meanwhile finds whole files."""
+    kept = set()
+    with tarfile.open(fileobj=archive, mode="r:gz") as tar:
+        for member in tar:
+            safe = tarfile.data_filter(member, str(folder))
+            if safe is None or not safe.isfile() or (content := tar.extractfile(member)) is None:
+                continue
+            target = folder / safe.name
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            temporary = target.with_name(f".{target.name}.new")
+            temporary.write_bytes(content.read())
+            os.replace(temporary, target)
+            kept.add(target)
+    for path in folder.rglob("*"):
+        if path.is_file() and path not in kept:
+            path.unlink()

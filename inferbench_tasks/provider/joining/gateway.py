@@ -1,0 +1,171 @@
+"""The gateway of ``inferbench up --listen``: the one process of a system that listens for other hosts.
+
+    python -m inferbench_tasks.provider.joining.gateway HOME
+
+Four ports from its own on, all TLS: joining and DAG files (``service``), broker, PerfDB, and Airflow's execution API,
+the last three for workers with a certificate only (``relay``). What it has to know lies in
+``HOME/joining/gateway.json``. Every second it looks whether a token was revoked or has ended: its connections are cut,
+and its logins removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import ssl
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import uvicorn
+from pymongo.errors import PyMongoError
+
+from inferbench_tasks import settings
+from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.provider.api.limits import BodyLimit
+from inferbench_tasks.provider.joining import files
+from inferbench_tasks.provider.joining.accounts import Broker, Database
+from inferbench_tasks.provider.joining.answers import (
+    BROKER_OFFSET,
+    EXECUTION_OFFSET,
+    PERFDB_OFFSET,
+)
+from inferbench_tasks.provider.joining.authority import CERTIFICATE, Authority
+from inferbench_tasks.provider.joining.plan import Plan
+from inferbench_tasks.provider.joining.relay import Relay
+from inferbench_tasks.provider.joining.service import Service
+from inferbench_tasks.provider.joining.tokens import FOLDER, Token, Tokens
+from inferbench_tasks.provider.parts.shelf import PartShelf
+from inferbench_tasks.provider.submit.shelf import Shelf
+from inferbench_tasks.provider.system.config import EXECUTION_URL
+from inferbench_tasks.provider.web_server import PROTOCOL
+
+log = logging.getLogger("inferbench.gateway")
+
+SERVER = "server.pem"
+LOOK_S = 1.0
+
+
+class Gateway:
+    """Of the system in ``home``; its secrets are in the environment, as of all parts."""
+
+    def __init__(self, home: Path, data_dir: Path) -> None:
+        self.plan = Plan.read(home)
+        self.folder = home / FOLDER
+        self.data_dir = data_dir
+        self.tokens = Tokens(self.folder)
+        self.authority = Authority.of(self.folder)
+        self.database = Database(data_dir)
+        broker = os.environ["AIRFLOW__CELERY__BROKER_URL"]
+        self.broker = Broker(broker)
+        self.ports = {BROKER_OFFSET: _port(broker), EXECUTION_OFFSET: _port(os.environ[EXECUTION_URL])}
+        self.relay = Relay(lambda worker: any(t.token_id == worker for t in self.active()))
+
+    def active(self) -> list[Token]:
+        """The tokens in force that somebody joined with."""
+        now = datetime.now(UTC)
+        return [t for t in self.tokens.all() if t.active(now) and t.home]
+
+    async def run(self) -> None:
+        """Until SIGTERM."""
+        self.authority.server(self.folder / SERVER, self.plan.names)
+        await asyncio.to_thread(self._settle)
+        async with contextlib.AsyncExitStack() as stack:
+            for offset, target, name in (
+                (BROKER_OFFSET, lambda: self.ports[BROKER_OFFSET], "broker"),
+                (PERFDB_OFFSET, self.database.port, "PerfDB"),
+                (EXECUTION_OFFSET, lambda: self.ports[EXECUTION_OFFSET], "execution API"),
+            ):
+                server = await self.relay.listen(
+                    self.plan.address, self.plan.port + offset, self._context(), target, name
+                )
+                await stack.enter_async_context(server)
+            look = asyncio.create_task(self._look())
+            try:
+                await self._serve()
+            finally:
+                look.cancel()
+                await asyncio.gather(look, return_exceptions=True)
+
+    def _context(self) -> ssl.SSLContext:
+        """TLS 1.3, for peers with a certificate of ours."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.load_cert_chain(self.folder / SERVER)
+        context.load_verify_locations(self.folder / CERTIFICATE)
+        context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def _entries(self) -> list[files.Entry]:
+        """DAG files, the submissions folder, and what came by the form or by REST and is a DAG."""
+        entries = [*files.of_folder(files.DAGS, Path(self.plan.dags))]
+        entries += files.of_folder(files.SUBMISSIONS, Path(self.plan.submissions))
+        for name, shelf in ((files.SUBMITTED, Shelf(self.data_dir)), (files.PARTS, PartShelf(self.data_dir))):
+            paths = [shelf.path(dag_id) for dag_id in sorted(shelf.recent())]
+            entries += [(f"{name}/{path.name}", path) for path in paths if path.is_file()]
+        return entries
+
+    async def _serve(self) -> None:
+        service = Service(
+            self.authority, self.tokens, self.database,
+self._entries,
+            os.environ.get("INFERBENCH_ARTIFACTS") or None, self._settle_broker,
+        )  # fmt: skip
+        app: Any = BodyLimit(service.app())
+        config = uvicorn.Config(
+            app, host=self.plan.address, port=self.plan.port, http=PROTOCOL, ws="none",
+            ssl_certfile=str(self.folder / SERVER), log_level="warning", lifespan="off", server_header=False,
+        )  # fmt: skip
+        config.load()
+        assert config.ssl is not None
+        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
+        await uvicorn.Server(config).serve()
+
+    async def _look(self) -> None:
+        before: set[str] | None = None
+        while True:
+            await asyncio.sleep(LOOK_S)
+            now = {t.token_id for t in self.active()}
+            for worker in self.relay.cut(now):
+                log.warning("cut the connections of token=%s, which is in force no more", worker)
+            try:
+                await asyncio.to_thread(self._settle_broker)
+                if now != before:
+                    await asyncio.to_thread(self.database.settle, self.active())
+                before = now
+            except (OSError, PyMongoError, InferBenchError, _redis_error()) as error:
+                log.warning("logins of workers can't be settled now: %s", type(error).__name__)
+
+    def _settle_broker(self) -> None:
+        self.broker.settle(self.active())
+
+    def _settle(self) -> None:
+        try:
+            self._settle_broker()
+            self.database.settle(self.active())
+        except (OSError, PyMongoError, InferBenchError, _redis_error()) as error:
+            log.warning("logins of workers are settled later: %s", type(error).__name__)
+
+
+def _redis_error() -> type[Exception]:
+    import redis
+
+    return redis.RedisError
+
+
+def _port(url: str) -> int:
+    port = urlsplit(url).port
+    assert port is not None, "of a system of `up`"
+    return port
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    asyncio.run(Gateway(Path(sys.argv[1]), settings.data_dir()).run())

@@ -1,0 +1,111 @@
+"""Tokens of workers: what the leader keeps of them, and when they open something."""
+
+from __future__ import annotations
+
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from inferbench_tasks.cli.tokens import lasts
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.provider.joining.token_source import TOKEN, read_token
+from inferbench_tasks.provider.joining.tokens import FILE, Secret, Tokens
+
+FINGERPRINT = "a" * 64
+DAY = timedelta(days=1)
+
+
+def test_the_leader_keeps_neither_the_secret_nor_the_password(tmp_path: Path) -> None:
+    """The file has digests only, and is its owner's alone."""
+    _, secret = Tokens(tmp_path).create("rack-1", DAY, FINGERPRINT)
+    path = tmp_path / FILE
+    assert secret.secret not in path.read_text() and secret.password not in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert secret.secret not in repr(secret) and Secret.parse(secret.text + "\n") == secret
+
+
+def test_a_token_opens_with_its_own_secret_only(tmp_path: Path) -> None:
+    """Another token's secret, no secret and an unknown id are refused alike."""
+    tokens = Tokens(tmp_path)
+    token, secret = tokens.create("a", DAY, FINGERPRINT)
+    _, other = tokens.create("b", DAY, FINGERPRINT)
+    assert tokens.presented(token.token_id, secret.secret).name == "a"
+    for token_id, text in ((token.token_id, other.secret), (token.token_id, ""), ("0" * 12, secret.secret)):
+        with pytest.raises(InputError, match="not known here"):
+            tokens.presented(token_id, text)
+    assert token.knows(secret.password) and not token.knows(other.password)
+
+
+def test_a_revoked_token_opens_nothing_and_its_name_is_free(tmp_path: Path) -> None:
+    """Nor is it revoked twice; the one that follows it is another."""
+    tokens = Tokens(tmp_path)
+    token, secret = tokens.create("a", DAY, FINGERPRINT)
+    with pytest.raises(InputError, match="has a token that is in force"):
+        tokens.create("a", DAY, FINGERPRINT)
+    assert tokens.revoke("a").token_id == token.token_id
+    with pytest.raises(InputError, match="is revoked"):
+        tokens.presented(token.token_id, secret.secret)
+    with pytest.raises(InputError, match="no token 'a' to revoke; in force: none"):
+        tokens.revoke("a")
+    assert tokens.create("a", DAY, FINGERPRINT)[0].token_id != token.token_id
+    assert [t.state(datetime.now(UTC)) for t in tokens.all()] == ["revoked", "unused"]
+
+
+def test_an_expired_token_opens_nothing(tmp_path: Path) -> None:
+    """From its end on, without anybody's doing."""
+    tokens = Tokens(tmp_path)
+    token, secret = tokens.create("a", timedelta(0), FINGERPRINT)
+    with pytest.raises(InputError, match="is expired"):
+        tokens.presented(token.token_id, secret.secret)
+    assert not token.active(datetime.now(UTC))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "ibw1", "ibw1.abc.def.0", "ibw2." + "0" * 12 + "." + "s" * 43 + "." + "a" * 64]
+)
+def test_what_is_no_token_is_refused_without_being_quoted(text: str) -> None:
+    """It may be another secret, pasted in error."""
+    with pytest.raises(InputError, match="is no token") as refusal:
+        Secret.parse("my-password " + text)
+    assert "my-password" not in str(refusal.value)
+
+
+def test_a_token_comes_from_a_file_or_the_environment_and_never_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ps` shows command lines to all; what was written there is not quoted either."""
+    _, secret = Tokens(tmp_path).create("a", DAY, FINGERPRINT)
+    path = tmp_path / "token"
+    path.write_text(secret.text)
+    assert read_token(str(path)) == secret
+    monkeypatch.delenv(TOKEN, raising=False)
+    with pytest.raises(InputError, match="--join needs a token"):
+        read_token(None)
+    monkeypatch.setenv(TOKEN, secret.text)
+    assert read_token(None) == secret
+    with pytest.raises(InputError, match="not the token itself") as refusal:
+        read_token(secret.text)
+    assert secret.secret not in str(refusal.value)
+    with pytest.raises(InputError, match="No such file"):
+        read_token(str(tmp_path / "missing"))
+
+
+def test_how_long_a_token_lasts() -> None:
+    """Minutes, hours, days, and nothing beyond ten years."""
+    assert (lasts("30m"), lasts("12h"), lasts("90d")) == (
+        timedelta(minutes=30),
+        timedelta(hours=12),
+        90 * DAY,
+    )
+    for text in ("", "0d", "-1d", "1w", "1.5h", "3651d", "90"):
+        with pytest.raises(InputError, match="allowed are 30m, 12h, 90d"):
+            lasts(text)
+
+
+@pytest.mark.parametrize("name", ["", "A", "a b", "-a", "a" * 41, "../x"])
+def test_a_token_s_name_is_plain(tmp_path: Path, name: str) -> None:
+    """It stands in logs and lists."""
+    with pytest.raises(InputError, match="allowed are 1 to 40 of a-z, 0-9 and -"):
+        Tokens(tmp_path).create(name, DAY, FINGERPRINT)
