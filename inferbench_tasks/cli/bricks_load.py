@@ -190,6 +190,6 @@ def _in_words(row: Mapping[str, Any]) -> list[str]:
     if row["capacity_fails_at_rps"] is not None:
         said.append(
             f"{row['job']}: at lower rates its objective fails ({row['capacity_fails_at_rps']:.4g} requests/s is one): "
-            "batches wait for more requests."
+            "batches wait for more requests, or the server sleeps longer between them."
         )
     return said

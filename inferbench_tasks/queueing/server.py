@@ -9,8 +9,8 @@ import numpy as np
 
 #: How long an instance is busy with a batch of that many rows, ns. The generator makes it random where it is.
 Service = Callable[[int, np.random.Generator], float]
-#: What one request takes beside the queues and the instance, ns.
-Delay = Callable[[np.random.Generator], float]
+#: What one request takes beside the queues and the instance, ns, where it finds the event loop idle for so many ns.
+Delay = Callable[[float, np.random.Generator], float]
 
 #: As ``servers.scheduler.MAX_WAITING``: with that many waiting, a request is refused.
 MAX_WAITING = 8192
@@ -54,7 +54,9 @@ class Server:
 
     ``service``: of a batch, what the server adds per batch included. ``front_ns``: how long the server's event loop is
     busy with a request before it is in the queue, so that it is a queue by itself; what it does with the answer is
-    counted here too. ``request_ns``: what else is added to each request; a pure delay, or what draws one.
+    counted here too. ``request_ns``: what else is added to each request; a pure delay, or what draws one by how long
+    the event loop had nothing to do before it. ``batch_idle_ns``: what a batch takes longer where no instance had
+    anything to do for so many ns; what sleeps has to be woken, and finds its caches cold.
     ``mean_service_ns``: the exact mean of ``service``, of so many rows, where it is known.
     Instances do not slow each other or the front down: ``service`` has to be that with all of them busy.
     """
@@ -64,6 +66,7 @@ class Server:
     batcher: Batcher = Batcher()
     request_ns: float | Delay = 0.0
     front_ns: float = 0.0
+    batch_idle_ns: Callable[[float], float] | None = None
     max_waiting: int = MAX_WAITING
     mean_service_ns: Callable[[int], float] | None = None
 
@@ -75,9 +78,13 @@ class Server:
         if self.front_ns < 0:
             raise ValueError(f"front_ns {self.front_ns:g} must not be negative")
 
-    def delay_ns(self, rng: np.random.Generator) -> float:
-        """``request_ns`` of one request."""
-        return self.request_ns(rng) if callable(self.request_ns) else self.request_ns
+    def delay_ns(self, idle_ns: float, rng: np.random.Generator) -> float:
+        """``request_ns`` of one request that finds the event loop idle for so long."""
+        return self.request_ns(idle_ns, rng) if callable(self.request_ns) else self.request_ns
+
+    def busy_ns(self, rows: int, idle_ns: float, rng: np.random.Generator) -> float:
+        """How long a batch of so many rows takes where no instance was busy for so long."""
+        return self.service(rows, rng) + (self.batch_idle_ns(idle_ns) if self.batch_idle_ns else 0.0)
 
     def check(self, rows: int) -> None:
         """ValueError where requests of that many rows would all be refused."""

@@ -60,13 +60,17 @@ class _Run:
     duration_ns: float = float("inf")
     #: Of users who come back, a heap; of an open loop, ascending. A sorted list is a heap.
     arrivals: list[float] = field(default_factory=list)
-    #: (when the front is done with it, when it was sent), ascending: one after the other.
-    entering: deque[tuple[float, float]] = field(default_factory=deque)
+    #: (when the front is done with it, when it was sent, how long the front was idle before), one after the other.
+    entering: deque[tuple[float, float, float]] = field(default_factory=deque)
     front_free_ns: float = 0.0
+    front_used_ns: float = float("-inf")  # by a request or an answer, last
+    instance_used_ns: float = float("-inf")
     waiting: deque[int] = field(default_factory=deque)
-    ends: list[float] = field(default_factory=list)  # of the batches in execution, a heap
+    #: (end, when its last answer is there) of the batches in execution, a heap.
+    ends: list[tuple[float, float]] = field(default_factory=list)
     sent: list[float] = field(default_factory=list)
     queued: list[float] = field(default_factory=list)
+    idle: list[float] = field(default_factory=list)
     taken: dict[int, float] = field(default_factory=dict)
     answered: dict[int, float] = field(default_factory=dict)
     batches: list[int] = field(default_factory=list)
@@ -84,13 +88,14 @@ class _Run:
             now_ns = min(
                 self.arrivals[0] if self.arrivals else float("inf"),
                 self.entering[0][0] if self.entering else float("inf"),
-                self.ends[0] if self.ends else float("inf"),
+                self.ends[0][0] if self.ends else float("inf"),
                 patience_ns,
             )
             if now_ns == float("inf"):
                 return
-            while self.ends and self.ends[0] <= now_ns:
-                heapq.heappop(self.ends)
+            while self.ends and self.ends[0][0] <= now_ns:
+                self.instance_used_ns, answered_ns = heapq.heappop(self.ends)
+                self.front_used_ns = max(self.front_used_ns, answered_ns)
             while self.arrivals and self.arrivals[0] <= now_ns:
                 self._arrive(heapq.heappop(self.arrivals))
             while self.entering and self.entering[0][0] <= now_ns:
@@ -98,16 +103,19 @@ class _Run:
             patience_ns = self._take(now_ns)
 
     def _arrive(self, sent_ns: float) -> None:
+        idle_ns = max(0.0, sent_ns - max(self.front_used_ns, self.front_free_ns))
         self.front_free_ns = max(sent_ns, self.front_free_ns) + self.server.front_ns
-        self.entering.append((self.front_free_ns, sent_ns))
+        self.front_used_ns = max(sent_ns, self.front_used_ns)
+        self.entering.append((self.front_free_ns, sent_ns, idle_ns))
 
-    def _enter(self, queued_ns: float, sent_ns: float) -> None:
+    def _enter(self, queued_ns: float, sent_ns: float, idle_ns: float) -> None:
         if len(self.waiting) >= self.server.max_waiting:
             self.refused.append(sent_ns)
             return
         self.waiting.append(len(self.sent))
         self.sent.append(sent_ns)
         self.queued.append(queued_ns)
+        self.idle.append(idle_ns)
 
     def _take(self, now_ns: float) -> float:
         """Let free instances take what they may; when the oldest request's patience ends, infinity if no one asks."""
@@ -120,17 +128,18 @@ class _Run:
         return float("inf")
 
     def _execute(self, batch: list[int], now_ns: float) -> None:
-        end_ns = now_ns + self.server.service(len(batch) * self.rows, self.rng)
-        heapq.heappush(self.ends, end_ns)
+        idle_ns = 0.0 if self.ends else now_ns - self.instance_used_ns
+        end_ns = now_ns + self.server.busy_ns(len(batch) * self.rows, idle_ns, self.rng)
         self.batches.append(len(batch))
         self.batch_taken.append(now_ns)
         self.batch_end.append(end_ns)
         for request in batch:
             self.taken[request] = now_ns
-            self.answered[request] = end_ns + self.server.delay_ns(self.rng)
+            self.answered[request] = end_ns + self.server.delay_ns(self.idle[request], self.rng)
             again_ns = self.answered[request] + (self.think_ns or 0.0)
             if self.think_ns is not None and again_ns < self.duration_ns:
                 heapq.heappush(self.arrivals, again_ns)
+        heapq.heappush(self.ends, (end_ns, max(self.answered[request] for request in batch)))
 
     def outcome(self) -> Outcome:
         order = range(len(self.sent))

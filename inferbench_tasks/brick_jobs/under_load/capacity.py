@@ -152,7 +152,9 @@ class Search:
     def fails_below(self, rps: float) -> float | None:
         """The highest of the lower rates that are looked at, below ``rps``, at which it fails; None where it holds at
         all of them."""
-        if not self.server.batcher.delay_ns:  # fewer requests never wait longer then
+        waits, sleeps = self.server.batcher.delay_ns, self.server.batch_idle_ns
+        # Else fewer requests never wait longer; where the server only sleeps longer, the fewest wait longest.
+        if not waits and (not sleeps or self.holds(min(rps, self.saturation_rps * _LEAST_RATIO))):
             return None
         return next((rate for rate in self._grid() if rate < rps and not self.holds(rate)), None)
 

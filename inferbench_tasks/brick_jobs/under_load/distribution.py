@@ -40,6 +40,11 @@ class Distribution:
         """That of all the values."""
         return math.fsum(size * mean for size, mean in zip(_SIZES, self.means, strict=True)) / _ALL
 
+    @staticmethod
+    def part(rng: np.random.Generator) -> int:
+        """One of its parts, each as likely as it is large."""
+        return bisect_right(ENDS, rng.random() * _ALL)
+
     def draw(self, rng: np.random.Generator) -> float:
-        """One value, each part as likely as it is large."""
-        return self.means[bisect_right(ENDS, rng.random() * _ALL)]
+        """One value."""
+        return self.means[self.part(rng)]

@@ -1,7 +1,8 @@
 """The overhead of our server, measured by ordinary loads of a model of no work.
 
 Of two sizes of requests: one user after the other gives what is added to a request; many users at once the highest rate
-that the server and the way to it manage, which is taken as the time that its event loop is busy with each.
+that the server and the way to it manage, which is taken as the time that its event loop is busy with each; requests
+after pauses of many lengths what it takes to wake those who sleep: the event loop, the instance and the sender.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from inferbench_tasks.brick_jobs.under_load.overhead import Conditions, Overhead, Point, point_of
+from inferbench_tasks.brick_jobs.under_load.overhead import (
+    PAUSES_NS,
+    Conditions,
+    Overhead,
+    asleep_of,
+    point_of,
+)
 from inferbench_tasks.contracts.verdict import Verdict
 from inferbench_tasks.errors import StageError
 from inferbench_tasks.loadgen.records import OK, codes, column, read_samples
@@ -27,8 +34,11 @@ USERS = 16
 SECONDS, WARMUP_S = 6.0, 1.0
 #: Calls of the runtime over which their median is taken.
 _CALLS = 1000
+#: Longer than the other loads: of each length of pause there are to be enough.
+PAUSES_S, PAUSES = 20.0, "pauses.csv"
 _LOADS: tuple[Mapping[str, Any], ...] = (
-    {"kind": "single_stream"}, {"kind": "closed_loop", "concurrency": USERS}
+    {"kind": "single_stream"}, {"kind": "closed_loop", "concurrency": USERS},
+    {"kind": "trace", "path": PAUSES, "column": "at", "unit": "ns"},
 )  # fmt: skip
 
 #: Runs one job of that submission, beside these files; its result as PerfDB has it, None where it has none.
@@ -51,6 +61,17 @@ def write_model(path: Path, numbers: int) -> Path:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(model)
     onnx.save(model, path)
+    return path
+
+
+def write_pauses(path: Path) -> Path:
+    """Moments for ``PAUSES_S`` seconds whose gaps are of all lengths of ``PAUSES_NS``, each doubling as often as the
+    others, in a random order that is always the same."""
+    rng = np.random.default_rng(0)
+    low, high = np.log(PAUSES_NS[0]), np.log(PAUSES_NS[-1])
+    count = int(2 * PAUSES_S * 1e9 * (high - low) / (PAUSES_NS[-1] - PAUSES_NS[0]))
+    at = np.cumsum(np.exp(rng.uniform(low, high, count)))
+    path.write_text("\n".join(["at", "0", *map(str, at[at < PAUSES_S * 1e9].astype(np.int64))]) + "\n")
     return path
 
 
@@ -81,7 +102,8 @@ def job(conditions: Conditions, model: str, arrivals: Mapping[str, Any]) -> JobS
             "requests": {"kind": "random", "samples": 16},
             "serve": {"backend": conditions.backend},
             "load": {
-                "arrivals": dict(arrivals), "duration_s": SECONDS, "warmup_s": WARMUP_S,
+                "arrivals": dict(arrivals), "warmup_s": WARMUP_S,
+                "duration_s": PAUSES_S if arrivals["kind"] == "trace" else SECONDS,
                 "protocol": conditions.protocol, "client": conditions.client,
             },
         }
@@ -92,9 +114,10 @@ def measured(
     conditions: Conditions, folder: Path, run: RunJob, runs_dir: Callable[[str], Path],
     tell: Callable[[str, float, float | None], None],
 ) -> Overhead:  # fmt: skip
-    """Measure it here, in four loads. StageError where one of them has no result, or failed."""
+    """Measure it here, in six loads. StageError where one of them has no result, or failed."""
     points, runs, why = [], [], []
     total = len(_LOADS) * len(NUMBERS)
+    write_pauses(folder / PAUSES)
     for at, numbers in enumerate(NUMBERS):
         file = write_model(folder / f"no-work-{numbers}.onnx", numbers)
         loads = []
@@ -108,7 +131,14 @@ def measured(
                 why.append(str(verdict))
             runs.append(str(result["run_id"]))
             loads.append(_Answered.of(runs_dir(runs[-1]) / "samples.parquet"))
-        points.append(loads[0].point(4 * (numbers + 1), loads[1].rate_rps(), call_ns(file, numbers)))
+        alone, many, paused = loads
+        call, most_rps = call_ns(file, numbers), many.rate_rps()
+        points.append(
+            point_of(
+                4 * (numbers + 1), alone.latency_ns, alone.instance_ns, most_rps, call,
+                tuple(asleep_of(paused.idle_ns, paused.latency_ns, paused.instance_ns, 1e9 / most_rps, call)),
+            )
+        )  # fmt: skip
     return Overhead(
         conditions=conditions, points=tuple(points), runs=tuple(runs), disturbed="; ".join(dict.fromkeys(why)) or None
     )  # fmt: skip
@@ -116,9 +146,11 @@ def measured(
 
 @dataclass(frozen=True)
 class _Answered:
-    """Of the measured requests that were answered, ns: when they were sent, whole time, the instance's part."""
+    """Of the measured requests that were answered, ns: when, how long nothing was under way before they were meant to
+    leave, whole time, the instance's part."""
 
     done_ns: Any
+    idle_ns: Any
     latency_ns: Any
     instance_ns: Any
 
@@ -134,11 +166,12 @@ class _Answered:
             raise StageError(
                 f"what the server adds could not be measured: {len(done)} requests were answered"
             )
-        return cls(done, done - began, column(table, "server_inference_ns")[good])
+        order = np.argsort(began, kind="stable")
+        done, began, instance = done[order], began[order], column(table, "server_inference_ns")[good][order]
+        # Before the first one was the warm-up: nobody knows.
+        idle = np.concatenate([[-1], began[1:] - np.maximum.accumulate(done)[:-1]])
+        return cls(done, idle, done - began, instance)
 
     def rate_rps(self) -> float:
         """Answers per second."""
         return (len(self.done_ns) - 1) / float(self.done_ns.max() - self.done_ns.min()) * 1e9
-
-    def point(self, wire_bytes: int, most_rps: float, call_ns: float) -> Point:
-        return point_of(wire_bytes, self.latency_ns, self.instance_ns, most_rps, call_ns)

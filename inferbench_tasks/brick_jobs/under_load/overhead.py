@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from inferbench_tasks.brick_jobs.under_load.added import Added, Pause
 from inferbench_tasks.brick_jobs.under_load.distribution import Distribution
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.documents import utc_now
@@ -19,8 +20,11 @@ from inferbench_tasks.perfdb.values import to_plain, to_stored
 
 COLLECTION = "server_overheads"
 #: Another way of measuring is another version, and its times are others'.
-#: 3: a rare slow request is kept as rare as it was.
-VERSION = 3
+#: 3: a rare slow request is kept as rare as it was. 4: what comes after a pause finds a server that sleeps.
+VERSION = 4
+#: Between these pauses are classes of their own, each with so many requests at least.
+PAUSES_NS = tuple(0.5e6 * 2**at for at in range(8))
+FEWEST_PAUSES = 50
 #: Requests with more bytes than so many times the largest measured ones are not predicted.
 MOST_BEYOND = 8.0
 
@@ -42,16 +46,26 @@ class Conditions(_Values):
     cores: int
 
 
+class Asleep(_Values):
+    """Of requests that came when nothing had been under way for about ``idle_ns``; the others as in ``Point``."""
+
+    idle_ns: float
+    batch_ns: float
+    rest_ns: tuple[float, ...]
+    requests: int
+
+
 class Point(_Values):
     """At one size of requests. ``front_ns``: one over the highest rate, with many users; ``batch_ns``: how long the
     instance is busy with nothing, without the runtime's call; ``rest_ns``: means of the parts (``Distribution``) of
-    what else one user waits, of ``requests``."""
+    what else one user without a pause waits, of ``requests``; ``asleep``: after pauses, the shortest first."""
 
     wire_bytes: int
     front_ns: float
     batch_ns: float
     rest_ns: tuple[float, ...]
     requests: int
+    asleep: tuple[Asleep, ...] = ()
 
 
 class Overhead(_Values):
@@ -86,16 +100,17 @@ class Overhead(_Values):
             front_ns=float(between(low.front_ns, high.front_ns)),
             batch_ns=float(between(low.batch_ns, high.batch_ns)),
             rest_ns=Distribution(tuple(map(float, between(low.rest_ns, high.rest_ns)))),
+            asleep=tuple(
+                Pause(
+                    idle_ns=one.idle_ns,
+                    batch_ns=float(between(one.batch_ns, other.batch_ns)),
+                    rest_ns=Distribution(tuple(map(float, between(one.rest_ns, other.rest_ns)))),
+                )
+                for one in low.asleep
+                for other in high.asleep
+                if one.idle_ns == other.idle_ns
+            ),
         )
-
-
-@dataclass(frozen=True)
-class Added:
-    """What a server adds to each request (``front_ns``, ``rest_ns``) and to each batch."""
-
-    front_ns: float
-    batch_ns: float
-    rest_ns: Distribution
 
 
 def stored(db: PerfDB, wanted: Mapping[str, str | int]) -> Overhead | None:
@@ -122,18 +137,42 @@ def point_of(
     instance_ns: NDArray[np.int64],
     most_rps: float,
     call_ns: float = 0.0,
+    asleep: Sequence[Asleep] = (),
 ) -> Point:
     """From one user's requests (whole time, and the instance's part of it) and the highest rate of many users.
 
-    ``call_ns``: what the runtime takes for the same model, called as bricks are.
+    ``call_ns``: what the runtime takes for the same model, called as bricks are. ``asleep``: see ``asleep_of``.
     """
     # Times of bricks and of whole models are of calls, too: added to them it would be counted twice.
     front_ns, batch_ns = 1e9 / most_rps, max(0.0, float(np.median(instance_ns)) - call_ns)
     rest = np.maximum(0.0, latency_ns - instance_ns - front_ns)
     return Point(
         wire_bytes=wire_bytes, front_ns=front_ns, batch_ns=batch_ns, requests=len(latency_ns),
-        rest_ns=Distribution.of(rest).means,
+        rest_ns=Distribution.of(rest).means, asleep=tuple(asleep),
     )  # fmt: skip
+
+
+def asleep_of(
+    idle_ns: NDArray[np.float64],
+    latency_ns: NDArray[np.int64],
+    instance_ns: NDArray[np.int64],
+    front_ns: float,
+    call_ns: float,
+) -> Iterator[Asleep]:
+    """From requests that came after pauses of many lengths: a row for each doubling of the pause (``PAUSES_NS``) of
+    which there are at least ``FEWEST_PAUSES``."""
+    for low, high in pairwise(PAUSES_NS):
+        these = (idle_ns >= low) & (idle_ns < high)
+        count = int(these.sum())
+        if count >= FEWEST_PAUSES:
+            yield Asleep(
+                idle_ns=float(np.sqrt(low * high)),
+                batch_ns=max(0.0, float(np.median(instance_ns[these])) - call_ns),
+                rest_ns=Distribution.of(
+                    np.maximum(0.0, latency_ns[these] - instance_ns[these] - front_ns)
+                ).means,
+                requests=count,
+            )
 
 
 def bytes_of(tensors: Sequence[Any], rows: int, shapes: Mapping[str, tuple[int, ...]]) -> int:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from inferbench_tasks.arrivals.base import ArrivalProcess
+from inferbench_tasks.brick_jobs.under_load.added import Added
 from inferbench_tasks.brick_jobs.under_load.capacity import Objective, at_rate, capacity
-from inferbench_tasks.brick_jobs.under_load.overhead import Added
 from inferbench_tasks.brick_jobs.under_load.services import Services
 from inferbench_tasks.brick_jobs.under_load.simulated import Seen, offered_rps, simulated
 from inferbench_tasks.queueing.server import Batcher, Server
@@ -46,7 +46,8 @@ class Told:
             )
             if batching
             else Batcher(),
-            request_ns=self.added.rest_ns.draw,
+            request_ns=self.added.rest,
+            batch_idle_ns=self.added.batch_after if self.added.asleep else None,
             front_ns=self.added.front_ns,
             mean_service_ns=lambda rows: self.services.run_ns(rows, factor, self.added.batch_ns),
         )

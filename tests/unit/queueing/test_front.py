@@ -35,10 +35,25 @@ def test_patience_begins_behind_it() -> None:
 
 def test_a_delay_may_be_drawn_for_each_request() -> None:
     """Uniform between 0 and 2 ms: 1 ms more in the mean, and the instance is as busy as without."""
-    server = Server(lambda rows, rng: MS, request_ns=lambda rng: float(rng.uniform(0, 2 * MS)))
+    server = Server(lambda rows, rng: MS, request_ns=lambda idle_ns, rng: float(rng.uniform(0, 2 * MS)))
     outcome = open_loop(server, np.arange(2000) * 10 * MS, np.random.default_rng(1))
     assert outcome.latencies_ns.mean() / MS == pytest.approx(2, rel=0.03)
     assert outcome.busy_ns / MS == pytest.approx(2000)
+
+
+def test_what_sleeps_has_to_be_woken() -> None:
+    """Twice its idle time is added to each request, and once an instance's to its batch: 10 ms after the last answer,
+    at once behind another request, and while an instance works although the event loop sleeps."""
+    server = Server(
+        lambda rows, rng: 4 * MS,
+        instances=2,
+        request_ns=lambda idle_ns, rng: 2 * min(idle_ns, 10 * MS),
+        batch_idle_ns=lambda idle_ns: min(idle_ns, 10 * MS),
+    )
+    moments = np.array([0.0, 0.0, 3.0, 100.0]) * MS
+    outcome = open_loop(server, moments, np.random.default_rng(1))
+    # The first batch is the first of all: its instance was never used, which is as long as can be.
+    assert (outcome.latencies_ns / MS).tolist() == [14.0, 4.0, 11.0, 34.0]
 
 
 def test_a_negative_time_is_refused() -> None:

@@ -12,8 +12,15 @@ import pyarrow as pa
 import pytest
 
 from inferbench_tasks.brick_jobs.under_load import no_work
-from inferbench_tasks.brick_jobs.under_load.no_work import NUMBERS, call_ns, measured, write_model
-from inferbench_tasks.brick_jobs.under_load.overhead import Overhead
+from inferbench_tasks.brick_jobs.under_load.no_work import (
+    NUMBERS,
+    PAUSES_S,
+    call_ns,
+    measured,
+    write_model,
+    write_pauses,
+)
+from inferbench_tasks.brick_jobs.under_load.overhead import PAUSES_NS, Overhead
 from inferbench_tasks.errors import StageError
 from inferbench_tasks.loadgen.records import SCHEMA_WITH_SPANS, SamplesWriter
 from inferbench_tasks.submission.schema import JobSpec
@@ -75,7 +82,7 @@ def test_warm_up_and_errors_are_in_no_figure(tmp_path: Path, monkeypatch: pytest
     """111 us of the event loop (nine of ten of those each 100 us are good), 47 of the instance (its 50 without
     a call of 3), the rest of 250."""
     found = ask(tmp_path, "valid", monkeypatch)
-    assert found.disturbed is None and len(found.runs) == 4
+    assert found.disturbed is None and len(found.runs) == 6
     for point, numbers in zip(found.points, NUMBERS, strict=True):
         assert point.wire_bytes == 4 * (numbers + 1) and point.requests == 810
         assert point.front_ns == pytest.approx(111_000, rel=0.01) and point.batch_ns == 47_000
@@ -92,6 +99,15 @@ def test_disturbed_loads_are_named_and_failed_ones_are_none(
     assert found.disturbed == "disturbed: other processes used 1.7 of 2 cores"
     with pytest.raises(StageError, match="could not be measured: failed: serve, no port"):
         ask(tmp_path / "two", "failed: serve, no port", monkeypatch)
+
+
+def test_pauses_are_of_all_lengths(tmp_path: Path) -> None:
+    """Every doubling from 0.5 to 64 ms at least a hundred times, within the load."""
+    lines = write_pauses(tmp_path / "pauses.csv").read_text().split()
+    at = np.array(lines[1:], np.int64)
+    counts, _ = np.histogram(np.diff(at), PAUSES_NS)
+    assert lines[0] == "at" and at[0] == 0 and at[-1] < PAUSES_S * 1e9
+    assert counts.min() > 100
 
 
 def test_the_model_gives_the_first_number_of_each_sample(tmp_path: Path) -> None:

@@ -5,8 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from inferbench_tasks.brick_jobs.under_load.added import AWAKE_NS
 from inferbench_tasks.brick_jobs.under_load.distribution import ENDS
-from inferbench_tasks.brick_jobs.under_load.overhead import Conditions, Overhead, bytes_of, point_of
+from inferbench_tasks.brick_jobs.under_load.overhead import (
+    Conditions,
+    Overhead,
+    asleep_of,
+    bytes_of,
+    point_of,
+)
 from inferbench_tasks.contracts.handles import TensorSpec
 from inferbench_tasks.errors import InputError
 
@@ -60,6 +67,30 @@ def test_between_two_sizes_and_beyond_the_larger_it_is_on_their_line() -> None:
     assert overhead().at(508).rest_ns.mean == pytest.approx(200_000)
     assert overhead().at(2008).rest_ns.mean == pytest.approx(500_000)
     assert overhead().at(4).rest_ns.mean == pytest.approx(100_000)
+
+
+def test_after_a_pause_more_is_added_and_beyond_the_longest_not_yet_more() -> None:
+    """Instances take 50 us awake and 90 after 0.5 to 1 ms; half way in the logarithm of the pause half of the 40 more;
+    of the way 100 us, and 300 after that pause."""
+    paused = tuple(
+        asleep_of(
+            np.full(60, 700_000.0), np.full(60, 490_000), np.full(60, 90_000), 100_000.0, 0.0
+        )
+    )  # fmt: skip
+    point = point_of(8, np.full(200, 250_000), np.full(200, 50_000), 10_000.0, asleep=paused)
+    both = point, point.model_copy(update={"wire_bytes": 1008})
+    added = Overhead(conditions=CONDITIONS, points=both, runs=("r",)).at(508)
+    [pause] = added.asleep
+    middle_ns, rng = (AWAKE_NS * pause.idle_ns) ** 0.5, np.random.default_rng(0)
+    idle = (0.0, AWAKE_NS, middle_ns, pause.idle_ns, float("inf"))
+    assert [added.batch_after(ns) for ns in idle] == pytest.approx([0, 0, 20_000, 40_000, 40_000])
+    assert [added.rest(ns, rng) for ns in idle] == pytest.approx([1e5, 1e5, 2e5, 3e5, 3e5])
+
+
+def test_pauses_that_were_hardly_seen_say_nothing() -> None:
+    """49 of one length are too few."""
+    idle, latency, instance = np.full(49, 700_000.0), np.full(49, 490_000), np.full(49, 90_000)
+    assert not list(asleep_of(idle, latency, instance, 100_000.0, 0.0))
 
 
 def test_far_beyond_nothing_is_said() -> None:

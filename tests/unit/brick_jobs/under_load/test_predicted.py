@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from inferbench_tasks.brick_jobs.under_load.added import Added
 from inferbench_tasks.brick_jobs.under_load.distribution import Distribution
-from inferbench_tasks.brick_jobs.under_load.overhead import Added
 from inferbench_tasks.brick_jobs.under_load.predicted import MAY_BE, UNSTABLE, Told, predicted
 from inferbench_tasks.brick_jobs.under_load.services import Services, sizes_of
 from inferbench_tasks.submission.schema import JobSpec

@@ -1,0 +1,58 @@
+"""What a server adds to requests of one size: while it is busy, and after it slept."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+
+from inferbench_tasks.brick_jobs.under_load.distribution import Distribution
+
+#: A request that comes so soon after the last answer finds the server awake, ns.
+AWAKE_NS = 50_000.0
+
+
+@dataclass(frozen=True)
+class Pause:
+    """After about so long without anything under way."""
+
+    idle_ns: float
+    batch_ns: float
+    rest_ns: Distribution
+
+
+@dataclass(frozen=True)
+class Added:
+    """What a server adds to each request (``front_ns``, ``rest_ns``) and to each batch, awake; ``asleep``: the latter
+    two after pauses, the shortest first."""
+
+    front_ns: float
+    batch_ns: float
+    rest_ns: Distribution
+    asleep: tuple[Pause, ...] = ()
+
+    def rest(self, idle_ns: float, rng: np.random.Generator) -> float:
+        """One request's, drawn as that after a pause of ``idle_ns``."""
+        low, high, part = self._around(idle_ns)
+        at = Distribution.part(rng)
+        return low.rest_ns.means[at] + part * (high.rest_ns.means[at] - low.rest_ns.means[at])
+
+    def batch_after(self, idle_ns: float) -> float:
+        """What a batch takes longer than awake, after so long without any."""
+        low, high, part = self._around(idle_ns)
+        return low.batch_ns + part * (high.batch_ns - low.batch_ns) - self.batch_ns
+
+    def _around(self, idle_ns: float) -> tuple[Pause, Pause, float]:
+        """The shorter and the longer pause, and how far between them it lies on a line in the logarithm of the pause;
+        beyond the longest as after that."""
+        pauses = (Pause(AWAKE_NS, self.batch_ns, self.rest_ns), *self.asleep)
+        above = bisect_right([pause.idle_ns for pause in pauses], idle_ns)
+        low, high = pauses[max(0, above - 1)], pauses[min(above, len(pauses) - 1)]
+        if low.idle_ns >= high.idle_ns:
+            return low, low, 0.0
+        return (
+            low,
+            high,
+            float(np.log(idle_ns / low.idle_ns) / np.log(high.idle_ns / low.idle_ns)) if above else 0.0,
+        )
