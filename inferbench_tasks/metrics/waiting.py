@@ -34,17 +34,24 @@ class Waits:
     ) -> list[float]:
         """For each of ``shares`` the wait that at least so many of the requests met, s; 0.0 where fewer met any.
 
-        A wait of w within a step of length d is met by the requests that were sent in the step, by w/d of them at most.
-        One that lived longer than its step (``done_ns``) met what was waited in all of its life.
+        Of a wait of w in a step of length d it is not known when it was. It is met by w/d of the requests that were
+        sent in the step, and by those that were under way when it began: of T request-seconds in the step T/(d + w),
+        for the wait itself adds to T. One that lived longer than its step (``done_ns``) met what was waited in all of
+        its life.
         """
         if not len(sent_ns) or not len(self.end_ns):
             return [0.0] * len(shares)
         step = np.searchsorted(self.end_ns, sent_ns)
         known = step < len(self.end_ns)
         long = known & (False if done_ns is None else done_ns - sent_ns > self._lengths_ns(step))
-        requests = np.bincount(step[known & ~long], minlength=len(self.end_ns))
-        waits_s, met = self.wait_s, requests * np.minimum(1.0, self.wait_s / self.step_s)
-        if done_ns is not None and long.any():
+        short = known & ~long
+        requests = np.bincount(step[short], minlength=len(self.end_ns))
+        met = requests.astype(np.float64) * np.minimum(1.0, self.wait_s / self.step_s)
+        waits_s = self.wait_s
+        if done_ns is not None:
+            met += self._under_way_s(sent_ns[short], done_ns[short], step[short]) / (
+                self.step_s + self.wait_s
+            )
             waits_s = np.concatenate((waits_s, self.within_s(sent_ns[long], done_ns[long])))
             met = np.concatenate((met, np.ones(int(long.sum()))))
         longest_first = np.argsort(-waits_s, kind="stable")
@@ -53,6 +60,16 @@ class Waits:
             float(waits_s[longest_first][np.argmax(enough)]) if enough.any() else 0.0
             for enough in (reached >= share * len(sent_ns) for share in shares)
         ]
+
+    def _under_way_s(
+        self, sent_ns: NDArray[np.int64], done_ns: NDArray[np.int64], step: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        """The request-seconds in each step, of requests that end in the step of their sending or the next."""
+        here_ns = np.minimum(done_ns, self.end_ns[step]) - sent_ns
+        after_ns = np.maximum(done_ns - self.end_ns[step], 0)
+        steps = len(self.end_ns)
+        sums_ns = np.bincount(step, here_ns, steps) + np.bincount(step + 1, after_ns, steps + 1)[:steps]
+        return sums_ns / 1e9
 
     def within_s(self, start_ns: NDArray[np.int64], end_ns: NDArray[np.int64]) -> NDArray[np.float64]:
         """What was waited from each start to its end, s: never more than the time between them.
