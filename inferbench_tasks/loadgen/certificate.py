@@ -80,10 +80,10 @@ def certify(
     limits = thresholds or Thresholds()
     window = Window.of(table, measure_start_ns, measure_end_ns)
     asked = plan.connections if isinstance(plan, OpenPlan) else None
-    window = with_waits(window, asked)
+    window = with_waits(window, asked, shards)
     # Whether a request that is sent late, or whose answer is seen late, holds up the ones behind it.
     waits = waits_ms(window)
-    waited_for = isinstance(plan, ClosedPlan) or bool(waits)
+    waited_for = isinstance(plan, ClosedPlan) or window.queued
     p50_ms = _send_latency_p50_ms(window)
     paced = not isinstance(plan, OpenPlan) or plan.paced
     shares = client_shares(window, shards, limits, paced=paced)

@@ -54,7 +54,7 @@ def open_loop_checks(
 def _lateness(
     window: Window, was_sent: NDArray[np.bool_], p50_ms: float, limits: Thresholds
 ) -> tuple[list[Check], dict[str, Any]]:
-    late_ms = (window.left_ns - window.intended_ns)[was_sent] / 1e6
+    late_ms = (window.joined_ns - window.intended_ns)[was_sent] / 1e6
     p50, p99 = (float(v) for v in np.quantile(late_ms, [0.5, 0.99], method="inverted_cdf"))
     worst, earliest = float(late_ms.max()), float(late_ms.min())
     p50_limit = max(limits.lateness_p50_ms, limits.lateness_p50_latency_ratio * p50_ms)
@@ -86,7 +86,8 @@ def _lateness(
 def _client_share(window: Window, limits: Thresholds) -> tuple[list[Check], dict[str, Any]]:
     """How much of each reported percentile is the sender's own lateness; the worst of them is judged.
 
-    What requests wait for connections of which the user asked for so few is in neither side's.
+    What requests wait for connections of which the user asked for so few is in neither side's; what the sender's delays
+    at others made of that wait is its own lateness.
     """
     good = window.answered
     e2e = percentiles((window.done_ns - window.intended_ns)[good] / 1e6)
@@ -101,9 +102,10 @@ def _client_share(window: Window, limits: Thresholds) -> tuple[list[Check], dict
     _, name, from_intended, from_send = max(rows)
     limit = max(limits.client_share_ms, limits.client_share_ratio * from_send)
     share = from_intended - from_send
+    without = "from the send" if window.connection_wait_ns is None else "where the sender takes no time"
     check = Check.at_most(
         "client_share", share, limit, "ms",
-        f"the {name} is {from_intended:.1f} ms from the intended moment but {from_send:.1f} ms from the send: "
+        f"the {name} is {from_intended:.1f} ms from the intended moment but {from_send:.1f} ms {without}: "
         f"{share:.1f} ms of it (at most {limit:.1f} ms) are the sender's own lateness",
     )  # fmt: skip
     return [check], {f"client_share_{name}_ms": a - b for _, name, a, b in rows}
@@ -113,7 +115,7 @@ def _rate(
     window: Window, was_sent: NDArray[np.bool_], planned: NDArray[np.int64], limits: Thresholds
 ) -> tuple[list[Check], dict[str, Any]]:
     """Requests that left within the window; one at its edge may always miss it."""
-    in_time = int(np.count_nonzero(window.left_ns[was_sent] < window.end_ns))
+    in_time = int(np.count_nonzero(window.joined_ns[was_sent] < window.end_ns))
     error = max(0, abs(len(planned) - in_time) - 1) / max(1, len(planned))
     rate = in_time / window.duration_s
     check = Check.at_most(
@@ -130,7 +132,7 @@ def _gaps(
     slack_ms = max(limits.gap_slack_ms, limits.gap_slack_latency_ratio * p50_ms)
     # Of the requests that were sent: those that were not are counted as dropped.
     distance = gap_distance(
-        taken(window.intended_ns, was_sent), taken(window.left_ns, was_sent), slack_ms * 1e6
+        taken(window.intended_ns, was_sent), taken(window.joined_ns, was_sent), slack_ms * 1e6
     )
     if distance is None:
         return [], {"gap_distance": None}

@@ -1,7 +1,8 @@
 """Whether the latencies of a load depend on how long it lasted, so that no percentile of them is the server's.
 
-A server that does not keep up has a backlog that grows for as long as the load lasts, and one that warms up, drifts or
-switches between levels was measured in a part of what it does. Its throughput stands; its latencies are withheld.
+A server that does not keep up has a backlog that grows for as long as the load lasts, as have connections that are too
+few for it, and a server that warms up, drifts or switches between levels was measured in a part of what it does. The
+throughput stands; the latencies are withheld.
 """
 
 from __future__ import annotations
@@ -37,10 +38,16 @@ def growing_backlog(window: Window) -> str | None:
         last > first + _BACKLOG_REQUESTS or _slow_server_falls_behind(window, last - first)
     ):
         return None
-    return (
-        f"the backlog grew from {first:.0f} to {last:.0f} requests in flight: the server did not keep up, and its "
-        "latency depends on how long the load lasts"
+    waited = float(window.waiting_at(window.end_ns - quarter + times).mean())
+    waited -= float(window.waiting_at(window.start_ns + times).mean())
+    # Who holds a connection for long, the server or what the client does with its answers, no queue before it can tell.
+    why = (
+        "the server did not keep up, and its latency depends"
+        if waited <= (last - first) / 2
+        else "they waited for one of the few connections that were asked for, which carry less than the load wants, "
+        "and the latency depends"
     )
+    return f"the backlog grew from {first:.0f} to {last:.0f} requests in flight: {why} on how long the load lasts"
 
 
 def _slow_server_falls_behind(window: Window, growth: float) -> bool:

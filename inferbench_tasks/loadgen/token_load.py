@@ -195,14 +195,14 @@ def token_figures(
     """The figures of a load's streams, without those that the client or, by its certificate, the load's length made."""
     assert outcome.streams is not None
     window = Window.of(outcome.table(for_figures=True), outcome.measure_start_ns, outcome.measure_end_ns)
-    window = with_waits(window, plan.asked_connections if plan.segments[-1].paced else None)
+    usages = outcome.applied.usages
+    window = with_waits(window, plan.asked_connections if plan.segments[-1].paced else None, usages)
     streams, _ = read_table(outcome.streams.streams_path, STREAMS_JUDGED)
     chunks, _ = read_table(outcome.streams.chunks_path, CHUNKS)
     tokens = TokenWindow.of(window, streams, chunks)
     told, _ = read_table(outcome.streams.streams_path, SERVER_STREAMS)
     side = ServerSide.of(tokens, told)
     summary = {**summarise_tokens(tokens, each), **summarise_server(side)}
-    usages = outcome.applied.usages
     if usages:
         paced = plan.segments[-1].kind == "closed" or plan.segments[-1].paced
         withhold_clients_times(summary, tokens, usages, Thresholds(), paced=paced, server=side)

@@ -57,9 +57,11 @@ class Window:
     measured: NDArray[np.bool_]
     #: The records whose label and whose intended time disagree about the window.
     mislabelled: int
-    #: What each request waited for a connection of which the user asked for so few (``connection_waits``); None where
-    #: nobody did, so that whatever it waits before its send is the client's doing.
+    #: What each request waits for a connection of which the user asked for so few, with a client that takes no time
+    #: (``connection_waits``); None where nobody did, so that whatever it waits before its send is the client's doing.
     connection_wait_ns: NDArray[np.int64] | None = None
+    #: For how long none was free to it, as recorded: that wait and what the client's delays at those before added.
+    connection_busy_ns: NDArray[np.int64] | None = None
 
     @classmethod
     def of(cls, table: pa.Table, start_ns: int, end_ns: int) -> Window:
@@ -114,6 +116,11 @@ class Window:
         return self.sent_ns if self.connection_wait_ns is None else self.sent_ns - self.connection_wait_ns
 
     @property
+    def joined_ns(self) -> NDArray[np.int64]:
+        """The send, less all the time without a free connection: what is late of it is the delay of this send alone."""
+        return self.sent_ns if self.connection_busy_ns is None else self.sent_ns - self.connection_busy_ns
+
+    @property
     def completed(self) -> NDArray[np.bool_]:
         """The good answers that arrived within the window."""
         return self.ok & (self.done_ns > self.start_ns) & (self.done_ns <= self.end_ns)
@@ -139,18 +146,30 @@ class Window:
         """The window's requests that were never sent."""
         return self.error_counts().get(DROPPED, 0)
 
+    @property
+    def queued(self) -> bool:
+        """Whether any request waited for a connection of which the user asked for so few."""
+        return self.connection_busy_ns is not None and bool(self.connection_busy_ns.any())
+
     def in_flight_at(self, times_ns: NDArray[np.int64]) -> NDArray[np.int64]:
         """Requests sent and not yet done at each time; those that never ended stay in flight.
 
         Those that wait for a connection by the user's wish are among them: theirs is a queue before the server.
         """
         was_sent = self.sent_ns >= 0
-        sent_ns = np.sort(taken(self.left_ns, was_sent))
+        sent_ns = np.sort(taken(self.joined_ns, was_sent))
         done_ns = np.sort(taken(self.done_ns, was_sent & (self.done_ns >= 0)))
         in_flight: NDArray[Any] = np.searchsorted(sent_ns, times_ns, "right") - np.searchsorted(
             done_ns, times_ns, "right"
         )
         return in_flight.astype(np.int64)
+
+    def waiting_at(self, times_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of them that wait for a connection at each time, and are not at the server."""
+        was_sent = self.sent_ns >= 0
+        joined_ns, sent_ns = (np.sort(taken(values, was_sent)) for values in (self.joined_ns, self.sent_ns))
+        joined, sent = (np.searchsorted(values, times_ns, "right") for values in (joined_ns, sent_ns))
+        return (joined - sent).astype(np.int64)
 
     def in_flight_mean(self) -> float:
         """The mean number in flight over the window, exact."""
