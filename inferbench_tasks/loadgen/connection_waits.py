@@ -5,7 +5,8 @@ goes on meanwhile. What a request waits is that of a queue with so many servers,
 Who waits behind another waits for the client's delays at that one, too, and in a busy queue they add up to far more
 than each is. So the queue is played through without the client: each request holds a connection for as long as from
 its send to the earliest moment at which its answer may have come (``client_share.Stalls``). That wait counts in every
-time from the intended moment; what a request waited beyond it is the client's.
+time from the intended moment; what a request waited beyond it is the client's. What a user's program does to a request
+before it leaves holds no connection: who waits for one has it done meanwhile. What it does to the answer does hold one.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ def with_waits(window: Window, connections: Sequence[int] | None, shards: Sequen
     """
     if connections is None:
         return window
-    earliest_ns = Stalls(window.shard, shards).earliest_ns(window.sent_ns, window.done_ns)
-    held_ns = np.where(window.done_ns >= 0, (earliest_ns - window.sent_ns).clip(0), _NEVER)
+    prepared_ns = window.client_spans["preprocess"].clip(0) if window.client_spans else np.int64(0)
+    all_ready_ns, all_sent_ns = window.intended_ns + prepared_ns, window.sent_ns + prepared_ns
+    earliest_ns = Stalls(window.shard, shards).earliest_ns(all_sent_ns, window.done_ns)
+    held_ns = np.where(window.done_ns >= 0, (earliest_ns - all_sent_ns).clip(0), _NEVER)
     wait_ns, busy_ns = (np.zeros(len(window.intended_ns), np.int64) for _ in range(2))
     for shard, count in enumerate(connections):
         mine = np.flatnonzero((window.shard == shard) & (window.sent_ns >= 0))
         # Of those that were due at one moment, who was sent first was first in the queue.
         mine = mine[np.lexsort((window.sent_ns[mine], window.intended_ns[mine]))]
-        intended_ns, sent_ns, done_ns = (
-            values[mine] for values in (window.intended_ns, window.sent_ns, window.done_ns)
-        )
-        starts_ns = played(intended_ns, held_ns[mine], count)
+        ready_ns, sent_ns, done_ns = (values[mine] for values in (all_ready_ns, all_sent_ns, window.done_ns))
+        starts_ns = played(ready_ns, held_ns[mine], count)
         free_ns = free_from(np.where(done_ns >= 0, done_ns, _NEVER), count)
         # Not beyond the send: an order that is not that of the schedule is no reason to wait.
         for into, moment_ns in ((wait_ns, starts_ns), (busy_ns, free_ns)):
-            into[mine] = np.clip(np.minimum(moment_ns, sent_ns) - intended_ns, 0, None)
+            into[mine] = np.clip(np.minimum(moment_ns, sent_ns) - ready_ns, 0, None)
     return replace(window, connection_wait_ns=wait_ns, connection_busy_ns=busy_ns)
 
 
@@ -71,15 +72,15 @@ def waits_warning(waits: dict[str, float], connections: int) -> str:
     )
 
 
-def played(intended_ns: NDArray[np.int64], held_ns: NDArray[np.int64], connections: int) -> NDArray[np.int64]:
+def played(ready_ns: NDArray[np.int64], held_ns: NDArray[np.int64], connections: int) -> NDArray[np.int64]:
     """When each request of a queue gets one of so many connections, first come, first served, ns.
 
-    ``held_ns``: how long each keeps it.
+    ``ready_ns``: from when each wants one; ``held_ns``: how long it keeps it.
     """
     free_ns = [0] * connections
-    starts_ns = np.empty(len(intended_ns), np.int64)
-    for number, (intended, held) in enumerate(zip(intended_ns.tolist(), held_ns.tolist(), strict=True)):
-        starts_ns[number] = start = max(intended, free_ns[0])
+    starts_ns = np.empty(len(ready_ns), np.int64)
+    for number, (ready, held) in enumerate(zip(ready_ns.tolist(), held_ns.tolist(), strict=True)):
+        starts_ns[number] = start = max(ready, free_ns[0])
         heapq.heapreplace(free_ns, min(start + held, _NEVER))
     return starts_ns
 

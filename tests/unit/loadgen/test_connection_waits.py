@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from inferbench_tasks.loadgen.certificate import Certificate, OpenPlan, ShardUsage, certify
 from inferbench_tasks.loadgen.connection_waits import free_from, with_waits
+from inferbench_tasks.loadgen.layout import spans_of
 from inferbench_tasks.loadgen.statistics import NAMES
 from inferbench_tasks.loadgen.window import Window
 from tests.samples import samples_table
@@ -84,6 +85,25 @@ def test_the_wait_is_that_of_a_client_that_takes_no_time(
     window = with_waits(Window.of(table, 0, 10_000), (connections,), ())
     assert window.connection_wait_ns is not None
     assert window.connection_wait_ns.tolist() == [a - b for a, b in zip(ideal, intended, strict=True)]
+    late = (window.left_ns - window.intended_ns).tolist()
+    assert late == [a - b for a, b in zip(sent, ideal, strict=True)]
+    assert set((window.joined_ns - window.intended_ns).tolist()) <= {0, turn}
+
+
+@given(QUEUE, st.integers(1, 5), st.integers(0, 30), st.integers(0, 40))
+def test_what_is_done_before_a_request_leaves_hides_no_delay_of_the_client(
+    requests: list[tuple[int, int]], connections: int, turn: int, prepare: int
+) -> None:
+    """Who waits is prepared meanwhile, so that the queue is one of requests that come later by it; what the client
+    adds at each send is found as without it.
+    """
+    intended = np.cumsum([gap for gap, _ in requests]) + 1
+    service = [length for _, length in requests]
+    ideal, _ = played((intended + prepare).tolist(), service, connections)
+    sent, done = played((intended + prepare).tolist(), service, connections, turn)
+    columns: dict[str, Any] = {"intended_ns": intended, "sent_ns": sent, "done_ns": done}
+    spans = dict(zip(spans_of("client").values(), ([prepare] * len(sent), [0] * len(sent)), strict=True))
+    window = with_waits(Window.of(samples_table(columns | spans), 0, 10_000), (connections,), ())
     late = (window.left_ns - window.intended_ns).tolist()
     assert late == [a - b for a, b in zip(sent, ideal, strict=True)]
     assert set((window.joined_ns - window.intended_ns).tolist()) <= {0, turn}
