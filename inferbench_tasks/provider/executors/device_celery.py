@@ -42,6 +42,7 @@ from inferbench_tasks.provider.executors.ended import EndedRuns
 from inferbench_tasks.provider.executors.host_slots import HostSlots, HostTask
 from inferbench_tasks.provider.executors.jobs import job_of_task, learnt, leased_s, perfdb_run, queued_job
 from inferbench_tasks.provider.executors.lost import Messages, Sent
+from inferbench_tasks.provider.executors.signed import send, signing_key
 from inferbench_tasks.provider.executors.watch import FolderWatch, dag_files
 from inferbench_tasks.provider.on_device import LeasedTask, LeaseRequest
 from inferbench_tasks.provider.parts.shelf import PartShelf
@@ -116,6 +117,7 @@ class DeviceCeleryExecutor(CeleryExecutor):
         self._cleaning = Cleaning(data_dir)
         self._ended_runs = EndedRuns(self._db)
         self._watch = FolderWatch(dag_files())
+        self._key = signing_key()
         self._sent = Sent()
         self._next = dict.fromkeys(
             ("tick", "look", "publish", "watch", "search", "disk", "shelf", "quota", "ended", "clean"), 0.0
@@ -236,6 +238,13 @@ class DeviceCeleryExecutor(CeleryExecutor):
                 workload.token = type(workload).generate_token(str(workload.ti.id), self.jwt_generator)
         super()._process_workloads(workload_items)
         self._sent.add(w.ti.key for w in workload_items if isinstance(w, ExecuteTask))
+
+    def _send_workloads_to_celery(self, workload_tuples_to_send: Sequence[Any]) -> Any:
+        """Signed, where others write into the broker too."""
+        send_all = super()._send_workloads_to_celery
+        if self._key is None:
+            return send_all(workload_tuples_to_send)
+        return send(self._key, workload_tuples_to_send, send_all)
 
     def sync(self) -> None:
         """Celery's states, then the devices, the jobs on them, and what waits."""

@@ -34,5 +34,7 @@ class Admission(BaseModel):
     database: str
     certificate: str
     expires_at: str
+    workloads_key: str = Field(pattern="^[0-9a-f]{64}$")
+    """Public: what the leader signs the tasks with that it sends."""
     artifacts: str | None
     """The store that the leader was told of; None: PerfDB."""

@@ -39,6 +39,7 @@ from inferbench_tasks.provider.joining.authority import CERTIFICATE, Authority
 from inferbench_tasks.provider.joining.plan import Plan
 from inferbench_tasks.provider.joining.relay import Relay
 from inferbench_tasks.provider.joining.service import Service
+from inferbench_tasks.provider.joining.signing import SigningKey
 from inferbench_tasks.provider.joining.tokens import FOLDER, Token, Tokens
 from inferbench_tasks.provider.parts.shelf import PartShelf
 from inferbench_tasks.provider.submit.shelf import Shelf
@@ -113,7 +114,7 @@ class Gateway:
     async def _serve(self) -> None:
         service = Service(
             self.authority, self.tokens, self.database,
-self._entries,
+            self._entries, SigningKey.of(self.folder.parent).public,
             os.environ.get("INFERBENCH_ARTIFACTS") or None, self._settle_broker,
         )  # fmt: skip
         app: Any = BodyLimit(service.app())

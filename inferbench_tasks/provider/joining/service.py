@@ -43,6 +43,7 @@ class Service:
     tokens: Tokens
     database: Database
     entries: Callable[[], list[files.Entry]]
+    workloads_key: str
     artifacts: str | None
     settle: Callable[[], None]
 
@@ -96,6 +97,7 @@ class Service:
         log.info("joined token=%s host=%s home=%s", token.name, ask.host, ask.home)
         return Admission(
             name=token.name, user=token.user, database=DEFAULT_DATABASE, certificate=certificate,
+            workloads_key=self.workloads_key,
             expires_at=token.expires_at.isoformat(), artifacts=self.artifacts,
         )  # fmt: skip
 

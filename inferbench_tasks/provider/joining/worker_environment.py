@@ -10,6 +10,7 @@ from inferbench_tasks import private, settings
 from inferbench_tasks.provider.joining import files
 from inferbench_tasks.provider.joining.answers import BROKER_OFFSET, EXECUTION_OFFSET, PERFDB_OFFSET
 from inferbench_tasks.provider.joining.leader import AUTHORITY, CERTIFICATE, FILES, Leader
+from inferbench_tasks.provider.joining.signing import PUBLIC
 from inferbench_tasks.provider.system.config import EXECUTION_URL, TUNED
 
 BUNDLE = "inferbench_tasks.provider.joining.bundle.LeaderBundle"
@@ -64,6 +65,7 @@ def environment(leader: Leader, data_dir: Path) -> dict[str, str]:
         "AIRFLOW__API__CLIENT_SSL_CERT": certificate,
         "AIRFLOW__API__CLIENT_SSL_KEY": certificate,
         settings.PERFDB_URI: f"mongodb://{login}:{leader.port + PERFDB_OFFSET}/{leader.database}?{mongo}",
+        PUBLIC: leader.workloads_key,
         settings.DATA_DIR: str(data_dir),
         settings.SUBMISSIONS_DIR: str(folder / files.SUBMISSIONS),
         **({"INFERBENCH_ARTIFACTS": leader.artifacts} if leader.artifacts else {}),

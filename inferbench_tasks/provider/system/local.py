@@ -26,6 +26,7 @@ from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.provider import metadata_db
 from inferbench_tasks.provider.airflow_command import API_SERVER, DAG_PROCESSOR, EXECUTION, PUBLIC, TRIGGERER
 from inferbench_tasks.provider.joining.listening import GATEWAY, Listening
+from inferbench_tasks.provider.joining.signing import SigningKey
 from inferbench_tasks.provider.queues import HOST
 from inferbench_tasks.provider.system import broker, own_servers, processes
 from inferbench_tasks.provider.system.config import (
@@ -105,6 +106,8 @@ class LocalSystem:
                 self.home, port=port, execution_port=execution_port, broker_port=broker_port, dags=dags,
                 submissions=submissions, data_dir=self.data_dir,
             )  # fmt: skip
+            if gateway:
+                variables |= SigningKey.of(self.home).environment
             env = os.environ | variables
             self._write_environment(variables)
             started: list[Process] = []

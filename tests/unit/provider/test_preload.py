@@ -38,4 +38,7 @@ def test_celery_imports_it() -> None:
     module, _, name = TUNED["AIRFLOW__CELERY__CELERY_CONFIG_OPTIONS"].rpartition(".")
     assert (module, name) == ("inferbench_tasks.provider.celery_config", "CELERY_CONFIG")
     assert {key: CELERY_CONFIG[key] for key in DEFAULT_CELERY_CONFIG} == DEFAULT_CELERY_CONFIG
-    assert CELERY_CONFIG["imports"] == ("inferbench_tasks.provider.preload",)
+    assert CELERY_CONFIG["imports"] == (
+        "inferbench_tasks.provider.preload",
+        "inferbench_tasks.provider.joining.guard",
+    )

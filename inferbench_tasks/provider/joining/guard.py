@@ -1,0 +1,74 @@
+"""What a Celery worker of ours executes: importing this module is all of it (``celery_config``).
+
+In a system with ``up --listen`` others write into its broker: it executes what the leader has signed, has no task but
+Airflow's, and heeds of Celery's remote control what the executor uses. What is refused leaves no result: the executor
+finds that its message is nowhere and sends a task of its own anew (``executors/lost.py``).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from airflow.providers.celery.executors.celery_executor_utils import app
+from celery.exceptions import Reject
+from celery.worker.control import Panel
+
+from inferbench_tasks import settings
+from inferbench_tasks.errors import InputError
+from inferbench_tasks.provider.joining.signing import PUBLIC
+from inferbench_tasks.provider.joining.verifying import Verifier, is_signed
+
+log = logging.getLogger(__name__)
+
+TASK = "execute_workload"
+#: Of the executor (``active``, ``reserved``, ``revoke``), and of `airflow celery worker`, which looks for its namesake.
+COMMANDS = frozenset({"active", "reserved", "revoke", "active_queues", "ping"})
+#: Below AIRFLOW_HOME: ids of messages that have begun.
+BEGUN = "begun"
+
+
+def verifier() -> Verifier | None:
+    """Of this worker's queue, which is named as its worker is; None in a system that does not listen."""
+    if not (public := os.environ.get(PUBLIC)):
+        return None
+    queue = os.environ[settings.WORKER]
+    return Verifier(public, queue, Path(os.environ["AIRFLOW_HOME"]) / BEGUN / queue.replace("/", "_"))
+
+
+def install(verify: Verifier | None) -> None:
+    """Put it before the task that Airflow has registered."""
+    task = app.tasks[TASK]
+    execute = task.run
+
+    def guarded(input: str) -> None:
+        if verify is not None:
+            execute(_opened(verify, input))
+        elif is_signed(input):
+            # Left in the broker by this system's earlier life, with --listen.
+            raise _refused("it is signed, and this system does not listen for other hosts now")
+        else:
+            execute(input)
+
+    task.run = guarded
+    if verify is not None:
+        for name in set(app.tasks) - {TASK}:
+            app.tasks.unregister(name)
+        for name in set(Panel.data) - COMMANDS:
+            del Panel.data[name]
+
+
+def _opened(verify: Verifier, text: str) -> str:
+    try:
+        return verify.open(text, app.current_task.request.id)
+    except InputError as error:
+        raise _refused(str(error)) from None
+
+
+def _refused(reason: str) -> Reject:
+    log.error("refused a workload message=%s reason=%s", app.current_task.request.id, reason)
+    return Reject(reason, requeue=False)
+
+
+install(verifier())
