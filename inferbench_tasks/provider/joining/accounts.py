@@ -18,7 +18,8 @@ from inferbench_tasks.provider.joining.tokens import Token
 PREFIX = "worker-"
 TIMEOUT_S = 5.0
 #: What Celery does as a worker, and no more: no settings, no removal of whole databases, no users. Of scripts it runs
-#: those that we have loaded, and brings none: Lua of strangers has been a way into the server (CVE-2025-49844).
+#: those that we have loaded, and brings none: Lua of strangers has been a way into the server (CVE-2025-49844). All
+#: keys and channels are its: what it puts into queues, others refuse (``guard``).
 COMMANDS = ("+@all", "-@admin", "-@dangerous", "-@scripting", "+evalsha", "+script|exists", "+info")
 
 
