@@ -43,13 +43,13 @@ def install(verify: Verifier | None) -> None:
     execute = task.run
 
     def guarded(input: str) -> None:
-        if verify is not None:
-            execute(_opened(verify, input))
-        elif is_signed(input):
-            # Left in the broker by this system's earlier life, with --listen.
-            raise _refused("it is signed, and this system does not listen for other hosts now")
-        else:
-            execute(input)
+        message = task.request.id
+        try:
+            workload = _opened(verify, input, message)
+        except InputError as error:
+            log.error("refused a workload message=%s reason=%s", message, error)
+            raise Reject(str(error), requeue=False) from None
+        execute(workload)
 
     task.run = guarded
     if verify is not None:
@@ -59,16 +59,14 @@ def install(verify: Verifier | None) -> None:
             del Panel.data[name]
 
 
-def _opened(verify: Verifier, text: str) -> str:
-    try:
-        return verify.open(text, app.current_task.request.id)
-    except InputError as error:
-        raise _refused(str(error)) from None
-
-
-def _refused(reason: str) -> Reject:
-    log.error("refused a workload message=%s reason=%s", app.current_task.request.id, reason)
-    return Reject(reason, requeue=False)
+def _opened(verify: Verifier | None, text: str, message: str | None) -> str:
+    """The workload that came; InputError for one that is not to be executed."""
+    if verify is not None:
+        return verify.open(text, message)
+    if is_signed(text):
+        # Left in the broker by this system's earlier life, with --listen.
+        raise InputError("it is signed, and this system does not listen for other hosts now")
+    return text
 
 
 install(verifier())
