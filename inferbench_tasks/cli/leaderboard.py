@@ -34,7 +34,7 @@ def leaderboard(
     output: OutputFormat = OUTPUT,
 ) -> None:
     """Rank valid results by a figure, per task, data set and load; those that differ within noise share a
-    rank.
+    rank. What is no model (the stand-in, random weights) has ranks of its own, and its task says so.
 
     Results of a disturbed machine are left out; how many is said.
     """

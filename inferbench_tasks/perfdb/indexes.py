@@ -34,6 +34,11 @@ _HELD_SETTINGS = (
 )  # fmt: skip
 #: What tells, with the batch size, which load a run was offered (``perfdb.offered``).
 _LOAD = ("load.arrivals", "load.network", "load.expect", "load.duration_s")
+#: What tells whether a result is of a model at all (``perfdb.no_model``), and which samples it was judged on.
+_ASKED = (
+    "provenance.job.serve.dummy_weights", "provenance.job.evaluate.samples", "load.seed",
+    "extensions.evaluation.samples_digest",
+)  # fmt: skip
 #: MongoDB allows 32 fields in an index, the verdict among them, and 64 indexes of a collection, its own of ``_id`` and
 #: those that earlier versions made among them: there is room for so many figures that metrics bring, two indexes each.
 _MOST_FIELDS, _MOST_BROUGHT = 32, 3
@@ -45,9 +50,9 @@ _SELDOM = 32
 def held_indexes() -> dict[str, tuple[str, ...]]:
     """What ``held`` reads of every valid result, by the index that has it.
 
-    Three hold the figures of the table by their numbers (``Figure.held``), one the load, one the server's version. An
-    index can't be changed where it exists, so the names of those that grow with the table say how far they go.
-    What metrics bring has one each.
+    Three hold the figures of the table by their numbers (``Figure.held``), one the load, one the server's version, one
+    what was asked of what. An index can't be changed where it exists, so the names of those that grow with the table
+    say how far they go. What metrics bring has one each.
     """
     figures = sorted(
         (figure for figure in FIGURES.values() if figure.held), key=lambda figure: figure.held or 0
@@ -70,6 +75,7 @@ def held_indexes() -> dict[str, tuple[str, ...]]:
         ),
         "held_load_expected": (*_IDENTITY, *_LOAD),
         "held_software": (*_IDENTITY, "backend.version"),
+        "held_asked": (*_IDENTITY, *_ASKED),
     }
     return fields_by_index | {f"held_{figure.name}": (*_IDENTITY, figure.field_path) for figure in _brought()}
 

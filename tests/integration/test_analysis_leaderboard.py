@@ -26,6 +26,7 @@ from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.unit.perfdb.builders import result
 from tests.unit.perfdb.test_judged_on import judged
+from tests.unit.perfdb.test_no_model import four
 
 pytestmark = pytest.mark.integration
 
@@ -397,3 +398,19 @@ def test_measures_of_answers_choose_only_over_the_same_samples(perfdb: PerfDB) -
     assert choice == "extensions.evaluation.dataset=digits extensions.evaluation.samples=450"
     chosen = recommend(perfdb, "throughput_rps", bounds, f"model=good,few {choice}")
     assert [row["run"] for row in chosen.top] == ["good"]
+
+
+def test_what_is_no_model_has_ranks_fronts_and_recommendations_of_its_own(perfdb: PerfDB) -> None:
+    """One best of each, though the stand-ins are 30 times as fast; the recommender lists them, with what they are."""
+    for run in four():
+        perfdb.save_result(run)
+    rows = leaderboard(perfdb, "p50_ms", limit=1)
+    assert {row["run"]: row["rank"] for row in rows} == {"faulty": 1, "paced": 1, "dummy": 1, "real": 1}
+    assert [row["run"] for row in rows if row["task"] == "text-generation"] == ["real"]
+    points = scatter(perfdb, "p50_ms", "throughput_rps", "model").points
+    assert all(point.front for point in points) and len({point.group for point in points}) == 4
+    with pytest.raises(InputError) as refused:
+        recommend(perfdb, "throughput_rps", [], "")
+    assert "model=llm-stand-in --load" in refused.value.message
+    assert "(1 configuration(s), no model: a stand-in)" in refused.value.message
+    assert [row["run"] for row in recommend(perfdb, "throughput_rps", [], "model=qwen").top] == ["real"]

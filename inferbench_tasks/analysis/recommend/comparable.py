@@ -1,4 +1,4 @@
-"""Which results a figure compares at all: those of one task and data set, of one quality, under one load.
+"""Which results a figure compares at all: those of one task and data set, of one quality, under one load, of models.
 
 A small model at 1,000 requests/s is no better than a large one at 20. Where results of several grounds match, nobody is
 recommended: the message names the grounds and what picks one. Within a ground configurations may differ in accuracy, by
@@ -15,7 +15,7 @@ from inferbench_tasks.analysis.recommend.candidates import Bound, Candidate
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.perfdb import judged_on
+from inferbench_tasks.perfdb import judged_on, no_model
 from inferbench_tasks.perfdb.held import Held, Row, configuration, load_of
 
 ACCURACY = "accuracy_ratio"
@@ -27,12 +27,16 @@ _NAMED = 12
 
 @dataclass(frozen=True, order=True)
 class Ground:
-    """``model`` is empty where task and data set are known and so is every accuracy: then models can be compared."""
+    """``model`` is empty where task and data set are known and so is every accuracy: then models can be compared.
+
+    ``no_model``: what it is, where it is none (``perfdb.no_model``); such a ground always names its ``model``.
+    """
 
     task: str
     dataset: str
     model: str
     load: str
+    no_model: str = ""
 
     @property
     def choice(self) -> str:
@@ -56,7 +60,10 @@ def rows_of_one_ground(
     grounds = _grounds(index, rows_left, accuracy_bounded=any(bound.figure == ACCURACY for bound in bounds))
     if len(grounds) > 1:
         lines = _some(
-            [f"  {ground.choice}  ({count} configuration(s))" for ground, count in sorted(grounds.items())],
+            [
+                f"  {ground.choice}  ({count} configuration(s){ground.no_model and ', '}{ground.no_model})"
+                for ground, count in sorted(grounds.items())
+            ],
             "\n",
         )
         raise InputError(
@@ -94,22 +101,25 @@ def _grounds(index: Held, rows: Sequence[Row], *, accuracy_bounded: bool) -> dic
     """Each ground with its number of configurations."""
     task, dataset, model = (index.values(f"model.{name}") for name in ("task", "dataset", "name"))
     accuracy = index.values(FIGURES[ACCURACY].field_path)
-    # Of each task, data set and load the configurations by model, and whether an accuracy is missing. In tuples: there
-    # may be a hundred thousand rows.
-    wide: dict[tuple[str, str, str], dict[str, set[str]]] = {}
-    lacking: set[tuple[str, str, str]] = set()
+    no_model_of = no_model.of_rows(index.values)
+    # Of each task, data set, load and what is no model the configurations by model, and whether an accuracy is missing.
+    # In tuples: there may be a hundred thousand rows.
+    wide: dict[tuple[str, str, str, str], dict[str, set[str]]] = {}
+    lacking: set[tuple[str, str, str, str]] = set()
     for row in rows:
-        key = (task(row) or "", dataset(row) or "", load_of(row))
+        key = (task(row) or "", dataset(row) or "", load_of(row), no_model_of(row))
         wide.setdefault(key, {}).setdefault(model(row) or "", set()).add(configuration(row))
         if accuracy(row) is None:
             lacking.add(key)
     grounds: dict[Ground, int] = {}
     for key, by_model in wide.items():
-        task_, dataset_, load = key
-        if task_ and dataset_ and (accuracy_bounded or key not in lacking):
+        task_, dataset_, load, none = key
+        if task_ and dataset_ and not none and (accuracy_bounded or key not in lacking):
             grounds[Ground(task_, dataset_, "", load)] = sum(map(len, by_model.values()))
         else:
-            grounds |= {Ground(task_, dataset_, name, load): len(keys) for name, keys in by_model.items()}
+            grounds |= {
+                Ground(task_, dataset_, name, load, none): len(keys) for name, keys in by_model.items()
+            }
     return grounds
 
 

@@ -2,7 +2,8 @@
 
 An open loop's throughput is what it was offered, and its cost the reciprocal; at a hundredth of the rate any latency is
 low. So the load is part of the group (``perfdb.offered``); for a figure of a request, so is the request's size.
-The data set of a measure of answers is what they were judged on (``perfdb.judged_on``).
+The data set of a measure of answers is what they were judged on (``perfdb.judged_on``). What is no model at all has a
+group of its own, whose ``task`` says so (``perfdb.no_model``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from inferbench_tasks.analysis.goodness import PATHS as GOODNESS
 from inferbench_tasks.analysis.stated import needed, stated
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.perfdb import fields, judged_on
+from inferbench_tasks.perfdb import fields, judged_on, no_model
 from inferbench_tasks.perfdb.held import Held, Row, configuration, held, identity, load_of
 from inferbench_tasks.perfdb.offered import is_search, of_requests, offered
 from inferbench_tasks.perfdb.queries import parse
@@ -84,6 +85,7 @@ def leaderboard(
 def _best(index: Held, figure: Figure, filter: Any, limit: int) -> list[Row]:
     """The best of each group, best first."""
     value, task = index.values(figure.field_path), index.values("model.task")
+    no_model_of = no_model.of_rows(index.values)
     data = judged_on.data_of([figure], index.values)
     # One result per configuration on a device: the newest, so that a lucky run of many does not win.
     newest: dict[str, Row] = {}
@@ -94,7 +96,8 @@ def _best(index: Held, figure: Figure, filter: Any, limit: int) -> list[Row]:
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in newest.values():
         load = of_requests(load_of(row), size(row)) if figure.per_sample else load_of(row)
-        groups.setdefault((task(row) or "", data(row), load), []).append(row)
+        key = (no_model.task_in_words(task(row), no_model_of(row)), data(row), load)
+        groups.setdefault(key, []).append(row)
     sign = -1 if figure.higher else 1
     return [row for _, members in sorted(groups.items())
             for row in heapq.nsmallest(limit, members, key=lambda row: sign * value(row))]  # fmt: skip
@@ -104,7 +107,7 @@ def _documents(db: PerfDB, rows: list[Row], figure: Figure, beside: Sequence[str
     """What is shown of these results, in their order."""
     paths = [fields.field(name).path for name in ("run", "attempt", *SHOWN, *beside)]
     paths += ["model.task", "model.dataset", "load", "summary.energy.method", *needed(figure)]
-    paths += [*judged_on.PATHS] if figure.evaluated else []
+    paths += [*no_model.PATHS, *(judged_on.PATHS if figure.evaluated else ())]
     paths += [f"summary.{path}" for path in GOODNESS if figure.name in OF_GOOD_ANSWERS]
     where = {"run_id": {"$in": [identity(row)[0] for row in rows]}}
     documents = {(d["run_id"], d["attempt"]): to_plain(d) for d in db.find_raw(where, BY_RUN, fields=paths)}
@@ -123,7 +126,8 @@ def ranked(documents: list[dict[str, Any]], figure: Figure, beside: Sequence[str
         if figure.name in OF_GOOD_ANSWERS:
             text = f"{text}, {good_within(document.get('summary') or {})}"
         data = judged_on.of_document(document) if figure.evaluated else model.get("dataset") or ""
-        groups.setdefault((model.get("task") or "", data, text), []).append(document)
+        task = no_model.task_in_words(model.get("task"), no_model.of_document(document))
+        groups.setdefault((task, data, text), []).append(document)
     rows = []
     for (task, dataset, text), members in sorted(groups.items()):
         rank, leader = 0, of_one_run(0.0)

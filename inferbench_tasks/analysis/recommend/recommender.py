@@ -31,6 +31,7 @@ from inferbench_tasks.analysis.recommend.left_out import left_out_note
 from inferbench_tasks.analysis.stated import needed
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
+from inferbench_tasks.perfdb import no_model
 from inferbench_tasks.perfdb.held import Row, configuration, configuration_of, held, identity, load_of
 from inferbench_tasks.perfdb.offered import is_search, offered
 from inferbench_tasks.perfdb.queries import parse
@@ -133,7 +134,7 @@ def of_newest_version(
 def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence[Bound]) -> Recommendation:
     """Like ``recommend``, on results at hand (plain mappings), which whoever hands them over wants to be compared.
 
-    Where they were offered different loads, that is said.
+    Where they were offered different loads, or some are of no model, that is said.
     """
     candidates: dict[str, Candidate] = {}
     for document in documents:
@@ -145,6 +146,11 @@ def choose(documents: Sequence[dict[str, Any]], objective: str, bounds: Sequence
         recommendation.notes.append(
             f"They were offered {len(loads)} different loads, such as {loads[0]} and {loads[-1]}: what a run reaches "
             "follows from its load as well as from its configuration."
+        )
+    if len(kinds := sorted({no_model.of_document(document) for document in documents})) > 1:
+        recommendation.notes.append(
+            f"Not all are alike ({'; '.join(kind or 'models' for kind in kinds)}): what is no model is no better than "
+            "one, however fast."
         )
     return recommendation
 

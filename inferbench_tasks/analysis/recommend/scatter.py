@@ -8,7 +8,7 @@ from typing import Any
 
 from inferbench_tasks.figure import Figure
 from inferbench_tasks.figures import FIGURES
-from inferbench_tasks.perfdb import fields, judged_on
+from inferbench_tasks.perfdb import fields, judged_on, no_model
 from inferbench_tasks.perfdb.held import Row, configuration, held, identity, load_of
 from inferbench_tasks.perfdb.offered import is_search
 from inferbench_tasks.perfdb.queries import parse
@@ -27,9 +27,9 @@ Interval = tuple[float, float] | None
 class Point:
     """The newest valid run of a configuration that has both figures, in the figures' stored units.
 
-    ``group``: task and data set (of measures what they were judged on), and what a language model is asked, within
-    which one is better than another; ``front``: no other of its group is at least as good in both figures and better in
-    one. Intervals are of 95%, None where there is none.
+    ``group``: task and data set (of measures what they were judged on), whether it is no model, and what a language
+    model is asked, within which one is better than another; ``front``: no other of its group is at least as good in
+    both figures and better in one. Intervals are of 95%, None where there is none.
     """
 
     run: str
@@ -75,8 +75,16 @@ def scatter(db: PerfDB, x: str, y: str, colour: str, query: str | Iterable[str] 
     paths = (by.path, "device.name", "model.name", "model.task")
     colour_of, device, model, task = (index.values(path) for path in paths)
     data = judged_on.data_of((across, up), index.values)
+    no_model_of = no_model.of_rows(index.values)
     arrivals = index.values("load.arrivals")
-    groups = [_group(task(row), data(row), (arrivals(row) or {}).get("prompts")) for row in shown]
+    groups = [
+        _group(
+            no_model.task_in_words(task(row), no_model_of(row)),
+            data(row),
+            (arrivals(row) or {}).get("prompts"),
+        )
+        for row in shown
+    ]
     best = front(
         [(group, at_x(row), at_y(row)) for group, row in zip(groups, shown, strict=True)], across, up
     )

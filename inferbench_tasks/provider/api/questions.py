@@ -43,7 +43,10 @@ def leaderboard(
     limit: Limit = 20,
     format: Format = None,
 ) -> Response:
-    """Ranked within each group of task, data set and load; ranks are equal where figures differ by noise only."""
+    """Ranked within each group of task, data set and load; ranks are equal where figures differ by noise only.
+
+    What is no model (the stand-in, random weights) has a group of its own: its ``task`` says so in brackets.
+    """
     with blame("q"):
         by = by or usual_figure(db, q)
     rows = board(db, by, q, limit)
