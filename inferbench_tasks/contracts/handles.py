@@ -123,6 +123,7 @@ class RequestSet(Handle):
 
     ``path`` is an ``.npz`` with one array per input, named as the input, first axis = samples;
     ``reference_path`` likewise for the outputs; ``labels_path`` an ``.npy`` of int64 class ids or None.
+    ``samples_digest``: of those that ``evaluate`` asks, which samples of which data they are (``stages.evaluated``).
     """
 
     path: LocatedPath
@@ -131,6 +132,7 @@ class RequestSet(Handle):
     samples: int
     digest: str
     dataset: str | None = None
+    samples_digest: str | None = None
     processing: Processing | None = None
     #: Of prompts: the model file by whose tokenizer the server counts; None where that can't be read here.
     vocabulary_path: LocatedPath | None = None

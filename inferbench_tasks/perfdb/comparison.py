@@ -20,7 +20,7 @@ def compare(results: Sequence[ResultDocument]) -> list[dict[str, Any]]:
     A figure's ratio is to the first run's figure, None where one of the two was not measured, or is a measure of the
     answers to other samples (``evaluated on``). Settings that are equal in all runs are left out, but for the verdict.
     """
-    data = [judged_on.of_document(result.model_dump(include={"extensions"})) for result in results]
+    data = [judged_on.of_result(result) for result in results]
     rows = [fields.row(result.model_dump()) for result in results]
     names = [_column(row, rows) for row in rows]
     table = [

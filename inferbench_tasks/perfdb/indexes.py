@@ -71,7 +71,7 @@ def held_indexes() -> dict[str, tuple[str, ...]]:
         f"held_seldom_to_{seldom[-1].held}": (
             *_IDENTITY,
             *(figure.field_path for figure in seldom),
-            *judged_on.PATHS,
+            *judged_on.DATA_PATHS,
         ),
         "held_load_expected": (*_IDENTITY, *_LOAD),
         "held_software": (*_IDENTITY, "backend.version"),

@@ -115,12 +115,13 @@ def distinct(arrays: Arrays) -> NDArray[np.int64]:
     """The indices of the samples that equal none before them, in order."""
     first: dict[bytes, int] = {}
     for index in range(len(next(iter(arrays.values())))):
-        row = b"\0".join(_bytes(array[index]) for array in arrays.values())
+        row = b"\0".join(bytes_of(array[index]) for array in arrays.values())
         first.setdefault(row, index)
     return np.fromiter(first.values(), dtype=np.int64)
 
 
-def _bytes(row: Any) -> bytes:
+def bytes_of(row: Any) -> bytes:
+    """A sample, or what is right of it, as bytes: equal for equal ones."""
     array = np.asarray(row)
     return repr(array.tolist()).encode() if array.dtype.kind in "OSU" else array.tobytes()
 

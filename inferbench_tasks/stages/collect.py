@@ -35,7 +35,7 @@ MONITORS_FILE = "monitors.parquet"
 STREAM_FILES = {"streams_path": "streams", "chunks_path": "chunks"}
 #: Paths on this machine mean nothing in a result.
 _PLACES: dict[str, Any] = {
-    **dict.fromkeys(("path", "reference_path", "labels_path"), True),
+    **dict.fromkeys(("path", "reference_path", "labels_path", "samples_digest"), True),
     "processing": {"sent_path", "answered_path", "raw_path"},
 }
 

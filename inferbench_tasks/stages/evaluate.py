@@ -112,6 +112,7 @@ def run(inp: Input, ctx: Context) -> Output:
     document = {
         "dataset": requests.dataset,
         **({"data": known} if known else {}),
+        "samples_digest": requests.samples_digest,
         "scenario": inp.job.load.arrivals.kind,
         "samples_per_request": inp.job.load.samples_per_request,
         **document,

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inferbench_tasks.contracts.answers import meaning_of
 from inferbench_tasks.contracts.archive import write_archive
+from inferbench_tasks.contracts.dataset import Dataset
 from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.datasets.about import facts
@@ -74,4 +76,33 @@ def make(
         write_archive(folder / TARGETS_FILE, targets)
     np.save(folder / IDS_FILE, ids, allow_pickle=False)
     (folder / DATASET_FILE).write_text(json.dumps(known))
-    return {"samples": len(ids), "labelled": labels is not None, "dataset": dataset.name}
+    return {
+        "samples": len(ids),
+        "labelled": labels is not None,
+        "dataset": dataset.name,
+        "samples_digest": samples_digest(known.get("digest") or own_digest(dataset), ids, len(dataset)),
+    }
+
+
+def samples_digest(content: str, ids: NDArray[np.int64], count: int) -> str:
+    """Of a data set's content and the samples of its ``count`` that are asked: ``content`` itself where all are."""
+    if len(ids) == count:
+        return content
+    return hashlib.sha256(content.encode() + ids.astype("<i8").tobytes()).hexdigest()
+
+
+def own_digest(dataset: Dataset) -> str:
+    """Of a model's own data: name, version, files, and what is right of every sample.
+
+    Not of the inputs: each model has the same samples in a form of its own (a picture in its size).
+    """
+    named = {"dataset": dataset.name, "version": dataset.version, "files": dict(dataset.files)}
+    digest = hashlib.sha256(json.dumps([named, len(dataset)], sort_keys=True).encode())
+    labels = dataset.labels()
+    if labels is not None:
+        digest.update(labels.astype("<i8").tobytes())
+    for kind, array in sorted(dataset.targets().items()):
+        digest.update(kind.encode())
+        for row in array:
+            digest.update(prepare.bytes_of(row) + b"\0")
+    return digest.hexdigest()

@@ -174,7 +174,7 @@ def evaluation_settings(inp: Input, model: ModelArtifact, base_dir: Path) -> dic
     # Measures that were named are required of these answers where they are made.
     measures = {"measures": spec.measures} if spec.measures else {}
     return {
-        "model": model.digest, "name": model.name, "evaluate": spec.samples, **seed, **named, **measures, "recipe": 3
+        "model": model.digest, "name": model.name, "evaluate": spec.samples, **seed, **named, **measures, "recipe": 4
     }  # fmt: skip
 
 
@@ -188,6 +188,7 @@ def _requests(entry: Entry, model: ModelArtifact) -> RequestSet:
         samples=entry.facts["samples"],
         digest=entry.digest,
         dataset=entry.facts["dataset"],
+        samples_digest=entry.facts.get("samples_digest"),
         processing=_processing(entry),
     )
 

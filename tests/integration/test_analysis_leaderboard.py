@@ -25,7 +25,7 @@ from inferbench_tasks.perfdb.documents import ResultDocument
 from inferbench_tasks.perfdb.queries import parse
 from inferbench_tasks.perfdb.store import PerfDB
 from tests.unit.perfdb.builders import result
-from tests.unit.perfdb.test_judged_on import judged
+from tests.unit.perfdb.test_judged_on import drawn, judged
 from tests.unit.perfdb.test_no_model import four
 
 pytestmark = pytest.mark.integration
@@ -395,7 +395,10 @@ def test_measures_of_answers_choose_only_over_the_same_samples(perfdb: PerfDB) -
     with pytest.raises(InputError, match="judged on 2 sets of samples") as refused:
         recommend(perfdb, "throughput_rps", bounds, "task=image-classification model=good,few")
     choice = refused.value.message.splitlines()[-1].strip()
-    assert choice == "extensions.evaluation.dataset=digits extensions.evaluation.samples=450"
+    assert choice == (
+        "extensions.evaluation.dataset=digits extensions.evaluation.samples=450 "
+        "extensions.evaluation.samples_digest=none"
+    )
     chosen = recommend(perfdb, "throughput_rps", bounds, f"model=good,few {choice}")
     assert [row["run"] for row in chosen.top] == ["good"]
 
@@ -414,3 +417,25 @@ def test_what_is_no_model_has_ranks_fronts_and_recommendations_of_its_own(perfdb
     assert "model=llm-stand-in --load" in refused.value.message
     assert "(1 configuration(s), no model: a stand-in)" in refused.value.message
     assert [row["run"] for row in recommend(perfdb, "throughput_rps", [], "model=qwen").top] == ["real"]
+
+
+def test_samples_by_other_seeds_have_ranks_fronts_and_recommendations_of_their_own(perfdb: PerfDB) -> None:
+    """As many of the same data are not the same ones; each line of the refusal picks one set, old or new."""
+    runs = (
+        drawn("a", 1, "dd" * 32, 0.9),
+        drawn("b", 2, "ee" * 32, 0.5),
+        drawn("c", 1, None, 0.8),
+        drawn("d", 2),
+    )
+    for run in runs:
+        latency = {"e2e_latency_ms": {"p50": 5.0, "p99": 20.0}, "throughput_rps": 10.0, "accuracy_ratio": 0.9}
+        summary = run.summary.model_dump() | latency
+        perfdb.save_result(ResultDocument.model_validate({**run.model_dump(), "summary": summary}))
+    assert [row["rank"] for row in leaderboard(perfdb, "top1_ratio")] == [1, 1, 1, 1]
+    assert all(point.front for point in scatter(perfdb, "p99_ms", "top1_ratio", "model").points)
+    bounds = [Bound.parse("top1_ratio>=0.1")]
+    with pytest.raises(InputError, match="judged on 4 sets of samples") as refused:
+        recommend(perfdb, "throughput_rps", bounds)
+    chosen = [recommend(perfdb, "throughput_rps", bounds, line.strip()).top
+              for line in refused.value.message.splitlines()[1:]]  # fmt: skip
+    assert sorted(row["run"] for top in chosen for row in top) == ["a", "b", "c", "d"]

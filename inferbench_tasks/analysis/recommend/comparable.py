@@ -83,14 +83,12 @@ def require_one_data(index: Held, rows: Sequence[Row], figures: Sequence[Figure]
         return
     has = [index.values(figure.field_path) for figure in measures]
     parts = [index.values(path) for path in judged_on.PATHS]
-    judged = {
+    asked = {
         tuple(part(row) for part in parts) for row in rows if any(value(row) is not None for value in has)
     }
+    judged = {judged_on.words(*one): judged_on.query(*one) for one in asked}
     if len(judged) > 1:
-        lines = [
-            f"  {' '.join(f'{path}={value}' for path, value in zip(judged_on.PATHS, one, strict=True) if value)}"
-            for one in sorted(judged, key=repr)
-        ]
+        lines = [f"  {query}" for _, query in sorted(judged.items())]
         raise InputError(
             f"{', '.join(figure.name for figure in measures)}: the results that match were judged on {len(judged)} "
             f"sets of samples, between which no measure chooses. Pick one by the query:\n{_some(lines, chr(10))}"

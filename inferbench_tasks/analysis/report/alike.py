@@ -48,7 +48,7 @@ def loads_differ(first: ResultDocument, other: ResultDocument) -> str | None:
 def unlike(figure: Figure, first: ResultDocument, other: ResultDocument) -> bool:
     """Whether the two runs have unlike things under that figure's name, though each run counts."""
     if figure.evaluated:  # of samples, whatever the load: answers that depend on it make a run invalid
-        return _judged_on(first) != _judged_on(other)
+        return judged_on.of_result(first) != judged_on.of_result(other)
     if figure.name not in _OF_ANY_LOAD and _load(first) != _load(other):
         return True
     # A request of eight samples is another thing than one of one: the figure of a sample compares them.
@@ -64,16 +64,13 @@ def _load(run: ResultDocument) -> str:
     return offered(run.model_dump(include={"load"})["load"])
 
 
-def _judged_on(run: ResultDocument) -> str:
-    return judged_on.of_document(run.model_dump(include={"extensions"}))
-
-
 def judged_on_others(first: ResultDocument, other: ResultDocument) -> str | None:
-    """That both were evaluated, on other data; None if not so."""
-    one, two = _judged_on(first), _judged_on(other)
+    """That both were evaluated, on other data or other samples of it; None if not so."""
+    one, two = judged_on.of_result(first), judged_on.of_result(other)
     if judged_on.NOTHING in (one, two) or one == two:
         return None
-    return f"{other.run_id} was evaluated on {two}, not {one}: how right its answers are is shown, and not compared."
+    which = f"{drawn}: {two}" if (drawn := judged_on.other_samples(first, other)) else two
+    return f"{other.run_id} was evaluated on {which}, not {one}: how right its answers are is shown, and not compared."
 
 
 def _method(run: ResultDocument) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from inferbench_tasks.analysis.recommend.leaderboard import ranked
 from inferbench_tasks.analysis.report.alike import judged_on_others, unlike
 from inferbench_tasks.figures import FIGURES
@@ -80,3 +82,51 @@ def test_who_was_not_evaluated_says_so() -> None:
     """A result without the block is judged on nothing, and there is nothing to warn of."""
     assert judged_on.of_document(result().model_dump()) == judged_on.NOTHING
     assert judged_on_others(result(), judged("one", 0.5, 0.1)) is None
+
+
+def drawn(
+    run_id: str, seed: int, which: str | None = None, right: float = 0.5, digest: str | None = "cc" * 32
+) -> ResultDocument:
+    """A run that was asked 20 samples by that seed; ``which``: their digest, None in results of before."""
+    load = {"arrivals": {"kind": "poisson", "rate_rps": 80.0}, "batch_size": 1, "seed": seed}
+    made = judged(
+        run_id, right, 0.01, 20, digest, load=load, provenance={"job": {"evaluate": {"samples": 20}}}
+    )
+    if which:
+        made.extensions["evaluation"]["samples_digest"] = which
+    return made
+
+
+@pytest.mark.parametrize("which", [("dd" * 32, "ee" * 32), (None, None)])
+@pytest.mark.parametrize("digest", ["cc" * 32, None])
+def test_as_many_samples_by_another_seed_are_other_samples(
+    which: tuple[str | None, str | None], digest: str | None
+) -> None:
+    """No ratio, no verdict, no common rank, in results of before, too, and of a model's own data; the words say why."""
+    one, two = drawn("one", 1, which[0], 0.5, digest), drawn("two", 2, which[1], 0.9, digest)
+    rows = {row["field"]: row for row in compare([one, two])}
+    assert rows["top1_ratio"]["two ratio"] is None
+    assert rows["evaluated on"]["one"] != rows["evaluated on"]["two"]
+    assert unlike(TOP1, one, two)
+    assert "evaluated on other samples (load.seed 2, not 1): 20 samples of" in (
+        judged_on_others(one, two) or ""
+    )
+    assert [row["rank"] for row in ranked([two.model_dump(), one.model_dump()], TOP1, ())] == [1, 1]
+
+
+@pytest.mark.parametrize(("seeds", "which"), [((1, 2), "dd" * 32), ((1, 1), None)])
+def test_the_same_drawn_samples_are_compared(seeds: tuple[int, int], which: str | None) -> None:
+    """By their digest, whatever the seed; by the seed where there is no digest. The ratio is 0.9 / 0.5."""
+    one, two = drawn("one", seeds[0], which), drawn("two", seeds[1], which, 0.9)
+    rows = {row["field"]: row for row in compare([one, two])}
+    assert rows["top1_ratio"]["two ratio"] == 1.8
+    assert "evaluated on" not in rows and judged_on_others(one, two) is None
+    assert [row["rank"] for row in ranked([two.model_dump(), one.model_dump()], TOP1, ())] == [1, 2]
+
+
+def test_all_samples_of_named_data_are_the_same_in_results_of_before() -> None:
+    """Their digest is that of the data itself, whatever the seeds."""
+    old, new = (judged(name, 0.5, 0.1, digest="aa" * 32) for name in ("old", "new"))
+    old.load.seed, new.load.seed = 1, 2
+    new.extensions["evaluation"]["samples_digest"] = "aa" * 32
+    assert judged_on.of_result(old) == judged_on.of_result(new) == "450 samples of folder (aaaaaaaa)"
