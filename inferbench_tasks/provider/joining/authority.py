@@ -68,11 +68,11 @@ class Authority:
 
     @property
     def pem(self) -> str:
-        return self.certificate.public_bytes(_PEM).decode()
+        return pem_of(self.certificate)
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint(self.pem)
+        return fingerprint(self.certificate)
 
     def server(self, path: Path, names: Sequence[str]) -> None:
         """Write a key with its certificate for a server of these names and addresses, mode 600."""
@@ -112,10 +112,22 @@ class Authority:
         return builder.sign(self.key, hashes.SHA256()).public_bytes(_PEM).decode()
 
 
-def fingerprint(pem: str) -> str:
-    """SHA-256 of a certificate's DER, 64 hex digits; ValueError for what is no certificate."""
-    der = x509.load_pem_x509_certificate(pem.encode()).public_bytes(serialization.Encoding.DER)
-    return hashlib.sha256(der).hexdigest()
+def fingerprint(certificate: x509.Certificate) -> str:
+    """SHA-256 of its DER, 64 hex digits."""
+    return hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest()
+
+
+def shown(pem: bytes) -> x509.Certificate:
+    """The one certificate in what a stranger shows; ValueError where there is none, or another beside it."""
+    certificates = x509.load_pem_x509_certificates(pem)
+    if len(certificates) != 1:
+        raise ValueError(f"{len(certificates)} certificates")
+    return certificates[0]
+
+
+def pem_of(certificate: x509.Certificate) -> str:
+    """That certificate's PEM, and nothing of what it was read from."""
+    return certificate.public_bytes(_PEM).decode()
 
 
 def request() -> tuple[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import ssl
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ from inferbench_tasks.cluster.versions import own
 from inferbench_tasks.errors import InputError, ServerError
 from inferbench_tasks.provider.joining import files
 from inferbench_tasks.provider.joining.answers import LAST_OFFSET, Admission, Ask
-from inferbench_tasks.provider.joining.authority import fingerprint, request
+from inferbench_tasks.provider.joining.authority import fingerprint, pem_of, request, shown
 from inferbench_tasks.provider.joining.tokens import Secret
 from inferbench_tasks.workers.devices import host_name
 
@@ -32,6 +33,9 @@ AUTHORITY, CERTIFICATE, LOGIN, FILES, MARK = "ca.pem", "worker.pem", "login.json
 TIMEOUT_S = 20.0
 LINKED = (files.SUBMITTED, files.PARTS)
 REFUSED = frozenset({401, 409, 413, 422})
+#: Of an answer: of DAGs and submissions in an archive, and of all others, which may come from anybody.
+MOST_FILES_BYTES, MOST_BYTES = 2 * files.MOST_BYTES, 65_536
+_HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9._-]+)?")
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,8 @@ class Leader:
             known = mark.read_text() if mark.exists() else ""
             answer = _asked(
                 _base(self.host, self.port), "GET", "/files", self.folder / AUTHORITY,
-                auth=(self.user, self.password), headers={"If-None-Match": known} if known else {},
+                most_bytes=MOST_FILES_BYTES, auth=(self.user, self.password),
+                headers={"If-None-Match": known} if known else {},
             )  # fmt: skip
             if answer.status_code != httpx.codes.NOT_MODIFIED:
                 private.folder(folder)
@@ -103,16 +108,27 @@ class Leader:
 
 def address(url: str) -> tuple[str, int]:
     """Host and port of a leader's URL; InputError for what is none."""
-    allowed = f"{url!r} can't be joined; allowed is https://HOST:PORT, as `inferbench up --listen` prints it."
+    allowed = (
+        f"--join {url[:100]!r} can't be joined; allowed is https://HOST:PORT, as `inferbench up --listen` prints it: "
+        "HOST is a name, an IPv4 address or [IPv6]."
+    )
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError:
+        host = httpx.URL(url).raw_host.decode()
+        host.encode("idna")  # as the socket will: labels of a name have 1 to 63 characters
+    except (ValueError, httpx.InvalidURL):
         raise InputError(allowed) from None
-    plain = not parts.username and not parts.query and parts.path in ("", "/")
-    if parts.scheme != "https" or not parts.hostname or not port or not plain or port + LAST_OFFSET > 65535:
+    plain = "@" not in parts.netloc and not parts.query and not parts.fragment and parts.path in ("", "/")
+    if (
+        parts.scheme != "https"
+        or not _HOST.fullmatch(host)
+        or not port
+        or not plain
+        or port + LAST_OFFSET > 65535
+    ):
         raise InputError(allowed)
-    return parts.hostname, port
+    return host, port
 
 
 def _link(data_dir: Path, folder: Path) -> None:
@@ -132,26 +148,37 @@ def _prove(host: str, port: int, secret: Secret, path: Path) -> None:
     unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     unverified.check_hostname = False
     unverified.verify_mode = ssl.CERT_NONE  # only to fetch what the fingerprint then proves
-    pem = _asked(_base(host, port), "GET", "/ca", unverified).text
+    answer = _asked(_base(host, port), "GET", "/ca", unverified).content
     try:
-        seen = fingerprint(pem)
+        certificate = shown(answer)
+        seen = fingerprint(certificate)
     except ValueError:
-        seen = "no certificate"
-    if seen != secret.fingerprint:
+        certificate, seen = None, "not that of one certificate"
+    if certificate is None or seen != secret.fingerprint:
         raise InputError(
             f"What answers at https://{host}:{port} is not the leader that made this token: its authority's SHA-256 is "
             f"{seen}, the token's {secret.fingerprint}. Either the URL is another system's, the leader has a new "
             "authority (make a new token), or somebody is in between. The token was not sent."
         )
-    private.write(path, pem)
+    # What was hashed, and not what came: all certificates of this file are believed from now on.
+    private.write(path, pem_of(certificate))
 
 
-def _asked(base: str, method: str, path: str, verify: ssl.SSLContext | Path, **more: Any) -> httpx.Response:
+def _asked(
+    base: str,
+    method: str,
+    path: str,
+    verify: ssl.SSLContext | Path,
+    most_bytes: int = MOST_BYTES,
+    **more: Any,
+) -> httpx.Response:
     context = verify if isinstance(verify, ssl.SSLContext) else ssl.create_default_context(cafile=verify)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     try:
         with httpx.Client(verify=context, timeout=TIMEOUT_S, trust_env=False) as client:
-            answer = client.request(method, base + path, **more)
+            client.headers["accept-encoding"] = "identity"
+            with client.stream(method, base + path, **more) as streamed:
+                answer = _whole(streamed, most_bytes)
     except httpx.TransportError as error:
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
             raise InputError(
@@ -171,6 +198,17 @@ def _asked(base: str, method: str, path: str, verify: ssl.SSLContext | Path, **m
     if answer.status_code in REFUSED and detail:
         raise InputError(f"The leader at {base} refuses: {detail}.")
     raise ServerError(f"{base}{path} answers {answer.status_code} {detail}".rstrip())
+
+
+def _whole(streamed: httpx.Response, most_bytes: int) -> httpx.Response:
+    """Status, etag and body as it came, unpacked by nobody; ServerError for one that is longer."""
+    body = bytearray()
+    for piece in streamed.iter_raw():
+        body += piece
+        if len(body) > most_bytes:
+            raise ServerError(f"{streamed.url} answers with more than {most_bytes:,} bytes")
+    headers = {name: value for name, value in streamed.headers.items() if name == "etag"}
+    return httpx.Response(streamed.status_code, headers=headers, content=bytes(body))
 
 
 def _base(host: str, port: int) -> str:

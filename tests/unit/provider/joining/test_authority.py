@@ -11,7 +11,14 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from inferbench_tasks.errors import InputError, StorageError
-from inferbench_tasks.provider.joining.authority import CERTIFICATE, KEY, Authority, fingerprint, request
+from inferbench_tasks.provider.joining.authority import (
+    CERTIFICATE,
+    KEY,
+    Authority,
+    fingerprint,
+    request,
+    shown,
+)
 
 UNTIL = datetime.now(UTC) + timedelta(days=1)
 
@@ -19,7 +26,7 @@ UNTIL = datetime.now(UTC) + timedelta(days=1)
 def test_a_folder_has_one_authority_whose_key_is_its_owner_s(tmp_path: Path) -> None:
     """Made once, and the same for whoever asks next."""
     made = Authority.of(tmp_path)
-    assert Authority.of(tmp_path).fingerprint == made.fingerprint == fingerprint(made.pem)
+    assert Authority.of(tmp_path).fingerprint == made.fingerprint == fingerprint(shown(made.pem.encode()))
     assert stat.S_IMODE((tmp_path / KEY).stat().st_mode) == 0o600
     assert Authority.of(tmp_path / "other").fingerprint != made.fingerprint
 

@@ -56,6 +56,12 @@ def test_a_leader_s_url_has_https_and_a_port() -> None:
         "https://u:p@leader:1",
         "https://l:1/x",
         "https://l:x",
+        "https://:p@leader:1",
+        "https://leader:1#x",
+        f"https://{'a' * 64}.x:1",
+        "https://a..b:1",
+        "https://ho st:1",
+        "https://a\x00b:1",
     ):
         with pytest.raises(InputError, match="can't be joined; allowed is https"):
             address(url)
