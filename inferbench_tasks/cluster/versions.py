@@ -6,11 +6,15 @@ import platform
 from functools import cache
 from importlib.metadata import version
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 #: Of what leader and workers say to each other (devices, leases, tasks, artifacts); it grows when an older worker would
 #: misunderstand a newer leader, or the other way round, though InferBench's version is the same.
 PROTOCOL = 1
+
+
+#: PEP 440's characters: what a worker says stands in logs and answers.
+_NUMBER = "^[A-Za-z0-9.+!_-]{1,64}$"
 
 
 class Versions(BaseModel):
@@ -18,8 +22,8 @@ class Versions(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    inferbench: str
-    python: str
+    inferbench: str = Field(pattern=_NUMBER)
+    python: str = Field(pattern=_NUMBER)
     protocol: int
 
     def unlike(self, leader: Versions) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from pymongo import MongoClient
+from pymongo.errors import PyMongoError
 
-from inferbench_tasks.errors import PerfDBError
+from inferbench_tasks.errors import InferBenchError, PerfDBError
 from inferbench_tasks.perfdb import credentials, folder, replicaset
 from inferbench_tasks.perfdb.address import DEFAULT_DATABASE
 from inferbench_tasks.perfdb.server_state import ServerState
@@ -17,10 +19,19 @@ from inferbench_tasks.provider.joining.tokens import Token
 
 PREFIX = "worker-"
 TIMEOUT_S = 5.0
+#: Read after the users that there are: a token is written down before its user is made, and no new user is dropped.
+Active = Callable[[], Sequence[Token]]
 #: What Celery does as a worker, and no more: no settings, no removal of whole databases, no users. Of scripts it runs
 #: those that we have loaded, and brings none: Lua of strangers has been a way into the server (CVE-2025-49844). All
 #: keys and channels are its: what it puts into queues, others refuse (``guard``).
 COMMANDS = ("+@all", "-@admin", "-@dangerous", "-@scripting", "+evalsha", "+script|exists", "+info")
+
+
+def outages() -> tuple[type[Exception], ...]:
+    """What broker and PerfDB raise while they can't be asked."""
+    import redis
+
+    return (OSError, PyMongoError, InferBenchError, redis.RedisError)
 
 
 class Broker:
@@ -33,24 +44,26 @@ class Broker:
             url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S, decode_responses=True
         )
         self._made: set[str] = set()
+        self._lock = threading.Lock()
 
     def users(self) -> dict[str, list[str]]:
         """Workers' users there, with the SHA-256 of their passwords."""
         names = [name for name in self._client.acl_users() if name.startswith(PREFIX)]
         return {name: self._client.acl_getuser(name)["passwords"] for name in names}
 
-    def settle(self, active: Sequence[Token]) -> None:
+    def settle(self, active: Active) -> None:
         """Have these and no others; whose user is removed, is disconnected. Raises ``redis.RedisError``."""
-        self._load_scripts()
-        users = self.users()
-        for token in active:
-            # Once in this process's life in any case: an earlier version may have given it other rights.
-            if token.password_sha256 not in users.pop(token.user, []) or token.user not in self._made:
-                rules = ("reset", "on", f"#{token.password_sha256}", "~*", "&*", *COMMANDS)
-                self._client.execute_command("ACL", "SETUSER", token.user, *rules)
-                self._made.add(token.user)
-        for name in users:
-            self._client.acl_deluser(name)
+        with self._lock:
+            self._load_scripts()
+            users = self.users()
+            for token in active():
+                # Once in this process's life in any case: an earlier version may have given it other rights.
+                if token.password_sha256 not in users.pop(token.user, []) or token.user not in self._made:
+                    rules = ("reset", "on", f"#{token.password_sha256}", "~*", "&*", *COMMANDS)
+                    self._client.execute_command("ACL", "SETUSER", token.user, *rules)
+                    self._made.add(token.user)
+            for name in users:
+                self._client.acl_deluser(name)
 
     def _load_scripts(self) -> None:
         from kombu.transport.redis import REFRESH_BINDING, SWEEP_BINDINGS
@@ -69,6 +82,7 @@ class Database:
 
     def __init__(self, data_dir: Path) -> None:
         self._folder = folder.place(data_dir)
+        self._lock = threading.Lock()
 
     def port(self) -> int:
         """Where its server listens on loopback; PerfDBError where it never ran."""
@@ -78,18 +92,18 @@ class Database:
 
     def admit(self, token: Token, password: str) -> None:
         """Make the user, or give it that password. Raises PyMongoError."""
-        with self._client() as client:
+        with self._lock, self._client() as client:
             exists = client.admin.command("usersInfo", token.user)["users"]
             client.admin.command(
                 "updateUser" if exists else "createUser", token.user, pwd=password,
                 roles=[{"role": "readWrite", "db": DEFAULT_DATABASE}], mechanisms=["SCRAM-SHA-256"],
             )  # fmt: skip
 
-    def settle(self, active: Sequence[Token]) -> None:
+    def settle(self, active: Active) -> None:
         """Remove the users of all other tokens. Raises PyMongoError."""
-        names = {token.user for token in active}
-        with self._client() as client:
+        with self._lock, self._client() as client:
             users = [u["user"] for u in client.admin.command("usersInfo", 1)["users"]]
+            names = {token.user for token in active()}
             for user in users:
                 if user.startswith(PREFIX) and user not in names:
                     client.admin.command("dropUser", user)

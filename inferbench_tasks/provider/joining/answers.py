@@ -16,12 +16,12 @@ class Ask(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    token_id: str = Field(max_length=40)
+    token_id: str = Field(pattern="^[0-9a-f]{12}$")
     secret: str = Field(max_length=100, repr=False)
     csr: str = Field(max_length=8_000)
     versions: Versions
     home: str = Field(pattern="^[0-9a-f]{32}$")
-    host: str = Field(max_length=255)
+    host: str = Field(pattern="^[A-Za-z0-9._-]{1,255}$")
 
 
 class Admission(BaseModel):

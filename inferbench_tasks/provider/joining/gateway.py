@@ -5,7 +5,7 @@
 Four ports from its own on, all TLS: joining and DAG files (``service``), broker, PerfDB, and Airflow's execution API,
 the last three for workers with a certificate only (``relay``). What it has to know lies in
 ``HOME/joining/gateway.json``. Every second it looks whether a token was revoked or has ended: its connections are cut,
-and its logins removed.
+and its logins removed. Where it can't look, nobody is let in; where it stops looking, it ends.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import os
 import resource
 import ssl
 import sys
+from collections.abc import Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
-from pymongo.errors import PyMongoError
 
 from inferbench_tasks import settings
-from inferbench_tasks.errors import InferBenchError
+from inferbench_tasks.errors import StorageError
 from inferbench_tasks.provider.api.limits import BodyLimit
 from inferbench_tasks.provider.joining import files
-from inferbench_tasks.provider.joining.accounts import Broker, Database
+from inferbench_tasks.provider.joining.accounts import Broker, Database, outages
 from inferbench_tasks.provider.joining.answers import (
     BROKER_OFFSET,
     EXECUTION_OFFSET,
@@ -65,7 +65,7 @@ class Gateway:
         broker = os.environ["AIRFLOW__CELERY__BROKER_URL"]
         self.broker = Broker(broker)
         self.ports = {BROKER_OFFSET: _port(broker), EXECUTION_OFFSET: _port(os.environ[EXECUTION_URL])}
-        self.relay = Relay(lambda worker: any(t.token_id == worker for t in self.active()))
+        self.relay = Relay(self._admits)
 
     def active(self) -> list[Token]:
         """The tokens in force that somebody joined with."""
@@ -75,7 +75,7 @@ class Gateway:
     async def run(self) -> None:
         """Until SIGTERM."""
         self.authority.server(self.folder / SERVER, self.plan.names)
-        await asyncio.to_thread(self._settle)
+        await asyncio.to_thread(self._settle_or_say)
         async with contextlib.AsyncExitStack() as stack:
             for offset, target, name in (
                 (BROKER_OFFSET, lambda: self.ports[BROKER_OFFSET], "broker"),
@@ -86,12 +86,8 @@ class Gateway:
                     self.plan.address, self.plan.port + offset, self._context(), target, name
                 )
                 await stack.enter_async_context(server)
-            look = asyncio.create_task(self._look())
-            try:
-                await self._serve()
-            finally:
-                look.cancel()
-                await asyncio.gather(look, return_exceptions=True)
+            # A gateway that no longer looks would let revoked workers go on.
+            await _until_one_ends(self._serve(), self._look())
 
     def _context(self) -> ssl.SSLContext:
         """TLS 1.3, for peers with a certificate of ours."""
@@ -115,7 +111,7 @@ class Gateway:
         service = Service(
             self.authority, self.tokens, self.database,
             self._entries, SigningKey.of(self.folder.parent).public,
-            os.environ.get("INFERBENCH_ARTIFACTS") or None, self._settle_broker,
+            os.environ.get("INFERBENCH_ARTIFACTS") or None, self._settle,
         )  # fmt: skip
         app: Any = BodyLimit(service.app())
         config = uvicorn.Config(
@@ -128,35 +124,58 @@ class Gateway:
         await uvicorn.Server(config).serve()
 
     async def _look(self) -> None:
-        before: set[str] | None = None
+        settled: set[str] | None = None
         while True:
             await asyncio.sleep(LOOK_S)
-            now = {t.token_id for t in self.active()}
-            for worker in self.relay.cut(now):
-                log.warning("cut the connections of token=%s, which is in force no more", worker)
             try:
-                await asyncio.to_thread(self._settle_broker)
-                if now != before:
-                    await asyncio.to_thread(self.database.settle, self.active())
-                before = now
-            except (OSError, PyMongoError, InferBenchError, _redis_error()) as error:
-                log.warning("logins of workers can't be settled now: %s", type(error).__name__)
+                settled = await self._looked(settled)
+            except Exception:
+                log.exception("can't look whose token is in force: all workers are cut off until it can")
+                self.relay.cut(())
 
-    def _settle_broker(self) -> None:
-        self.broker.settle(self.active())
+    async def _looked(self, settled: set[str] | None) -> set[str] | None:
+        """Cut whose token is in force no more, and have the logins of the others; for whom PerfDB has them now."""
+        now = {t.token_id for t in self.active()}
+        for worker in self.relay.cut(now):
+            log.warning("cut the connections of token=%s, which is in force no more", worker)
+        try:
+            await asyncio.to_thread(self.broker.settle, self.active)
+            if now != settled:
+                await asyncio.to_thread(self.database.settle, self.active)
+        except outages() as error:
+            log.warning("logins of workers can't be settled now: %s", type(error).__name__)
+            return settled
+        return now
+
+    def _admits(self, worker: str) -> bool:
+        try:
+            return any(t.token_id == worker for t in self.active())
+        except StorageError:
+            log.exception("nobody is let in")
+            return False
 
     def _settle(self) -> None:
+        self.broker.settle(self.active)
+        self.database.settle(self.active)
+
+    def _settle_or_say(self) -> None:
         try:
-            self._settle_broker()
-            self.database.settle(self.active())
-        except (OSError, PyMongoError, InferBenchError, _redis_error()) as error:
+            self._settle()
+        except outages() as error:
             log.warning("logins of workers are settled later: %s", type(error).__name__)
 
 
-def _redis_error() -> type[Exception]:
-    import redis
-
-    return redis.RedisError
+async def _until_one_ends(*ways: Coroutine[Any, Any, None]) -> None:
+    """Run all until the first one ends, with its error if it has one; the others are cancelled."""
+    tasks = [asyncio.create_task(way) for way in ways]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _port(url: str) -> int:

@@ -35,6 +35,7 @@ LINKED = (files.SUBMITTED, files.PARTS)
 REFUSED = frozenset({401, 409, 413, 422})
 #: Of an answer: of DAGs and submissions in an archive, and of all others, which may come from anybody.
 MOST_FILES_BYTES, MOST_BYTES = 2 * files.MOST_BYTES, 65_536
+_UNUSUAL = re.compile(r"[^A-Za-z0-9._-]")
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9._-]+)?")
 
 
@@ -63,7 +64,7 @@ class Leader:
         key, csr = request()
         ask = Ask(
             token_id=secret.token_id, secret=secret.secret, csr=csr, versions=own(),
-            home=settings.home_id(data_dir), host=host_name(),
+            home=settings.home_id(data_dir), host=_UNUSUAL.sub("-", host_name())[:255],
         )  # fmt: skip
         answer = _asked(_base(host, port), "POST", "/join", folder / AUTHORITY, json=ask.model_dump())
         admission = Admission.model_validate_json(answer.content)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import logging
 import tempfile
 from collections.abc import Callable
@@ -17,27 +16,26 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
-from pymongo.errors import PyMongoError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from inferbench_tasks.cluster.versions import own
-from inferbench_tasks.errors import InferBenchError, InputError
+from inferbench_tasks.errors import InputError, StorageError
 from inferbench_tasks.perfdb.address import DEFAULT_DATABASE
 from inferbench_tasks.provider.joining import files
-from inferbench_tasks.provider.joining.accounts import Database
+from inferbench_tasks.provider.joining.accounts import Database, outages
 from inferbench_tasks.provider.joining.answers import Admission, Ask
 from inferbench_tasks.provider.joining.authority import Authority
-from inferbench_tasks.provider.joining.tokens import Secret, Token, Tokens
+from inferbench_tasks.provider.joining.tokens import Secret, TakenError, Token, Tokens
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Service:
-    """``settle``: makes the broker's users those of the tokens in force, now."""
+    """``settle``: makes the users of broker and PerfDB those of the tokens in force, now."""
 
     authority: Authority
     tokens: Tokens
@@ -70,20 +68,21 @@ class Service:
         try:
             token = self.tokens.presented(ask.token_id, ask.secret)
         except InputError as error:
-            log.warning("refused to join peer=%s token=%s reason=%s", peer, ask.token_id[:12], error)
+            log.warning("refused to join peer=%s token=%s reason=%s", peer, ask.token_id, error)
             return _refused(401, str(error))
+        except StorageError:
+            log.exception("can't look for a token")
+            return _refused(503, "the leader can't read its tokens now; see its log")
         if reason := ask.versions.unlike(own()):
             log.warning("refused to join peer=%s token=%s reason=%s", peer, token.name, reason)
             return _refused(409, reason)
-        if token.home not in (None, ask.home):
-            return _refused(
-                409, f"the token {token.name!r} is that of host {token.host}, in a data directory there"
-            )
         try:
             return JSONResponse((await asyncio.to_thread(self._admit, token, ask)).model_dump())
+        except TakenError as error:
+            return _refused(409, str(error))
         except InputError as error:
             return _refused(422, str(error))
-        except (InferBenchError, PyMongoError, OSError) as error:
+        except outages() as error:
             log.exception("could not let in token=%s", token.name)
             return _refused(
                 503, f"the leader can't make the logins now ({type(error).__name__}); see its log"
@@ -91,8 +90,10 @@ class Service:
 
     def _admit(self, token: Token, ask: Ask) -> Admission:
         certificate = self.authority.sign(ask.csr, token.token_id, token.expires_at)
+        # Written down before anything is made for it: of several that ask at once one gets past here.
+        token = self.tokens.joined(token.token_id, ask.home, ask.host)
         self.database.admit(token, Secret(ask.token_id, ask.secret).password)
-        token = self.tokens.joined(token, ask.home, ask.host)
+        # It may have been revoked meanwhile: then this takes the user away again.
         self.settle()
         log.info("joined token=%s host=%s home=%s", token.name, ask.host, ask.home)
         return Admission(
@@ -102,7 +103,12 @@ class Service:
         )  # fmt: skip
 
     async def _files(self, request: Request) -> Response:
-        if (token := self._login(request)) is None:
+        try:
+            token = self._login(request)
+        except StorageError:
+            log.exception("can't look for a login")
+            return _refused(503, "the leader can't read its tokens now; see its log")
+        if token is None:
             return _refused(401, "no login of a worker whose token is in force")
         return await asyncio.to_thread(self._archive, token, request.headers.get("if-none-match", ""))
 
@@ -124,11 +130,13 @@ class Service:
         kind, _, text = request.headers.get("authorization", "").partition(" ")
         try:
             user, _, password = base64.b64decode(text, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:
             return None
         now = datetime.now(UTC)
-        matching = (t for t in self.tokens.all() if t.user == user and t.knows(password) and t.active(now))
-        return next(matching, None) if kind == "Basic" else None
+        found = next((t for t in self.tokens.all() if t.user == user and t.knows(password)), None)
+        # A token's own password opens nothing before somebody joined with it.
+        joined = found is not None and found.home is not None and found.active(now)
+        return found if joined and kind == "Basic" else None
 
 
 def _refused(status: int, reason: str) -> Response:

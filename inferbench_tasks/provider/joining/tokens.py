@@ -20,10 +20,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from filelock import FileLock
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from inferbench_tasks import private
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.errors import InputError, StorageError
 
 VERSION = "ibw1"
 #: Below the system's home: what the gateway and its authority have.
@@ -31,6 +31,10 @@ FOLDER = "joining"
 FILE, LOCK = "tokens.json", "tokens.lock"
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _FORM = re.compile(VERSION + r"\.([0-9a-f]{12})\.([A-Za-z0-9_-]{43})\.([0-9a-f]{64})")
+
+
+class TakenError(InputError):
+    """Another data directory has joined with the token."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +113,17 @@ class Tokens:
         self.folder = folder
 
     def all(self) -> list[Token]:
-        """In the order in which they were made."""
+        """In the order in which they were made; StorageError where they can't be read."""
+        path = self.folder / FILE
         try:
-            rows = json.loads((self.folder / FILE).read_text())
+            return [Token.model_validate(row) for row in json.loads(path.read_text())]
         except FileNotFoundError:
             return []
-        return [Token.model_validate(row) for row in rows]
+        except (OSError, ValueError, TypeError) as error:
+            raise StorageError(
+                f"The tokens in {path} can't be read ({_reason(error)}). While they can't, no worker of another host "
+                "gets in. Bring the file back, or remove it: all workers need new tokens then."
+            ) from error
 
     def create(self, name: str, lasts: timedelta, fingerprint: str) -> tuple[Token, Secret]:
         """A new one, and its secret, which nobody can tell again. InputError for a name that is taken, or is none."""
@@ -144,11 +153,28 @@ class Tokens:
         if not found:
             known = ", ".join(t.name for t in self.all() if t.active(now)) or "none"
             raise InputError(f"There is no token {name_or_id!r} to revoke; in force: {known}.")
-        return self._replace(found[-1].token_id, {"revoked_at": now})
+        token_id = found[-1].token_id
+        tokens = self._change(lambda tokens: _with(tokens, token_id, {"revoked_at": now}))
+        return next(t for t in tokens if t.token_id == token_id)
 
-    def joined(self, token: Token, home: str, host: str) -> Token:
-        """Write down who joined with it."""
-        return self._replace(token.token_id, {"home": home, "host": host, "joined_at": _now()})
+    def joined(self, token_id: str, home: str, host: str) -> Token:
+        """Write down who joined with it: the first is the only one.
+
+        TakenError where it is another's, InputError where it is in force no more.
+        """
+
+        def change(tokens: list[Token]) -> list[Token]:
+            now = _now()
+            token = next(t for t in tokens if t.token_id == token_id)
+            if not token.active(now):
+                raise InputError(f"the token {token.name!r} is {token.state(now)}")
+            if token.home not in (None, home):
+                raise TakenError(
+                    f"the token {token.name!r} is that of host {token.host}, in a data directory there"
+                )
+            return _with(tokens, token_id, {"home": home, "host": host, "joined_at": now})
+
+        return next(t for t in self._change(change) if t.token_id == token_id)
 
     def presented(self, token_id: str, secret: str) -> Token:
         """The token whose secret that is; InputError, with why, where it opens nothing (any more)."""
@@ -159,12 +185,6 @@ class Tokens:
         if not token.active(_now()):
             raise InputError(f"the token {token.name!r} is {token.state(_now())}")
         return token
-
-    def _replace(self, token_id: str, fields: dict[str, object]) -> Token:
-        def change(tokens: list[Token]) -> list[Token]:
-            return [t.model_copy(update=fields) if t.token_id == token_id else t for t in tokens]
-
-        return next(t for t in self._change(change) if t.token_id == token_id)
 
     def _change(self, change: Callable[[list[Token]], list[Token]]) -> list[Token]:
         private.folder(self.folder)
@@ -178,6 +198,15 @@ class Tokens:
 def digest(text: str) -> str:
     """SHA-256, hex: of what has 256 random bits no slower one is needed."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _with(tokens: list[Token], token_id: str, fields: dict[str, object]) -> list[Token]:
+    return [t.model_copy(update=fields) if t.token_id == token_id else t for t in tokens]
+
+
+def _reason(error: Exception) -> str:
+    """Without what the file has: pydantic quotes it."""
+    return "damaged" if isinstance(error, ValidationError) else str(error)
 
 
 def _now() -> datetime:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import stat
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from inferbench_tasks.cli.tokens import lasts
-from inferbench_tasks.errors import InputError
+from inferbench_tasks.errors import InputError, StorageError
 from inferbench_tasks.provider.joining.token_source import TOKEN, read_token
-from inferbench_tasks.provider.joining.tokens import FILE, Secret, Tokens
+from inferbench_tasks.provider.joining.tokens import FILE, Secret, TakenError, Tokens
 
 FINGERPRINT = "a" * 64
 DAY = timedelta(days=1)
@@ -60,6 +61,41 @@ def test_an_expired_token_opens_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is expired"):
         tokens.presented(token.token_id, secret.secret)
     assert not token.active(datetime.now(UTC))
+
+
+def test_of_hosts_that_join_at_once_with_one_token_one_is_written_down(tmp_path: Path) -> None:
+    """Each looks under the lock whether another was first; the first may come again."""
+    tokens = Tokens(tmp_path)
+    token, _ = tokens.create("a", DAY, FINGERPRINT)
+    taken, began = [], threading.Barrier(4)
+
+    def join(home: str) -> None:
+        began.wait()
+        try:
+            tokens.joined(token.token_id, home, "h")
+        except TakenError:
+            taken.append(home)
+
+    threads = [threading.Thread(target=join, args=(f"home-{i}",)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (kept,) = tokens.all()
+    assert len(taken) == 3 and kept.home not in taken
+    assert tokens.joined(token.token_id, str(kept.home), "again").host == "again"
+    tokens.revoke("a")
+    with pytest.raises(InputError, match="is revoked"):
+        tokens.joined(token.token_id, str(kept.home), "h")
+
+
+@pytest.mark.parametrize("text", ["", "{", '[{"token_id": "secret-of-it"}]', "3", "[3]", "\x80"])
+def test_damaged_tokens_are_told_and_not_taken_for_none(tmp_path: Path, text: str) -> None:
+    """With their file and the remedy, and nothing of what it has."""
+    (tmp_path / FILE).write_text(text, encoding="latin-1")
+    with pytest.raises(StorageError, match=r"tokens\.json can't be read.*new tokens") as told:
+        Tokens(tmp_path).all()
+    assert "secret-of-it" not in str(told.value)
 
 
 @pytest.mark.parametrize(
