@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import IO
 
 import typer
 
@@ -28,11 +32,15 @@ def create(
     expires: str = typer.Option(
         "90d", help="How long it, and the access of who joined with it, lasts: 30m, 12h, 90d."
     ),
+    to: Path | None = typer.Option(
+        None, metavar="FILE", help="A new file for it, mode 600 [standard output]."
+    ),
 ) -> None:
-    """A token for one worker. It is printed once: keep it in a file that only the worker's user can read."""
-    folder = _folder()
-    token, secret = Tokens(folder).create(name, lasts(expires), Authority.of(folder).fingerprint)
-    typer.echo(secret.text)
+    """A token for one worker. It is told once: keep it in a file that only the worker's user can read."""
+    duration, folder = lasts(expires), _folder()
+    with _written(to) as file:
+        token, secret = Tokens(folder).create(name, duration, Authority.of(folder).fingerprint)
+        typer.echo(secret.text, file)
     say(
         f"token {token.token_id} of {name} ends on {token.expires_at:%Y-%m-%d %H:%M} UTC; it is not shown again"
     )
@@ -60,6 +68,24 @@ def lasts(text: str) -> timedelta:
     if duration is None or duration > _MOST:
         raise InputError(f"--expires is {text[:40]!r}; allowed are 30m, 12h, 90d and the like, up to 3650d.")
     return duration
+
+
+@contextmanager
+def _written(path: Path | None) -> Iterator[IO[str] | None]:
+    """A new file that only its owner can read, which is gone again if what follows fails; None: standard output."""
+    if path is None:
+        yield None
+        return
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise InputError(f"--to {path} can't be written: {error.strerror}.") from None
+    try:
+        with open(descriptor, "w") as file:
+            yield file
+    except BaseException:
+        path.unlink()
+        raise
 
 
 def _row(token: Token) -> dict[str, object]:

@@ -53,9 +53,9 @@ def up(
             raise InputError(
                 f"The folder {folder} does not exist; name another with --dags or --submissions."
             )
-    if not workers and not device and not listen:
+    if not workers and not device and listen is None:
         raise InputError("--workers 0 leaves nobody to run a job; allowed with --listen.")
-    gateway = listening(listen) if listen else None
+    gateway = listening(listen) if listen is not None else None
     system = LocalSystem(settings.writable(settings.data_dir()))
     devices = chosen(device) if device else partitions(workers) if workers else []
     for text in devices:
@@ -76,7 +76,7 @@ def up(
     typer.echo(f"workers   {', '.join(find(text).device_id for text in devices) or 'none here'}")
     if gateway:
         typer.echo(
-            f"join      {gateway.url}   (`inferbench tokens create NAME`, then there `inferbench worker --join`)"
+            f"join      {gateway.url}   (`inferbench tokens create NAME --to FILE`; there `inferbench worker --join`)"
         )
     typer.echo("look      inferbench status")
     typer.echo("stop      inferbench down")

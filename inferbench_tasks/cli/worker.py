@@ -69,9 +69,9 @@ def worker(
     if drain:
         _drain(data_dir, device)
         return
-    if token and not join:
+    if token is not None and join is None:
         raise InputError("--token is for --join URL, which is not named.")
-    if join:
+    if join is not None:
         os.environ.update(_joined(join, token, data_dir))
         device = device or [AUTO]
     if not device:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -62,11 +63,24 @@ def unpack(archive: IO[bytes], folder: Path) -> None:
             if safe is None or not safe.isfile() or (content := tar.extractfile(member)) is None:
                 continue
             target = folder / safe.name
+            _make_way(target, folder)
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             temporary = target.with_name(f".{target.name}.new")
             temporary.write_bytes(content.read())
             os.replace(temporary, target)
             kept.add(target)
-    for path in folder.rglob("*"):
+    # What a folder holds comes before it.
+    for path in sorted(folder.rglob("*"), reverse=True):
         if path.is_file() and path not in kept:
             path.unlink()
+        elif path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
+
+
+def _make_way(target: Path, folder: Path) -> None:
+    """A name may have been a folder's and become a file's, or the other way round."""
+    for above in target.parents:
+        if above.is_relative_to(folder) and above.is_file():
+            above.unlink()
+    if target.is_dir():
+        shutil.rmtree(target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 import socket
@@ -59,15 +60,55 @@ def listening(text: str) -> Listening:
                 "by themselves (docs/how-to/worker-on-another-host.md)."
             )
     address = match["six"] or match["four"]
-    names = _names(address)
+    resolved = _resolved(address, text)
+    names = _names(address, resolved)
     for number in range(port, port + LAST_OFFSET + 1):
         _require_free(address, number, text)
     return Listening(address, port, names)
 
 
-def _names(address: str) -> list[str]:
+def _resolved(address: str, text: str) -> str:
+    """The address that a name or an address stands for; InputError where it is none that one host has for itself."""
+    allowed = "allowed are addresses and names of this host, 0.0.0.0 and [::] for all of them"
+    try:
+        resolved = str(socket.getaddrinfo(address, None, type=socket.SOCK_STREAM)[0][4][0]).partition("%")[0]
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"--listen {text[:100]!r} is nowhere ({error}); {allowed}.") from None
+    parsed = ipaddress.ip_address(resolved)
+    if _numeric(address) and not _whole(address):
+        raise InputError(f"--listen {text!r} is short for {resolved}; {allowed}, written out.")
+    if parsed.is_multicast or resolved in _broadcasts():
+        raise InputError(f"--listen {text!r} is an address of many hosts; {allowed}.")
+    return resolved
+
+
+def _numeric(address: str) -> bool:
+    """Whether no name server is asked for it: also ``0``, ``127.1``, ``0x7f.1``."""
+    try:
+        socket.getaddrinfo(address, None, flags=socket.AI_NUMERICHOST)
+    except OSError:
+        return False
+    return True
+
+
+def _whole(address: str) -> bool:
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return True
+
+
+def _broadcasts() -> set[str]:
+    import psutil
+
+    found = {a.broadcast for of_one in psutil.net_if_addrs().values() for a in of_one if a.broadcast}
+    return found | {"255.255.255.255"}
+
+
+def _names(address: str, resolved: str) -> list[str]:
     names = [address, socket.gethostname(), socket.getfqdn()]
-    if address in _ALL:
+    if resolved in _ALL:
         import psutil
 
         families = (socket.AF_INET, socket.AF_INET6)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 import ssl
 from collections import defaultdict
 from collections.abc import Callable, Collection
@@ -19,6 +20,8 @@ CHUNK_BYTES = 256 * 1024
 HANDSHAKE_S = 10.0
 #: Of one worker: a Celery worker, its tasks and MongoDB's pools have some thirty for each device.
 MOST_OF_ONE = 1024
+#: Seconds of silence, seconds between questions, and how many of them.
+_KEEP_ALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 
 
 class Relay:
@@ -43,6 +46,7 @@ class Relay:
                 writer.transport.abort()
                 return
             mine.add(task)
+            _keep_alive(writer)
             try:
                 await _joined(reader, writer, target())
             except (OSError, asyncio.CancelledError) as error:
@@ -62,6 +66,15 @@ class Relay:
             for task in list(self._open[worker]):
                 task.cancel()
         return gone
+
+
+def _keep_alive(writer: asyncio.StreamWriter) -> None:
+    """A host that was switched off says no goodbye: after some two minutes its connections end."""
+    connection = writer.get_extra_info("socket")
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEP_ALIVE.items():
+        if hasattr(socket, option):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def peer_name(writer: asyncio.StreamWriter) -> str:

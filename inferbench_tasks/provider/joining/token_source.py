@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from pathlib import Path
 
@@ -32,8 +33,17 @@ def read_token(place: str | None) -> Secret:
     path = Path(place)
     try:
         with open(path) as file:
+            _require_private(path, os.fstat(file.fileno()))
             return Secret.parse(file.read(_MOST_BYTES))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"--token {place} can't be read: {getattr(error, 'strerror', None) or 'it is no text'}."
         ) from None
+
+
+def _require_private(path: Path, state: os.stat_result) -> None:
+    if stat.S_ISREG(state.st_mode) and state.st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        raise InputError(
+            f"--token {path} can be read by other users (mode {stat.S_IMODE(state.st_mode):o}): `chmod 600 {path}`. "
+            "Revoke the token if there are users who may have read it."
+        )

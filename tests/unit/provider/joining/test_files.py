@@ -43,6 +43,20 @@ def test_what_was_removed_goes_and_the_rest_arrives(tmp_path: Path) -> None:
     assert found == {"dags/a.yaml": "changed", "dags/deep/b.yaml": "deep/b.yaml"}
 
 
+def test_a_name_may_become_a_folder_s_and_a_file_s_again(tmp_path: Path) -> None:
+    """And no empty folder stays of what was removed."""
+    target = tmp_path / "target"
+    for number, tree in enumerate(({"a": "file"}, {"a/b/c.py": "deep"}, {"a": "file"}, {"d/e.py": "other"})):
+        source = tmp_path / str(number)
+        for name, text in tree.items():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_text(text)
+        files.unpack(sent({"dags": source}), target)
+        found = {str(p.relative_to(target / "dags")): p for p in (target / "dags").rglob("*")}
+        assert {name: p.read_text() for name, p in found.items() if p.is_file()} == tree
+    assert set(found) == {"d", "d/e.py"}
+
+
 def test_an_archive_writes_nowhere_else(tmp_path: Path) -> None:
     """Even the leader's, which may have been broken into."""
     archive = io.BytesIO()

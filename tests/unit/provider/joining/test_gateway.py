@@ -108,7 +108,7 @@ def test_a_user_that_was_made_while_others_were_settled_stays(tmp_path: Path) ->
 
     class Found(Database):
         @contextmanager
-        def _client(self) -> Any:
+        def _client(self) -> Any:  # type: ignore[override]
             def command(name: str, value: object) -> dict[str, Any]:
                 asked.append(f"{name} {value}")
                 return {"users": [{"user": "worker-new"}, {"user": "worker-gone"}, {"user": "inferbench"}]}

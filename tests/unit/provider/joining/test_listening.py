@@ -20,6 +20,29 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         listening(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("0", "short for 0.0.0.0"),
+        ("127.1:7440", "short for 127.0.0.1"),
+        ("224.0.0.1", "many hosts"),
+        ("[ff02::1]", "many hosts"),
+        ("255.255.255.255", "many hosts"),
+        ("a" * 64, "nowhere"),
+        ("a..b", "nowhere"),
+        ("[...]", "nowhere"),
+    ],
+)
+def test_an_address_that_no_host_has_for_itself_is_refused(
+    monkeypatch: pytest.MonkeyPatch, text: str, why: str
+) -> None:
+    """A gateway that answers everywhere is asked for by 0.0.0.0 or [::] only."""
+    monkeypatch.delenv(BROKER_URL, raising=False)
+    monkeypatch.delenv(settings.PERFDB_URI, raising=False)
+    with pytest.raises(InputError, match=f"{why}.*addresses and names of this host"):
+        listening(text)
+
+
 def test_an_address_of_another_host_and_a_taken_port_are_told_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import threading
 from datetime import UTC, datetime, timedelta
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from inferbench_tasks.cli.tokens import lasts
+from inferbench_tasks import settings
+from inferbench_tasks.cli.tokens import create, lasts
 from inferbench_tasks.errors import InputError, StorageError
 from inferbench_tasks.provider.joining.token_source import TOKEN, read_token
-from inferbench_tasks.provider.joining.tokens import FILE, Secret, TakenError, Tokens
+from inferbench_tasks.provider.joining.tokens import FILE, FOLDER, Secret, TakenError, Tokens
 
 FINGERPRINT = "a" * 64
 DAY = timedelta(days=1)
@@ -115,6 +117,11 @@ def test_a_token_comes_from_a_file_or_the_environment_and_never_from_the_command
     _, secret = Tokens(tmp_path).create("a", DAY, FINGERPRINT)
     path = tmp_path / "token"
     path.write_text(secret.text)
+    for mode in (0o644, 0o640, 0o604):
+        path.chmod(mode)
+        with pytest.raises(InputError, match=f"mode {mode:o}.*`chmod 600 {path}`"):
+            read_token(str(path))
+    path.chmod(0o600)
     assert read_token(str(path)) == secret
     monkeypatch.delenv(TOKEN, raising=False)
     with pytest.raises(InputError, match="--join needs a token"):
@@ -126,6 +133,26 @@ def test_a_token_comes_from_a_file_or_the_environment_and_never_from_the_command
     assert secret.secret not in str(refusal.value)
     with pytest.raises(InputError, match="No such file"):
         read_token(str(tmp_path / "missing"))
+
+
+def test_a_token_s_file_is_its_owner_s_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the shell's umask; a file that is there is not written over, and no token is made then."""
+    monkeypatch.setenv(settings.DATA_DIR, str(tmp_path / "data"))
+    path = tmp_path / "rack-1.token"
+    before = os.umask(0)
+    try:
+        create("rack-1", "1d", path)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    tokens = Tokens(tmp_path / "data" / "system" / FOLDER)
+    assert read_token(str(path)).token_id == tokens.all()[0].token_id
+    for place in (path, tmp_path / "missing" / "file"):
+        with pytest.raises(InputError, match="--to .* can't be written: (File exists|No such file)"):
+            create("rack-2", "1d", place)
+    with pytest.raises(InputError, match="has a token that is in force"):
+        create("rack-1", "1d", tmp_path / "other")
+    assert len(tokens.all()) == 1 and not (tmp_path / "other").exists()
 
 
 def test_how_long_a_token_lasts() -> None:
