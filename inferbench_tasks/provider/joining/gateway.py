@@ -36,6 +36,7 @@ from inferbench_tasks.provider.joining.answers import (
     PERFDB_OFFSET,
 )
 from inferbench_tasks.provider.joining.authority import CERTIFICATE, Authority
+from inferbench_tasks.provider.joining.handshakes import Loop
 from inferbench_tasks.provider.joining.plan import Plan
 from inferbench_tasks.provider.joining.relay import Relay
 from inferbench_tasks.provider.joining.service import Service
@@ -188,4 +189,5 @@ if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    asyncio.run(Gateway(Path(sys.argv[1]), settings.data_dir()).run())
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(Gateway(Path(sys.argv[1]), settings.data_dir()).run())

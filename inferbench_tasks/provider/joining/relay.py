@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection
 log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 256 * 1024
-HANDSHAKE_S = 10.0
+LAST_BYTES_S = 10.0
 #: Of one worker: a Celery worker, its tasks and MongoDB's pools have some thirty for each device.
 MOST_OF_ONE = 1024
 #: Seconds of silence, seconds between questions, and how many of them.
@@ -55,9 +55,7 @@ class Relay:
                 mine.discard(task)
                 writer.transport.abort()
 
-        return await asyncio.start_server(
-            connected, host, port, ssl=context, limit=CHUNK_BYTES, ssl_handshake_timeout=HANDSHAKE_S
-        )
+        return await asyncio.start_server(connected, host, port, ssl=context, limit=CHUNK_BYTES)
 
     def cut(self, active: Collection[str]) -> list[str]:
         """End all connections of workers other than these; their tokens' ids."""
@@ -94,7 +92,7 @@ async def _joined(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, po
         # None of the three protocols goes on in one direction after the other has ended.
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         with contextlib.suppress(OSError):
-            await asyncio.wait_for(writer.drain(), HANDSHAKE_S)
+            await asyncio.wait_for(writer.drain(), LAST_BYTES_S)
             writer.close()
     finally:
         for way in ways:

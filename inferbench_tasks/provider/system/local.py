@@ -146,7 +146,9 @@ class LocalSystem:
         """Name -> command, in the order of their start; off the devices' cores where there are others."""
         parts: dict[str, list[str]] = {}
         if not os.environ.get(BROKER_URL):
-            parts["broker"] = broker.command(self.home, broker_port, broker_password(self.home))
+            parts["broker"] = broker.command(
+                self.home, broker_port, broker_password(self.home), bounded=GATEWAY in more
+            )
         parts |= {name: [*AIRFLOW, name] for name in AIRFLOW_PARTS}
         parts[API_SERVER] += ["--apps", PUBLIC]
         parts[EXECUTION_API] = [*AIRFLOW, API_SERVER, "--apps", EXECUTION, "--port", str(execution_port)]
