@@ -13,8 +13,8 @@ from typing import Any
 log = logging.getLogger(__name__)
 
 HANDSHAKE_S = 5.0
-#: At once: of all, and of one address.
-MOST, MOST_OF_ONE = 256, 16
+#: At once: of all, and of one address, where a worker for each of eight GPUs may start together.
+MOST, MOST_OF_ONE = 256, 64
 
 
 class Handshakes:
