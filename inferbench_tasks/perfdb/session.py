@@ -58,6 +58,8 @@ class Session:
         self.embedded_in = embedded_in
         self.name = database_of(uri)
         self._concern: WriteConcern | None = None
+        #: Nobody waits any more: what fails is not tried again, and what is being tried ends.
+        self.hurried = False
 
     def open(self) -> None:
         """Check the server and make the indexes; raises PerfDBError or InputError, at once or in time."""
@@ -104,7 +106,7 @@ class Session:
             except BSONError as error:
                 raise PerfDBError(f"PerfDB, {doing}: {error}") from error
             except PyMongoError as error:
-                if not _passes(error) or time.monotonic() + pause_s > deadline:
+                if not _passes(error) or self.hurried or time.monotonic() + pause_s > deadline:
                     raise self._explained(error, doing) from error
                 log.warning("perfdb is away, trying again doing=%s error=%s", doing, type(error).__name__)
             time.sleep(pause_s)

@@ -112,6 +112,10 @@ class PerfDB(Lifecycle):
         """Run an operation that may safely be repeated until it succeeds; see ``Session.retrying``."""
         return self._session.retrying(operation, doing, patience_s)
 
+    def hurry(self) -> None:
+        """Try nothing again from now on, and end what is being tried: for a process that ends; signals may call it."""
+        self._session.hurried = True
+
     def require_room(self, size_bytes: int) -> None:
         """StorageError where the embedded server's disk has no room for so many bytes more."""
         self._session.require_room(size_bytes)

@@ -88,14 +88,23 @@ class Agent:
                         self.report.tell(idle=self._lease is None)
                 except InferBenchError as error:
                     log.warning("PerfDB is away: %s", error)
+                    # Whoever grants the device meanwhile gets no answer, and takes another.
+                    self._drained = self._drain and self._lease is None
                 time.sleep(POLL_S)
         finally:
             self._end_child()
-            self.cluster.stop(self.device.device_id)
+            try:
+                self.cluster.stop(self.device.device_id)
+            except InferBenchError as error:
+                log.warning(
+                    "PerfDB is away: the device's heartbeat says that its worker has ended: %s", error
+                )
 
     def _stopped(self, number: int, frame: FrameType | None) -> None:
         # No logging here: the signal may have come within a line of the log.
         self._stop, self._drain = self._drain, True
+        if self._stop or self._lease is None:
+            self.cluster.db.hurry()
 
     def _serve(self) -> None:
         record = self.cluster.get(self.device.device_id)

@@ -113,7 +113,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     log = data_dir / "gateway.log"
     with open(log, "wb") as output:
         started = [
-            subprocess.Popen(broker.command(home, broker_port, password), stdout=output, stderr=output),
+            subprocess.Popen(
+                broker.command(home, broker_port, password, bounded=True), stdout=output, stderr=output
+            ),
             subprocess.Popen(command, env=env, stdout=output, stderr=output),
         ]
     try:
