@@ -37,7 +37,7 @@ class Site:
         self.authority = Authority.of(folder)
         self.database = Recorded(self.tokens)
         self._app = Service(
-            self.authority, self.tokens, cast(Database, self.database), list, None, lambda: None
+            self.authority, self.tokens, cast(Database, self.database), list, "0" * 64, None, lambda: None
         ).app()
 
     def secret(self, name: str) -> Secret:
