@@ -6,6 +6,7 @@ tail. So their share of the CPU says nothing; what a request met says it, beside
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,32 +35,42 @@ class Waits:
     ) -> list[float]:
         """For each of ``shares`` the wait that at least so many of the requests met, s; 0.0 where fewer met any.
 
-        Of a wait of w in a step of length d it is not known when it was. It is met by w/d of the requests that were
-        sent in the step, and by those that were under way when it began: of T request-seconds in the step T/(d + w),
-        for the wait itself adds to T. One that lived longer than its step (``done_ns``) met what was waited in all of
-        its life.
+        Of a wait of w in a step of length d it is not known when it was, nor whether it was one. As one it is met by
+        w/d of the requests that were sent in the step, and by those that were under way when it began: of T
+        request-seconds in the step T/(d + w), for the wait itself adds to T. One that lived longer than its step
+        (``done_ns``) met what was waited in all of its life. No share of the requests waited more than they took longer
+        than the least work of all: many short waits look like a long one, and no answer is late by that.
         """
         if not len(sent_ns) or not len(self.end_ns):
             return [0.0] * len(shares)
         step = np.searchsorted(self.end_ns, sent_ns)
         known = step < len(self.end_ns)
-        long = known & (False if done_ns is None else done_ns - sent_ns > self._lengths_ns(step))
+        ended_ns = sent_ns if done_ns is None else done_ns
+        long = known & (ended_ns - sent_ns > self._lengths_ns(step))
         short = known & ~long
-        requests = np.bincount(step[short], minlength=len(self.end_ns))
-        met = requests.astype(np.float64) * np.minimum(1.0, self.wait_s / self.step_s)
-        waits_s = self.wait_s
-        if done_ns is not None:
-            met += self._under_way_s(sent_ns[short], done_ns[short], step[short]) / (
-                self.step_s + self.wait_s
-            )
-            waits_s = np.concatenate((waits_s, self.within_s(sent_ns[long], done_ns[long])))
-            met = np.concatenate((met, np.ones(int(long.sum()))))
+        sent = np.bincount(step[short], minlength=len(self.end_ns)).astype(np.float64)
+        under_way_s = self._under_way_s(sent_ns[short], ended_ns[short], step[short])
+        met = sent * np.minimum(1.0, self.wait_s / self.step_s) + under_way_s / (self.step_s + self.wait_s)
+        waits_s = np.concatenate((self.wait_s, self.within_s(sent_ns[long], ended_ns[long])))
         longest_first = np.argsort(-waits_s, kind="stable")
-        reached = np.cumsum(met[longest_first])
-        return [
+        reached = np.cumsum(np.concatenate((met, np.ones(int(long.sum()))))[longest_first])
+        found_s = [
             float(waits_s[longest_first][np.argmax(enough)]) if enough.any() else 0.0
             for enough in (reached >= share * len(sent_ns) for share in shares)
         ]
+        most_s = self._longer_s(sent_ns, ended_ns, shares) if done_ns is not None else found_s
+        return [min(found, most) for found, most in zip(found_s, most_s, strict=True)]
+
+    def _longer_s(
+        self, sent_ns: NDArray[np.int64], done_ns: NDArray[np.int64], shares: Sequence[float]
+    ) -> list[float]:
+        """By how much that share of the requests took longer than the least work (a life without its waits), s."""
+        lives_s = np.sort((done_ns - sent_ns) / 1e9)
+        answered = done_ns > sent_ns
+        work_s = (done_ns - sent_ns)[answered] / 1e9 - self.within_s(sent_ns[answered], done_ns[answered])
+        least_s = float(work_s.min(initial=np.inf))
+        ranks = (len(lives_s) - max(1, math.ceil(round(share * len(lives_s), 6))) for share in shares)
+        return [max(0.0, float(lives_s[rank]) - least_s) for rank in ranks]
 
     def _under_way_s(
         self, sent_ns: NDArray[np.int64], done_ns: NDArray[np.int64], step: NDArray[np.intp]
@@ -86,7 +97,7 @@ class Waits:
         within -= np.interp(start_ns, at_ns, waited_ns)
         return within / 1e9
 
-    def _lengths_ns(self, step: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _lengths_ns(self, step: NDArray[np.intp]) -> NDArray[np.float64]:
         return self.step_s[np.minimum(step, len(self.step_s) - 1)] * 1e9
 
 

@@ -50,10 +50,11 @@ def measure(
     hardware: dict[str, Any] = EPYC,
     device: str = "cpu",
     batch_size: int = 1,
+    latency_ms: Any = 5.0,
     **about: Any,
 ) -> dict[str, Any]:
     """All metrics of 200 requests/s with those monitors."""
-    table = records(5.0, noise=0, batch_size=batch_size)
+    table = records(latency_ms, noise=0, batch_size=batch_size)
     window = Window.of(table, 2 * SECOND, 10 * SECOND)
     summary = summarise(table, measure_start_ns=2 * SECOND, measure_end_ns=10 * SECOND)
     return derive(Measured(window, Recording(series, about), summary, hardware, DeviceSpec(device)))

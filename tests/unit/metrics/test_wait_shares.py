@@ -73,8 +73,9 @@ def test_a_wait_longer_than_a_step_is_of_the_time_before_it_ended() -> None:
 def test_requests_under_way_when_a_wait_begins_meet_it(wait_begins_ms: int) -> None:
     """1,000 requests/s of 19 ms of work, and a wait of 20 ms in each 64th step of 40 ms: 39 of 2,560 requests meet it.
 
-    19 of them whole, 26 (1%) by 13 ms or more, 38 (1.5%) by 1 ms; a wait counts whole for all who meet it. By the
-    step of the sending alone 20 would (0.8%), and the p99 of 32 ms, of which 13 are others' doing, would be clean.
+    19 of them whole, 26 (1%) by 13 ms or more, 38 (1.5%) by 1 ms; a wait counts whole for all who meet it, as far
+    as they took longer than the others. By the step of the sending alone 20 would (0.8%), and the p99 of 32 ms, of
+    which 13 are others' doing, would be clean.
     """
     steps = 6400
     end_ns = np.arange(1, steps + 1, dtype=np.int64) * 40_000_000
@@ -87,7 +88,8 @@ def test_requests_under_way_when_a_wait_begins_meet_it(wait_begins_ms: int) -> N
     met_ns = np.clip(begin_ns[last] + 20_000_000 - np.maximum(sent_ns, begin_ns[last]), 0, None)
     met_ns = np.where(begin_ns[last] < done_ns, met_ns, 0)
     assert np.quantile(met_ns, 0.99) == pytest.approx(13e6, rel=0.1)
-    assert waits.met_s(sent_ns, (0.01, 0.02), done_ns + met_ns) == [0.02, 0.0]
+    one, two = waits.met_s(sent_ns, (0.01, 0.02), done_ns + met_ns)
+    assert 0.013 <= one <= 0.02 and two == 0.0
 
 
 def test_waits_that_no_request_lived_through_are_nothing() -> None:
