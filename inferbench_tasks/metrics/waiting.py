@@ -38,8 +38,11 @@ class Waits:
         Of a wait of w in a step of length d it is not known when it was, nor whether it was one. As one it is met by
         w/d of the requests that were sent in the step, and by those that were under way when it began: of T
         request-seconds in the step T/(d + w), for the wait itself adds to T. One that lived longer than its step
-        (``done_ns``) met what was waited in all of its life. No share of the requests waited more than they took longer
-        than the least work of all: many short waits look like a long one, and no answer is late by that.
+        (``done_ns``) met what was waited in all of its life.
+
+        Many short waits look like one long wait, and no answer is late by that. So no share is told to have waited more
+        than waits can have moved its percentile: undisturbed it is no less than the median without what the half
+        waited, and that no less than the least work of all, a life without its waits. What long ones met is certain.
         """
         if not len(sent_ns) or not len(self.end_ns):
             return [0.0] * len(shares)
@@ -51,26 +54,29 @@ class Waits:
         sent = np.bincount(step[short], minlength=len(self.end_ns)).astype(np.float64)
         under_way_s = self._under_way_s(sent_ns[short], ended_ns[short], step[short])
         met = sent * np.minimum(1.0, self.wait_s / self.step_s) + under_way_s / (self.step_s + self.wait_s)
-        waits_s = np.concatenate((self.wait_s, self.within_s(sent_ns[long], ended_ns[long])))
+        within_s = self.within_s(sent_ns, ended_ns)
+        waits_s = np.concatenate((self.wait_s, within_s[long]))
         longest_first = np.argsort(-waits_s, kind="stable")
         reached = np.cumsum(np.concatenate((met, np.ones(int(long.sum()))))[longest_first])
-        found_s = [
-            float(waits_s[longest_first][np.argmax(enough)]) if enough.any() else 0.0
-            for enough in (reached >= share * len(sent_ns) for share in shares)
-        ]
-        most_s = self._longer_s(sent_ns, ended_ns, shares) if done_ns is not None else found_s
-        return [min(found, most) for found, most in zip(found_s, most_s, strict=True)]
 
-    def _longer_s(
-        self, sent_ns: NDArray[np.int64], done_ns: NDArray[np.int64], shares: Sequence[float]
-    ) -> list[float]:
-        """By how much that share of the requests took longer than the least work (a life without its waits), s."""
-        lives_s = np.sort((done_ns - sent_ns) / 1e9)
-        answered = done_ns > sent_ns
-        work_s = (done_ns - sent_ns)[answered] / 1e9 - self.within_s(sent_ns[answered], done_ns[answered])
-        least_s = float(work_s.min(initial=np.inf))
-        ranks = (len(lives_s) - max(1, math.ceil(round(share * len(lives_s), 6))) for share in shares)
-        return [max(0.0, float(lives_s[rank]) - least_s) for rank in ranks]
+        def met_by(share: float) -> float:
+            enough = reached >= share * len(sent_ns)
+            return float(waits_s[longest_first][np.argmax(enough)]) if enough.any() else 0.0
+
+        if done_ns is None:
+            return [met_by(share) for share in shares]
+        lives_s = (done_ns - sent_ns) / 1e9
+        answered = lives_s > 0
+        work_s = (lives_s - within_s)[answered]
+        median_s = _reached_by(lives_s, 0.5)
+        half_s = min(met_by(0.5), max(0.0, median_s - float(work_s.min(initial=np.inf))))
+        lived_through_s = np.where(long, within_s, 0.0)
+
+        def most_s(share: float) -> float:
+            moved_s = _reached_by(lives_s, share) - (median_s - half_s)
+            return max(moved_s, _reached_by(lived_through_s, share))
+
+        return [min(met_by(share), most_s(share)) for share in shares]
 
     def _under_way_s(
         self, sent_ns: NDArray[np.int64], done_ns: NDArray[np.int64], step: NDArray[np.intp]
@@ -99,6 +105,12 @@ class Waits:
 
     def _lengths_ns(self, step: NDArray[np.intp]) -> NDArray[np.float64]:
         return self.step_s[np.minimum(step, len(self.step_s) - 1)] * 1e9
+
+
+def _reached_by(values: NDArray[np.float64], share: float) -> float:
+    """What at least that share of the values reaches."""
+    rank = len(values) - max(1, math.ceil(round(share * len(values), 6)))
+    return float(np.partition(values, rank)[rank])
 
 
 def foreign_waits(recording: Recording, window: Window) -> Waits | None:

@@ -86,7 +86,7 @@ def test_a_burst_that_is_small_in_the_whole_run_counts_by_whom_it_met() -> None:
     busy = np.arange(13) * 0.4
     busy[10:] += 0.8  # within one second
     series["host", "cpu_busy_s_total"] = Series(np.arange(13) * SECOND, busy)
-    findings = measure(series)["interference"]["findings"]
+    findings = measure(series, latency_ms=late(14, 50))["interference"]["findings"]
     assert [finding["kind"] for finding in findings if finding["quarantine"]] == ["foreign_wait"]
 
 
@@ -112,7 +112,7 @@ def test_short_bursts_of_others_are_not_thinned_out_over_their_second() -> None:
     """
     found = measure(bursts(others=True), latency_ms=late(14, 50))["interference"]
     (finding,) = [finding for finding in found["findings"] if finding["quarantine"]]
-    assert finding["kind"] == "foreign_wait" and 14 <= finding["value"] <= 19
+    assert finding["kind"] == "foreign_wait" and finding["value"] == pytest.approx(14.0)
     assert Verdict.judged(reasons(found)).kind == "disturbed"
     assert Verdict.judged(reasons(measure(bursts(others=False))["interference"])).valid
 
@@ -194,11 +194,11 @@ def test_a_median_of_a_fast_server_that_others_made_is_disturbed() -> None:
 def test_many_short_waits_are_not_taken_for_a_long_one_that_no_answer_shows() -> None:
     """1.5 ms of each step of 20 ms in waits of microseconds: one of 1.5 ms would make 9% of the answers of 0.5 ms late.
 
-    The slowest hundredth took 0.6 ms longer than the least work; so much of it may have been waits, and no more.
+    The slowest hundredth took 0.6 ms longer than the median; so much of it may have been waits, and no more.
     """
     end_ns = np.arange(1, 51, dtype=np.int64) * STEP_NS
     waits = Waits(end_ns, np.full(50, 0.02), np.full(50, 0.0015))
     sent_ns = np.arange(0, end_ns[-2], 400_000)
     done_ns = sent_ns + np.where(np.arange(len(sent_ns)) % 50 == 0, 1_100_000, 500_000)
-    assert waits.met_s(sent_ns, (0.01,), done_ns) == [pytest.approx(0.0006375, rel=1e-3)]
+    assert waits.met_s(sent_ns, (0.01,), done_ns) == [pytest.approx(0.0006)]
     assert waits.met_s(sent_ns, (0.01,)) == [0.0015]
