@@ -9,6 +9,7 @@ from inferbench_tasks.brick_jobs.costs import costs_of
 from inferbench_tasks.brick_jobs.predict import CALIBRATE_ON
 from inferbench_tasks.brick_jobs.queries import models_of, settings_of
 from inferbench_tasks.brick_jobs.stored import by_device, predicted
+from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 
@@ -22,6 +23,7 @@ def advised(
     granularity: str,
     slo_ms: float | None,
     precision: str = "fp32",
+    runtime: str = DEFAULT,
 ) -> dict[str, Any]:
     """Of a model every device, of a task every model that was cut, on one device; nothing is run.
 
@@ -35,9 +37,9 @@ def advised(
         if device:
             raise InputError("the device is what is looked for: leave it out", field="device")
         return _with_costs(
-            advice(by_device(db, model, batch_size, granularity, CALIBRATE_ON, precision), slo_ms)
+            advice(by_device(db, model, batch_size, granularity, CALIBRATE_ON, precision, runtime), slo_ms)
         )
-    names = models_of(db, task, batch_size, granularity, precision)
+    names = models_of(db, task, batch_size, granularity, precision, runtime)
     devices = sorted({row["device"] for row in settings_of(db, device)})
     if len(devices) > 1:
         raise InputError(f"{device!r} is more than one device: {', '.join(devices)}", field="device")
@@ -45,7 +47,16 @@ def advised(
     for name in names:
         try:
             rows.append(
-                predicted(db, name, device, batch_size, granularity, CALIBRATE_ON, precision=precision)
+                predicted(
+                    db,
+                    name,
+                    device,
+                    batch_size,
+                    granularity,
+                    CALIBRATE_ON,
+                    precision=precision,
+                    runtime=runtime,
+                )
             )
         except InputError as error:
             other.append({"model": name, "device": device, "coverage_ratio": None, "why": str(error)})

@@ -72,10 +72,11 @@ def _cut(inp: JobInput, job: BricksJob, ctx: Context, at: int, known: set[str]) 
         ctx, known, run_id=run_id, job_id=inp.job_id, attempt=inp.attempt, job=serving_job(job, at), model=model,
         shapes=dict(entry.shapes), at=at, copies=entry.copies, task=entry.task, batch_sizes=job.bricks.batch_sizes,
         granularity=job.bricks.granularity, method=job.measure.method, wholes=job.validate.models == "all",
+        runtime=job.bricks.runtime,
     )  # fmt: skip
     # What the model is, is known here; a process that read it is not asked.
     facts = {"at": at, "copies": entry.copies, "task": entry.task or model.task, "digest": model.digest}
-    facts |= {"precision": job.bricks.precision}
+    facts |= {"precision": job.bricks.precision, "runtime": job.bricks.runtime}
     return one.model_copy(update={"cuts": tuple(cut.model_copy(update=facts) for cut in one.cuts)})
 
 

@@ -48,7 +48,9 @@ class Cutter:
         with tempfile.TemporaryDirectory(
             prefix="inferbench-bricks-"
         ) as scratch:  # the optimised graph's weights
-            graph = layer_graph(self._path(feeds, Path(scratch) / "drawn"), feeds, view.name, Path(scratch))
+            graph = layer_graph(
+                self._path(feeds, Path(scratch) / "drawn"), feeds, view.name, Path(scratch), inp.runtime
+            )
             if not graph.layers:
                 raise StageError("the model has no layers: what it answers is constant")
             [entire] = cut(graph, None)
@@ -61,9 +63,10 @@ class Cutter:
                     CutModel(
                         at=inp.at, name=self._source.name, copies=inp.copies, task=inp.task or model.task,
                         digest=model.digest, batch_size=batch, granularity=str(granularity),
-                        layers=len(graph.layers), operators=entire.operators, whole=whole, parts=parts,
+                        layers=len(graph.executed), operators=entire.operators, whole=whole, parts=parts,
                         needs=tuple(tuple(before) for before in needs_of(bricks)),
                         work=tuple(work.values()), view=view.name, precision=inp.job.convert.precision,
+                        runtime=inp.runtime,
                     )
                 )  # fmt: skip
                 if not inp.networks:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from inferbench_tasks.bricks.measure.child import Item
 from inferbench_tasks.bricks.measure.method import Setting
+from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.contracts.handles import Handle
 
 FILE = "cutting.json"
@@ -41,6 +42,7 @@ class CutModel(Handle):
     """Of each of its bricks, once."""
     view: str = "runtime"
     precision: str = "fp32"
+    runtime: str = DEFAULT
 
 
 class ToMeasure(Handle):

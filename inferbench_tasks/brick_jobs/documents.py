@@ -7,6 +7,7 @@ from typing import Any
 
 from inferbench_tasks.brick_jobs.cutting import BrickWork, CutModel
 from inferbench_tasks.bricks.results import Result
+from inferbench_tasks.bricks.runtimes import DEFAULT
 
 
 def cut_of(at: int, document: Mapping[str, Any], known: Mapping[str, Result]) -> CutModel:
@@ -25,4 +26,5 @@ def cut_of(at: int, document: Mapping[str, Any], known: Mapping[str, Result]) ->
         whole=document["whole"], parts=parts, needs=tuple(tuple(before) for before in document["needs"]),
         work=tuple(BrickWork.model_validate(one) for one in document.get("work") or ()),
         view=document.get("view") or "runtime", precision=document.get("precision") or "fp32",
+        runtime=document.get("runtime") or DEFAULT,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from inferbench_tasks.brick_jobs.members import entries_of
 from inferbench_tasks.brick_jobs.spec import CorpusSpec
 from inferbench_tasks.bricks.corpus import corpora
 from inferbench_tasks.bricks.inputs import sized
+from inferbench_tasks.bricks.runtimes import RUNTIMES, runtime_of
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.modelrepo.resolve import resolve
 from inferbench_tasks.problem import did_you_mean, show
@@ -29,13 +30,24 @@ def findings(spec: BricksJob, abilities: Abilities) -> list[Finding]:
     """
     if spec.part is not None and spec.part.role != "cut":
         return []
-    if names := unknown_names(spec.model_dump(include={"models"}), abilities):
+    if names := unknown_names(spec.model_dump(include={"models", "bricks"}), abilities):
         return names
     return [finding for aspect in _ASPECTS for finding in aspect(spec)] + list(_precision(spec, abilities))
 
 
 def unknown_names(data: Mapping[str, Any], abilities: Abilities) -> list[Finding]:
-    """Corpora and models that nobody knows, in data that need not be valid otherwise."""
+    """Corpora, models and runtimes that nobody knows, in data that need not be valid otherwise."""
+    return [*_unknown_models(data, abilities), *_unknown_runtime(data)]
+
+
+def _unknown_runtime(data: Mapping[str, Any]) -> Iterator[Finding]:
+    bricks = data.get("bricks")
+    name = bricks.get("runtime") if isinstance(bricks, Mapping) else None
+    if isinstance(name, str) and name not in RUNTIMES:
+        yield Finding(("bricks.runtime",), unknown(RUNTIMES, name))
+
+
+def _unknown_models(data: Mapping[str, Any], abilities: Abilities) -> list[Finding]:
     models = data.get("models")
     name = models.get("corpus") if isinstance(models, Mapping) else None
     if isinstance(name, str) and name not in corpora():
@@ -92,6 +104,20 @@ def _device(spec: BricksJob) -> Iterator[Finding]:
         yield Finding(("serve.device",), f"bricks are measured on cpu; got {str(spec.serve.device)!r}")
 
 
+def _runtime(spec: BricksJob) -> Iterator[Finding]:
+    """Whether it computes in the precision; it is installed where it is needed, if it can be."""
+    try:
+        runtime = runtime_of(spec.bricks.runtime, "bricks.runtime")
+    except InputError as error:  # a third party's that can't be imported
+        yield Finding(("bricks.runtime",), str(error))
+        return
+    if spec.bricks.precision not in runtime.precisions:
+        yield Finding(
+            ("bricks.precision", "bricks.runtime"),
+            f"{runtime.title} bricks are of {', '.join(runtime.precisions)}; got {spec.bricks.precision}",
+        )
+
+
 def _precision(spec: BricksJob, abilities: Abilities) -> Iterator[Finding]:
     """Whether each model can be had as ONNX in the precision, as far as its framework is known."""
     for at, entry in enumerate(entries_of(spec.models)):
@@ -124,4 +150,4 @@ def _shapes(spec: BricksJob) -> Iterator[Finding]:
             yield Finding((f"models.{at}.shapes", f"models.{at}.model"), error.message)
 
 
-_ASPECTS = (_models_once, _calibration, _repeated, _device, _shapes)
+_ASPECTS = (_models_once, _calibration, _repeated, _runtime, _device, _shapes)

@@ -23,9 +23,15 @@ from inferbench_tasks.brick_jobs.cut_all import asked_to_cut
 from inferbench_tasks.brick_jobs.cutting import ToMeasure
 from inferbench_tasks.brick_jobs.inside import decompose
 from inferbench_tasks.brick_jobs.inside.opened import job_of
-from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, PerfDBResults, of_precision, result_of
+from inferbench_tasks.brick_jobs.store import (
+    DECOMPOSITIONS,
+    PerfDBResults,
+    of_precision,
+    of_runtime,
+    result_of,
+)
 from inferbench_tasks.brick_jobs.useful import Cut, Lacking, lacking, within
-from inferbench_tasks.bricks.measure.method import Method
+from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.measure.session import BrickFailed, run_session, why_not
 from inferbench_tasks.contracts.spec import Spec
 from inferbench_tasks.errors import CancelledError, InferBenchError
@@ -60,9 +66,9 @@ def run_night(
     method: Method | None = None, stopped: Callable[[], bool] = lambda: False,
 ) -> Night:  # fmt: skip
     """Time the most useful bricks of this device for so long; ``ctx``: cuts models in the sandbox."""
-    method, night, models = method or Method(), Night(), _Models(db, ctx)
+    method, night, models = method or Method(), Night(), _Models(db, ctx, results.setting.runtime_name)
     models.cut_new(results)
-    cuts = _cuts(db, results.setting.instruction_set)
+    cuts = _cuts(db, results.setting)
     usable = results.usable(method, datetime.now(UTC) - timedelta(days=max_age_days))
     known = results.get_many({part for cut in cuts for part in cut["parts"]})
     ranked = lacking(cuts, usable, known, method)
@@ -101,7 +107,7 @@ def _session(
         try:
             session = run_session(
                 [one.item for one in todo], folder, method, threads=results.setting.threads, cores=cores,
-                base_ns=results.base_ns(), progress=tell,
+                runtime=results.setting.runtime_name, base_ns=results.base_ns(), progress=tell,
             )  # fmt: skip
         except BrickFailed as error:
             night.failed[error.item] = error.why
@@ -121,8 +127,8 @@ def _session(
 class _Models:
     """Where the models are, by the names that they were cut under."""
 
-    def __init__(self, db: PerfDB, ctx: Context) -> None:
-        self._db, self._ctx = db, ctx
+    def __init__(self, db: PerfDB, ctx: Context, runtime: str) -> None:
+        self._db, self._ctx, self._runtime = db, ctx, runtime
         self._registered = {card.name for card in ModelRepository(db).search()}
 
     def spec(self, name: str) -> Spec | None:
@@ -133,7 +139,7 @@ class _Models:
 
     def cut_new(self, results: PerfDBResults) -> None:
         """Cut registered models that nobody cut for this instruction set; one that can't be is said and left out."""
-        cut = {one["model"] for one in _cuts(self._db, results.setting.instruction_set)}
+        cut = {one["model"] for one in _cuts(self._db, results.setting)}
         for name in sorted(self._registered - cut):
             try:
                 with ExitStack() as kept:
@@ -166,14 +172,14 @@ class _Models:
         kept.callback(shutil.rmtree, self._ctx.run_dir(run_id), ignore_errors=True)
         return asked_to_cut(
             self._ctx, known, run_id=run_id, job_id=run_id, job=job_of("bricks-nightly", spec), wholes=False,
-            networks=networks, batch_sizes=(batch_size,),
+            networks=networks, batch_sizes=(batch_size,), runtime=self._runtime,
             granularity=(int(granularity) if granularity.isdigit() else granularity,),
         )  # fmt: skip
 
     def _parts(self, cut: Cut) -> set[str]:
         name, batch_size, granularity = cut
         where = {"model": name, "batch_size": batch_size, "granularity": granularity}
-        where |= {"precision": of_precision("fp32")}
+        where |= {"precision": of_precision("fp32"), "runtime": of_runtime(self._runtime)}
         found = self._db.retrying(
             lambda: list(self._db.collection(DECOMPOSITIONS).find(where, {"parts": 1})),
             "reading decompositions",
@@ -181,9 +187,10 @@ class _Models:
         return {part for one in found for part in one["parts"]}
 
 
-def _cuts(db: PerfDB, instruction_set: str) -> list[dict[str, Any]]:
-    """How each model was cut last for an instruction set."""
-    where = {"instruction_set": instruction_set, "view": "runtime", "model": {"$exists": True}}
+def _cuts(db: PerfDB, setting: Setting) -> list[dict[str, Any]]:
+    """How each model was cut last for a runtime and an instruction set."""
+    where = {"instruction_set": setting.instruction_set, "view": "runtime", "model": {"$exists": True}}
+    where["runtime"] = of_runtime(setting.runtime_name)
     where |= {"precision": of_precision("fp32")}  # others are made by submissions, which compare the answers
     fields = {"model": 1, "batch_size": 1, "granularity": 1, "parts": 1, "work": 1, "_id": 0}
     order = [("cut_at", -1), ("created_at", -1)]

@@ -43,7 +43,8 @@ def measure(
         return Measured({})
     try:
         session = run_session(
-            [one.item for one in missing], folder, method, threads=results.setting.threads, base_ns=results.base_ns(),
+            [one.item for one in missing], folder, method, threads=results.setting.threads,
+            runtime=results.setting.runtime_name, base_ns=results.base_ns(),
             progress=lambda done, of, what: progress(what, done, of),
         )  # fmt: skip
     except BrickFailed as error:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, LEVELS, RESULTS, of_precision
-from inferbench_tasks.bricks.measure.method import Setting
+from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, LEVELS, RESULTS, of_precision, of_runtime
+from inferbench_tasks.bricks.measure.method import Setting, runtime_name
+from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.perfdb.values import to_plain
@@ -106,12 +107,14 @@ def gaps(db: PerfDB, device: str = "", newest: int | None = None) -> list[dict[s
     rows = []
     cuts = find(
         db, DECOMPOSITIONS, {"model": {"$exists": True}},
-        {"parts": 1, "model": 1, "batch_size": 1, "granularity": 1, "instruction_set": 1, "precision": 1},
+        {"parts": 1, "model": 1, "batch_size": 1, "granularity": 1, "instruction_set": 1, "precision": 1, "runtime": 1},
     )  # fmt: skip
     for setting in settings_of(db, device)[:newest]:
         known = set(_identities(db, setting["setting_id"]))
         for cut in cuts:
             if cut.get("instruction_set") != setting["instruction_set"]:
+                continue
+            if (cut.get("runtime") or DEFAULT) != runtime_name(setting["runtime"]):
                 continue
             unique = set(cut["parts"])
             if missing := sorted(unique - known):
@@ -126,9 +129,12 @@ def gaps(db: PerfDB, device: str = "", newest: int | None = None) -> list[dict[s
     return sorted(rows, key=lambda row: (-row["missing"], row["model"]))
 
 
-def models_of(db: PerfDB, task: str, batch_size: int, granularity: str, precision: str = "fp32") -> list[str]:
-    """The models that were cut for a task; InputError names the tasks that there are."""
+def models_of(
+    db: PerfDB, task: str, batch_size: int, granularity: str, precision: str = "fp32", runtime: str = DEFAULT
+) -> list[str]:
+    """The models that were cut for a task and a runtime; InputError names the tasks that there are."""
     where = {"batch_size": batch_size, "granularity": granularity, "precision": of_precision(precision)}
+    where["runtime"] = of_runtime(runtime)
     cuts = find(db, DECOMPOSITIONS, where, {"model": 1, "task": 1})
     names = sorted({cut["model"] for cut in cuts if cut.get("task") == task and cut.get("model")})
     if not names:

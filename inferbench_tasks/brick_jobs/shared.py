@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferbench_tasks.brick_jobs.queries import settings_of
-from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS
+from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, of_runtime
+from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.bricks.study import jaccard_of
 from inferbench_tasks.perfdb.store import PerfDB
 
@@ -42,12 +43,15 @@ class Shared:
 
 
 def shared(db: PerfDB, device: str = "", most: int = 40) -> Shared | None:
-    """Of the models that were cut last, ``most`` of them; None of less than two. InputError for an unknown device.
+    """Of the models that were cut last for ONNX Runtime, ``most`` of them; None of less than two.
+
+    InputError for an unknown device.
 
     Of all ways in which models were cut, that with the most models. Two bricks are one where one time is of both: the
     same key and, of operators whose time depends on values, the same inputs.
     """
-    where: dict[str, Any] = {"model": {"$exists": True}}
+    # One runtime's: another's bricks are other layers of the same models.
+    where: dict[str, Any] = {"model": {"$exists": True}, "runtime": of_runtime(DEFAULT)}
     if device:
         sets = {row["instruction_set"] for row in settings_of(db, device)}
         where["instruction_set"] = {"$in": [*sorted(sets), None]}

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from inferbench_tasks.bricks.measure.method import FEWEST_RUNS, Method
+from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.contracts.device import CPU, DeviceSpec
 from inferbench_tasks.contracts.spec import Slug, Spec
 from inferbench_tasks.submission.model import Dim, ModelSpec
@@ -70,8 +71,8 @@ class BricksSpec(Spec):
         tuple[Granularity, ...], Field(strict=False, min_length=1, max_length=16), BeforeValidator(_listed)
     ] = (1,)
     """Layers of a brick at most, or ``whole``; with several the models are cut at each."""
-    runtime: Literal["onnxruntime"] = "onnxruntime"
-    """What executes the bricks and the models."""
+    runtime: Slug = DEFAULT
+    """What executes the bricks and the models: ``onnxruntime``, ``openvino``, or what a package brings."""
     threads: Annotated[int, Field(ge=1, le=256)] = 1
     """The runtime's threads, each with a core of its own."""
     precision: Precision = "fp32"

@@ -19,6 +19,7 @@ from inferbench_tasks.brick_jobs.cutting import CutModel, ToMeasure
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.measure.session import Session, Timed
 from inferbench_tasks.bricks.results import WHOLE, Result, setting_id
+from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.bricks.views import view_of
 from inferbench_tasks.perfdb.documents import utc_now
 from inferbench_tasks.perfdb.store import PerfDB
@@ -31,6 +32,11 @@ REFERENCES = "brick_references"
 def of_precision(precision: str) -> str | dict[str, list[str | None]]:
     """How decompositions of a precision are asked for: those of before it was kept are of fp32."""
     return {"$in": ["fp32", None]} if precision == "fp32" else precision
+
+
+def of_runtime(name: str) -> str | dict[str, list[str | None]]:
+    """How decompositions for a runtime are asked for: those of before it was kept are ONNX Runtime's."""
+    return {"$in": [DEFAULT, None]} if name == DEFAULT else name
 
 
 def session_name(run_id: str, attempt: int | str) -> str:
@@ -48,6 +54,8 @@ class PerfDBResults:
     def __init__(self, db: PerfDB, setting: Setting) -> None:
         self.setting = setting
         self._db, self._id = db, setting_id(setting)
+        #: How models are cut is the runtime's: another one has other layers.
+        self._of_runtime = {"runtime": of_runtime(setting.runtime_name)}
 
     def base_ns(self) -> dict[str, float] | None:
         """The level's base; None before the first session."""
@@ -156,8 +164,9 @@ class PerfDBResults:
         """Keep how a model is cut, once; ``facts``: its name, digest, batch size and what else is known of it;
         ``work``: of each brick, also where it was not counted before."""
         parts = list(parts)
-        where = {"whole": whole, "granularity": granularity, "parts": parts}
+        where = {"whole": whole, "granularity": granularity, "parts": parts, **self._of_runtime}
         values = {**facts, "needs": [list(one) for one in needs], "created_at": utc_now()}
+        values["runtime"] = self.setting.runtime_name
         update: dict[str, Any] = {"$setOnInsert": to_stored(values)}
         if facts:
             update["$set"] = {"cut_at": utc_now()} | ({"work": to_stored(list(work))} if work else {})
@@ -191,7 +200,7 @@ class PerfDBResults:
 
     def cuts_of(self, wholes: Iterable[str], of: Mapping[str, Any], limit: int = 0) -> list[dict[str, Any]]:
         """How these models are cut, by granularity, batch size or what else is known of them; the newest first."""
-        where, newest = {"whole": {"$in": list(wholes)}, **of}, [("created_at", -1)]
+        where, newest = {"whole": {"$in": list(wholes)}, **self._of_runtime, **of}, [("created_at", -1)]
         return self._db.retrying(
             lambda: list(
                 self._db.collection(DECOMPOSITIONS).find(where, {"_id": 0}, sort=newest, limit=limit)
@@ -212,7 +221,7 @@ class PerfDBResults:
             "instruction_set": own,
             "batch_size": {"$exists": True},
         }
-        where |= {"precision": of_precision(precision), **of}
+        where |= {"precision": of_precision(precision), **self._of_runtime, **of}
         wanted = {**dict.fromkeys(fields, 1), "_id": 0} if fields else {"_id": 0, "work": 0}
         newest = [("cut_at", -1), ("created_at", -1)]
         return self._db.retrying(
@@ -222,7 +231,11 @@ class PerfDBResults:
 
     def measured_cuts(self, limit: int) -> list[dict[str, Any]]:
         """The newest models that were cut for this setting's instruction set and whose bricks' work was counted."""
-        where = {"instruction_set": self.setting.instruction_set, "work": {"$exists": True}}
+        where = {
+            "instruction_set": self.setting.instruction_set,
+            "work": {"$exists": True},
+            **self._of_runtime,
+        }
         fields = {"model": 1, "work": 1, "_id": 0}
         return self._db.retrying(
             lambda: list(
@@ -257,7 +270,9 @@ class PerfDBResults:
             return cuts
         found = self._db.retrying(
             lambda: list(
-                self._db.collection(DECOMPOSITIONS).find({"whole": {"$in": wholes}}).sort("created_at", 1)
+                self._db.collection(DECOMPOSITIONS)
+                .find({"whole": {"$in": wholes}, **self._of_runtime})
+                .sort("created_at", 1)
             ),
             "reading decompositions",
         )

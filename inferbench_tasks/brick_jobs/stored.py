@@ -10,9 +10,11 @@ from inferbench_tasks.brick_jobs.cutting import CutModel
 from inferbench_tasks.brick_jobs.documents import cut_of
 from inferbench_tasks.brick_jobs.interpolation import line_between, measured_sizes, why_none
 from inferbench_tasks.brick_jobs.queries import find, setting_of, settings_of
-from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, PerfDBResults, of_precision
+from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, PerfDBResults, of_precision, of_runtime
+from inferbench_tasks.bricks.measure.method import runtime_name
 from inferbench_tasks.bricks.processor import instruction_set
 from inferbench_tasks.bricks.results import Result
+from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.bricks.views import view_of
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
@@ -30,31 +32,38 @@ def predicted(
     calibrate_on: int = 3,
     constructor: str = "sequential",
     precision: str = "fp32",
+    runtime: str = DEFAULT,
 ) -> dict[str, Any]:
-    """A model's latency from what is stored alone; nothing is run.
+    """A model's latency by a runtime from what is stored alone; nothing is run.
 
     At the newest of the settings of that device at which most of its bricks are known; those that are ``missing`` are
     interpolated between two batch sizes, or estimated, and where they can't be ``predicted_ms`` is null. InputError for
     a model that was never cut, a device that nothing was measured on, or a batch size beyond those measured there.
     """
-    cuts = _newest_cuts(db, model, batch_size, granularity, precision)
-    found, whys = _stored_at(db, device, cuts, batch_size)
+    cuts = _newest_cuts(db, model, batch_size, granularity, precision, runtime)
+    found, whys = _stored_at(db, device, cuts, batch_size, runtime)
     if not found:
-        raise _nothing(model, device, batch_size, whys)
+        raise _nothing(model, device, batch_size, whys, runtime)
     results, stored, cut = max(found, key=_share)
     return said(answer(results, cut, stored, calibrate_on, constructor))
 
 
 def by_device(
-    db: PerfDB, model: str, batch_size: int, granularity: str, calibrate_on: int, precision: str = "fp32"
+    db: PerfDB,
+    model: str,
+    batch_size: int,
+    granularity: str,
+    calibrate_on: int,
+    precision: str = "fp32",
+    runtime: str = DEFAULT,
 ) -> list[dict[str, Any]]:
     """As ``predicted``, for each processor, number of cores and of threads: at that of its settings (a runtime's
     version, a method's) at which most is known, the newest of these. InputError for a model that was never cut."""
-    newest = _newest_cuts(db, model, batch_size, granularity, precision)
+    newest = _newest_cuts(db, model, batch_size, granularity, precision, runtime)
     best: dict[tuple[str, int, int], _Stored] = {}
-    found, whys = _stored_at(db, "", newest, batch_size)
+    found, whys = _stored_at(db, "", newest, batch_size, runtime)
     if not found:
-        raise _nothing(model, "", batch_size, whys)
+        raise _nothing(model, "", batch_size, whys, runtime)
     for one in found:
         of = one[0].setting
         device = (of.processor, of.cores, of.threads)
@@ -71,18 +80,19 @@ def said(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _newest_cuts(
-    db: PerfDB, model: str, batch_size: int, granularity: str, precision: str
+    db: PerfDB, model: str, batch_size: int, granularity: str, precision: str, runtime: str
 ) -> dict[str, dict[str, Any]]:
     """Instruction set, or ``_ANY`` -> how the model was cut last: what had its name before may have been another.
 
     At another batch size where it was never cut at this one.
     """
     where = {"model": model, "granularity": granularity, "precision": of_precision(precision)}
+    where["runtime"] = of_runtime(runtime)
     cuts = find(db, DECOMPOSITIONS, where, {}, [("cut_at", -1), ("created_at", -1)])
     if not cuts:
         raise InputError(
-            f"{model!r} was never cut at granularity {granularity} in {precision}; a submission of kind bricks does "
-            "that, or inferbench bricks predict",
+            f"{model!r} was never cut at granularity {granularity} in {precision} for {runtime}; a submission of kind "
+            "bricks does that, or inferbench bricks predict",
             field="model",
         )
     newest: dict[str, dict[str, Any]] = {}
@@ -100,13 +110,13 @@ _Stored = tuple[PerfDBResults, dict[str, Result], CutModel]
 
 
 def _stored_at(
-    db: PerfDB, device: str, cuts: Mapping[str, Mapping[str, Any]], batch_size: int
+    db: PerfDB, device: str, cuts: Mapping[str, Mapping[str, Any]], batch_size: int, runtime: str
 ) -> tuple[list[_Stored], list[str]]:
     """What is stored of a model's bricks at each setting of that device, the newest first: of its instruction set, or
     of the view that is of none where more of those have times (a suite's, of a model that this device never saw). And
     of settings where it was not cut at this batch size, nor at one on either side of it, why not."""
     found, whys = [], []
-    for setting in settings_of(db, device):
+    for setting in _by_runtime(settings_of(db, device), runtime):
         own = [cut for cut in (cuts.get(setting["instruction_set"]), cuts.get(_ANY)) if cut is not None]
         results = PerfDBResults(db, setting_of(db, setting["setting_id"])) if own else None
         stored = []
@@ -129,10 +139,17 @@ def _stored_at(
     return found, list(dict.fromkeys(whys))
 
 
-def _nothing(model: str, device: str, batch_size: int, whys: Sequence[str]) -> InputError:
+def _by_runtime(settings: Sequence[dict[str, Any]], runtime: str) -> list[dict[str, Any]]:
+    return [row for row in settings if runtime_name(row["runtime"]) == runtime]
+
+
+def _nothing(model: str, device: str, batch_size: int, whys: Sequence[str], runtime: str) -> InputError:
     """Of a model that was cut, that nothing follows for it here."""
     if not whys:
-        return InputError(f"{model!r} was cut for no device of these: {device or 'any'}", field="device")
+        return InputError(
+            f"{model!r} was cut for no device of these on which {runtime} was timed: {device or 'any'}",
+            field="device",
+        )
     return InputError(f"{model!r} was never cut at batch {batch_size}; {'; '.join(whys)}", field="batch_size")
 
 
@@ -147,12 +164,12 @@ def answered(
     """As ``predicted``, of a model that was cut on this machine: for devices of its instruction set, or of any where
     the view is of none."""
     own = instruction_set() if view_of(cut.view).processor else None
-    settings = [row for row in settings_of(db, device) if row["threads"] == threads]
+    settings = [row for row in _by_runtime(settings_of(db, device), cut.runtime) if row["threads"] == threads]
     fitting = [row for row in settings if own in (None, row["instruction_set"])]
     if not fitting:
         other = ", ".join(sorted({row["instruction_set"] for row in settings}))
         raise InputError(
-            f"nothing was measured on a device {device!r} with {threads} threads"
+            f"nothing was measured by {cut.runtime} on a device {device!r} with {threads} threads"
             + (
                 f" and the instruction set {own} (there: {other}); a model's bricks are of one"
                 if other

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from inferbench_tasks.bricks.keys import identity_of, key_of
-from inferbench_tasks.bricks.layers import Layer, LayerGraph
-from inferbench_tasks.bricks.sequences import find_model_subgraphs
+from inferbench_tasks.bricks.layer import Layer
+from inferbench_tasks.bricks.layers import LayerGraph
+from inferbench_tasks.bricks.sequences import INPUT, Needs, find_model_subgraphs
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,15 @@ class Brick:
 
 
 def cut(graph: LayerGraph, granularity: int | None) -> Iterator[Brick]:
-    """The model as bricks of at most ``granularity`` layers (None: one brick), each layer in exactly one.
+    """The model as bricks of at most ``granularity`` executed layers (None: one brick), each layer in exactly one.
 
-    InputError where the granularity is above the number of layers.
+    InputError where the granularity is above the number of executed layers.
     """
-    windows = find_model_subgraphs([layer.needs for layer in graph.layers], granularity)
+    executed = graph.executed
+    windows = [
+        range(executed[window.start].start, executed[window.stop - 1].stop)
+        for window in find_model_subgraphs(_needs(graph), granularity)
+    ]
     outside = set(graph.outputs)
     takers: dict[ir.Value, list[int]] = {}
     for index, layer in enumerate(graph.layers):
@@ -44,6 +49,19 @@ def cut(graph: LayerGraph, granularity: int | None) -> Iterator[Brick]:
             takers.setdefault(value, []).append(index)
     for window in windows:
         yield _brick(graph, window, takers, outside)
+
+
+def _needs(graph: LayerGraph) -> list[Needs]:
+    """What each executed layer takes from which."""
+    of = {index: at for at, window in enumerate(graph.executed) for index in window}
+    needs = []
+    for at, window in enumerate(graph.executed):
+        layers = graph.layers[window.start : window.stop]
+        inner = {value for layer in layers for value in layer.outputs}
+        tensors = {value for layer in layers for value in layer.inputs} - inner
+        before = {INPUT if index == INPUT else of[index] for layer in layers for index in layer.needs.layers}
+        needs.append(Needs(len(tensors), frozenset(before - {at})))
+    return needs
 
 
 def _brick(graph: LayerGraph, window: range, takers: dict[ir.Value, list[int]], outside: set[str]) -> Brick:

@@ -14,7 +14,7 @@ from inferbench_tasks.bricks.brick import Brick
 from inferbench_tasks.bricks.constants import QUANTISED
 from inferbench_tasks.bricks.layers import LayerGraph
 from inferbench_tasks.bricks.networks import network
-from inferbench_tasks.bricks.sessions import open_network
+from inferbench_tasks.bricks.runtimes import runtime_of
 from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.exposed import run_exposed
@@ -76,6 +76,7 @@ def _allowed(graph: LayerGraph) -> tuple[float, float]:
 
 def chained_values(graph: LayerGraph, bricks: Sequence[Brick], feeds: Arrays) -> Arrays:
     """All that the bricks give, by the graph's names; each is fed with what those before it gave."""
+    runtime = runtime_of(graph.runtime)
     values = {name: feeds[name] for name in graph.inputs}
     values |= {  # an output that no layer gives
         value.name or "": value.const_value.numpy()
@@ -85,7 +86,7 @@ def chained_values(graph: LayerGraph, bricks: Sequence[Brick], feeds: Arrays) ->
     for brick in bricks:
         inputs = {f"x{index}": values[value.name or ""] for index, value in enumerate(brick.inputs)}
         try:
-            arrays = open_network(network(graph, brick, "original")).run(None, inputs)
+            arrays = runtime.answers(network(graph, brick, "original"), inputs)
         except Exception as error:
             names = " > ".join(layer.node.name or layer.operator for layer in brick.layers)
             raise InputError(f"the brick of {names} can't be run by itself: {error}") from error

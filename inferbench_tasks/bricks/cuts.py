@@ -48,7 +48,7 @@ def cut_of(model: Path, feeds: Arrays, view: str, granularity: str) -> Cut:
             view=view,
             instruction_set=graph.instruction_set,
             granularity=granularity,
-            layers=len(graph.layers),
+            layers=len(graph.executed),
             keys=tuple(brick.key for brick in bricks),
             operators={brick.key: " > ".join(brick.operators) for brick in bricks},
             bookkeeping=bookkeeping(graph, bricks),

@@ -49,7 +49,7 @@ class Decomposition:
             "view": self.graph.view.name,
             "instruction_set": self.graph.instruction_set,
             "granularity": WHOLE if self.granularity is None else self.granularity,
-            "layers": len(self.graph.layers),
+            "layers": len(self.graph.executed),
             "bricks": len(self.bricks),
             "unique": len(self.unique),
             "unique_ratio": len(self.unique) / len(self.bricks) if self.bricks else None,

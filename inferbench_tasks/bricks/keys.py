@@ -15,7 +15,8 @@ import onnx_ir as ir
 
 from inferbench_tasks.bricks.attributes import described_attributes, since_version
 from inferbench_tasks.bricks.constants import constant_digest, is_weight
-from inferbench_tasks.bricks.layers import Layer, LayerGraph, bodies
+from inferbench_tasks.bricks.layer import Layer, bodies
+from inferbench_tasks.bricks.layers import LayerGraph
 from inferbench_tasks.bricks.records import Record
 
 #: Raised by one whenever a key is made of something else than before.

@@ -1,50 +1,33 @@
-"""A model as a graph of layers: each an operator of the main graph, with what it takes and what it was fed."""
+"""A model as a graph of layers, with what each of them was fed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 
 from inferbench_tasks.bricks.constants import INTEGER_PRODUCTS
+from inferbench_tasks.bricks.folding import fold
+from inferbench_tasks.bricks.fusion import fused
+from inferbench_tasks.bricks.layer import Layer, in_order, ordered_layers
 from inferbench_tasks.bricks.records import Record, record_of
-from inferbench_tasks.bricks.sequences import INPUT, Needs
-from inferbench_tasks.bricks.views import View, view_of, viewed_model
+from inferbench_tasks.bricks.runtimes import DEFAULT, runtime_of
+from inferbench_tasks.bricks.runtimes.base import BrickRuntime
+from inferbench_tasks.bricks.views import OUTSIDE_BYTES, View, view_of, viewed_model
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.exposed import run_exposed
 
 
 @dataclass(frozen=True)
-class Layer:
-    """One operator; a body (If, Loop, Scan) belongs to its operator, and with it what it takes from outside.
-
-    ``inputs``: the distinct tensors that it takes beside weights and constants, in the order of their first use.
-    """
-
-    node: ir.Node
-    inputs: tuple[ir.Value, ...]
-    needs: Needs
-
-    @property
-    def operator(self) -> str:
-        """The operator's name, with its domain unless that is ONNX's own."""
-        domain = self.node.domain
-        return f"{domain}.{self.node.op_type}" if domain else self.node.op_type
-
-    @property
-    def outputs(self) -> tuple[ir.Value, ...]:
-        return tuple(value for value in self.node.outputs if value.name)
-
-
-@dataclass(frozen=True)
 class LayerGraph:
     """The layers of one view in an order that follows from the graph alone, not from names or the file's order.
 
-    ``records``: by name, every tensor that a layer takes or gives beside weights and constants.
+    ``records``: by name, every tensor that a layer takes or gives beside weights and constants. ``runtime``: by name,
+    whose view it is. ``groups``: layers in a row that the runtime executes as one; empty where each is by itself.
     """
 
     model: ir.Model
@@ -54,18 +37,30 @@ class LayerGraph:
     records: dict[str, Record]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    runtime: str = DEFAULT
+    groups: tuple[range, ...] = ()
+
+    @property
+    def executed(self) -> tuple[range, ...]:
+        """The executed layers, as ranges of ``layers``: what a granularity counts."""
+        return self.groups or tuple(range(index, index + 1) for index in range(len(self.layers)))
 
 
-def layer_graph(path: Path, feeds: Arrays, view: str, folder: Path) -> LayerGraph:
-    """The layers of an ONNX model as a view has them, recorded in one run on ``feeds``.
+def layer_graph(path: Path, feeds: Arrays, view: str, folder: Path, runtime: str = DEFAULT) -> LayerGraph:
+    """The layers of an ONNX model as a view of a runtime has them, recorded in one run on ``feeds``.
 
     ``folder`` is written to, and must outlive the graph: weights are read from it when they are needed. InputError
     where the model can't be run with all values exposed, or hands on what is no tensor.
     """
-    viewed = view_of(view)
-    model = viewed_model(path, feeds, viewed, folder)
+    viewed, executing = view_of(view), runtime_of(runtime)
+    executing.require_view(view)
+    model = viewed_model(path, feeds, viewed, folder, executing)
     layers = ordered_layers(model.graph)
     arrays = run_exposed(ir.to_proto(model), feeds, folder)
+    groups: tuple[range, ...] = ()
+    if executing.fuses and view == "runtime":
+        fold(model, layers, arrays)
+        layers, groups = _grouped(model, feeds, executing, folder)
     records = {}
     for layer in layers:
         for value in (*layer.inputs, *layer.outputs):
@@ -87,63 +82,24 @@ def layer_graph(path: Path, feeds: Arrays, view: str, folder: Path) -> LayerGrap
         records,
         tuple(value.name or "" for value in model.graph.inputs),
         tuple(value.name or "" for value in model.graph.outputs),
+        runtime,
+        groups,
     )
 
 
-def ordered_layers(graph: ir.Graph) -> tuple[Layer, ...]:
-    """Depth first from the outputs: each layer after all that it takes, chains kept together."""
-    index_of: dict[ir.Node, int] = {}
-    layers: list[Layer] = []
-    for output in graph.outputs:
-        producer = output.producer()
-        stack: list[tuple[ir.Node, Iterator[ir.Value]]] = []
-        if producer is not None and producer not in index_of:
-            stack.append((producer, iter(values_taken(producer))))
-        while stack:
-            node, rest = stack[-1]
-            for value in rest:
-                before = value.producer()
-                if before is not None and before not in index_of:
-                    stack.append((before, iter(values_taken(before))))
-                    break
-            else:
-                stack.pop()
-                if node not in index_of:
-                    index_of[node] = len(layers)
-                    layers.append(_layer(node, index_of))
-    return tuple(layers)
-
-
-def values_taken(node: ir.Node) -> list[ir.Value]:
-    """The distinct tensors that an operator and its bodies take, but weights and constants; in order of first use."""
-    taken = dict.fromkeys(value for value in node.inputs if value is not None)
-    for body in bodies(node):
-        taken |= dict.fromkeys(value for value in _named_in(body) if value.graph is node.graph)
-    return [value for value in taken if not value.is_initializer() and value.name]
-
-
-def _named_in(body: ir.Graph) -> Iterator[ir.Value]:
-    """Every value that a body names, and the bodies in it: its own and those of the graphs around it."""
-    for node in body:
-        yield from (value for value in node.inputs if value is not None)
-        for inner in bodies(node):
-            yield from _named_in(inner)
-    yield from body.outputs
-
-
-def bodies(node: ir.Node) -> list[ir.Graph]:
-    """The graphs among an operator's attributes."""
-    graphs: list[ir.Graph] = []
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            graphs.append(attribute.as_graph())
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            graphs += attribute.as_graphs()
-    return graphs
-
-
-def _layer(node: ir.Node, index_of: dict[ir.Node, int]) -> Layer:
-    inputs = tuple(values_taken(node))
-    producers = [value.producer() for value in inputs]
-    sources = frozenset(INPUT if producer is None else index_of[producer] for producer in producers)
-    return Layer(node, inputs, Needs(len(inputs), sources))
+def _grouped(
+    model: ir.Model, feeds: Arrays, runtime: BrickRuntime, folder: Path
+) -> tuple[tuple[Layer, ...], tuple[range, ...]]:
+    """The layers in an order in which those that are executed as one follow each other."""
+    layers = ordered_layers(model.graph)
+    names = [layer.node.name for layer in layers]
+    for index, layer in enumerate(layers):
+        layer.node.name = f"layer{index}"
+    path = folder / "named.onnx"
+    ir.save(model, path, external_data="named.weights", size_threshold_bytes=OUTSIDE_BYTES)
+    groups = fused(layers, runtime.executed(path, feeds))
+    for layer, name in zip(layers, names, strict=True):
+        layer.node.name = name
+    ends = list(accumulate(map(len, groups)))
+    ranges = tuple(range(end - len(group), end) for end, group in zip(ends, groups, strict=True))
+    return in_order([layers[index] for group in groups for index in group]), ranges

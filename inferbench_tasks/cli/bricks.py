@@ -18,8 +18,10 @@ from inferbench_tasks.cli.bricks_options import (
     FRAMEWORK,
     GRANULARITY,
     PRECISION,
+    RUNTIME,
     SHAPE,
     known_precision,
+    known_runtime,
 )
 from inferbench_tasks.cli.bricks_predict import predict
 from inferbench_tasks.cli.bricks_study import study
@@ -37,7 +39,7 @@ MODEL = typer.Argument(
 VIEW = typer.Option(
     "runtime",
     "--view",
-    help="runtime: the layers ONNX Runtime executes here; portable; source: as converted.",
+    help="runtime: the layers that the runtime executes here; portable; source: as converted.",
 )
 CHECK = typer.Option(
     False, "--check", help="Run the bricks one after the other and compare with the whole model."
@@ -67,6 +69,7 @@ def decompose(
     shape: list[str] = SHAPE,
     framework: str | None = FRAMEWORK,
     precision: str = PRECISION,
+    runtime: str = RUNTIME,
     check: bool = CHECK,
     save: Path | None = SAVE,
     output: OutputFormat = OUTPUT,
@@ -83,6 +86,7 @@ def decompose(
     parse_granularity(granularity)
     view_of(view)
     known_precision(precision)
+    known_runtime(runtime, view, precision)
     sizes = dict(sizes_of(text) for text in shape)
     chosen = named(model, framework)
     with (
@@ -93,6 +97,7 @@ def decompose(
             describe,
             describe.Input(
                 **common, shapes=sizes, view=view, granularity=granularity, batch=batch, check=check,
+                runtime=runtime,
                 save=save is not None,
             ),
             ctx,
@@ -114,7 +119,7 @@ def decompose(
 
 
 def _in_words(summary: dict[str, Any]) -> str:
-    view = summary["view"]
+    view = f"{summary['view']} of {summary['runtime']}"
     if summary["instruction_set"]:
         view += f" ({summary['instruction_set']})"
     text = (

@@ -7,7 +7,7 @@ import math
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.cli.bricks_options import BATCH, GRANULARITY, PRECISION, known_precision
+from inferbench_tasks.cli.bricks_options import BATCH, GRANULARITY, PRECISION, RUNTIME, known_precision
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 
@@ -24,6 +24,7 @@ def advise(
     batch: int = BATCH,
     granularity: str = GRANULARITY,
     precision: str = PRECISION,
+    runtime: str = RUNTIME,
     slo_ms: float | None = SLO,
     output: OutputFormat = OUTPUT,
 ) -> None:
@@ -41,7 +42,7 @@ def advise(
     if slo_ms is not None and not (math.isfinite(slo_ms) and slo_ms > 0):
         raise InputError("--slo-ms is a time above 0", field="slo_ms")
     with PerfDB.connect(settings.perfdb_uri(), settings.data_dir()) as db:
-        found = advised(db, model, task, device, batch, granularity, slo_ms, precision)
+        found = advised(db, model, task, device, batch, granularity, slo_ms, precision, runtime)
     if output is not OutputFormat.table:
         emit(found, output)
     for sentence in in_words(found):

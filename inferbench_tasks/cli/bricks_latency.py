@@ -77,7 +77,7 @@ def _here(db: PerfDB, cut: Cut, threads: int, wish: Wish, tell: Tell) -> dict[st
     from inferbench_tasks.brick_jobs.store import PerfDBResults
     from inferbench_tasks.bricks.measure.session import cores_for, setting
 
-    results = PerfDBResults(db, setting(cores_for(threads), threads))
+    results = PerfDBResults(db, setting(cores_for(threads), threads, wish.cut["runtime"]))
     stored = set() if wish.again else results.usable(wish.method, None)
     one = cut({**wish.cut, "method": wish.method}, stored)
     results.put_cuts(one.cuts)

@@ -13,6 +13,11 @@ SHAPE = typer.Option(
 )
 PRECISION = typer.Option("fp32", "--precision", help="fp32, fp16 or int8: what the model is converted to.")
 FRAMEWORK = typer.Option(None, "--framework", help="torch or tensorflow, of a built-in model that has both.")
+RUNTIME = typer.Option(
+    "onnxruntime",
+    "--runtime",
+    help="What executes the bricks: onnxruntime, openvino, or what a package brings.",
+)
 
 
 def known_precision(precision: str) -> str:
@@ -24,3 +29,16 @@ def known_precision(precision: str) -> str:
             f"unknown precision {precision!r}; known: {', '.join(PRECISIONS)}", field="precision"
         )
     return precision
+
+
+def known_runtime(runtime: str, view: str = "runtime", precision: str = "fp32") -> str:
+    """The same, which can be used here; InputError lists those that there are, and their views and precisions."""
+    from inferbench_tasks.bricks.runtimes import runtime_here
+
+    of = runtime_here(runtime, "--runtime")
+    of.require_view(view)
+    if precision not in of.precisions:
+        raise InputError(
+            f"{of.title} bricks are of {', '.join(of.precisions)}, not {precision!r}", field="precision"
+        )
+    return runtime

@@ -14,8 +14,10 @@ from inferbench_tasks.cli.bricks_options import (
     FRAMEWORK,
     GRANULARITY,
     PRECISION,
+    RUNTIME,
     SHAPE,
     known_precision,
+    known_runtime,
 )
 from inferbench_tasks.cli.bricks_wish import Wish
 from inferbench_tasks.errors import InputError
@@ -29,7 +31,7 @@ MODELS = typer.Argument(
 DEVICE = typer.Option(
     "", "--device", help="Part of a processor's name: from what is stored of it alone; nothing is timed."
 )
-THREADS = typer.Option(1, "--threads", min=1, help="ONNX Runtime's threads, each with a core of its own.")
+THREADS = typer.Option(1, "--threads", min=1, help="The runtime's threads, each with a core of its own.")
 RUNS = typer.Option(100, "--runs", min=15, help="Runs of each brick, in all rounds together.")
 ROUNDS = typer.Option(3, "--rounds", min=3, help="Rounds; each times all bricks, in an order of its own.")
 VIEW = typer.Option(
@@ -63,6 +65,7 @@ def predict(
     shape: list[str] = SHAPE,
     framework: str | None = FRAMEWORK,
     precision: str = PRECISION,
+    runtime: str = RUNTIME,
     threads: int = THREADS,
     runs: int = RUNS,
     rounds: int = ROUNDS,
@@ -103,13 +106,20 @@ def predict(
     if not device:
         cores_for(threads)
     known_precision(precision)
+    if not device:
+        known_runtime(runtime, view, precision)
     if 0 < calibrate_on < FEWEST_CALIBRATING:
         raise InputError(
             f"{calibrate_on} models say nothing of how far predictions are off; take at least {FEWEST_CALIBRATING}, "
             "or 0",
             field="calibrate_on",
         )
-    cut = {"granularity": (most or "whole",), "view": view, "shapes": dict(sizes_of(text) for text in shape)}
+    cut = {
+        "granularity": (most or "whole",),
+        "view": view,
+        "runtime": runtime,
+        "shapes": dict(sizes_of(text) for text in shape),
+    }
     method = Method(runs=runs, rounds=rounds, budget_s=2.0)
     wish = Wish(device, again, calibrate_on, constructor, method, cut)
     if submissions := [model for model in models if model.endswith(SUFFIXES)]:
@@ -117,10 +127,12 @@ def predict(
             raise InputError(
                 f"{submissions[0]} is a submission: one by itself, without models", field="model"
             )
-        if batch != 1 or framework is not None or threads != 1 or precision != "fp32" or whole:
+        said = batch, framework, threads, precision, runtime, whole
+        if said != (1, None, 1, "fp32", "onnxruntime", False):
             raise InputError(
-                f"{submissions[0]} says itself which batches, framework, precision and threads it means, and nothing "
-                "of it is run: leave --batch-size, --framework, --precision, --threads and --whole out",
+                f"{submissions[0]} says itself which batches, framework, precision, runtime and threads it means, and "
+                "nothing of it is run: leave --batch-size, --framework, --precision, --runtime, --threads and --whole "
+                "out",
                 field="model",
             )
         predict_load(Path(submissions[0]), wish, output)

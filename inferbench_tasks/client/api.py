@@ -188,11 +188,12 @@ class InferBench:
         granularity: str = "1",
         precision: str = "fp32",
         calibrate_on: int = 3,
+        runtime: str = "onnxruntime",
     ) -> Answer:
         """A model's latency from stored times, ms, with interval and coverage; nothing is run."""
         return self._get(
             "/bricks/predict", model=model, device=device, batch_size=batch_size, granularity=granularity,
-            precision=precision, calibrate_on=calibrate_on,
+            precision=precision, calibrate_on=calibrate_on, runtime=runtime,
         )  # fmt: skip
 
     def advise(
@@ -205,11 +206,12 @@ class InferBench:
         granularity: str = "1",
         precision: str = "fp32",
         slo_ms: float | None = None,
+        runtime: str = "onnxruntime",
     ) -> Answer:
         """Which device for a model, or which model for a task: the top three by what is stored; nothing is run."""
         return self._get(
             "/bricks/advise", model=model, task=task, device=device, batch_size=batch_size, granularity=granularity,
-            precision=precision, slo_ms=slo_ms,
+            precision=precision, slo_ms=slo_ms, runtime=runtime,
         )  # fmt: skip
 
     def brick_study(self, corpus: str) -> Answer:

@@ -6,11 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from inferbench_tasks.brick_jobs.queries import gaps
 from inferbench_tasks.brick_jobs.spec import MeasureSpec
 from inferbench_tasks.brick_jobs.stages.decompose import usable
-from inferbench_tasks.brick_jobs.store import RESULTS, PerfDBResults
+from inferbench_tasks.brick_jobs.store import DECOMPOSITIONS, RESULTS, PerfDBResults
+from inferbench_tasks.brick_jobs.stored import by_device, predicted
 from inferbench_tasks.bricks.measure.method import Method, Setting
 from inferbench_tasks.bricks.results import WHOLE, Result
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 
 pytestmark = pytest.mark.integration
@@ -67,6 +70,7 @@ def test_results_are_written_once(perfdb: PerfDB) -> None:
     "other",
     [
         {"runtime": "onnxruntime 2"},
+        {"runtime": "openvino 1"},
         {"threads": 2},
         {"processor": "q"},
         {"instruction_set": "y"},
@@ -110,3 +114,29 @@ def test_what_is_reused_is_as_much_and_as_fresh_as_asked(perfdb: PerfDB) -> None
     assert usable(store, MeasureSpec(reuse="always")) == {"new", "old"}
     assert usable(store, MeasureSpec(reuse="never")) == set() == usable(other, MeasureSpec(runs=15))
     assert usable(store, MeasureSpec(runs=15, max_age_days=32)) == {"new", "old", "short", "shorter"}
+
+
+def test_cuts_of_another_runtime_are_none(perfdb: PerfDB) -> None:
+    """The same model in the same bricks, cut for two runtimes: each finds its own, and what neither says is of the
+    first; predictions are of one runtime's times."""
+    first = PerfDBResults(perfdb, SETTING)
+    other = PerfDBResults(perfdb, SETTING.model_copy(update={"runtime": "openvino 1"}))
+    facts = {"model": "m", "digest": "d", "batch_size": 1, "instruction_set": "x", "layers": 1}
+    for store, task in ((first, "one"), (other, "two")):
+        store.put_cut(WHOLE + "m", "1", ["a"], [()], {**facts, "task": task})
+        for name, ms in (("a", 1.0), (WHOLE + "m", 1.0)):
+            store.put(result(name, setting=store.setting, ms=ms * (1 if task == "one" else 7)))
+        store.set_base_ns({"dense": 100.0})
+    for store, task in ((first, "one"), (other, "two"), (first, "one")):
+        assert [one["task"] for one in store.cuts_at("1", "runtime", "fp32", {})] == [task]
+        assert [one["task"] for one in store.cuts_of([WHOLE + "m"], {})] == [task]
+    assert predicted(perfdb, "m")["predicted_ms"] == pytest.approx(1)
+    assert predicted(perfdb, "m", runtime="openvino")["predicted_ms"] == pytest.approx(7)
+    assert [row["runtime"] for row in by_device(perfdb, "m", 1, "1", 3)] == ["onnxruntime 1"]
+    with pytest.raises(InputError, match="never cut at granularity 1 in fp32 for tvm"):
+        predicted(perfdb, "m", runtime="tvm")
+    perfdb.collection(DECOMPOSITIONS).update_one({"task": "one"}, {"$unset": {"runtime": 1}})
+    assert (
+        len(first.cuts_at("1", "runtime", "fp32", {})) == 1 == len(other.cuts_at("1", "runtime", "fp32", {}))
+    )
+    assert gaps(perfdb) == []

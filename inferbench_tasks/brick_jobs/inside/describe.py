@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from inferbench_tasks.brick_jobs.inside.opened import CutInput, opened
+from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.contracts.handles import Handle, ModelArtifact
 from inferbench_tasks.stages.base import Context, Stage
 
@@ -23,6 +24,7 @@ class Input(CutInput):
     """``check``: compare the bricks, one after the other, with the model; ``save``: write each unique brick."""
 
     view: str = "runtime"
+    runtime: str = DEFAULT
     granularity: str = "1"
     batch: int = 1
     check: bool = False
@@ -56,9 +58,9 @@ def run(inp: Input, ctx: Context) -> Output:
     with tempfile.TemporaryDirectory(prefix="inferbench-bricks-") as scratch:
         folder = Path(scratch)
         ctx.progress(0, None, "recording one run")
-        graph = layer_graph(Path(model.path), feeds, inp.view, folder)
+        graph = layer_graph(Path(model.path), feeds, inp.view, folder, inp.runtime)
         found = Decomposition(graph, most, list(cut(graph, most)))
-        summary = {"model": source.name, "batch_size": inp.batch, **found.summary()}
+        summary = {"model": source.name, "batch_size": inp.batch, "runtime": inp.runtime, **found.summary()}
         if inp.check:
             ctx.progress(0, None, "comparing with the whole model")
             summary |= _checked(found, feeds, model, folder)
@@ -70,11 +72,10 @@ def run(inp: Input, ctx: Context) -> Output:
 
 def _checked(found: Decomposition, feeds: Arrays, model: ModelArtifact, folder: Path) -> dict[str, Any]:
     from inferbench_tasks.bricks.chain import prove
-    from inferbench_tasks.formats.onnx import open_session
+    from inferbench_tasks.bricks.runtimes import runtime_of
 
-    session = open_session(Path(model.path))
-    names = [output.name for output in session.get_outputs()]
-    answer = dict(zip(names, session.run(names, feeds), strict=True))
+    whole = runtime_of(found.graph.runtime).open(Path(model.path), feeds, threads=1, whole=True)
+    answer = dict(zip(found.graph.outputs, whole.answers(feeds), strict=True))
     proof = prove(found.graph, found.bricks, feeds, answer, folder)
     return {
         "proved": proof.holds,
@@ -87,7 +88,7 @@ def _checked(found: Decomposition, feeds: Arrays, model: ModelArtifact, folder: 
 
 def _save(found: Decomposition, folder: Path) -> None:
     from inferbench_tasks.bricks.networks import network
-    from inferbench_tasks.bricks.sessions import save_network
+    from inferbench_tasks.bricks.saving import save_network
 
     folder.mkdir()
     for key, brick in found.unique.items():

@@ -6,6 +6,7 @@ from typing import Any
 
 from inferbench_tasks.brick_jobs.spec import Granularity
 from inferbench_tasks.bricks.measure.method import Method
+from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.contracts.handles import ModelArtifact
 from inferbench_tasks.contracts.models import ModelSource, Watch
 from inferbench_tasks.contracts.spec import Spec
@@ -27,7 +28,8 @@ class DecomposeInput(CutInput):
     """``known``: a file in the run's folder with the identities of which no network is wanted, one a line.
 
     ``at``, ``copies``, ``task``: the model's in its list; ``wholes``: whether the model is to be timed too;
-    ``networks``: false where nothing will be. ``view``: see ``bricks/views.py``; ``dummy``: the seed of a model that is
+    ``networks``: false where nothing will be. ``view``: see ``bricks/views.py``; ``runtime``: by which it is
+    executed; ``dummy``: the seed of a model that is
     drawn near it and cut in its place.
     """
 
@@ -41,6 +43,7 @@ class DecomposeInput(CutInput):
     networks: bool = True
     known: str | None = None
     view: str = "runtime"
+    runtime: str = DEFAULT
     dummy: int | None = None
 
 

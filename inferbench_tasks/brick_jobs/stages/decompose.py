@@ -52,7 +52,7 @@ def run(inp: Input, ctx: Context) -> Output:
     folder = ctx.run_dir(inp.run_id)
     threads = job.bricks.threads
     with PerfDB.connect(ctx.perfdb_uri, ctx.data_dir) as db:
-        results = PerfDBResults(db, setting(cores_for(threads), threads))
+        results = PerfDBResults(db, setting(cores_for(threads), threads, job.bricks.runtime))
         found = cut_all(inp, job, ctx, usable(results, job.measure))
         results.put_cuts(found.cuts)
     todo = divided(found.missing.values(), job)

@@ -69,7 +69,7 @@ def run(inp: Input, ctx: Context) -> Output:
     if found is None:
         raise StageError("the models were not cut; see the run of decompose")
     cores = cores_of(inp.devices, job.bricks.threads)
-    here = setting(cores, job.bricks.threads)
+    here = setting(cores, job.bricks.threads, job.bricks.runtime)
     if here != found.setting:
         raise StageError(f"the models were cut for {found.setting}; this device is {here}")
     began = time.monotonic()
@@ -146,4 +146,5 @@ def _session(
         return run_session(
             [one.item for one in todo], Path(folder), inp.job.measure.method,
             threads=inp.job.bricks.threads, cores=cores, base_ns=base_ns, journal=journal, progress=tell,
+            runtime=inp.job.bricks.runtime,
         )  # fmt: skip

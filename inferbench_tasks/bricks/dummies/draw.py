@@ -10,13 +10,14 @@ from onnx_ir.passes import common
 
 from inferbench_tasks.bricks.dummies.rules import NoFit
 from inferbench_tasks.bricks.dummies.widths import Widths
+from inferbench_tasks.bricks.runtimes import DEFAULT, runtime_of
 from inferbench_tasks.bricks.views import View, viewed_model
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.exposed import run_exposed
 
 #: What computes constants and shapes is folded; nothing else of the model's is changed.
-_FOLDED = View("folded", "with its constants folded", "ORT_ENABLE_BASIC")
+_FOLDED = View("folded", "with its constants folded")
 #: Widths are multiplied by one of these, and a multiple of what they were a multiple of.
 _RATIOS = (0.5, 0.625, 0.75, 0.875, 1.125, 1.25, 1.5)
 #: Kernels and what becomes of them; a share of the blocks with a way around them is left out.
@@ -49,7 +50,7 @@ def _drawn(path: Path, feeds: Arrays, ratio: float, rng: np.random.Generator, fo
     fixed: set[int] = set()
     blocks = int(rng.integers(1 << 48))
     while True:
-        model = viewed_model(path, feeds, _FOLDED, folder / "of")
+        model = viewed_model(path, feeds, _FOLDED, folder / "of", runtime_of(DEFAULT))
         arrays = run_exposed(ir.to_proto(model), feeds, folder / "of")
         before = {name: tuple(np.shape(array)) for name, array in arrays.items()}
         types = {name: np.asarray(array).dtype for name, array in arrays.items()}

@@ -10,55 +10,48 @@ from typing import Any
 import numpy as np
 
 from inferbench_tasks.bricks.measure.method import FEWEST_RUNS
-from inferbench_tasks.bricks.sessions import open_file
+from inferbench_tasks.bricks.runtimes import DEFAULT, runtime_of
 from inferbench_tasks.contracts.arrays import Arrays
 
 WARM_UPS = 3
-#: Where ONNX Runtime lets its own buffers begin, bytes. numpy promises 16 only, which differs from process to process
+#: Where runtimes let their own buffers begin, bytes. numpy promises 16 only, which differs from process to process
 #: and makes some layers about 5% slower than within a model.
 ALIGNMENT_BYTES = 64
 
 
 class BoundNetwork:
-    """``onto``: (output, input) by position, of outputs that are written onto that input, as they are within the model:
-    a convolution that adds onto a tensor would first copy it, which no model pays.
+    """``whole``: a model as it is served, else a brick. ``onto``: (output, input) by position, of outputs that are
+    written onto that input, as they are within the model: a convolution that adds onto a tensor would first copy it,
+    which no model pays.
 
     Nothing is allocated while it runs. Raises ValueError where the network answers with NaN that it was not fed.
     """
 
     def __init__(
-        self, path: Path, feeds: Arrays, *, threads: int, optimise: bool, onto: Sequence[tuple[int, int]] = ()
+        self,
+        path: Path,
+        feeds: Arrays,
+        *,
+        threads: int,
+        whole: bool,
+        onto: Sequence[tuple[int, int]] = (),
+        runtime: str = DEFAULT,
     ) -> None:
-        import onnxruntime as ort
-
-        self._session: Any = open_file(path, threads=threads, optimise=optimise)
-        names = [output.name for output in self._session.get_outputs()]
         feeds = {name: aligned(array) for name, array in feeds.items()}
-        answers = self._session.run(names, feeds)
+        self._loaded = runtime_of(runtime).open(path, feeds, threads=threads, whole=whole)
+        self._run = self._loaded.run
+        answers = self._loaded.answers(feeds)
         fed_nan = any(_has_nan(array) for array in feeds.values())
         if not fed_nan and any(_has_nan(array) for array in answers):
             raise ValueError("it answers with NaN")
-        self._feeds, self._names = feeds, names
-        self._binding: Any = None
-        if any(array.dtype.kind in "OUS" for array in (*feeds.values(), *map(np.asarray, answers))):
-            return  # texts can't be bound
-        self._binding = self._session.io_binding()
-        self._values = {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in feeds.items()}
-        for name, value in self._values.items():
-            self._binding.bind_ortvalue_input(name, value)
-        inputs, targets = list(feeds), dict(onto)
-        for index, (name, answer) in enumerate(zip(names, answers, strict=True)):
-            value = (
-                self._values[inputs[targets[index]]]
-                if index in targets
-                else ort.OrtValue.ortvalue_from_numpy(aligned(np.zeros_like(answer)))
-            )
-            self._values[output_name(index)] = value
-            self._binding.bind_ortvalue_output(name, value)
+        room = [aligned(np.zeros_like(answer)) for answer in answers]
+        bound = self._loaded.bind(feeds, room, onto) or []
+        names = [*feeds, *(output_name(index) for index in range(len(answers)))]
+        self._values = dict(zip(names, bound, strict=False))
 
     def numbers(self, name: str) -> np.ndarray[Any, Any]:
         """What is bound to an input, or to an output (``output_name``), as it is now."""
-        return np.asarray(self._values[name].numpy())
+        return self._values[name]
 
     def warm_ns(self, runs: int, budget_s: float) -> list[int]:
         """Run after run, after some that are not timed: weights and activations lie where they lay."""
@@ -69,7 +62,7 @@ class BoundNetwork:
     def streamed_ns(self, runs: int, budget_s: float, sweep: np.ndarray[Any, Any]) -> list[int]:
         """Before each run the caches are filled with ``sweep``, then inputs and outputs are read: as in the middle of a
         model, whose weights are not in the core's cache and whose activations are."""
-        views = [] if self._binding is None else [_numbers(value.numpy()) for value in self._values.values()]
+        views = [_numbers(value) for value in self._values.values()]
 
         def before() -> None:
             sweep.sum()
@@ -87,12 +80,6 @@ class BoundNetwork:
             self._run()
             times.append(time.perf_counter_ns() - begin_ns)
         return times
-
-    def _run(self) -> None:
-        if self._binding is None:
-            self._session.run(self._names, self._feeds)
-        else:
-            self._session.run_with_iobinding(self._binding)
 
 
 def output_name(index: int) -> str:

@@ -23,6 +23,7 @@ from inferbench_tasks.bricks.measure.journal import Journal, OpenRound
 from inferbench_tasks.bricks.measure.levels import SPARE_ROUNDS, Round, good_rounds
 from inferbench_tasks.bricks.measure.method import Method, trimmed_mean
 from inferbench_tasks.bricks.measure.references import write_references
+from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.monitors.schedstat import ThreadWaits
 
@@ -44,7 +45,7 @@ class Item(BaseModel):
 
 class Plan(BaseModel):
     """What the process is to do. ``sweep_bytes``: more than a core's own cache holds. ``journal``: where each time is
-    written as soon as it is there, and read by a process that goes on."""
+    written as soon as it is there, and read by a process that goes on. ``runtime``: of the networks and references."""
 
     items: list[Item]
     cores: list[int]
@@ -54,6 +55,7 @@ class Plan(BaseModel):
     folder: Path
     seed: int
     journal: Path | None = None
+    runtime: str = DEFAULT
 
 
 def main(path: str) -> int:
@@ -72,13 +74,14 @@ def main(path: str) -> int:
         tell(done=len(networks), of=len(plan.items), what="loading", item=item.name)
         try:
             networks[item.name] = BoundNetwork(
-                item.path, _feeds(item.feeds), threads=plan.threads, optimise=item.whole, onto=item.onto
-            )
+                item.path, _feeds(item.feeds), threads=plan.threads, whole=item.whole, onto=item.onto,
+                runtime=plan.runtime,
+            )  # fmt: skip
         except Exception as error:  # noqa: BLE001 - whatever a runtime raises of a network that it can't run
             tell(failed=item.name, why=str(error))
             return 1
     references = {
-        name: BoundNetwork(network, _feeds(feeds), threads=plan.threads, optimise=False)
+        name: BoundNetwork(network, _feeds(feeds), threads=plan.threads, whole=False, runtime=plan.runtime)
         for name, (network, feeds) in write_references(plan.folder).items()
     }
     sweep = np.ones(plan.sweep_bytes // 8)

@@ -30,6 +30,16 @@ class Setting(BaseModel):
     threads: int
     runtime: str
 
+    @property
+    def runtime_name(self) -> str:
+        """The runtime without its version."""
+        return runtime_name(self.runtime)
+
+
+def runtime_name(runtime: str) -> str:
+    """That of a runtime with its version, as settings have it."""
+    return runtime.partition(" ")[0]
+
 
 class Method(BaseModel):
     """``runs``: of each brick and state in all rounds together, in a round for at most ``budget_s``."""

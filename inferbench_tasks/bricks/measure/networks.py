@@ -10,10 +10,11 @@ import numpy as np
 import onnx_ir as ir
 
 from inferbench_tasks.bricks.brick import Brick
-from inferbench_tasks.bricks.layers import Layer, LayerGraph
+from inferbench_tasks.bricks.layer import Layer
+from inferbench_tasks.bricks.layers import LayerGraph
 from inferbench_tasks.bricks.measure.child import Item
 from inferbench_tasks.bricks.networks import network, network_feeds
-from inferbench_tasks.bricks.sessions import save_network
+from inferbench_tasks.bricks.saving import save_network
 from inferbench_tasks.contracts.arrays import Arrays
 
 #: After the identity of a brick whose sum the model can't write in place: it pays a copy, others of its key do not.

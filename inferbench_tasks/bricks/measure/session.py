@@ -15,6 +15,7 @@ from inferbench_tasks.bricks.measure.confined import timing
 from inferbench_tasks.bricks.measure.levels import level_of
 from inferbench_tasks.bricks.measure.method import Method, Setting, trimmed_mean
 from inferbench_tasks.bricks.processor import instruction_set
+from inferbench_tasks.bricks.runtimes import DEFAULT, runtime_here
 from inferbench_tasks.errors import InputError, StageError
 from inferbench_tasks.monitors.environment import hardware
 
@@ -65,16 +66,14 @@ class Session:
         return replace(self, base_ns=dict(base_ns), levels=levels, timed=timed)
 
 
-def setting(cores: Sequence[int], threads: int) -> Setting:
-    """What results of these cores and threads hold for."""
-    import onnxruntime
-
+def setting(cores: Sequence[int], threads: int, runtime: str = DEFAULT) -> Setting:
+    """What results of these cores, threads and this runtime hold for. InputError where it can't be used here."""
     return Setting(
         processor=str(hardware()["cpu"]),
         instruction_set=instruction_set(),
         cores=len(cores),
         threads=threads,
-        runtime=f"onnxruntime {onnxruntime.__version__}",
+        runtime=runtime_here(runtime).full_name(),
     )
 
 
@@ -97,6 +96,7 @@ def run_session(
     cores: Sequence[int] = (),
     base_ns: dict[str, float] | None = None,
     journal: Path | None = None,
+    runtime: str = DEFAULT,
     progress: Callable[[float, float, str], None] = lambda done, of, what: None,
 ) -> Session:
     """Time the networks; times are divided by the level of their round over ``base_ns`` (None: this session's median).
@@ -107,7 +107,14 @@ def run_session(
     Raises StageError with the item's name where a network can't be run or answers with NaN.
     """
     rounds = run_rounds(
-        items, folder, method, threads=threads, cores=cores, journal=journal, progress=progress
+        items,
+        folder,
+        method,
+        threads=threads,
+        cores=cores,
+        journal=journal,
+        runtime=runtime,
+        progress=progress,
     )
     return judged(rounds, method, base_ns)
 
@@ -120,13 +127,14 @@ def run_rounds(
     threads: int,
     cores: Sequence[int] = (),
     journal: Path | None = None,
+    runtime: str = DEFAULT,
     progress: Callable[[float, float, str], None] = lambda done, of, what: None,
 ) -> list[dict[str, Any]]:
     """The rounds as they were timed, good or not; as ``run_session``."""
     cores = list(cores) or cores_for(threads)
     plan = Plan(
         items=list(items), cores=cores, threads=threads, method=method, folder=folder,
-        sweep_bytes=_sweep_bytes(cores[0]), seed=len(items), journal=journal,
+        sweep_bytes=_sweep_bytes(cores[0]), seed=len(items), journal=journal, runtime=runtime,
     )  # fmt: skip
     path = folder / "plan.json"
     path.write_text(plan.model_dump_json(), encoding="utf-8")

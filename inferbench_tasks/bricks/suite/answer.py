@@ -17,6 +17,7 @@ from inferbench_tasks.bricks.measure.levels import Round, good_rounds
 from inferbench_tasks.bricks.measure.method import FEWEST_RUNS, STATES, VERSION, Setting
 from inferbench_tasks.bricks.measure.references import NAMES
 from inferbench_tasks.bricks.measure.session import Session, judged, why_not
+from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.bricks.suite.manifest import Digest, Name, Strict, Wish, canonical, digest_of, parsed
 from inferbench_tasks.errors import InputError
 
@@ -125,7 +126,7 @@ def _check_setting(setting: Setting) -> None:
             "are not compared"
         )
     name, _, number = setting.runtime.partition(" ")
-    if name != "onnxruntime" or not number or not setting.processor or not setting.instruction_set:
+    if name != DEFAULT or not number or not setting.processor or not setting.instruction_set:
         raise InputError("the results do not say by which runtime, or on which processor, they were made")
     told = (setting.processor, setting.instruction_set, setting.runtime)
     if any(len(text) > _MOST_TEXT or not text.isprintable() for text in told):

@@ -14,6 +14,7 @@ from inferbench_tasks.brick_jobs.shared import shared
 from inferbench_tasks.brick_jobs.spec import Precision
 from inferbench_tasks.brick_jobs.stored import predicted
 from inferbench_tasks.bricks.corpus import corpora
+from inferbench_tasks.bricks.runtimes import DEFAULT
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.provider.api.access import Store
 from inferbench_tasks.provider.api.output import Format, plain, table
@@ -24,6 +25,8 @@ from inferbench_tasks.regression.machines import drifts
 router = APIRouter(tags=["bricks"], prefix="/bricks")
 Text = Annotated[str, Query(max_length=300)]
 Device = Annotated[str, Query(max_length=300, description="Part of the processor's name; any by default.")]
+
+Runtime = Annotated[str, Query(max_length=100, description="By which the bricks are executed.")]
 
 
 @router.get("", summary="Times of bricks, a page at a time")
@@ -89,6 +92,7 @@ def predict(
     batch_size: Annotated[int, Query(ge=1, le=4096)] = 1,
     granularity: Annotated[str, Query(pattern=r"^([1-9][0-9]{0,3}|whole)$")] = "1",
     precision: Precision = "fp32",
+    runtime: Runtime = DEFAULT,
     calibrate_on: Annotated[int, Query(ge=0, le=100, description="Above 3 by class of bricks.")] = 3,
 ) -> Response:
     """``predicted_ms`` with its interval and its ``coverage_ratio``, the share of it that is measured: bricks that are
@@ -98,7 +102,9 @@ def predict(
     ``calibrated_by_class_ms``: with a factor for each class of bricks. 404 for a batch size beyond those that the model
     is measured at, with these."""
     try:
-        found = predicted(db, model, device, batch_size, granularity, calibrate_on, precision=precision)
+        found = predicted(
+            db, model, device, batch_size, granularity, calibrate_on, precision=precision, runtime=runtime
+        )
     except InputError as error:
         raise not_found(str(error)) from error
     return table(request, "json", [], plain(found))
@@ -114,12 +120,13 @@ def advise(
     batch_size: Annotated[int, Query(ge=1, le=4096)] = 1,
     granularity: Annotated[str, Query(pattern=r"^([1-9][0-9]{0,3}|whole)$")] = "1",
     precision: Precision = "fp32",
+    runtime: Runtime = DEFAULT,
     slo_ms: Annotated[float | None, Query(gt=0, le=1e9)] = None,
 ) -> Response:
     """``ranked``: the top three by predicted latency, with the probabilities that each is faster than the next and
     within ``slo_ms``, null where they can't be told; ``left_out``: what is not measured enough, and why."""
     try:
-        found = advised(db, model, task, device, batch_size, granularity, slo_ms, precision)
+        found = advised(db, model, task, device, batch_size, granularity, slo_ms, precision, runtime)
     except InputError as error:
         raise not_found(str(error)) from error
     return table(request, "json", [], plain(found))

@@ -42,7 +42,15 @@ def problems(text: str, folder: Path) -> list[str]:
         ("bricks: {granularity: 0}", "x.yaml:6: bricks.granularity"),
         ("bricks: {granularity: 1.5}", "x.yaml:6: bricks.granularity"),
         ("bricks: {granularity: [1, 1]}", "has a value twice: 1, 1"),
-        ("bricks: {runtime: tensorrt}", "x.yaml:6: bricks.runtime"),
+        (
+            "bricks: {runtime: openvin}",
+            "x.yaml:6: bricks.runtime: unknown runtime of bricks 'openvin'; did you mean 'openvino'? known: "
+            "onnxruntime, openvino",
+        ),
+        (
+            "bricks: {runtime: openvino, precision: int8}",
+            "x.yaml:6: bricks.precision: OpenVINO bricks are of fp32; got int8",
+        ),
         ("bricks: {precision: fp8}", "x.yaml:6: bricks.precision"),
         ("bricks: {batch_sizes: [0]}", "x.yaml:6: bricks.batch_sizes"),
         ("bricks: {batch_sizes: []}", "x.yaml:6: bricks.batch_sizes"),

@@ -15,12 +15,14 @@ from inferbench_tasks.bricks.brick import Brick, cut
 from inferbench_tasks.bricks.chain import prove
 from inferbench_tasks.bricks.layers import LayerGraph, layer_graph
 from inferbench_tasks.bricks.networks import network, network_feeds
-from inferbench_tasks.bricks.sessions import open_network, save_network
+from inferbench_tasks.bricks.runtimes.onnxruntime import open_network
+from inferbench_tasks.bricks.saving import save_network
 from inferbench_tasks.bricks.views import VIEWS
 from inferbench_tasks.contracts.arrays import Arrays
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.formats.onnx import open_session
 from tests.unit.bricks.graphs import IMAGE, image, residual, save, weight
+from tests.unit.bricks.zoo import export_network
 
 
 def cut_model(
@@ -47,45 +49,13 @@ def test_chained_bricks_are_the_model(tmp_path: Path, view: str, granularity: in
     assert_proved(residual(tmp_path / "m.onnx"), image(), view, granularity)
 
 
-NETWORKS: dict[str, tuple[dict[str, Any], Arrays]] = {
-    "mobilenet_v2": ({}, {"input": weight(1, 3, 64, 64)}),
-    "lstm": ({}, {"input": weight(1, 64, 256)}),
-    "bert-base": (
-        {
-            "vocabulary": 100, "hidden": 32, "layers": 2, "heads": 4, "intermediate": 64, "positions": 16,
-            "pool": "first",
-        },
-        {
-            "input_ids": np.arange(12).reshape(1, 12),
-            "attention_mask": np.array([[1] * 7 + [0] * 5]),
-        },
-    ),
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module", params=NETWORKS)
+@pytest.fixture(scope="module", params=["mobilenet_v2", "lstm", "bert-base"])
 def zoo_model(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, Arrays]:
     """A network of the zoo as ONNX, with random weights and inputs."""
     pytest.importorskip("torch")
-    import torch
-
-    from inferbench_tasks.contracts.handles import ModelArtifact, TensorSpec
-    from inferbench_tasks.formats.architectures import construct
-    from inferbench_tasks.formats.onnx_torch import export
-
-    arguments, feeds = NETWORKS[request.param]
-    torch.manual_seed(0)
-    module = construct("torch", {"name": request.param, "arguments": arguments}).eval()
-    model = ModelArtifact(
-        name="m", framework="torch", format="torch", path="", digest="",
-        inputs=tuple(TensorSpec(name=n, dtype=a.dtype.name, shape=a.shape[1:]) for n, a in feeds.items()),
-        outputs=(TensorSpec(name="answer", dtype="float32", shape=(1,)),),
-    )  # fmt: skip
-    path = tmp_path_factory.mktemp(request.param) / "m.onnx"
-    export(module, model, path, 17)
-    return path, feeds
+    return export_network(request.param, tmp_path_factory.mktemp(request.param))
 
 
 @pytest.mark.parametrize("view", VIEWS)

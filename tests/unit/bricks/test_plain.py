@@ -13,7 +13,7 @@ from inferbench_tasks.bricks.brick import cut
 from inferbench_tasks.bricks.layers import layer_graph
 from inferbench_tasks.bricks.networks import network, network_feeds
 from inferbench_tasks.bricks.plain import coarse, make_plain
-from inferbench_tasks.bricks.sessions import open_network
+from inferbench_tasks.bricks.runtimes.onnxruntime import open_network
 from inferbench_tasks.contracts.arrays import Array, Arrays
 from inferbench_tasks.errors import InputError
 from tests.unit.bricks.graphs import IMAGE, image, residual, save, weight

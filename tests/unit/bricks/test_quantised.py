@@ -14,7 +14,7 @@ from inferbench_tasks.bricks.brick import Brick, cut
 from inferbench_tasks.bricks.chain import HALF_RATIO, Proof, prove
 from inferbench_tasks.bricks.layers import LayerGraph, layer_graph
 from inferbench_tasks.bricks.networks import network, network_feeds
-from inferbench_tasks.bricks.sessions import open_network
+from inferbench_tasks.bricks.runtimes.onnxruntime import open_network
 from inferbench_tasks.contracts.arrays import Array, Arrays
 from tests.unit.bricks.graphs import save, weight
 

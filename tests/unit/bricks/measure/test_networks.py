@@ -29,7 +29,7 @@ def test_a_convolution_that_adds_writes_onto_what_it_adds_to(tmp_path: Path) -> 
     item = adding[0]
     feeds = feeds_of(item)
     _, onto = item.onto[0]
-    network = BoundNetwork(item.path, feeds, threads=1, optimise=False, onto=item.onto)
+    network = BoundNetwork(item.path, feeds, threads=1, whole=False, onto=item.onto)
     assert all(time > 0 for time in network.warm_ns(5, 1.0))
     assert not np.array_equal(network.numbers(f"x{onto}"), feeds[f"x{onto}"])
 
@@ -73,7 +73,7 @@ def test_buffers_begin_where_the_runtime_s_do(tmp_path: Path) -> None:
     room = np.zeros(4096, np.uint8)
     off = room[-room.ctypes.data % 64 + 16 :][: 3 * 8 * 8 * 4].view(np.float32).reshape(1, 3, 8, 8)
     off[...] = feeds_of(item)["x0"]
-    network = BoundNetwork(item.path, {"x0": off}, threads=1, optimise=False)
+    network = BoundNetwork(item.path, {"x0": off}, threads=1, whole=False)
     for name in ("x0", output_name(0)):
         assert network.numbers(name).ctypes.data % 64 == 0
     assert np.array_equal(network.numbers("x0"), off)
