@@ -100,6 +100,14 @@ def cases() -> list[Case]:
             {"train": {"batch_size": 16, "rounds": 5}},
         )
         of.append(_case("first-epoch", f"{rate} MiB/s", "first_epoch", *fields, injection=slow))
+    for megabytes in (2000, 1900, 1800):
+        little = partial(injections.little_memory, value=megabytes << 20)
+        # 393 MB of images, which do not fit beside the processes: each epoch reads again what it threw away.
+        fields = (
+            {"model": _NET, "data": {"kind": "dummy", "samples": 2000, "image_size": 128}},
+            {"train": {"batch_size": 64}},
+        )
+        of.append(_case("little-memory", f"{megabytes} MB", "memory", *fields, injection=little))
     for size in (16, 32, 64):
         fields = (
             {"model": {"name": "canonical-mlp"}, "data": {"kind": "digits", "where": "memory"}},
@@ -115,8 +123,7 @@ def cases() -> list[Case]:
 #: Faults of the issue that are not injected here, with the reason.
 NOT_HERE = {
     "unpinned copies": "needs a GPU",
-    "device slower than its kind": "told by `training fleet`, which has a baseline; no rule of a run does",
-    "memory pressure": "no rule yet: a result has no figure of it (files pushed out of the cache make it invalid)",
+    "device slower than its kind": "`slow_device` needs five devices of a kind; its test has made-up ones",
     "timing artefact": "a figure that is wrong holds nothing up: `startup_in_means` names it beside the causes",
 }
 

@@ -22,6 +22,7 @@ from inferbench_tasks.training import cold
 from inferbench_tasks.training.stages import generate
 
 _BLKIO = Path("/sys/fs/cgroup/blkio")
+_MEMORY = Path("/sys/fs/cgroup/memory")
 _CLONE_NEWNET = 0x40000000
 #: A rank is held back in pieces of this length, s: shorter than its steps, so that all of them are.
 _PIECE_S = 0.002
@@ -55,6 +56,28 @@ def slow_disk(data: generate.Output, limit: str, value: int) -> Iterator[None]:
         except OSError as error:
             raise Impossible(f"reads of {device} can't be throttled: {error}") from error
         (group / "tasks").write_text(thread)
+        yield
+    finally:
+        _remove(group, home)
+
+
+@contextmanager
+def little_memory(data: generate.Output, value: int) -> Iterator[None]:
+    """A cgroup of ``value`` bytes around the training; its data is out of the page cache first, so that what it reads
+    counts as its own. What does not fit is thrown away, and read again in the middle of the work.
+    """
+    with open(data.images_path, "rb") as file:
+        os.fsync(file.fileno())  # pages that are not written yet can't be dropped
+    cold.drop([data.images_path])
+    group = _MEMORY / f"inferbench-fault-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(value))
+    except OSError as error:
+        raise Impossible(f"no memory cgroup can be made: {error}") from error
+    home = _cgroup_of("memory")
+    try:
+        (group / "tasks").write_text(str(threading.get_native_id()))
         yield
     finally:
         _remove(group, home)

@@ -66,7 +66,8 @@ def row_of(case: Case, verify: bool) -> dict[str, Any]:
         cause = diagnosis.remedied
         if verify and cause is not None and named and cause is named[0]:
             job = TrainingJob.model_validate(measured.changed_job(result, cause))
-            row["verified"] = verification.beside(diagnosis, result, trained(case, job, "fault.2", db, ctx))
+            remedied = trained(case, job, "fault.2", db, ctx)
+            row["verified"] = verification.beside(diagnosis, result, remedied).model_dump(mode="json")
     return row | {"seconds": time.monotonic() - started_s}
 
 

@@ -23,7 +23,7 @@ COMMANDS = {
     "run": ("Run a submission on this machine, from YAML to report.", "run"),
     "stage": ("Run one stage by itself, on JSON input.", "stage"),
     "results": ("List, show, export and compare results.", "results"),
-    "training": ("Results of training runs: list, show.", "training"),
+    "training": ("Results of training runs: list, show, compare, diagnose, predict, import.", "training"),
     "trace": (
         "Where the time of requests went, down to the layers: list, show, compare, export, import.",
         "trace",

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from inferbench_tasks import settings
-from inferbench_tasks.analysis.report.page import as_yaml
+from inferbench_tasks.cli.training_diagnose import diagnose, emit_causes
 from inferbench_tasks.cli.training_fleet import fleet
+from inferbench_tasks.cli.training_predict import predict
 from inferbench_tasks.cli.training_scaling import scaling
-from inferbench_tasks.errors import InputError, StageError
-from inferbench_tasks.output import OUTPUT, OutputFormat, emit, safe, say
+from inferbench_tasks.output import OUTPUT, OutputFormat, emit, say
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.training.diagnosis.base import Cause
-from inferbench_tasks.training.diagnosis.imports import diagnose
-from inferbench_tasks.training.diagnosis.measured import Diagnosis
+from inferbench_tasks.training.diagnosis import imports
 from inferbench_tasks.training.listing import SORTS, comparison_rows, listed, result_of, row
-from inferbench_tasks.training.result import TrainingResult
 
 app = typer.Typer(no_args_is_help=True, help="Results of training runs; BenchmarkJade's tables.")
 RUN = typer.Argument(..., metavar="RUN", help="A run's id, the unique start of one, or 'latest'.")
@@ -81,6 +73,8 @@ def compare_(
 
 app.command()(scaling)
 app.command()(fleet)
+app.command()(diagnose)
+app.command()(predict)
 
 
 @app.command("export")
@@ -125,91 +119,7 @@ def import_(
         document = store.keep(db, content)
     if output is OutputFormat.table:
         say(f"{document.import_id}: {len(content.rows)} row(s), {len(content.logs)} log(s)")
-    _emit_causes(document.import_id, diagnose(content), output)
-
-
-@app.command("diagnose")
-def diagnose_(
-    run: str = typer.Argument(
-        ..., metavar="RUN", help="A run's or an import's id, the unique start of one, or 'latest' of both."
-    ),
-    write: Path | None = typer.Option(
-        None, "--write", metavar="FILE", help="Write the remedy as a submission that can be run."
-    ),
-    verify: bool = typer.Option(
-        False, "--verify", help="Run the remedy here, and set what was predicted beside what is measured."
-    ),
-    output: OutputFormat = OUTPUT,
-) -> None:
-    """Say what holds a training up: by which figures, what it costs of a step, and what would mend it."""
-    from inferbench_tasks.training.diagnosis import measured, raw
-    from inferbench_tasks.training.imported import store
-
-    with _open() as db:
-        subject = store.run_or_import(db, run)
-        if not isinstance(subject, TrainingResult):
-            if write or verify:
-                raise InputError("an import has no submission of its own that could be changed and run")
-            _emit_causes(subject.import_id, diagnose(subject.content), output)
-            return
-        diagnosis = measured.diagnose(subject, raw.ranks_of(db, subject))
-    cause = diagnosis.remedied
-    submission = measured.changed_job(subject, cause) if cause else None
-    if write is not None:
-        if submission is None:
-            raise InputError(f"nothing to write: no field of the submission mends it. {diagnosis.sentence}")
-        write.write_text(as_yaml(submission))
-    if output is OutputFormat.table:
-        typer.echo(safe(f"{diagnosis.run_id}: {diagnosis.sentence}") + "\n")
-        _say_causes(diagnosis.causes)
-    if submission is not None and output is OutputFormat.table:
-        typer.echo(as_yaml(submission))
-    truth = _verify(subject, diagnosis, submission) if verify and submission is not None else None
-    if output is not OutputFormat.table:
-        document = diagnosis.model_dump(mode="json") | {"submission": submission}
-        emit(document | ({"verified": truth} if verify else {}), output)
-    elif truth is not None:
-        emit([truth], output)
-
-
-def _emit_causes(import_id: str, causes: Sequence[Cause], output: OutputFormat) -> None:
-    if output is not OutputFormat.table:
-        emit({"import_id": import_id, "causes": [cause.model_dump() for cause in causes]}, output)
-        return
-    if not causes:
-        typer.echo("No rule has anything to say of it.")
-    _say_causes(causes)
-
-
-def _say_causes(causes: Sequence[Cause]) -> None:
-    for number, cause in enumerate(causes, 1):
-        cost = f" It costs {cause.cost_s:.3g} s of a step." if cause.cost_s else ""
-        gain = f" (about {cause.gain_s:.3g} s of a step)" if cause.gain_s else ""
-        remedy = [f"   -> {cause.remedy}{gain}"] if cause.remedy else []
-        evidence = [f"     {line}" for line in cause.evidence]
-        lines = [f"{number}. [{cause.kind}] {cause.sentence}{cost}", *evidence, *remedy]
-        typer.echo("\n".join(map(safe, lines)) + "\n")
-
-
-def _verify(result: TrainingResult, diagnosis: Diagnosis, submission: Mapping[str, Any]) -> dict[str, Any]:
-    """Run the remedy without Airflow, then its step beside the predicted one."""
-    from inferbench_tasks.training.diagnosis import verification
-
-    folder = settings.writable(settings.data_dir()) / "remedies"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{result.run_id}.yaml"
-    path.write_text(as_yaml(dict(submission)))
-    command = [sys.executable, "-m", "inferbench_tasks.cli.main", "run", str(path), "--inline", "-o", "json"]
-    ended = subprocess.run(
-        command, stdout=subprocess.PIPE, text=True, check=False
-    )  # its progress goes on to stderr
-    rows = json.loads(ended.stdout) if ended.stdout.strip() else []
-    if not rows:
-        raise StageError(
-            f"the remedy of {result.run_id} has no result; `inferbench run {path} --inline` tells why"
-        )
-    with _open() as db:
-        return verification.beside(diagnosis, result, result_of(db, rows[0]["run_id"]))
+    emit_causes(document.import_id, imports.diagnose(content), output)
 
 
 def _open() -> PerfDB:

@@ -140,6 +140,10 @@ class InferBench:
         """The raw record of every step of every rank of a training."""
         return self._parquet(f"/trainings/{quote(run, safe='')}/steps")
 
+    def training_diagnosis(self, run: str) -> Answer:
+        """What holds a training up: causes with evidence, remedy and predicted gain; remedies that were run."""
+        return self._get(f"/trainings/{quote(run, safe='')}/diagnosis")
+
     def compare_trainings(self, *runs: str) -> Answer:
         """Two to six trainings, each further one by the first, with corrected intervals."""
         return self._get("/trainings/compare", run=list(runs))

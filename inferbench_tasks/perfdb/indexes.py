@@ -173,6 +173,7 @@ def indexes() -> dict[str, list[IndexModel]]:
             IndexModel([("setting_id", 1), ("session", 1)], unique=True, name="written_once"),
             IndexModel([("setting_id", 1), ("measured_at", DESCENDING)], name="newest"),
         ],
+        "verified_remedies": [IndexModel([("run", 1), ("created_at", DESCENDING)], name="run")],
         "brick_suites": [IndexModel([("suite", 1), ("name", 1)], unique=True, name="network")],
         "decompositions": [
             IndexModel([("whole", 1), ("granularity", 1)], name="whole"),

@@ -143,6 +143,14 @@ class Pipeline(Generic[SpecT]):
         """What lists and pages show of a result, by title."""
         return {}
 
+    def described(self, result: Any) -> dict[str, Any]:
+        """What a result was made with, by title, as its page shows it."""
+        return {}
+
+    def downloads(self, result: Any) -> dict[str, str]:
+        """What there is of a result over REST: title -> path below the API."""
+        return {}
+
     def job_again(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """A stored job as the plain data of a submission that runs it again."""
         return dict(job)

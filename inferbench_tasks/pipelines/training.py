@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from inferbench_tasks.pipelines.base import PARAMETERS, Parameter, Pipeline
 from inferbench_tasks.submission.abilities import Abilities
 from inferbench_tasks.submission.finding import Finding
+from inferbench_tasks.training.expected_findings import circle_with_table
 from inferbench_tasks.training.findings import findings
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.statistics import LEAST_STEPS
@@ -45,6 +48,10 @@ class TrainingPipeline(Pipeline[TrainingJob]):
     def findings(self, spec: TrainingJob, abilities: Abilities) -> Sequence[Finding]:
         """What does not go together."""
         return findings(spec)
+
+    def file_findings(self, spec: TrainingJob, base_dir: Path, abilities: Abilities) -> Sequence[Finding]:
+        """Expected speeds that don't go with the installation's table."""
+        return list(circle_with_table(spec))
 
     def warnings(self, spec: TrainingJob) -> dict[str, str]:
         """Too few steps for a figure."""
@@ -95,6 +102,30 @@ class TrainingPipeline(Pipeline[TrainingJob]):
         from inferbench_tasks.training.listing import figures
 
         return figures(result)
+
+    def described(self, result: Any) -> dict[str, Any]:
+        """The work, who did it and where."""
+        from inferbench_tasks.training.listing import row
+
+        names = (
+            "benchmark",
+            "model",
+            "data",
+            "where",
+            "processes",
+            "workers",
+            "device",
+            "cluster",
+            "created",
+        )
+        of = row(result)
+        return {name: of[name] for name in names if of[name] is not None}
+
+    def downloads(self, result: Any) -> dict[str, str]:
+        """The result, its diagnosis, and the raw steps where there are some."""
+        base = f"/trainings/{quote(result.run_id, safe='')}"
+        steps = {"steps (Parquet)": f"{base}/steps", "steps (CSV)": f"{base}/steps?format=csv"}
+        return {"JSON": base, "diagnosis": f"{base}/diagnosis", **(steps if result.samples else {})}
 
     def agreement(self, then: Any, now: Any) -> list[dict[str, Any]]:
         """Samples/s, the step and its longer phases."""

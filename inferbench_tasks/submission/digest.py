@@ -3,9 +3,9 @@
 A job's digest is the SHA-256 of the canonical JSON of its spec, with every default spelled out, keys
 sorted and numbers in one form. So it does not depend on the order of keys, on whether a default is
 written, or on how YAML spells a value. What only labels or schedules the work is left out: the
-``LABELS`` and ``PATIENCE``. Nothing else is. That has a price: a release that adds a field or changes a default
-changes digests, which is right where it changes what is measured; a field that came later and by default changes
-nothing stands in its schema's ``newer``, and is left out there.
+``LABELS``, ``BESIDE`` and ``PATIENCE``. Nothing else is. That has a price: a release that adds a field or changes a
+default changes digests, which is right where it changes what is measured; a field that came later and by default
+changes nothing stands in its schema's ``newer``, and is left out there.
 
 A submission's digest is that of the sorted set of its jobs' digests: how the sweep is written, and
 base values that every job replaces, don't count.
@@ -45,6 +45,9 @@ LABELS = frozenset(
     }
 )
 
+#: Fields that say what a job's results are set beside, of kinds that have them.
+BESIDE = frozenset({"expected"})
+
 #: Fields of the load that say how long it waits before it begins.
 PATIENCE = frozenset({"wait_for_quiet_s"})
 
@@ -61,7 +64,7 @@ _FIRST_BOUNDS = {
 
 def job_digest(spec: JobBase) -> str:
     """The SHA-256 of what the job measures, as 64 hex digits; the module says what counts."""
-    fields = spec.model_dump(mode="json", exclude={*LABELS, "sweep", "files", "manifests"})
+    fields = spec.model_dump(mode="json", exclude={*LABELS, *BESIDE, "sweep", "files", "manifests"})
     if spec.kind == DEFAULT_KIND:
         del fields["kind"]
         if fields["slo"] is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from inferbench_tasks.contracts.verdict import Reason, Verdict
 from inferbench_tasks.metrics import interference
+from inferbench_tasks.training.cold import RESIDENT_RATIO
 from inferbench_tasks.training.order import Answer
 from inferbench_tasks.training.statistics import LEAST_STEPS
 from inferbench_tasks.training.taken import filled_up
@@ -15,8 +16,6 @@ from inferbench_tasks.training.taken import filled_up
 SAME_WEIGHTS_RATIO = 1e-6
 #: The sum of the phases beside the step's time; outside of it is said, with what is not explained.
 EXPLAINED_RATIO = (0.97, 1.03)
-#: Of files that are read cold so much may be in memory at the start of an epoch, of warm ones so much be missing.
-RESIDENT_RATIO = 0.02
 #: Samples/s with instruments beside those without.
 INSTRUMENTED_RATIO = 0.95
 

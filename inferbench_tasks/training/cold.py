@@ -6,6 +6,48 @@ import ctypes
 import mmap
 import os
 from collections.abc import Sequence
+from pathlib import Path
+
+from inferbench_tasks.errors import InputError
+
+#: Of files that are to be cold so much may be in memory.
+RESIDENT_RATIO = 0.02
+#: A file of this size is tried, and so many of the user's.
+_TRIED_BYTES, _TRIED_FILES = 1 << 18, 8
+
+
+def check(folder: Path) -> None:
+    """Whether files below ``folder`` leave the page cache, by one that is made there and removed; see
+    ``check_files``.
+    """
+    path = folder / "cold.probe"
+    try:
+        with path.open("wb") as file:
+            file.write(os.urandom(_TRIED_BYTES))
+            file.flush()
+            os.fsync(file.fileno())  # pages that are not written yet can't be dropped
+        check_files([str(path)], f"files in {folder}")
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def check_files(paths: Sequence[str], what: str) -> None:
+    """InputError where the first of these files stay in memory: a file system in memory, or others that hold them
+    there.
+
+    Where the kernel does not tell, nothing is said: the ranks look again, and the run is invalid if they see nothing.
+    """
+    tried = list(paths[:_TRIED_FILES])
+    warm(tried)
+    drop(tried)
+    ratio = resident_ratio(tried)
+    if ratio is not None and ratio > RESIDENT_RATIO:
+        raise InputError(
+            f"cold reads are not possible: of {what} {ratio:.0%} stay in memory when they are dropped (a file system "
+            "in "
+            "memory, or other processes hold them); lay them on a disk, or give data.read: warm",
+            field="data.read",
+        )
 
 
 def drop(paths: Sequence[str]) -> None:

@@ -38,13 +38,30 @@ class Expectation:
     steps: tuple[str, ...]
 
 
-def rows() -> tuple[ExpectedSpeed, ...]:
-    """The table; InputError where two ways lead from a device to another: they could disagree."""
+def rows(given: Sequence[ExpectedSpeed] = ()) -> tuple[ExpectedSpeed, ...]:
+    """The table with the given rows, which replace those of the same devices, precision and count.
+
+    InputError where two ways lead from a device to another: they could disagree.
+    """
     table = read_table(FILE, ExpectedSpeed)
+    check(table, f"configs/{FILE}")
+    if not given:
+        return table
+    replaced = {_of(row) for row in given}
+    together = (*(row for row in table if _of(row) not in replaced), *given)
+    check(together, f"the factors given, beside configs/{FILE}")
+    return together
+
+
+def check(table: Sequence[ExpectedSpeed], where: str) -> None:
+    """InputError, which names ``where``, for speeds that lead in a circle at some number of devices and precision."""
     for count in {row.count for row in table}:
         for precision in {row.precision for row in table}:
-            _check_no_circle(_fitting(table, count, precision))
-    return table
+            _check_no_circle(_fitting(table, count, precision), where)
+
+
+def _of(row: ExpectedSpeed) -> tuple[frozenset[str], str | None, int | None]:
+    return frozenset((row.device, row.of)), row.precision, row.count
 
 
 def _fitting(table: Sequence[ExpectedSpeed], count: int | None, precision: str | None) -> list[ExpectedSpeed]:
@@ -52,26 +69,27 @@ def _fitting(table: Sequence[ExpectedSpeed], count: int | None, precision: str |
     return [row for row in table if row.count in (None, count) and row.precision in (None, precision)]
 
 
-def _check_no_circle(table: Sequence[ExpectedSpeed]) -> None:
+def _check_no_circle(table: Sequence[ExpectedSpeed], where: str) -> None:
     groups: dict[str, set[str]] = {}
     for row in table:
         one, other = (groups.setdefault(name, {name}) for name in (row.device, row.of))
         if one is other:
             raise InputError(
-                f"configs/{FILE}: expected speeds lead in a circle: {row.device} and {row.of} stand beside each other "
+                f"{where}: expected speeds lead in a circle: {row.device} and {row.of} stand beside each other "
                 f"in one more way ({', '.join(sorted(one))})"
             )
         one |= other
         groups.update(dict.fromkeys(one, one))
 
 
-def names_of(device: str, cluster: str | None) -> list[str]:
+def names_of(device: str, cluster: str | None, given: Sequence[ExpectedSpeed] = ()) -> list[str]:
     """What the table may call a device that a system tells by its own name: those of its cluster first.
 
     Two names are of one device where ``hardware.yaml`` has one product for both; a family of processors is none.
     """
     sheet = find_hardware(device)
-    known = {row.device for row in rows()} | {row.of for row in rows()}
+    table = rows(given)
+    known = {row.device for row in table} | {row.of for row in table}
     plain = sorted({name.rpartition("/")[2] for name in known} - {device})
     names = [device]
     if sheet is not None and sheet.tdp_per_core_w is None:
@@ -79,9 +97,13 @@ def names_of(device: str, cluster: str | None) -> list[str]:
     return [*(f"{cluster}/{name}" for name in names if cluster), *names]
 
 
-def expectation(device: str, of: str, *, count: int, precision: str | None) -> Expectation | None:
-    """The product of the factors that lead from one device to the other; None where none do."""
-    table = _fitting(rows(), count, precision)
+def expectation(
+    device: str, of: str, *, count: int, precision: str | None, given: Sequence[ExpectedSpeed] = ()
+) -> Expectation | None:
+    """The product of the factors that lead from one device to the other; None where none do. ``given``: see
+    ``rows``.
+    """
+    table = _fitting(rows(given), count, precision)
     waiting = deque([(device, Expectation(1.0, ()))])
     seen = {device}
     while waiting:

@@ -1,8 +1,9 @@
 """How many times longer one run's device should take than another's: by measured factors, else by datasheets.
 
-A factor of ``configs/expected_speed.yaml`` is a point. Datasheets (``configs/hardware.yaml``) give bounds: by the
-roofline model (Williams, Waterman and Patterson, 2009) a phase that the device limits takes its FLOP by the peak or its
-bytes by the bandwidth, so that the ratio of two devices' times lies between those of both figures.
+A factor of ``configs/expected_speed.yaml``, or of a submission's block ``expected``, is a point. Datasheets
+(``configs/hardware.yaml``) give bounds: by the roofline model (Williams, Waterman and Patterson, 2009) a phase that
+the device limits takes its FLOP by the peak or its bytes by the bandwidth, so that the ratio of two devices' times
+lies between those of both figures.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferbench_tasks.catalogue import Hardware, find_hardware
+from inferbench_tasks.errors import InputError
 from inferbench_tasks.training import expected
 from inferbench_tasks.training.result import TrainingResult
 
@@ -47,7 +49,10 @@ def ratio(first: TrainingResult, second: TrainingResult) -> Should | str | None:
     if reason := _incomparable(first, second):
         return f"no expected speed: {reason}"
     count, precision = device_count(first), str(computing(first)["precision"])
-    found = _factors(first, second, count, precision)
+    try:
+        found = _factors(first, second, count, precision)
+    except InputError as error:  # of the factors that both submissions gave
+        return f"no expected speed: {error}"
     if found is not None:
         return Should(1 / found.speed, 1 / found.speed, DEVICE, found.steps)
     if one.name == other.name:
@@ -79,6 +84,12 @@ def device_count(result: TrainingResult) -> int:
     return int(_job(result).get("devices", {}).get("count", 1))
 
 
+def given_factors(result: TrainingResult) -> list[expected.ExpectedSpeed]:
+    """Those of its submission's block ``expected``."""
+    given = (_job(result).get("expected") or {}).get("factors") or []
+    return [expected.ExpectedSpeed.model_validate(factor) for factor in given]
+
+
 def _job(result: TrainingResult) -> dict[str, Any]:
     return dict(result.provenance.model_dump().get("job") or {})
 
@@ -103,10 +114,14 @@ def _factors(
 ) -> expected.Expectation | None:
     """Those of the clusters' own devices before those of the product."""
     assert first.device and first.device.name and second.device and second.device.name
+    given = (
+        *given_factors(first),
+        *(row for row in given_factors(second) if row not in given_factors(first)),
+    )
     ways = (
-        expected.expectation(other, one, count=count, precision=precision)
-        for other in expected.names_of(second.device.name, second.cluster)
-        for one in expected.names_of(first.device.name, first.cluster)
+        expected.expectation(other, one, count=count, precision=precision, given=given)
+        for other in expected.names_of(second.device.name, second.cluster, given)
+        for one in expected.names_of(first.device.name, first.cluster, given)
         if one != other
     )
     return next((way for way in ways if way), None)

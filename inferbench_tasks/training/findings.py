@@ -8,7 +8,7 @@ from typing import Final
 
 from inferbench_tasks.contracts.device import DeviceSpec
 from inferbench_tasks.submission.finding import Finding, unknown
-from inferbench_tasks.training import networks
+from inferbench_tasks.training import expected_findings, networks
 from inferbench_tasks.training.job import (
     DIGITS_SAMPLES,
     ENCODED,
@@ -241,4 +241,5 @@ def _batch(spec: TrainingJob) -> Iterator[Finding]:
 
 _ASPECTS: Final[tuple[Callable[[TrainingJob], Iterator[Finding]], ...]] = (
     _network, _devices, _data, _size, _smooth, _backward, _computing, _loader, _timing, _batch,
+    expected_findings.findings,
 )  # fmt: skip

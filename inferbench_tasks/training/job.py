@@ -14,6 +14,7 @@ from inferbench_tasks.contracts.device import CPU, DeviceSpec
 from inferbench_tasks.contracts.spec import Count, RelativePath, Slug, Spec
 from inferbench_tasks.submission.base import JobBase, NamedFile
 from inferbench_tasks.submission.model import FunctionName
+from inferbench_tasks.training.expected_spec import ExpectedSpec
 
 Timing = Literal["synchronised", "events", "jade"]
 EpochKind = Literal["synchronised", "events", "jade", "bare"]
@@ -209,6 +210,9 @@ class TrainingJob(JobBase):
     timing: Annotated[tuple[Timing, ...], Field(min_length=1, max_length=3, strict=False)] = ("synchronised",)
     """Instruments, each in epochs of its own. ``synchronised`` is always among them; ``events``: stamps on the
     device's own stream, which wait for nothing, and the host's beside them; ``jade``: BenchmarkJade's."""
+
+    expected: ExpectedSpec | None = None
+    """The speed that should be. It measures nothing, so that it is no part of the job's digest."""
 
     def named_files(self) -> Iterator[NamedFile]:
         """The user's module, which counts with its content, and the data's folder."""

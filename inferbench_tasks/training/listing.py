@@ -30,12 +30,14 @@ SORTS = {
     "step_ms": "summary.synchronised.step_ms.mean",
     **{f"{name}_ms": f"summary.synchronised.phases.{name}.wall_ms.mean" for name in PHASES},
     "events_step_ms": "summary.events.step_ms.mean",
+    **{f"events_{name}_ms": f"summary.events.phases.{name}.device_ms" for name in PHASES},
     **{f"jade_{name}_ms": f"summary.jade.columns.{name}" for name in JADE},
     "jade_step_ms": "summary.jade.step_s",
 }
 COLUMNS = (
     "run", "created", "submission", "benchmark", "model", "data", "where", "processes", "workers", "samples_per_s",
     "step_ms", *(f"{name}_ms" for name in PHASES), "explained_ratio", "events_step_ms",
+    *(f"events_{name}_ms" for name in PHASES),
     *(f"jade_{name}_ms" for name in JADE), "jade_step_ms", "device", "cluster", "verdict",
 )  # fmt: skip
 
@@ -88,6 +90,7 @@ def row(result: TrainingResult) -> dict[str, Any]:
     jade = result.summary.jade if result.summary else None
     events = result.summary.events if result.summary else None
     columns = (jade or {}).get("columns") or {}
+    of_events = (events or {}).get("phases") or {}
     return {
         "run": result.run_id,
         "created": result.created_at,
@@ -100,6 +103,10 @@ def row(result: TrainingResult) -> dict[str, Any]:
         "workers": result.loader.get("workers"),
         **figures(result),
         "events_step_ms": events["step_ms"]["mean"] if events and events["step_ms"] else None,
+        **{
+            f"events_{name}_ms": of_events[name]["device_ms"] if name in of_events else None
+            for name in PHASES
+        },
         **{f"jade_{name}_ms": 1e3 * columns[name] if name in columns else None for name in JADE},
         "jade_step_ms": jade["step_s"] * 1e3 if jade and jade["step_s"] is not None else None,
         "device": result.device.name or result.device.kind if result.device else None,

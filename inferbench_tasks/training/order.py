@@ -36,6 +36,20 @@ class Order(BaseModel):
         return cls.model_validate_json(path.read_text())
 
 
+class MemoryGrown(BaseModel):
+    """What the want of memory cost within an epoch's window, see ``monitors.memory_stalls``: of the rank with its
+    loader's processes the faults, of its cgroup or the machine (``scope``) the rest. None where nothing is told.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    major_faults: int
+    stalled_s: float | None = None
+    scope: str | None = None
+    swapped_in_bytes: int | None = None
+    swapped_out_bytes: int | None = None
+
+
 class Epoch(BaseModel):
     """One epoch of one rank. Times are CLOCK_MONOTONIC, ns.
 
@@ -69,6 +83,7 @@ class Epoch(BaseModel):
     cpu_s: float | None = None
     wait_s: float | None = None
     longest_wait_s: float | None = None
+    memory: MemoryGrown | None = None
 
 
 class Answer(BaseModel):

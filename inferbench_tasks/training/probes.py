@@ -29,9 +29,16 @@ _PATIENCE_S = 60.0
 def probe(rank: Rank) -> dict[str, float | None]:
     """``fixed_ms``: what forward and backward take beside what grows with the samples, by a batch and half of it (by
     twice as many for fewer than 4); None of large batches. ``hand_over_ms``: what it takes to get a batch that is
-    made in no time from a loader process; None of a run that has such processes, or no loader.
+    made in no time from a loader process; None of a run that has such processes, or no loader. ``forward_flop``: of one
+    sample's forward pass, counted, at least; None of a module of the user's. ``pinned_copy_ms``: copying a batch to a
+    GPU from page-locked memory; None of a CPU, and of a run whose batches are there already.
     """
-    return {"fixed_ms": _fixed_ms(rank), "hand_over_ms": _hand_over_ms(rank)}
+    return {
+        "fixed_ms": _fixed_ms(rank),
+        "hand_over_ms": _hand_over_ms(rank),
+        "forward_flop": _forward_flop(rank),
+        "pinned_copy_ms": _pinned_copy_ms(rank),
+    }
 
 
 def fixed_of(few: int, few_ms: float, many: int, many_ms: float) -> float:
@@ -71,7 +78,7 @@ def _pass(rank: Rank, network: Any, images: Any, labels: Any) -> None:
     network.zero_grad(set_to_none=True)
 
 
-def _least_ms(rank: Rank, work: Callable[[], None]) -> float:
+def _least_ms(rank: Rank, work: Callable[[], object]) -> float:
     """The shortest of some repeats: what else the machine does only makes them longer."""
     times_ns = []
     for _ in range(REPEATS):
@@ -81,6 +88,31 @@ def _least_ms(rank: Rank, work: Callable[[], None]) -> float:
         rank.synchronise()
         times_ns.append(time.monotonic_ns() - start_ns)
     return min(times_ns[1:]) / 1e6
+
+
+def _forward_flop(rank: Rank) -> float | None:
+    """By torch's counter of products and convolutions (a multiply-add is two), which leaves out what is small beside
+    them, and a fused LSTM.
+    """
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    if rank.job.model.kind != "network":
+        return None
+    network = rank.build().eval()  # two samples are no batch to normalise by
+    images, _ = rank.to_device(collate([rank.items[at][:2] for at in range(2)]))
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        network(images)
+    return counter.get_total_flops() / 2 or None
+
+
+def _pinned_copy_ms(rank: Rank) -> float | None:
+    if rank.device.type != "cuda" or not rank.job.loads or rank.job.loader.pin_memory:
+        return None
+    first = _first_items(rank)
+    images, labels, *_ = collate([first[at % len(first)] for at in range(rank.job.train.batch_size)])
+    batch = images.pin_memory(), labels.pin_memory(), None
+    return _least_ms(rank, lambda: rank.to_device(batch))
 
 
 def _hand_over_ms(rank: Rank) -> float | None:

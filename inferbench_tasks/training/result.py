@@ -36,7 +36,8 @@ class TrainingSummary(Document):
     where they were not asked for. ``events``: by the device's own stamps (``training.figures.events``), likewise.
     ``loss``: means of the first and last epoch.
     ``spending``: energy, CO2 and money (``training.spending``). ``probes``: medians of the
-    ranks', see ``training.probes``.
+    ranks', see ``training.probes``. ``memory``: what its want cost (``training.memory_figures``), None of results of
+    before.
     """
 
     synchronised: dict[str, Any]
@@ -47,6 +48,7 @@ class TrainingSummary(Document):
     loader: dict[str, Any] = {}
     probes: dict[str, float | None] = {}
     spending: dict[str, Any] | None = None
+    memory: dict[str, Any] | None = None
 
 
 class TrainingResult(ResultBase):

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import TypeVar
 
+from inferbench_tasks.monitors import memory_stalls
+from inferbench_tasks.monitors.memory_stalls import MemoryStalls
 from inferbench_tasks.monitors.schedstat import ThreadWaits, of_processes
-from inferbench_tasks.training.order import Epoch
+from inferbench_tasks.training.order import Epoch, MemoryGrown
 from inferbench_tasks.training.phases import MEASURED
+
+Number = TypeVar("Number", int, float)
 
 
 class Window:
@@ -42,6 +48,7 @@ class Window:
         self._synchronise()
         epoch.window_end_ns = time.monotonic_ns()
         after = _Use.now(self._waits)
+        epoch.memory = _grown(before.memory, after.memory)
         epoch.cpu_s = (after.cpu_ns - before.cpu_ns) / 1e9
         if before.each_ns:
             grown_ns = [ns - before.each_ns.get(thread, ns) for thread, ns in after.each_ns.items()]
@@ -61,8 +68,25 @@ class _Use:
     wait_ns: int | None
     each_ns: dict[Hashable, int]
     loader_ns: tuple[int, int] | None
+    memory: MemoryStalls
 
     @classmethod
     def now(cls, waits: ThreadWaits) -> _Use:
-        loader_ns = of_processes(child.pid for child in multiprocessing.active_children() if child.pid)
-        return cls(time.process_time_ns(), waits.read_ns(), waits.each_ns(), loader_ns)
+        pids = [child.pid for child in multiprocessing.active_children() if child.pid]
+        memory = memory_stalls.read([os.getpid(), *pids])
+        return cls(time.process_time_ns(), waits.read_ns(), waits.each_ns(), of_processes(pids), memory)
+
+
+def _grown(before: MemoryStalls, after: MemoryStalls) -> MemoryGrown:
+    """A loader process that ended meanwhile takes its faults with it: never fewer than none."""
+    return MemoryGrown(
+        major_faults=max(0, after.major_faults - before.major_faults),
+        scope=after.scope,
+        stalled_s=_more(before.stalled_s, after.stalled_s),
+        swapped_in_bytes=_more(before.swapped_in_bytes, after.swapped_in_bytes),
+        swapped_out_bytes=_more(before.swapped_out_bytes, after.swapped_out_bytes),
+    )
+
+
+def _more(first: Number | None, last: Number | None) -> Number | None:
+    return None if first is None or last is None else max(last - first, type(last)(0))

@@ -33,12 +33,13 @@ from inferbench_tasks.provider.submit.request import names
 from inferbench_tasks.provider.system.local import free_port
 from inferbench_tasks.submission.reader import read_submission
 from inferbench_tasks.submission.sweep import expand
+from inferbench_tasks.training import steps
 from tests import browser
 from tests.unit.analysis.builders import records
 from tests.unit.analysis.builders import view as measured_view
 from tests.unit.perfdb.builders import result
 from tests.unit.regression.nights import write_nights
-from tests.unit.training.epochs import JOB
+from tests.unit.training.epochs import JOB, answer
 from tests.unit.training.report.results import view
 
 if TYPE_CHECKING:
@@ -83,10 +84,12 @@ def site(perfdb: PerfDB, tmp_path: Path) -> Iterator[Site]:
         summary = {"e2e_latency_ms": {"p99": p99_ms}, "throughput_rps": 10.0, "accuracy_ratio": 0.97}
         results.append(result(f"{name}-run", summary=summary, job_id=name, submission=digest, model=model))
     perfdb.collection("results").insert_many([dict(to_stored(document)) for document in results])
+    raw_steps = tmp_path / "steps.parquet"
+    steps.write([answer(0), answer(1)], raw_steps)
     for label, factor in (("fast", 1), ("slow", 2)):
-        training = view(label, factor, interval=(600, 700)).result
+        training = view(label, factor, interval=(600, 700), ranks=2).result
         perfdb.start_run(training.run_id, "x-1", "x", JOB.model_dump(mode="json"))
-        perfdb.save_result(training)
+        perfdb.save_result(training, raw_steps)
         perfdb.end_run(training.run_id, training.verdict)
     perfdb.start_run("asked-1.000", "asked-1", "asked", ASKED)
     perfdb.stage_started("asked-1.000", "serve")
@@ -454,6 +457,8 @@ def test_pages_fit_every_screen(
             "trainings",
             "bricks",
             "run/x-1.fast",
+            "trainings/scaling",
+            "trainings/clusters",
             "trainings/compare?run=x-1.fast&run=x-1.slow",
             "cluster",
             "regression?name=nightly-with-a-name-that-is-long",

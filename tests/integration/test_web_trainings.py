@@ -19,6 +19,8 @@ from inferbench_tasks.cluster.store import Cluster
 from inferbench_tasks.errors import InputError
 from inferbench_tasks.perfdb.store import PerfDB
 from inferbench_tasks.training import steps
+from inferbench_tasks.training.diagnosis import verified
+from inferbench_tasks.training.diagnosis.verified import Verified
 from tests.schedulers import device
 from tests.unit.training.epochs import JOB, answer
 from tests.unit.training.report.results import view
@@ -129,12 +131,41 @@ def test_the_page_of_a_run_draws_its_phases(http: TestClient, trainings: dict[st
     """With the charts of the training's report, from the raw steps, and what holds it up."""
     page = http.get(f"/inferbench/run/{trainings['fast']}").text
     assert "data-charts" in page and "step ms" in page
+    assert "<dt>benchmark</dt><dd>inference</dd>" in page and "<dt>processes</dt><dd>1</dd>" in page
+    assert f"/inferbench/api/trainings/{trainings['fast']}/steps?format=csv" in page
+    assert "Certificate of its figures" in page and "stimulus" not in page
     assert "On the leaderboard" not in page, "which ranks servers"
     invalid = http.get(f"/inferbench/run/{trainings['bad']}").text
     assert "not valid" in invalid and "nobody &lt;b&gt;watched" in invalid
     sections = http.get(f"/inferbench/api/runs/{trainings['fast']}/charts").json()["sections"]
-    assert [section["title"] for section in sections] == ["What holds it up", "Steps", "Phases"]
+    titles = [section["title"] for section in sections]
+    assert titles == ["What holds it up", "Steps", "Phases", "Over the steps"]
     assert len(sections[1]["charts"]) == 2, "the phases, and the steps over time"
+    (over_steps,) = sections[3]["charts"]
+    assert "the phases of each step" in over_steps["layout"]["title"]["text"]
+    drawn = {trace["name"]: trace["y"] for trace in over_steps["data"]}
+    assert set(drawn["loading"]) == {4.0} and len(drawn["loading"]) == 60, "three rounds of twenty steps"
+
+
+def test_what_a_remedy_brought_is_kept_beside_the_diagnosis(
+    http: TestClient, perfdb: PerfDB, trainings: dict[str, str]
+) -> None:
+    """Over REST and on the run's page; kept again it stands there once; another run has none of it."""
+    run = trainings["fast"]
+    of = Verified(
+        run=run, rule="fetch", remedied="y-1.000", changes={"data.where": "memory"}, step_ms=12.0, predicted_ms=8.0,
+        measured_ms=9.0, predicted_by_measured=8 / 9, predicted_gain_ms=4.0, measured_gain_ms=3.0, verdict="valid",
+    )  # fmt: skip
+    for _ in range(2):
+        verified.keep(perfdb, of)
+    document = http.get(f"{API}/{run}/diagnosis").json()
+    (kept,) = document["verified"]
+    assert kept["measured_gain_ms"] == 3.0 and kept["changes"] == {"data.where": "memory"}
+    assert document["sentence"].startswith("No cause is named")
+    tables = http.get(f"/inferbench/api/runs/{run}/charts").json()["sections"][0]["tables"]
+    assert tables[1]["title"] == "Remedies that were run" and tables[1]["rows"][0][3] == "y-1.000"
+    assert http.get(f"{API}/{trainings['slow']}/diagnosis").json()["verified"] == []
+    assert http.get(f"{API}/none/diagnosis").status_code == 404
 
 
 @pytest.fixture

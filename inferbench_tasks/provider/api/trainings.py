@@ -16,6 +16,7 @@ from inferbench_tasks.provider.api.records import records
 from inferbench_tasks.provider.api.runs import Limit, Offset
 from inferbench_tasks.training.comparison import Comparison
 from inferbench_tasks.training.comparison import compare as compared
+from inferbench_tasks.training.diagnosis.of_run import diagnosis_of
 from inferbench_tasks.training.listing import COLUMNS, SORTS, comparison_rows, listed, result_of, row
 from inferbench_tasks.training.result import TrainingResult
 from inferbench_tasks.training.scaling.rows import documents
@@ -129,6 +130,16 @@ def one_training(run: str, request: Request, db: Store, format: Format = None) -
     if wants_csv(request, format):
         return table(request, "csv", [row(result)], name=result.run_id, columns=COLUMNS)
     return table(request, "json", [], plain(result.model_dump(mode="json")))
+
+
+@router.get("/{run}/diagnosis", summary="What holds a training up")
+def diagnosis(run: str, request: Request, db: Store, format: Format = None) -> Response:
+    """``sentence``, ``causes`` (the costliest first, each with its evidence, remedy, cost and predicted gain, s),
+    ``stalls`` by differences of its submission's runs, ``verified``: its remedies that were run, ms.
+    """
+    result = find(db, run)
+    made = diagnosis_of(db, result).model_dump(mode="json")
+    return table(request, format, made["causes"], plain(made), name=f"{result.run_id}.diagnosis")
 
 
 @router.get(

@@ -37,6 +37,7 @@ def run_page(run: str, db: Store, user: User, may_change: MayChange) -> HTMLResp
     run_id = record.run_id if record else result.run_id if result else run
     (view,) = load_runs(db, [run_id])
     others = results_of(db, record) if record and result is None else []
+    pipeline = pipeline_of(record.job if record else {})
     invocation = (record or result).invocation_id if record or result else None  # type: ignore[union-attr]
     stages = stages_of(record) if record else []
     running = record is not None and record.status == "running"
@@ -57,9 +58,14 @@ def run_page(run: str, db: Store, user: User, may_change: MayChange) -> HTMLResp
         invocation=invocation,
         report=f"/inferbench/report/{invocation}" if report.is_file() else None,
         board="/inferbench/leaderboard" + query(model=result.model.name, mark=invocation) if result else None,
-        warnings=notes_of([view], 0) if result and not result.samples else _warnings(view),
+        warnings=[
+            *(notes_of([view], 0) if result and not result.samples else _warnings(view)),
+            *(getattr(others[0], "certificate", {}).get("warnings", []) if others else []),
+        ],
         tiles=tiles(view) if result or not others else tiles_of_another_kind(others[0], record),
-        facts=facts(view),
+        facts=facts(view) | (pipeline.described(others[0]) if others else {}),
+        downloads=pipeline.downloads(others[0]) if others else {},
+        certificate_of="the stimulus" if result or not others else "its figures",
         stages=stages,
         certificate=_certificate(result or next(iter(others), None)),
         provenance=[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query
@@ -25,9 +26,16 @@ _FIGURES = {
     "samples_per_s": ("samples/s", True),
     "step_ms": ("step, ms", False),
     **{f"{name}_ms": (f"{name.replace('_', ' ')}, ms", False) for name in PHASES},
-    "events_step_ms": ("step by the device, ms", False),
-    **{f"jade_{name}_ms": (f"Jade's {name.replace('_', ' ')}, ms", False) for name in JADE},
-    "jade_step_ms": ("Jade's step, ms", False),
+    "events_step_ms": ("step, ms", False),
+    **{f"events_{name}_ms": (f"{name.replace('_', ' ')}, ms", False) for name in PHASES},
+    **{f"jade_{name}_ms": (f"{name.replace('_', ' ')}, ms", False) for name in JADE},
+    "jade_step_ms": ("step, ms", False),
+}
+#: What a column's name begins with -> the timing that it is by.
+_TIMINGS = {
+    "samples_per_s": "no instruments",
+    "events_": "events (the device's stamps)",
+    "jade_": "jade (its own clock)",
 }
 
 
@@ -53,6 +61,7 @@ def trainings(
         here="trainings",
         rows=[row | {name: shown_figure(row, name) for name in shown} for row in rows],
         shown=shown,
+        timings=[(title, len(list(names))) for title, names in groupby(shown, _timing)],
         links={name: _sorted_by(name, sort, filters) for name in shown},
         filters=filters,
         filled=any(filters.values()),
@@ -85,6 +94,11 @@ def compare(db: Store, run: Annotated[list[str], Query()] = []) -> HTMLResponse:
     return page(
         "compare_trainings.html", here="trainings", slots=slots, problem=problem, comparisons=comparisons
     )
+
+
+def _timing(name: str) -> str:
+    """The timing that a column is by."""
+    return next((title for start, title in _TIMINGS.items() if name.startswith(start)), "synchronised")
 
 
 def _sorted_by(name: str, sort: str, filters: dict[str, str]) -> str | None:

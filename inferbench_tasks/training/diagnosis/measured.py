@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.perfdb.documents import Document
 from inferbench_tasks.training.diagnosis.base import LEAST_SHARE, Cause, RunRule
 from inferbench_tasks.training.diagnosis.observation import Observation, Steps, of_result
@@ -13,13 +14,19 @@ from inferbench_tasks.training.diagnosis.runs import (
     exchange,
     fetch,
     first_epoch,
+    impossible,
+    memory,
     preparation,
+    slow_device,
     small_batch,
     startup_in_means,
     straggler,
     threads,
     transfer,
+    unpinned,
+    wrong_column,
 )
+from inferbench_tasks.training.diagnosis.verified import Verified
 from inferbench_tasks.training.result import TrainingResult
 
 #: Of what holds every epoch up.
@@ -28,23 +35,32 @@ RULES: tuple[RunRule, ...] = (
     fetch.find,
     cores.find,
     threads.find,
+    memory.find,
     transfer.find,
+    unpinned.find,
     small_batch.find,
     exchange.find,
     straggler.find,
     startup_in_means.find,
+    wrong_column.find,
+    impossible.find,
 )
 
 
 class Diagnosis(Document):
     """``sentence``: what holds the run up, that nothing does, or why its figures can't tell. ``step_s``: the step that
-    the costs are of; None where nothing can be told. ``causes``: the costliest first.
+    the costs are of; None where nothing can be told. ``causes``: the costliest first. ``stalls``: by differences of its
+    submission's runs (``diagnosis.stalls``), None without any. ``verified``: its remedies that were run, the newest
+    first.
     """
 
     run_id: str
     sentence: str
     step_s: float | None = None
     causes: list[Cause] = []
+    stalls: dict[str, Any] | None = None
+    stalls_sentence: str | None = None
+    verified: list[Verified] = []
 
     @property
     def remedied(self) -> Cause | None:
@@ -59,15 +75,23 @@ def causes_of(run: Observation) -> list[Cause]:
     """
     once = list(first_epoch.find(run))
     steady = first_epoch.later(run) if once else run
-    causes = [*once, *(cause for rule in RULES for cause in rule(steady))]
-    least_s = LEAST_SHARE * run.step_ms / 1e3
+    return in_order([*once, *(cause for rule in RULES for cause in rule(steady))], run.step_ms)
+
+
+def in_order(causes: Sequence[Cause], step_ms: float) -> list[Cause]:
+    """Causes of 5% of a step at least, the costliest first; then figures that are wrong."""
+    least_s = LEAST_SHARE * step_ms / 1e3
     held = [cause for cause in causes if cause.kind == "cause" and (cause.cost_s or 0.0) >= least_s]
     wrong = [cause for cause in causes if cause.kind == "wrong"]
     return [*sorted(held, key=lambda cause: -(cause.cost_s or 0.0)), *wrong]
 
 
-def diagnose(result: TrainingResult, ranks: Sequence[Steps] = ()) -> Diagnosis:
-    """Of a valid run; of any other it says why nothing is told. ``ranks``: see ``Observation``."""
+def diagnose(
+    result: TrainingResult, ranks: Sequence[Steps] = (), others: Sequence[TrainingResult] = ()
+) -> Diagnosis:
+    """Of a valid run; of any other it says why nothing is told. ``ranks``: see ``Observation``; ``others``: runs of the
+    same job, of which its device's kind has a baseline.
+    """
     if not result.verdict.valid:
         return Diagnosis(
             run_id=result.run_id, sentence=f"No cause is named, for the run is {result.verdict}."
@@ -78,12 +102,14 @@ def diagnose(result: TrainingResult, ranks: Sequence[Steps] = ()) -> Diagnosis:
             run_id=result.run_id,
             sentence="No cause is named: the run has too few steps for a figure, or its job is not known.",
         )
-    causes = causes_of(run)
+    of_device = list(slow_device.find(result, others, run.step_ms))
+    causes = in_order([*causes_of(run), *of_device], run.step_ms)
     first = next((cause for cause in causes if cause.kind == "cause"), None)
     sentence = (
-        f"{first.sentence} That costs {(first.cost_s or 0.0) * 1e3:.3g} ms of a step of {run.step_ms:.3g} ms."
+        f"{first.sentence} That costs {number((first.cost_s or 0.0) * 1e3)} ms of a step of {number(run.step_ms)} ms."
         if first
-        else f"No rule finds what holds it up: none names {LEAST_SHARE:.0%} of a step of {run.step_ms:.3g} ms or more."
+        else f"No rule finds what holds it up: none names {LEAST_SHARE:.0%} of a step of {number(run.step_ms)} ms or "
+        "more."
     )
     return Diagnosis(run_id=result.run_id, sentence=sentence, step_s=run.step_ms / 1e3, causes=causes)
 

@@ -54,7 +54,8 @@ class Observation:
 
     ``start_ms``: of the loader's processes in each epoch. ``warmup_ms``: a step of the warm-up, None without one.
     ``bare_step_ms``: without instruments. ``ranks``: steps by rank. ``probes``: see ``training.probes``. ``jade``: see
-    ``training.jade``; None where it was not asked for.
+    ``training.jade``; None where it was not asked for. ``memory``: see ``training.memory_figures``, None of older
+    runs. ``events``: see ``figures.events``, None where they were not asked for. ``device``: its name.
     """
 
     job: TrainingJob
@@ -68,6 +69,9 @@ class Observation:
     ranks: Sequence[Steps] = ()
     probes: Mapping[str, float | None] = field(default_factory=dict)
     jade: Mapping[str, Any] | None = None
+    memory: Mapping[str, Any] | None = None
+    events: Mapping[str, Any] | None = None
+    device: str | None = None
 
     @property
     def processes(self) -> int:
@@ -142,6 +146,9 @@ def of_result(result: TrainingResult, ranks: Sequence[Steps] = ()) -> Observatio
         ranks=ranks,
         probes=summary.probes,
         jade=summary.jade,
+        memory=summary.memory,
+        events=summary.events,
+        device=result.device.name if result.device else None,
     )
 
 

@@ -8,6 +8,7 @@ from inferbench_tasks.catalogue import find_hardware
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.contradiction import same_run
 from inferbench_tasks.training.imported.rows import Import, TableRow
+from inferbench_tasks.training.peak import peak_flops
 
 #: FLOP of one forward pass of one image of 224 x 224 (a multiply-add is two), counted over the network's graph.
 FORWARD_FLOP = {"resnet50": 2 * 4.089e9}
@@ -66,12 +67,7 @@ def _flops(row: TableRow, batch_size: int) -> float | None:
 
 def _peak_flops(row: TableRow) -> float | None:
     sheet = find_hardware(row.device)
-    if sheet is None:
-        return None
-    # torch computes convolutions of fp32 in TF32 where the device has it, unless it is told not to.
-    wide = max(sheet.fp32_tflops or 0.0, sheet.tf32_tflops or 0.0)
-    tflops = wide if row.precision == "fp32" else sheet.fp16_tflops
-    return tflops * 1e12 if tflops else None
+    return None if sheet is None else peak_flops(sheet, row.precision, tf32_for_fp32=True)
 
 
 def _inference_beside(row: TableRow, rows: list[TableRow]) -> TableRow | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from inferbench_tasks.training.diagnosis.measured import Diagnosis
+from inferbench_tasks.training.diagnosis.verified import Verified
 from inferbench_tasks.training.result import TrainingResult
 
 
-def beside(diagnosis: Diagnosis, before: TrainingResult, after: TrainingResult) -> dict[str, Any]:
-    """The step before, as predicted and as measured, ms; null where the new run is not valid, with its verdict.
+def beside(diagnosis: Diagnosis, before: TrainingResult, after: TrainingResult) -> Verified:
+    """The step before, as predicted and as measured, ms; None where the new run is not valid, with its verdict.
 
     ``predicted_by_measured``: the ratio of both steps. A step of another batch counts by its samples.
     """
@@ -21,16 +20,20 @@ def beside(diagnosis: Diagnosis, before: TrainingResult, after: TrainingResult) 
     measured_ms = (
         timing["step_ms"]["mean"] * _samples_ratio(before, after) if timing and timing["step_ms"] else None
     )
-    return {
-        "run": before.run_id,
-        "rule": cause.rule,
-        "remedied": after.run_id,
-        "step_ms": before_ms,
-        "predicted_ms": predicted_ms,
-        "measured_ms": measured_ms,
-        "predicted_by_measured": predicted_ms / measured_ms if measured_ms else None,
-        "verdict": str(after.verdict),
-    }
+    return Verified(
+        run=before.run_id,
+        rule=cause.rule,
+        remedied=after.run_id,
+        sentence=cause.sentence,
+        changes=dict(cause.changes),
+        step_ms=before_ms,
+        predicted_ms=predicted_ms,
+        measured_ms=measured_ms,
+        predicted_by_measured=predicted_ms / measured_ms if measured_ms else None,
+        predicted_gain_ms=before_ms - predicted_ms,
+        measured_gain_ms=before_ms - measured_ms if measured_ms is not None else None,
+        verdict=str(after.verdict),
+    )
 
 
 def _samples_ratio(before: TrainingResult, after: TrainingResult) -> float:

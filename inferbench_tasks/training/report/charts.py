@@ -7,7 +7,6 @@ from typing import Any
 
 from inferbench_tasks.analysis.charts.style import (
     MAX_RUNS,
-    PALETTE,
     Chart,
     axis,
     by_run,
@@ -16,9 +15,9 @@ from inferbench_tasks.analysis.charts.style import (
     rows_height,
     text,
 )
+from inferbench_tasks.training.report.course import PHASE_COLOURS
 from inferbench_tasks.training.report.views import PHASES, TrainingView
 
-_COLOURS = dict(zip(PHASES, PALETTE, strict=True))
 _REST = "#CCCCCC"
 _KINDS = (("CPU", "#0072B2"), ("waiting for a core", "#D55E00"), ("waiting for something else", "#CCCCCC"))
 #: More points than this are drawn as means of neighbouring steps.
@@ -33,7 +32,7 @@ def phases(views: Sequence[TrainingView]) -> Chart | None:
     labels = [_label(view) for view in timed]
     rows = {name: [_wall_ms(view, name) for view in timed] for name in PHASES}
     data = [
-        _bar(name.replace("_", " "), values, labels, _COLOURS[name])
+        _bar(name.replace("_", " "), values, labels, PHASE_COLOURS[name])
         for name, values in rows.items()
         if any(values)
     ]
@@ -75,7 +74,7 @@ def ranks(view: TrainingView) -> Chart | None:
             name.replace("_", " "),
             [rank["phases"].get(name, {}).get("wall_ms") for rank in timing["ranks"]],
             labels,
-            _COLOURS[name],
+            PHASE_COLOURS[name],
         )
         for name in PHASES
         if name in timing["phases"]

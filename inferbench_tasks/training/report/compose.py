@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from inferbench_tasks.analysis.charts.style import Chart
 from inferbench_tasks.analysis.report import page
@@ -13,17 +14,17 @@ from inferbench_tasks.analysis.report.provenance import tables_of
 from inferbench_tasks.analysis.report.sections import Section
 from inferbench_tasks.contracts.verdict import reasons_of
 from inferbench_tasks.dotted import flatten
-from inferbench_tasks.errors import PerfDBError
 from inferbench_tasks.perfdb.store import PerfDB
-from inferbench_tasks.training.diagnosis.measured import Diagnosis, diagnose
-from inferbench_tasks.training.diagnosis.raw import ranks_of
-from inferbench_tasks.training.report import charts, tables
+from inferbench_tasks.training.diagnosis.measured import Diagnosis
+from inferbench_tasks.training.diagnosis.observation import Steps, of_result
+from inferbench_tasks.training.diagnosis.of_run import diagnosis_of, steps_of
+from inferbench_tasks.training.report import charts, course, diagnosis_tables, prediction, tables
 from inferbench_tasks.training.report.stalls import stalls
 from inferbench_tasks.training.report.views import TrainingView, load_views
 from inferbench_tasks.training.report.words import sentences
 
-log = logging.getLogger(__name__)
-
+#: A run and its raw steps by rank; [] where they can't be read.
+RawSteps = tuple[TrainingView, Sequence[Steps]]
 REPORT_FILE = "report.html"
 #: So many runs have pictures of their own; of the others the tables tell.
 MOST_RUNS = 6
@@ -34,20 +35,21 @@ def make_report(
 ) -> list[TrainingView]:
     """Draw the report of these runs into a file; the runs that it shows."""
     views = load_views(db, run_ids)
-    page.write(path, html(views, _series(db, views), submission, _diagnoses(db, views)))
+    steps = _steps(db, views)
+    page.write(path, html(views, steps, submission, _diagnoses(db, steps)))
     return views
 
 
 def html(
     views: Sequence[TrainingView],
-    series: Sequence[tuple[TrainingView, Sequence[float]]],
+    steps: Sequence[RawSteps],
     submission: dict[str, Any],
     diagnoses: Sequence[tuple[TrainingView, Diagnosis]] = (),
 ) -> str:
-    """The page as HTML; ``series``: the measured steps of runs in the order of time, ms; ``diagnoses``: of runs."""
+    """The page as HTML; ``steps``: of runs that have them; ``diagnoses``: of runs."""
     drawn: dict[str, Any] = {}
     parts = []
-    for section in sections(views, series, diagnoses):
+    for section in sections(views, steps, diagnoses):
         keys = [f"c{len(drawn) + number}" for number in range(len(section.charts))]
         drawn.update(zip(keys, section.charts, strict=True))
         parts.append({"title": section.title, "charts": keys, "tables": section.tables})
@@ -56,7 +58,7 @@ def html(
         title=str(submission.get("name") or "training"),
         subtitle=_subtitle(views),
         description=submission.get("description") or "",
-        advice=sentences(views),
+        advice=sentences(views, diagnoses),
         troubled=[view for view in views if not view.valid],
         notes=_notes(views),
         runs=tables.runs(views),
@@ -70,15 +72,27 @@ def html(
 
 def sections(
     views: Sequence[TrainingView],
-    series: Sequence[tuple[TrainingView, Sequence[float]]],
+    steps: Sequence[RawSteps],
     diagnoses: Sequence[tuple[TrainingView, Diagnosis]] = (),
 ) -> list[Section]:
     """What there is to show of these runs, in the order of the page; see ``html`` for the others."""
     own = [chart for view in views[:MOST_RUNS] for chart in (charts.cores(view), charts.ranks(view))]
+    over_steps = [
+        chart
+        for view, ranks in steps[:MOST_RUNS]
+        for chart in (
+            course.phases(view, ranks),
+            course.ranks(view, ranks),
+            course.workers(view, ranks, _workers(view)),
+        )
+    ]
+    models = [prediction.by_workers(view, of_result(view.result, ranks)) for view, ranks in steps[:MOST_RUNS]]
+    series = [(view, times_ms) for view, ranks in steps if len(times_ms := _step_ms(ranks))]
     blocks: tuple[tuple[str, list[Chart | None], list[dict[str, Any]]], ...] = (
-        ("What holds it up", [], tables.diagnoses(diagnoses)),
+        ("What holds it up", models, diagnosis_tables.diagnoses(diagnoses)),
         ("Steps", [charts.phases(views), charts.course(series)], []),
         ("Phases", own, tables.phases(views)),
+        ("Over the steps", over_steps, []),
         ("Energy, CO2 and cost", [], tables.spending(views)),
         ("Loading", [], [*stalls(views), *tables.loader(views)]),
         ("The device's own stamps", [], tables.events(views)),
@@ -94,26 +108,30 @@ def sections(
 def sections_of(db: PerfDB, run_ids: Sequence[str]) -> list[Section]:
     """The sections of these runs, with their steps read from PerfDB."""
     views = load_views(db, run_ids)
-    return sections(views, _series(db, views), _diagnoses(db, views))
+    steps = _steps(db, views)
+    return sections(views, steps, _diagnoses(db, steps))
 
 
-def _diagnoses(db: PerfDB, views: Sequence[TrainingView]) -> list[tuple[TrainingView, Diagnosis]]:
-    """Of the runs that have figures."""
-    pairs = []
-    for view in views:
-        if view.timing is None:
-            continue
-        try:
-            ranks = ranks_of(db, view.result)
-        except PerfDBError as error:
-            log.warning("no steps of %s: %s", view.run_id, error)
-            ranks = []
-        pairs.append((view, diagnose(view.result, ranks)))
-    return pairs
+def _steps(db: PerfDB, views: Sequence[TrainingView]) -> list[RawSteps]:
+    """Of the runs that have figures; [] of one whose steps can't be read."""
+    return [(view, steps_of(db, view.result)) for view in views if view.timing is not None]
 
 
-def _series(db: PerfDB, views: Sequence[TrainingView]) -> list[tuple[TrainingView, list[float]]]:
-    return [(view, steps_ms) for view in views if (steps_ms := _steps_ms(db, view))]
+def _diagnoses(db: PerfDB, steps: Sequence[RawSteps]) -> list[tuple[TrainingView, Diagnosis]]:
+    return [(view, diagnosis_of(db, view.result, ranks)) for view, ranks in steps]
+
+
+def _workers(view: TrainingView) -> int:
+    return int(view.result.loader.get("workers") or 0)
+
+
+def _step_ms(ranks: Sequence[Steps]) -> list[float]:
+    """The measured steps of the epochs with instruments, mean of ranks, in the order of time."""
+    if not ranks:
+        return []
+    count = min(len(of["step_ns"]) for of in ranks)
+    means: list[float] = (np.mean([of["step_ns"][:count] for of in ranks], axis=0) / 1e6).tolist()
+    return means
 
 
 def _subtitle(views: Sequence[TrainingView]) -> str:
@@ -162,23 +180,3 @@ def _certificate(view: TrainingView) -> dict[str, Any]:
         "valid": certificate.get("valid"),
         "reasons": [reason.text for reason in reasons_of(certificate)],
     }
-
-
-def _steps_ms(db: PerfDB, view: TrainingView) -> list[float]:
-    """The measured steps of the epochs with instruments, mean of ranks, in the order of time; [] without any."""
-    import pyarrow
-    import pyarrow.parquet
-
-    if view.result.samples is None:
-        return []
-    try:
-        content = db.files.get(view.result.samples)
-    except PerfDBError as error:
-        log.warning("no steps of %s: %s", view.run_id, error)
-        return []
-    table = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content)).read().to_pylist()
-    steps: dict[tuple[int, int], list[float]] = {}
-    for row in table:
-        if row["part"] == "measured" and row.get("timing", "synchronised") == "synchronised":
-            steps.setdefault((row["round"], row["step"]), []).append(row["step_ns"] / 1e6)
-    return [sum(of) / len(of) for _, of in sorted(steps.items())]

@@ -1,17 +1,13 @@
-"""What of a step is computing, preparing and fetching, by differences of runs that differ in where the data lies.
-
-As DS-Analyzer does (Mohan et al., VLDB 2021): computing is the step with data on the device, batches what data in
-memory takes beyond it, preparing what warm files take beyond that, fetching what cold files take beyond warm ones.
-"""
+"""The report's table of what of a step is computing, preparing and fetching: see ``diagnosis.stalls``."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.training.diagnosis import stalls as by_runs
+from inferbench_tasks.training.diagnosis.stalls import Difference
 from inferbench_tasks.training.report.views import TrainingView
 
 _HEAD = ["run", "computing, ms", "batches, ms", "preparing, ms", "fetching, ms"]
@@ -24,42 +20,10 @@ _NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class Difference:
-    """Of two means, ms, with its 95% interval (Welch 1947); None where a run has fewer than three rounds."""
-
-    mean: float
-    interval: tuple[float, float] | None
-
-    def __str__(self) -> str:
-        if self.interval is None:
-            return f"{number(self.mean)} (no interval)"
-        low, high = self.interval
-        return f"{number(self.mean)} ({number(low)} to {number(high)})"
-
-
 def difference(view: TrainingView, less: TrainingView) -> Difference:
     """The mean step of a run less that of another; both have steps."""
-    from scipy.special import stdtrit
-
-    means, variances, freedoms = [], [], []
-    for timing in (view.timing, less.timing):
-        assert timing is not None
-        step, rounds = timing["step_ms"], timing.get("rounds") or 0
-        means.append(step["mean"])
-        if step["ci95"] is not None and rounds >= 3:
-            half = (step["ci95"][1] - step["ci95"][0]) / 2
-            variances.append((half / float(stdtrit(rounds - 1, 0.975))) ** 2)
-            freedoms.append(rounds - 1)
-    mean = means[0] - means[1]
-    if len(variances) < 2:
-        return Difference(mean, None)
-    total = sum(variances)
-    if not total:
-        return Difference(mean, (mean, mean))
-    freedom = total**2 / sum(v**2 / f for v, f in zip(variances, freedoms, strict=True))
-    half = float(stdtrit(freedom, 0.975)) * math.sqrt(total)
-    return Difference(mean, (mean - half, mean + half))
+    assert view.timing is not None and less.timing is not None
+    return by_runs.difference(view.timing, less.timing)
 
 
 def stalls(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
@@ -104,7 +68,11 @@ def _groups(views: Sequence[TrainingView]) -> list[dict[str, TrainingView]]:
             continue
         data, device = view.job.get("data") or {}, view.result.device
         place = "cold" if data.get("read") == "cold" else str(data.get("where", "disk"))
-        rest = {key: value for key, value in view.job.items() if key not in ("data", "name", "description")}
+        rest = {
+            key: value
+            for key, value in view.job.items()
+            if key not in ("data", "name", "description", "expected")
+        }
         of = {key: value for key, value in data.items() if key not in ("where", "read")}
         machine = (device.name, device.cores) if device else None
         groups.setdefault(repr((rest, of, machine)), {}).setdefault(place, view)

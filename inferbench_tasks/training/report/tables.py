@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from inferbench_tasks.analysis.report.page import number
-from inferbench_tasks.training.diagnosis.measured import Diagnosis
 from inferbench_tasks.training.jade import COLUMNS
+from inferbench_tasks.training.peak import least_forward_s
 from inferbench_tasks.training.report.views import PHASES, TrainingView
 
 JADE_NOTE = (
@@ -15,7 +15,7 @@ JADE_NOTE = (
     "of the loader's processes) and the last among them; loading holds the transfer to the device, forward the loss, "
     "backward the optimiser. After the bar: means of all ranks over measured steps, the device synchronised at every "
     "border. A CPU runs in step with the host, so nothing is launched here that Jade's clock would miss; on a GPU its "
-    "columns of one device are times of launching."
+    "columns of one device are times of launching. Impossible is what beats the device's datasheet."
 )
 IN_STEP = "A CPU runs in step with its host: both clocks are one, and nothing waits for a device between the phases."
 BY_STREAM = (
@@ -91,43 +91,6 @@ def phases(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
     return tables
 
 
-def diagnoses(of: Sequence[tuple[TrainingView, Diagnosis]]) -> list[dict[str, Any]]:
-    """What holds each run up: its causes, the costliest first, with their remedies; [] without any run."""
-    rows: list[list[Any]] = []
-    for view, diagnosis in of:
-        if not diagnosis.causes:
-            rows.append([view.label, "–", diagnosis.sentence, "", "–", "–"])
-        for cause in diagnosis.causes:
-            cost_ms, gain_ms = (None if of_s is None else of_s * 1e3 for of_s in (cause.cost_s, cause.gain_s))
-            texts = [cause.sentence, " ".join([f"{line}." for line in cause.evidence])]
-            rows.append(
-                [
-                    view.label,
-                    cause.rule,
-                    " ".join(texts),
-                    cause.remedy or "–",
-                    number(cost_ms),
-                    number(gain_ms),
-                ]
-            )
-    if not rows:
-        return []
-    head = [
-        "run",
-        "rule",
-        "what holds it up, and by which figures",
-        "remedy",
-        "costs, ms",
-        "expected gain, ms",
-    ]
-    note = (
-        "Costs and gains are of one step, by a model of the run's pipeline; `inferbench training diagnose RUN "
-        "--verify` runs a remedy and sets its step beside the predicted one. Causes of less than 5% of the step "
-        "are not named."
-    )
-    return [{"title": "", "head": head, "rows": rows, "numbers": [4, 5], "note": note}]
-
-
 def loader(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
     """What making a batch takes in each run; [] where no loader made any."""
     rows = []
@@ -173,6 +136,8 @@ def jade(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
         block, truth = view.summary.jade, (view.timing or {}).get("phases") or {}
         columns = block["columns"] or {}
         cells = [_seconds(columns.get(name)) for name in COLUMNS]
+        if _is_impossible(view, columns.get("forward")):
+            cells[COLUMNS.index("forward")] += " (impossible)"
         cells += [_seconds(block["step_s"]), _seconds(block["epoch_s"]), _percent(block["explained_ratio"])]
         cells += [
             _seconds(truth[name]["wall_ms"]["mean"] / 1e3 if name in truth else None) for name in present
@@ -180,6 +145,17 @@ def jade(views: Sequence[TrainingView]) -> list[dict[str, Any]]:
         rows.append([view.label, *cells])
     table = {"title": "", "head": head, "rows": rows, "numbers": list(range(1, len(head))), "note": JADE_NOTE}
     return [table]
+
+
+def _is_impossible(view: TrainingView, forward_s: float | None) -> bool:
+    """Whether it beats the datasheet of its device: see the rule ``impossible``."""
+    device, train = view.result.device, view.job.get("train") or {}
+    flop = view.summary.probes.get("forward_flop") if view.summary else None
+    samples = train.get("batch_size", 0) * train.get("passes", 1)
+    least_s = least_forward_s(
+        device.name if device else None, train.get("precision", "fp32"), flop * samples if flop else None
+    )
+    return forward_s is not None and least_s is not None and forward_s < least_s
 
 
 def events(views: Sequence[TrainingView]) -> list[dict[str, Any]]:

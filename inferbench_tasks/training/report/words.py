@@ -8,22 +8,56 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from inferbench_tasks.training.diagnosis.base import LEAST_SHARE
+from inferbench_tasks.training.diagnosis.measured import Diagnosis
+from inferbench_tasks.training.report import expectation
 from inferbench_tasks.training.report.views import TrainingView
 
+#: Rules that name figures which are not to be believed.
+WRONG_FIGURES = ("wrong_column", "startup_in_means", "impossible")
 #: So much of a step spent waiting for a core is said.
 WAITED_RATIO = 0.05
 #: More runs than this are told by the tables alone.
 MOST_RUNS = 6
 
 
-def sentences(views: Sequence[TrainingView]) -> list[str]:
-    """The fastest of the runs that do the same work, then each run's largest phases."""
+def sentences(
+    views: Sequence[TrainingView], diagnoses: Sequence[tuple[TrainingView, Diagnosis]] = ()
+) -> list[str]:
+    """The fastest of the runs that do the same work, then each run's largest phases, then what of BenchmarkJade's
+    columns stands in the wrong one, and which figures are impossible (``diagnoses``).
+    """
     valid = [view for view in views if view.valid and view.samples_per_s is not None]
     if not valid:
         return ["No run is valid, so nothing is compared; what is wrong with each stands below."]
     alike = sorted(valid, key=_work)
     texts = [text for _, group in groupby(alike, _work) if (text := _fastest(list(group)))]
-    return texts + [text for view in valid[:MOST_RUNS] if (text := _where(view))]
+    texts += [text for view in valid[:MOST_RUNS] if (text := _where(view))]
+    texts += [text for view in valid for text in expectation.sentences(view)]
+    return texts + _of_jade(diagnoses)
+
+
+def _of_jade(diagnoses: Sequence[tuple[TrainingView, Diagnosis]]) -> list[str]:
+    """What holds of Jade's columns of valid runs: a sentence for each that is wrong, one for all that are right."""
+    texts: list[str] = []
+    right: list[TrainingView] = []
+    for view, diagnosis in diagnoses:
+        jade = view.summary.jade if view.summary else None
+        wrong = [cause for cause in diagnosis.causes if cause.rule in WRONG_FIGURES]
+        texts += [f"{view.label}: {cause.sentence}" for cause in wrong[: MOST_RUNS - len(texts)]]
+        if view.valid and jade and jade["columns"] and not wrong:
+            right.append(view)
+    if right:
+        names = right[0].label if len(right) == 1 else f"{len(right)} run(s)"
+        texts.append(
+            f"BenchmarkJade's columns of {names} hold what they are called by, within {LEAST_SHARE:.0%} of a step"
+            + (": a CPU runs in step with its host." if all(_on_cpu(view) for view in right) else ".")
+        )
+    return texts
+
+
+def _on_cpu(view: TrainingView) -> bool:
+    return view.result.device is not None and view.result.device.kind == "cpu"
 
 
 def _work(view: TrainingView) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ _APART = {
 }
 _HEAD = (
     "name", "user", "description", "tags", "priority", "expected_duration_s", "deadline_s", "block", "timing",
+    "expected",
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from inferbench_tasks.contracts.handles import Handle
 from inferbench_tasks.stages.base import Context, JobInput, Stage
+from inferbench_tasks.training import cold
 from inferbench_tasks.training.job import TrainingJob
 from inferbench_tasks.training.order import (
     FOLDER,
@@ -107,15 +108,19 @@ def _data(job: TrainingJob, folder: Path, ctx: Context) -> tuple[Path, Any, dict
 
         path = folder / IMAGES_FOLDER
         shutil.rmtree(path, ignore_errors=True)  # of an attempt before
+        if job.data.read == "cold":
+            cold.check(folder)
         return path, jpeg.write(path, job.data.count, job.train.seed), None
     if job.data.kind == "folder":
         from inferbench_tasks.artifacts.safe_files import inside
         from inferbench_tasks.contracts.models import Watch
-        from inferbench_tasks.training.folder import choose, write_listing
+        from inferbench_tasks.training.folder import choose, read_listing, write_listing
 
         source = inside(ctx.base_dir, str(job.data.path), "data.path")
         chosen = choose(source, job.data.count, job.train.seed, Watch(ctx.progress, ctx.cancelled))
         write_listing(folder / LISTING_FILE, source, chosen)
+        if job.data.read == "cold":
+            cold.check_files(read_listing(str(folder / LISTING_FILE)), str(job.data.path))
         return folder / LISTING_FILE, np.array(chosen.labels, dtype=np.int64), chosen.left_out()
     from inferbench_tasks.training.datasets import arrays
 

@@ -8,7 +8,7 @@ import pytest
 
 from inferbench_tasks.catalogue import CONFIG_DIR
 from inferbench_tasks.errors import InputError
-from inferbench_tasks.training.expected import expectation
+from inferbench_tasks.training.expected import ExpectedSpeed, expectation
 
 ROW = "  - {{device: {0}, of: {1}, speed: {2}, source: s, date: '2023'{3}}}\n"
 
@@ -47,3 +47,25 @@ def test_expected_speeds_that_lead_in_a_circle_are_refused(
     monkeypatch.setenv(CONFIG_DIR, str(tmp_path))
     with pytest.raises(InputError, match="lead in a circle"):
         expectation("a", "b", count=1, precision=None)
+
+
+def speed(device: str, of: str, factor: float) -> ExpectedSpeed:
+    return ExpectedSpeed(device=device, of=of, speed=factor, source="s", date="2024")
+
+
+def test_given_factors_stand_beside_the_table_and_before_it() -> None:
+    """A new device is led to by the table's; a row for the same pair, precision and count replaces the table's own."""
+    found = expectation("new", "A40", count=1, precision="fp32", given=[speed("new", "V100", 2.0)])
+    assert found is not None and found.speed == pytest.approx(2 * 0.943)
+    own = ExpectedSpeed(
+        device="V100", of="A40", speed=0.5, precision="fp32", count=1, source="measured", date="2025"
+    )
+    replaced = expectation("V100", "A40", count=1, precision="fp32", given=[own])
+    assert replaced is not None and replaced.speed == 0.5
+    assert expectation("V100", "A40", count=8, precision="fp32", given=[own]) is not None
+
+
+def test_given_factors_that_close_a_circle_with_the_table_are_refused() -> None:
+    """JADE2's V100 is there by way of the V100."""
+    with pytest.raises(InputError, match="the factors given, beside .* lead in a circle"):
+        expectation("a", "b", count=1, precision="fp32", given=[speed("JADE2/V100", "A40", 0.6)])

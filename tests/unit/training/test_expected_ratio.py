@@ -141,3 +141,18 @@ def test_a_variants_figures_are_not_those_of_its_product(name: str) -> None:
     """The table has SXM boards: an H100 PCIe has 51 TFLOP/s and 2,000 GB/s, not 67 and 3,350."""
     for runs in ((run(V100), run(name)), (run(name), run("NVIDIA L4"))):
         assert "datasheets are of other variants of these devices" in reason(*runs)
+
+
+def test_factors_of_a_submission_count_for_its_runs() -> None:
+    """Given by both runs once; given by one of them they hold as well; factors that contradict are the reason."""
+    factor = {"device": "B200", "of": "H900", "speed": 2.0, "source": "s", "date": "2025"}
+
+    def with_factors(device: str, *factors: dict[str, Any]) -> TrainingResult:
+        of = run(device)
+        job = {**of.provenance.model_dump()["job"], "expected": {"factors": list(factors)}}
+        return of.model_copy(update={"provenance": Provenance(**{"job": job})})
+
+    assert expected(with_factors("B200", factor), with_factors("H900", factor)).low == pytest.approx(2.0)
+    assert expected(with_factors("B200", factor), run("H900")).low == pytest.approx(2.0)
+    contrary = {**factor, "speed": 3.0}
+    assert "lead in a circle" in reason(with_factors("B200", factor), with_factors("H900", contrary))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,7 +35,7 @@ def job(text: str) -> TrainingJob:
 
 
 def test_what_a_run_does_not_do_is_an_unknown_key() -> None:
-    """Neither hosts nor expectations nor a server can be chosen: each is refused with its line."""
+    """Neither hosts nor a server can be chosen: each is refused with its line."""
     text = f"{HEAD}data: {{kind: dummy}}\ntrain:\n  accumulate: 2\ndevices:\n  hosts: 2\nserve: {{}}\n"
     first, second, third = problems(text)
     assert first.startswith("x.yaml:5: train.accumulate: unknown key")
@@ -290,3 +291,44 @@ def test_images_are_of_networks_that_take_some() -> None:
     )
     text = f"{HEAD}data: {{kind: fashion-mnist, image_size: 224}}\nmodel: {{name: resnet-18}}\n"
     assert "60,000 samples of 3 x 224 x 224 have 36,126,720,000 bytes" in problems(text)[0]
+
+
+FACTOR = "{{device: {0}, of: {1}, speed: 2, source: s, date: '2024'}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("expected: {samples_per_s: 5}\n", 4, "expected.samples_per_s: give source too"),
+        ("expected: {source: x}\n", 4, "expected.source: source is of samples_per_s or step_ms"),
+        ("expected: {}\n", 4, "expected: expects nothing"),
+        ("expected: {samples_per_s: -5, source: x}\n", 4, "expected.samples_per_s: must"),
+        ("expected: {speed: 5}\n", 4, "expected.speed: unknown key"),
+        (
+            f"expected: {{factors: [{FACTOR.format('a', 'b')}, {FACTOR.format('b', 'a')}]}}\n",
+            4,
+            "expected.factors: the factors given: expected speeds lead in a circle",
+        ),
+        (
+            f"expected: {{factors: [{FACTOR.format('JADE2/V100', 'A40')}]}}\n",
+            4,
+            "expected.factors: the factors given, beside configs/expected_speed.yaml: expected speeds lead in a circle",
+        ),
+    ],
+)
+def test_expectations_are_whole_and_lead_in_no_circle(
+    text: str, line: int, message: str, tmp_path: Path
+) -> None:
+    """With line and remedy, before anything starts; those that go in a circle with the shipped table as well."""
+    with pytest.raises(SubmissionError) as caught:
+        read_submission_text(f"{HEAD}data: {{kind: digits}}\n{text}", "x.yaml", INSTALLED, base_dir=tmp_path)
+    (problem,) = map(str, caught.value.problems)
+    assert problem.startswith(f"x.yaml:{line}: {message}")
+
+
+def test_what_is_expected_changes_no_digest() -> None:
+    """It measures nothing."""
+    plain = job("data: {kind: digits}\n")
+    expecting = job("data: {kind: digits}\nexpected: {samples_per_s: 5, source: x}\n")
+    assert job_digest(plain) == job_digest(expecting)
+    assert expecting.expected is not None and expecting.expected.samples_per_s == 5

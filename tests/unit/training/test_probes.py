@@ -52,7 +52,9 @@ def test_a_rank_probes_without_touching_its_weights(tmp_path: Path, request: pyt
     rank = Rank(Order(job=job, **paths), 0, 1)
     before = [weights.detach().clone() for weights in rank.module.parameters()]
     times_ms = probe(rank)
-    assert set(times_ms) == {"fixed_ms", "hand_over_ms"}
+    assert set(times_ms) == {"fixed_ms", "hand_over_ms", "forward_flop", "pinned_copy_ms"}
+    assert times_ms["pinned_copy_ms"] is None, "of a GPU"
+    assert times_ms["forward_flop"] is not None and times_ms["forward_flop"] > 1e5
     assert times_ms["hand_over_ms"] is not None and times_ms["hand_over_ms"] > 0
     assert times_ms["fixed_ms"] is not None and times_ms["fixed_ms"] >= 0
     assert all(bool((old == new).all()) for old, new in zip(before, rank.module.parameters(), strict=True))

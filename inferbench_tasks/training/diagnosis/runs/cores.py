@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import LEAST_SHARE, Cause
 from inferbench_tasks.training.diagnosis.observation import Observation
 from inferbench_tasks.training.diagnosis.pipeline import Pipeline
@@ -25,8 +26,8 @@ def find(run: Observation) -> Iterator[Cause]:
     evidence = [
         f"{run.processes} rank(s) with {run.threads} thread(s) and {run.workers} loader process(es) each: {count} on "
         f"{run.cores:g} granted core(s)",
-        f"a step is {pipeline.work_ms:.3g} ms of CPU time, so that {run.cores:g} core(s) need "
-        f"{pipeline.work_ms / run.cores:.3g} ms at least",
+        f"a step is {number(pipeline.work_ms)} ms of CPU time, so that {run.cores:g} core(s) need "
+        f"{number(pipeline.work_ms / run.cores)} ms at least",
         *_waits(run),
     ]
     if need > run.cores and missing_ms >= LEAST_SHARE * run.step_ms:
@@ -34,7 +35,7 @@ def find(run: Observation) -> Iterator[Cause]:
             rule="cores",
             kind="cause",
             sentence=f"The {run.cores:g} granted core(s) hold it up: no number of loader processes brings a step below "
-            f"{best.step_ms:.3g} ms on them, {need} cores would bring {unbounded.step_ms:.3g} ms.",
+            f"{number(best.step_ms)} ms on them, {need} cores would bring {number(unbounded.step_ms)} ms.",
             evidence=evidence,
             remedy=f"Ask for {need} cores: one for each rank and each of {unbounded.workers} loader process(es) of it "
             "(affinity, cgroup, SLURM's --cpus-per-task).",
@@ -55,7 +56,7 @@ def _too_many(run: Observation, pipeline: Pipeline, evidence: list[str]) -> Iter
         rule="cores",
         kind="cause",
         sentence=f"{run.workers} loader processes for each rank are more than the {run.cores:g} granted core(s) have "
-        f"room for: the ranks wait {gain_ms:.3g} ms of each step for a core, and {best.workers} would be enough.",
+        f"room for: the ranks wait {number(gain_ms)} ms of each step for a core, and {best.workers} would be enough.",
         evidence=evidence,
         remedy=f"Give each rank {best.workers} loader process(es).",
         cost_s=gain_ms / 1e3,
@@ -77,8 +78,8 @@ def _waits(run: Observation) -> list[str]:
     }
     texts = []
     if waited:
-        parts = ", ".join(f"{name.replace('_', ' ')} {wait_ms:.3g}" for name, wait_ms in waited.items())
+        parts = ", ".join(f"{name.replace('_', ' ')} {number(wait_ms)}" for name, wait_ms in waited.items())
         texts.append(f"a rank's waits for a core in a step, ms: {parts}")
     if run.batch and run.workers and run.batch.wait_ms:
-        texts.append(f"a loader process's waits for a core for each batch: {run.batch.wait_ms:.3g} ms")
+        texts.append(f"a loader process's waits for a core for each batch: {number(run.batch.wait_ms)} ms")
     return texts

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.observation import Observation, Steps
 from inferbench_tasks.training.diagnosis.thread_times import blocked_ns, held_ns, stopped_ratio
@@ -34,11 +35,11 @@ def find(run: Observation) -> Iterator[Cause]:
     yield Cause(
         rule="exchange",
         kind="cause",
-        sentence=f"The exchange of gradients holds it up: every rank waits {exchange_ms:.3g} ms of a step for it, "
+        sentence=f"The exchange of gradients holds it up: every rank waits {number(exchange_ms)} ms of a step for it, "
         "beyond what computing hides.",
         evidence=[
-            f"backward takes {backward.wall_ms:.3g} ms, of them CPU {backward.cpu_ms:.3g} and waits for a core "
-            f"{backward.wait_ms:.3g} ms",
+            f"backward takes {number(backward.wall_ms)} ms, of them CPU {number(backward.cpu_ms)} and waits for a core "
+            f"{number(backward.wait_ms)} ms",
             "of the rest the least of the ranks in each step counts: what the others have more is waiting for a rank",
         ],
         remedy="Exchange less often: batches twice as large halve it for a sample. Or a faster link.",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.observation import Observation
+from inferbench_tasks.training.diagnosis.runs.memory import stalls_ms
 
 
 def find(run: Observation) -> Iterator[Cause]:
@@ -13,6 +15,8 @@ def find(run: Observation) -> Iterator[Cause]:
     pipeline, batch = run.pipeline, run.batch
     if pipeline is None or batch is None or not batch.read_ms:
         return
+    if stalls_ms(run) > batch.read_ms / 2:
+        return  # what is read again for want of memory is the rule ``memory``'s: more of it in memory makes it worse
     # What reads does not compute: CPU time is that of preparing, as far as it fits into what is left.
     left_ms = batch.making_ms - batch.read_ms
     read = pipeline.of(making_ms=left_ms, making_cpu_ms=min(batch.cpu_ms, left_ms))
@@ -26,12 +30,13 @@ def find(run: Observation) -> Iterator[Cause]:
     yield Cause(
         rule="fetch",
         kind="cause",
-        sentence=f"Reading holds it up: of the {batch.making_ms:.3g} ms that a batch takes {batch.read_ms:.3g} ms are "
-        f"reading ({data.kind}, {where}).",
+        sentence=f"Reading holds it up: of the {number(batch.making_ms)} ms that a batch takes "
+        f"{number(batch.read_ms)} ms are reading ({data.kind}, {where}).",
         evidence=[
-            f"reading a batch: {batch.read_ms:.3g} ms; the rest of making it: {left_ms:.3g} ms; waits for a core apart",
-            f"with {pipeline.workers} loader process(es) the step takes {pipeline.step_ms:.3g} ms by that, and "
-            f"{read.step_ms:.3g} ms if reading took no time",
+            f"reading a batch: {number(batch.read_ms)} ms; the rest of making it: {number(left_ms)} ms; waits for a "
+            "core apart",
+            f"with {pipeline.workers} loader process(es) the step takes {number(pipeline.step_ms)} ms by that, and "
+            f"{number(read.step_ms)} ms if reading took no time",
         ],
         remedy="Keep the data in memory"
         + ("." if kept else ", or on a faster storage; augmented images are read anew."),

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.observation import Observation, PhaseTimes, Steps
 from inferbench_tasks.training.diagnosis.thread_times import waited_ns
@@ -39,10 +40,10 @@ def find(run: Observation) -> Iterator[Cause]:
     yield Cause(
         rule="first_epoch",
         kind="cause",
-        sentence=f"The first epoch holds it up: its steps take {first_ms:.3g} ms, those of later epochs "
-        f"{float(others.mean()):.3g}.",
+        sentence=f"The first epoch holds it up: its steps take {number(first_ms)} ms, those of later epochs "
+        f"{number(float(others.mean()))}.",
         evidence=[
-            f"mean step of each round, waits for a core apart, ms: {', '.join(f'{ms:.3g}' for ms in rounds_ms)}",
+            f"mean step of each round, waits for a core apart, ms: {', '.join(f'{number(ms)}' for ms in rounds_ms)}",
             *_grown(run),
         ],
         remedy=f"Tell the first epoch apart: of {more} rounds it is a smaller part. A training of many epochs has it "
@@ -79,7 +80,7 @@ def _rounds_ms(run: Observation) -> NDArray[np.float64]:
     if not run.ranks or any("round" not in steps or "step_ns" not in steps for steps in run.ranks):
         return np.array([])
     rounds = np.unique(run.ranks[0]["round"])
-    means = [[_busy_ms(steps)[steps["round"] == number].mean() for steps in run.ranks] for number in rounds]
+    means = [[_busy_ms(steps)[steps["round"] == round_].mean() for steps in run.ranks] for round_ in rounds]
     return np.mean(means, axis=1)  # type: ignore[no-any-return]
 
 
@@ -96,7 +97,7 @@ def _grown(run: Observation) -> list[str]:
         name: float(np.mean([_phase_excess_ms(steps, name) for steps in run.ranks])) for name in run.phases
     }
     name = max(excess_ms, key=lambda name: excess_ms[name])
-    return [f"most of it in {name.replace('_', ' ')}: {excess_ms[name]:.3g} ms of a step more than later"]
+    return [f"most of it in {name.replace('_', ' ')}: {number(excess_ms[name])} ms of a step more than later"]
 
 
 def _phase_excess_ms(steps: Steps, phase: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.observation import Observation
 
@@ -29,20 +30,22 @@ def find(run: Observation) -> Iterator[Cause]:
     more = ""
     if unbounded.step_ms < 0.95 * best.step_ms:
         more = (
-            f" The {run.cores:g} core(s) bound it to {best.step_ms:.3g} ms then; {unbounded.workers} on "
-            f"{run.processes * (1 + unbounded.workers)} cores would bring {unbounded.step_ms:.3g} ms."
+            f" The {run.cores:g} core(s) bound it to {number(best.step_ms)} ms then; {unbounded.workers} on "
+            f"{run.processes * (1 + unbounded.workers)} cores would bring {number(unbounded.step_ms)} ms."
         )
     now = f"{pipeline.workers} loader process(es)" if pipeline.workers else "no loader process"
     yield Cause(
         rule="preparation",
         kind="cause",
-        sentence=f"Preparing batches holds it up: a batch takes {warm.making_ms:.3g} ms to be prepared, what follows "
-        f"in a step {pipeline.rest_ms:.3g} ms, and each rank has {now}.",
+        sentence=f"Preparing batches holds it up: a batch takes {number(warm.making_ms)} ms to be prepared, what "
+        f"follows in a step {number(pipeline.rest_ms)} ms, and each rank has {now}.",
         evidence=[
-            f"making a batch: {batch.making_ms:.3g} ms, of it reading {batch.read_ms:.3g} ms; waits for a core apart",
-            f"the rest of a step: {pipeline.rest_ms:.3g} ms; loading as it was: {run.phases['loading'].wall_ms:.3g} ms "
-            f"of {run.step_ms:.3g}",
-            f"getting a batch of another process: {pipeline.hand_over_ms or 0.0:.3g} ms",
+            f"making a batch: {number(batch.making_ms)} ms, of it reading {number(batch.read_ms)} ms; waits for a "
+            "core apart",
+            f"the rest of a step: {number(pipeline.rest_ms)} ms; loading as it was: "
+            f"{number(run.phases['loading'].wall_ms)} ms "
+            f"of {number(run.step_ms)}",
+            f"getting a batch of another process: {number(pipeline.hand_over_ms or 0.0)} ms",
         ],
         remedy=f"Give each rank {best.workers} loader process(es), which are enough.{more}",
         cost_s=gain_ms / 1e3,

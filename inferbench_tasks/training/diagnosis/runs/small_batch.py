@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.observation import Observation
 from inferbench_tasks.training.statistics import LEAST_STEPS
@@ -40,14 +41,15 @@ def find(run: Observation) -> Iterator[Cause]:
     yield Cause(
         rule="small_batch",
         kind="cause",
-        sentence=f"Batches of {size} are too small: {fixed_ms:.3g} of the {computing_ms:.3g} ms that a step computes "
-        "are the same for any number of samples.",
+        sentence=f"Batches of {size} are too small: {number(fixed_ms)} of the {number(computing_ms)} ms that a step "
+        "computes are the same for any number of samples.",
         evidence=[
-            f"forward and backward beside what grows with the samples: {probed_ms:.3g} ms, by two batch sizes",
-            f"optimiser: {optimiser_ms:.3g} ms; between the phases: {max(0.0, run.step_ms - explained_ms):.3g} ms",
+            f"forward and backward beside what grows with the samples: {number(probed_ms)} ms, by two batch sizes",
+            f"optimiser: {number(optimiser_ms)} ms; between the phases: "
+            f"{number(max(0.0, run.step_ms - explained_ms))} ms",
         ],
         remedy=f"Train with batches of {larger}, and see whether it learns as well: a step of {larger} samples "
-        f"replaces {larger / size:.3g} of now.",
+        f"replaces {number(larger / size)} of now.",
         cost_s=gain_ms / 1e3,
         changes={"train.batch_size": larger},
         gain_s=gain_ms / 1e3,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import LEAST_SHARE, Cause
 from inferbench_tasks.training.diagnosis.observation import Observation
 
@@ -25,17 +26,19 @@ def find(run: Observation) -> Iterator[Cause]:
         return
     name = max(too_long, key=lambda name: too_long[name])
     start = (
-        f"starting its loader's processes takes {run.start_ms:.3g} ms of each epoch" if run.workers else ""
+        f"starting its loader's processes takes {number(run.start_ms)} ms of each epoch"
+        if run.workers
+        else ""
     )
     yield Cause(
         rule="startup_in_means",
         kind="wrong",
-        sentence=f"BenchmarkJade's {name} of {columns[name] * 1e3:.3g} ms a step is no step's: over the measured steps "
-        f"it is {steady[name] * 1e3:.3g} ms, the rest is the start of each epoch.",
+        sentence=f"BenchmarkJade's {name} of {number(columns[name] * 1e3)} ms a step is no step's: over the measured "
+        f"steps it is {number(steady[name] * 1e3)} ms, the rest is the start of each epoch.",
         evidence=[
             *(
-                f"{name}: {columns[name] * 1e3:.3g} ms over all steps, {steady[name] * 1e3:.3g} ms without warm-up and "
-                "the last, smaller batch"
+                f"{name}: {number(columns[name] * 1e3)} ms over all steps, {number(steady[name] * 1e3)} ms without "
+                "warm-up and the last, smaller batch"
                 for name in columns
             ),
             *([start] if start else []),

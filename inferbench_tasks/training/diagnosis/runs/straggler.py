@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import LEAST_SHARE, Cause
 from inferbench_tasks.training.diagnosis.observation import Observation, Steps
 from inferbench_tasks.training.diagnosis.thread_times import (
@@ -63,8 +64,8 @@ def find(run: Observation) -> Iterator[Cause]:
         sentence=f"Rank {slow} is a straggler {when}: it takes {factor:.2f} times as long as the others for what each "
         "rank does by itself, and they wait for it.",
         evidence=[
-            f"what each does by itself, ms of a step: rank {slow} {float(own_ms[slow, begins:].mean()):.3g}, the "
-            f"others {others_ms:.3g}, over {count - begins} steps",
+            f"what each does by itself, ms of a step: rank {slow} {number(float(own_ms[slow, begins:].mean()))}, the "
+            f"others {number(others_ms)}, over {count - begins} steps",
             f"stopped where it only computes, % of that time: {_by_rank([100 * ratio for ratio in stopped])}",
             f"in backward neither computing nor waiting for a core, ms: {_waits(run, begins) or 'no backward'}",
         ],
@@ -127,7 +128,7 @@ def _waits(run: Observation, begins: int) -> str:
 
 
 def _by_rank(values: Sequence[float]) -> str:
-    return ", ".join(f"rank {rank} {value:.3g}" for rank, value in enumerate(values))
+    return ", ".join(f"rank {rank} {number(value)}" for rank, value in enumerate(values))
 
 
 def since(excess: NDArray[np.float64]) -> int:
@@ -156,9 +157,9 @@ def beyond_chance(excess: NDArray[np.float64], rate: float, bound: float = 0.0) 
     """
     from scipy.special import stdtrit
 
-    number = max(len(excess) // BLOCK_STEPS, min(_ENOUGH_BLOCKS, len(excess) // _LEAST_BLOCK_STEPS))
-    if number < _LEAST_BLOCKS:
+    count = max(len(excess) // BLOCK_STEPS, min(_ENOUGH_BLOCKS, len(excess) // _LEAST_BLOCK_STEPS))
+    if count < _LEAST_BLOCKS:
         return False
-    blocks = np.array([part.mean() for part in np.array_split(excess, number)])
-    error = float(blocks.std(ddof=1)) / number**0.5
-    return bool(float(blocks.mean()) - bound > float(stdtrit(number - 1, 1 - rate)) * error)
+    blocks = np.array([part.mean() for part in np.array_split(excess, count)])
+    error = float(blocks.std(ddof=1)) / count**0.5
+    return bool(float(blocks.mean()) - bound > float(stdtrit(count - 1, 1 - rate)) * error)

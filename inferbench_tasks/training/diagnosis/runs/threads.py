@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.observation import Observation
 
@@ -29,8 +30,8 @@ def find(run: Observation) -> Iterator[Cause]:
         sentence=f"{run.processes} rank(s) with {run.threads} threads each take turns on {run.cores:g} granted "
         "core(s).",
         evidence=[
-            f"computing takes {wall_ms:.3g} ms of a step, with {cpu_ms:.3g} ms of CPU time and {waits_ms:.3g} ms of "
-            "waits for a core over all threads of a rank",
+            f"computing takes {number(wall_ms)} ms of a step, with {number(cpu_ms)} ms of CPU time and "
+            f"{number(waits_ms)} ms of waits for a core over all threads of a rank",
         ],
         remedy=f"Give each rank {per_rank} thread(s).",
         cost_s=gain_ms / 1e3,

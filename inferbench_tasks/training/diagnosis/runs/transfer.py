@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inferbench_tasks.analysis.report.page import number
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.observation import Observation
 
@@ -20,11 +21,12 @@ def find(run: Observation) -> Iterator[Cause]:
     yield Cause(
         rule="transfer",
         kind="cause",
-        sentence=f"Handing batches over holds it up: a batch takes {pipeline.making_ms:.3g} ms to be made, and "
-        f"{pipeline.hand_over_ms or 0.0:.3g} ms to get from a loader process into the rank.",
+        sentence=f"Handing batches over holds it up: a batch takes {number(pipeline.making_ms)} ms to be made, and "
+        f"{number(pipeline.hand_over_ms or 0.0)} ms to get from a loader process into the rank.",
         evidence=[
-            f"loading takes {run.phases['loading'].wall_ms:.3g} ms of a step, though {run.workers} process(es) make a "
-            f"batch each {pipeline.making_ms / run.workers:.3g} ms and the rest of a step takes {pipeline.rest_ms:.3g}",
+            f"loading takes {number(run.phases['loading'].wall_ms)} ms of a step, though {run.workers} process(es) "
+            f"make a batch each {number(pipeline.making_ms / run.workers)} ms and the rest of a step takes "
+            f"{number(pipeline.rest_ms)}",
         ],
         remedy="Let the ranks load by themselves.",
         cost_s=gain_ms / 1e3,

@@ -80,8 +80,9 @@ def test_a_prediction_stands_beside_the_truth() -> None:
     """12 - 1.9 = 10.1 ms were predicted; a run of the same batch takes 12 ms again."""
     of = result()
     truth = beside(diagnose(of), of, result())
-    assert truth["predicted_ms"] == pytest.approx(10.1) and truth["measured_ms"] == pytest.approx(12.0)
-    assert truth["predicted_by_measured"] == pytest.approx(10.1 / 12)
+    assert truth.predicted_ms == pytest.approx(10.1) and truth.measured_ms == pytest.approx(12.0)
+    assert truth.predicted_by_measured == pytest.approx(10.1 / 12)
+    assert truth.predicted_gain_ms == pytest.approx(1.9) and truth.measured_gain_ms == pytest.approx(0.0)
 
 
 def test_a_remedy_that_was_disturbed_has_no_truth() -> None:
@@ -89,7 +90,8 @@ def test_a_remedy_that_was_disturbed_has_no_truth() -> None:
     of = result()
     disturbed = result(verdict=Verdict.judged([Reason(check="interference.steal", text="stolen")]))
     truth = beside(diagnose(of), of, disturbed)
-    assert truth["measured_ms"] is None and truth["verdict"] == "disturbed: stolen"
+    assert truth.measured_ms is None and truth.measured_gain_ms is None
+    assert truth.verdict == "disturbed: stolen"
 
 
 def test_cores_of_devices_that_are_held_together_are_added() -> None:

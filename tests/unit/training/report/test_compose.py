@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from inferbench_tasks.perfdb.documents import DeviceInfo
 from inferbench_tasks.training.diagnosis.base import Cause
 from inferbench_tasks.training.diagnosis.measured import Diagnosis
-from inferbench_tasks.training.report import charts, tables
+from inferbench_tasks.training.diagnosis.verified import Verified
+from inferbench_tasks.training.report import charts, diagnosis_tables, tables
 from inferbench_tasks.training.report.compose import html
 from tests.report_page import charts_of
 from tests.unit.training.report.results import view
@@ -19,7 +23,7 @@ def test_every_run_is_shown_with_its_verdict_and_nothing_runs_as_code() -> None:
     """Labels are escaped, reasons stand at the top, and the charts are drawn."""
     page = html(
         [view("<b>x</b>", jade=JADE), view("bad", wrong="nobody watched")],
-        [(view("a"), [1.0, 2.0])],
+        [(view("a"), [{"step": np.arange(2.0), "step_ns": np.array([1e6, 2e6])}])],
         {"name": "n"},
     )
     assert "<b>x</b>" not in page and "&lt;b&gt;x&lt;/b&gt;" in page
@@ -82,10 +86,40 @@ def test_a_page_says_what_holds_each_run_up() -> None:
         (view("a"), Diagnosis(run_id="a", sentence="Reading holds it up.", causes=[cause])),
         (view("b"), Diagnosis(run_id="b", sentence="Nothing holds it up.")),
     ]
-    (table,) = tables.diagnoses(pairs)
+    (table,) = diagnosis_tables.diagnoses(pairs)
     assert table["rows"][0] == [
-        "a", "fetch", "Reading holds it up. 18 of 20 ms.", "Keep it in memory.", "18", "19.5",
+        "a", "fetch", "Reading holds it up. 18 of 20 ms.", "Keep it in memory.", "18", "19.5", "–",
     ]  # fmt: skip
     assert table["rows"][1][2] == "Nothing holds it up."
     page = html([view("a")], [], {"name": "n"}, pairs)
     assert "What holds it up" in page and "Keep it in memory." in page
+
+
+def test_a_remedy_that_was_run_stands_beside_its_prediction() -> None:
+    """Its gain in the cause's row, both steps in a table of its own; one that was not valid has its verdict."""
+    cause = Cause(rule="fetch", kind="cause", sentence="s", evidence=[], cost_s=0.018, gain_s=0.018)
+    one = Verified(
+        run="a", rule="fetch", remedied="b-1.000", changes={"data.where": "memory"}, step_ms=30.0, predicted_ms=12.0,
+        measured_ms=14.0, predicted_by_measured=12 / 14, predicted_gain_ms=18.0, measured_gain_ms=16.0,
+        verdict="valid",
+    )  # fmt: skip
+    bad = one.model_copy(
+        update={"measured_ms": None, "measured_gain_ms": None, "verdict": "disturbed: stolen"}
+    )
+    for newest, said, gain in ((one, "14", "16"), (bad, "disturbed: stolen", "disturbed: stolen")):
+        diagnosis = Diagnosis(run_id="a", sentence="s", causes=[cause], verified=[newest])
+        causes, verified = diagnosis_tables.diagnoses([(view("a"), diagnosis)])
+        assert causes["rows"][0][-1] == gain
+        assert verified["rows"][0][:7] == ["a", "fetch", "data.where: memory", "b-1.000", "30", "12", said]
+
+
+def test_an_impossible_forward_is_marked_in_jades_table() -> None:
+    """128 samples of 8.178 GFLOP in 8.2 ms on a V100."""
+    run = view("a", jade={**JADE, "columns": {"loading": 0.1, "forward": 0.0082}})
+    run.job = {"train": {"batch_size": 128, "precision": "fp32"}}
+    run.result.device = DeviceInfo(kind="gpu", name="Tesla V100-SXM2-32GB")
+    assert run.summary is not None
+    run.summary.probes = {"forward_flop": 8.178e9}
+    (table,) = tables.jade([run])
+    row = dict(zip(table["head"], table["rows"][0], strict=True))
+    assert row["Forward"] == "0.0082 (impossible)" and row["Loading"] == "0.1000"

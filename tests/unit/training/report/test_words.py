@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from inferbench_tasks.perfdb.documents import DeviceInfo
+from inferbench_tasks.training.diagnosis.base import Cause
+from inferbench_tasks.training.diagnosis.measured import Diagnosis
 from inferbench_tasks.training.report.words import sentences
 from tests.unit.training.report.results import view
 
@@ -59,3 +61,22 @@ def test_data_on_the_device_is_no_training_that_is_faster() -> None:
         assert sentences([one, other])[0].startswith("Fastest is b")
         other.result.data[key] = value
         assert not any("astest" in text or "samples/s" in text for text in sentences([one, other])), key
+
+
+def test_what_jades_clock_puts_into_the_wrong_column_is_said_first() -> None:
+    """With the rule's sentence; of runs whose columns are right one sentence; of runs without such columns none."""
+    jade = {"columns": {"loading": 0.1, "forward": 0.2}, "step_s": 0.3, "epoch_s": 1.0}
+    wrong, right, without = view("a", jade=jade), view("b", jade=jade), view("c")
+    right.result.device = DeviceInfo(kind="cpu", cores=2)
+    cause = Cause(
+        rule="wrong_column", kind="wrong", sentence="It puts 3 ms of forward into loading.", evidence=[]
+    )
+    pairs = [
+        (wrong, Diagnosis(run_id="a", sentence="", causes=[cause])),
+        (right, Diagnosis(run_id="b", sentence="")),
+        (without, Diagnosis(run_id="c", sentence="")),
+    ]
+    texts = sentences([wrong, right, without], pairs)
+    assert texts[-2] == "a: It puts 3 ms of forward into loading."
+    assert texts[-1].startswith("BenchmarkJade's columns of b hold what they are called by")
+    assert texts[-1].endswith("a CPU runs in step with its host.")

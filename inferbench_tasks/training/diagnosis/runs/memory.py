@@ -1,0 +1,101 @@
+"""The ranks have too little memory: what was thrown away or swapped out is read again in the middle of their work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.training.diagnosis.base import Cause
+from inferbench_tasks.training.diagnosis.observation import Observation
+from inferbench_tasks.training.diagnosis.thread_times import stopped_ratio
+
+#: Fewer faults in a step than this are the first touch of a file now and then.
+LEAST_FAULTS = 1.0
+_MB = 1e6
+
+
+def find(run: Observation) -> Iterator[Cause]:
+    """What tasks stood still for want of memory (PSI), where the ranks have major faults or the machine swaps.
+
+    Of the ranks' own cgroup the kernel's count is theirs; of the machine it is at most what the ranks' threads were
+    blocked themselves, as others may stand still too. A kernel without PSI leaves the share of the time in which a rank
+    was blocked where it only computes.
+    """
+    memory = run.memory
+    cost_ms = stalls_ms(run)
+    if memory is None or not cost_ms:
+        return
+    yield Cause(
+        rule="memory",
+        kind="cause",
+        sentence=f"Too little memory holds it up: for {number(cost_ms)} ms of a step its processes wait for pages "
+        "that were thrown away or swapped out.",
+        evidence=_evidence(memory),
+        remedy=f"Give it more memory{_need(memory)}; or have it hold less: {_less(run)}.",
+        cost_s=cost_ms / 1e3,
+        changes=_changes(run),
+        gain_s=cost_ms / 1e3,
+    )
+
+
+def stalls_ms(run: Observation) -> float:
+    """What a step loses for want of memory; 0 of a run that has no faults, and swaps nothing."""
+    memory = run.memory
+    if memory is None or (memory["major_faults"] < LEAST_FAULTS and not memory["swapped_in_bytes"]):
+        return 0.0
+    blocked_ms = sum(phase.blocked_ms for phase in run.phases.values())
+    ratio = memory["stalled_ratio"]
+    if ratio is None:
+        each = [stopped_ratio(run, steps) for steps in run.ranks]
+        return run.step_ms * max(each, default=0.0)
+    stalled_ms = float(min(1.0, ratio) * run.step_ms)
+    # CPU times of several threads are sums: what is left of the wall clock says nothing then.
+    return stalled_ms if memory["scope"] == "cgroup" or run.threads > 1 else min(stalled_ms, blocked_ms)
+
+
+def _evidence(memory: Any) -> list[str]:
+    where = "their cgroup" if memory["scope"] == "cgroup" else "the machine"
+    lines = [
+        "faults that had to wait for a disk, of all ranks and their loader processes: "
+        f"{number(memory['major_faults'])} a step"
+    ]
+    if memory["stalled_ratio"] is not None:
+        lines.append(
+            f"some task of {where} waited for memory for {memory['stalled_ratio']:.1%} of the time (PSI)"
+        )
+    if memory["swapped_in_bytes"] is not None:
+        lines.append(
+            f"swapped in and out, of the machine: {number(memory['swapped_in_bytes'] / _MB)} and "
+            f"{number((memory['swapped_out_bytes'] or 0.0) / _MB)} MB a step"
+        )
+    told = {
+        "resident at most": memory["most_resident_bytes"],
+        "allowed": memory["limit_bytes"],
+        "the machine's least available": memory["least_available_bytes"],
+    }
+    if known := [f"{name} {value / _MB:,.0f} MB" for name, value in told.items() if value is not None]:
+        lines.append(", ".join(known))
+    return lines
+
+
+def _need(memory: Any) -> str:
+    limit = memory["limit_bytes"]
+    return f" than the {limit / _MB:,.0f} MB that its cgroup has" if limit else ""
+
+
+def _changes(run: Observation) -> dict[str, Any]:
+    """Loader processes beyond what the pipeline needs hold memory for nothing."""
+    best = run.pipeline.best.workers if run.pipeline else 0
+    return {"loader.workers": best} if run.workers > best else {}
+
+
+def _less(run: Observation) -> str:
+    ways = []
+    if changes := _changes(run):
+        ways.append(f"{changes['loader.workers']} loader process(es) for each rank are enough")
+    elif run.workers:
+        ways.append("fewer loader processes or batches ahead")
+    if run.job.data.where == "memory":
+        ways.append("each rank holds all its data in memory (data.where: disk holds none)")
+    return "; ".join([*ways, "smaller batches"])

@@ -1,0 +1,45 @@
+"""The device of the run is slower than its kind: throttled, shared, or sick."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from inferbench_tasks.analysis.report.page import number
+from inferbench_tasks.training.diagnosis.base import Cause
+from inferbench_tasks.training.fleet.outliers import FALSE_ALARMS
+from inferbench_tasks.training.fleet.rows import device_of, fleets
+from inferbench_tasks.training.result import TrainingResult
+
+
+def find(result: TrainingResult, others: Sequence[TrainingResult], step_ms: float) -> Iterator[Cause]:
+    """By the baseline of ``training fleet``: valid runs of the same job on devices of the same kind, five at least.
+
+    ``others``: the newest first, the run itself among them.
+    """
+    device = device_of(result)
+    if device is None or result.submission.digest is None:
+        return
+    same = [other for other in others if other.submission.digest == result.submission.digest]
+    for fleet in fleets(same):
+        for slow in fleet.slow:
+            if slow.device != device:
+                continue
+            cost_ms = step_ms * (1 - 1 / slow.ratio)
+            warnings = [str(text) for text in result.certificate.get("warnings", []) if "clock" in str(text)]
+            yield Cause(
+                rule="slow_device",
+                kind="cause",
+                sentence=f"Its device {device} is slower than its kind: {slow.ratio:.2f} times the others' step.",
+                evidence=[
+                    f"{len(fleet.step_s)} devices of {fleet.kind} ran this job; chance explains up to "
+                    f"{slow.bound:.2f} times, at {FALSE_ALARMS:.0%} of fleets with equal devices",
+                    f"runs of this device: {', '.join(fleet.runs[device])}; of the step it is "
+                    f"{number(cost_ms)} of {number(step_ms)} ms",
+                    *warnings,
+                ],
+                remedy="See what else uses it, its clocks and its cooling; `inferbench training fleet --quarantine` "
+                "takes "
+                "it out.",
+                cost_s=cost_ms / 1e3,
+                gain_s=cost_ms / 1e3,
+            )

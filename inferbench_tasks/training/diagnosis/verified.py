@@ -1,0 +1,56 @@
+"""What verified remedies brought: kept in PerfDB beside the run that they are of, a document for each remedied run."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import Field
+
+from inferbench_tasks.perfdb.documents import Document, utc_now
+from inferbench_tasks.perfdb.store import PerfDB
+from inferbench_tasks.perfdb.values import to_plain, to_stored
+
+COLLECTION = "verified_remedies"
+
+
+class Verified(Document):
+    """A remedy that was run. Times are of a step, ms, of as many samples as before; the measured ones are None where
+    the new run is not valid, which ``verdict`` says. ``changes``: fields of the submission. ``sentence``: the cause.
+    """
+
+    run: str
+    rule: str
+    remedied: str
+    sentence: str = ""
+    changes: dict[str, object] = {}
+    step_ms: float
+    predicted_ms: float
+    measured_ms: float | None = None
+    predicted_by_measured: float | None = None
+    predicted_gain_ms: float
+    measured_gain_ms: float | None = None
+    verdict: str
+    created_at: datetime = Field(default_factory=utc_now)
+
+
+def keep(db: PerfDB, verified: Verified) -> None:
+    """Write it; a second look at the same remedied run replaces the first."""
+    stored = to_stored(verified.model_dump())
+    db.retrying(
+        lambda: db.collection(COLLECTION).replace_one(
+            {"_id": f"{verified.run}/{verified.remedied}"}, stored, upsert=True
+        ),
+        "keeping a verified remedy",
+    )
+
+
+def of_run(db: PerfDB, run_id: str) -> list[Verified]:
+    """Of a run, the newest first."""
+    documents = db.retrying(
+        lambda: list(db.collection(COLLECTION).find({"run": run_id}).sort("created_at", -1)),
+        "reading verified remedies",
+    )
+    return [
+        Verified.model_validate({name: value for name, value in to_plain(of).items() if name != "_id"})
+        for of in documents
+    ]

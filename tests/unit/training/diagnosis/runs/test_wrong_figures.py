@@ -1,0 +1,75 @@
+"""Columns and figures that are not to be believed, of runs whose true times are known."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from inferbench_tasks.training.diagnosis.measured import causes_of
+from inferbench_tasks.training.diagnosis.observation import Observation, PhaseTimes
+from tests.unit.training.diagnosis.observations import observe
+
+V100 = "Tesla V100-SXM2-32GB"
+GFLOP = 1e9
+
+
+def smooth(jade_s: dict[str, float], *, kind: str = "gpu", **more: Any) -> Observation:
+    """Smooth inference as in Jade's table: 0.2 ms of loading, 0.9 of processing, 109 of the forward pass."""
+    fields = {
+        "train": {"benchmark": "smooth_inference", "batch_size": 128},
+        "devices": {"kind": kind},
+    }
+    run = observe(None, loading_ms=0.2, fields=fields, **more)
+    times = {"loading": 0.2, "to_device": 0.1, "processing": 0.8, "forward": 109.0}
+    jade = {"columns": jade_s, "without_warmup": jade_s}
+    changes = {
+        "phases": {name: PhaseTimes(ms, ms) for name, ms in times.items()},
+        "step_ms": 110.1,
+        "jade": jade,
+    }
+    return Observation(**{**run.__dict__, **changes})
+
+
+JADE_S = {"loading": 0.1009, "processing": 0.0009, "forward": 0.0082}
+
+
+def rules(run: Observation) -> dict[str, str]:
+    return {cause.rule: cause.sentence for cause in causes_of(run) if cause.kind == "wrong"}
+
+
+def test_a_forward_pass_in_the_loading_column_is_named() -> None:
+    """Jade's published smooth inference: 100.7 of 109 ms of the forward pass stand in "loading"."""
+    (cause,) = [cause for cause in causes_of(smooth(JADE_S)) if cause.rule == "wrong_column"]
+    assert cause.sentence.startswith("BenchmarkJade's clock puts 101 ms of forward into its column 'loading'")
+    assert (
+        "only launched" in cause.sentence and "barrier" in rules(smooth(JADE_S, kind="cpu"))["wrong_column"]
+    )
+    assert any("forward: 8.2 ms by Jade's clock, 109 ms" in line for line in cause.evidence)
+
+
+def test_columns_of_another_epoch_are_not_wrong() -> None:
+    """A forward pass that is longer while nothing is shorter is another epoch's; and what is right is not named."""
+    right = {"loading": 0.0002, "processing": 0.0009, "forward": 0.109}
+    assert "wrong_column" not in rules(smooth(right))
+    assert "wrong_column" not in rules(smooth({**right, "forward": 0.140}))
+
+
+def test_what_beats_the_datasheet_is_impossible() -> None:
+    """128 images of ResNet-50 in 8.2 ms are 128 TFLOP/s, a V100 has 15.7; the synchronised pass is possible."""
+    run = smooth(JADE_S, probes={"forward_flop": 8.178 * GFLOP})
+    run = Observation(**{**run.__dict__, "device": V100})
+    found = [cause for cause in causes_of(run) if cause.rule == "impossible"]
+    assert len(found) == 1 and "timing 'jade'" in found[0].sentence
+    assert "128 TFLOP/s" in found[0].sentence and "15.7" in found[0].sentence
+    assert json.dumps(found[0].model_dump())
+
+
+@pytest.mark.parametrize(
+    ("device", "flop"), [(V100, None), ("nobody's device", 8e9), (None, 8e9), (V100, 1e6)]
+)
+def test_nothing_is_impossible_without_a_datasheet_or_a_count(device: str | None, flop: float | None) -> None:
+    """Nor where the pass is within the peak."""
+    run = smooth(JADE_S, probes={"forward_flop": flop})
+    assert "impossible" not in rules(Observation(**{**run.__dict__, "device": device}))
